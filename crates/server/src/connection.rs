@@ -1,4 +1,4 @@
-//! Connections: how they are taken, what is spoken on them, and when they are left.
+//! Client connections: TCP, TLS and HTTP, and their timeouts.
 
 pub(crate) mod acceptor;
 pub(crate) mod client_verifier;

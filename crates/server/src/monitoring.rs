@@ -1,4 +1,4 @@
-//! What a server tells of itself: access log, metrics, health, status page.
+//! Monitoring of a server: access log, metrics, health, status page.
 
 pub(crate) mod access_log;
 pub(crate) mod admin_server;

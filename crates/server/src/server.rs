@@ -102,7 +102,7 @@ impl Server {
         );
         let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
         let log = AccessLog::open(settings.access_log.as_deref())?;
-        let meters = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
+        let stats = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
         raise_open_files();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("hither-serve")
@@ -119,7 +119,7 @@ impl Server {
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
         }
-        let records = RequestRecorder { log: log.clone(), meters: meters.clone() };
+        let records = RequestRecorder { log: log.clone(), stats: stats.clone() };
         let space = LotCharging::new(lots);
         if settings.write {
             runtime.spawn(sweep(disk.clone(), space.clone(), settings.limits.unfinished()));
@@ -153,14 +153,14 @@ impl Server {
             server.addresses.push(address);
             server.doors.spawn_on(Arc::clone(&door).serve(listener), server.runtime.handle());
         }
-        if let Some((address, meters)) = settings.metrics.zip(meters) {
+        if let Some((address, stats)) = settings.metrics.zip(stats) {
             let (listener, address) = server.open_door(address)?;
             server.metrics = Some(address);
             let (urls, began) = (server.urls(), Instant::now());
             let connections = settings.limits.connections;
             let tls = tls.clone();
             let monitor =
-                AdminServer { context, meters, tls, stop: stopped, urls, connections, began };
+                AdminServer { context, stats, tls, stop: stopped, urls, connections, began };
             let monitor = Arc::new(monitor);
             server.runtime.spawn(Arc::clone(&monitor).serve(listener));
             server.runtime.spawn(monitor.sample());

@@ -1,8 +1,8 @@
-//! Connections: taking them, TLS, and HTTP on them.
+//! Accepts connections, and speaks TLS and HTTP on them.
 //!
-//! No more are taken than the settings allow; others wait in the kernel's queue. Each has clocks for its handshake, its first
-//! bytes, the time between requests, the body of a request and the taking of an answer, so whoever is idle or slow gives
-//! place at last.
+//! The settings limit the number of open connections; further ones wait in the kernel's queue.
+//! Timeouts cover the handshake, the first bytes, the time between requests, the body of a request
+//! and the reading of a response, so a client that is idle or slow frees its connection in the end.
 
 use crate::connection::peer::Peer;
 use crate::connection::sendfile::{SendfileQueue, SendfileSocket};
@@ -25,30 +25,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-/// Requests at a time on one connection of HTTP/2.
-const STREAMS: u32 = 128;
-/// Bytes that may be under way to this server on one stream, and on one connection, without an answer.
+/// The maximum number of concurrent requests on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 128;
+/// Unread bytes that clients may send on one stream, and on one connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
-/// Bytes of answers that wait in hyper for the window of a client, for each stream.
+/// Response bytes of each stream that hyper buffers until the client's window opens.
 const STREAM_SEND_BYTES: usize = 256 << 10;
-/// How often a silent connection of HTTP/2 is asked whether it is there.
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// After the process has run out of files.
-const BREATHER: Duration = Duration::from_millis(100);
+/// The time between two pings on a silent HTTP/2 connection.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// The pause after accepting failed, as it does when the process is out of file descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// What all listening sockets share.
+/// The state that all listening sockets share.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) tls: Option<Arc<CertificateReloader>>,
     pub(crate) connections: Arc<Semaphore>,
-    /// True when the server shall stop.
+    /// Becomes true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
 impl Acceptor {
-    /// Takes connections until the server shall stop, and waits for those that are open to end.
+    /// Accepts connections until the server stops, then waits for open ones to end.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
         let open = GracefulShutdown::new();
         let mut stop = self.stop.clone();
@@ -58,37 +58,38 @@ impl Acceptor {
                 accepted = self.accept(&listener) => accepted,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
-            let Some((stream, address, place)) = accepted else { continue };
-            let (doors, http, watcher) = (Arc::clone(&self), http.clone(), open.watcher());
-            let connected = self.context.records.meters.as_ref().map(ServerStats::connected);
+            let Some((stream, address, permit)) = accepted else { continue };
+            let acceptor = Arc::clone(&self);
+            let http = http.clone();
+            let watcher = open.watcher();
+            let connected = self.context.records.stats.as_ref().map(ServerStats::connected);
             tokio::spawn(async move {
-                doors.connection(stream, address, &http, watcher).await;
-                drop((place, connected));
+                acceptor.connection(stream, address, &http, watcher).await;
+                drop((permit, connected));
             });
         }
         drop(listener);
-        // What does not end by itself is ended with the runtime.
-        let most = self.context.limits().stop();
-        let _ = timeout(most, open.shutdown()).await;
+        // Connections that outlast the timeout end with the runtime.
+        let _ = timeout(self.context.limits().stop(), open.shutdown()).await;
     }
 
     async fn accept(
         &self,
         listener: &TcpListener,
     ) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.connections).acquire_owned().await.ok()?;
+        let permit = Arc::clone(&self.connections).acquire_owned().await.ok()?;
         match listener.accept().await {
-            Ok((stream, address)) => Some((stream, address, place)),
+            Ok((stream, address)) => Some((stream, address, permit)),
             Err(error) => {
-                // Connections that were reset meanwhile are no reason to wait; too many open files are.
+                // A connection that was reset meanwhile needs no pause; too many open files do.
                 if !matches!(
                     error.kind(),
                     std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset
                 ) {
-                    if let Some(meters) = &self.context.records.meters {
-                        meters.metrics.accept_failed.inc();
+                    if let Some(stats) = &self.context.records.stats {
+                        stats.metrics.accept_failed.inc();
                     }
-                    tokio::time::sleep(BREATHER).await;
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
                 None
             }
@@ -102,28 +103,33 @@ impl Acceptor {
         http: &Builder<TokioExecutor>,
         watcher: hyper_util::server::graceful::Watcher,
     ) {
-        // An answer is written when it is ready; a socket that is gone shows soon enough.
+        // Responses are written as soon as they are ready; a closed socket fails on the next write.
         let _ = stream.set_nodelay(true);
         let stall = self.context.limits().stall();
-        let (socket, ended) = SocketRef::to(&stream);
-        let (is_secure, certificate) = (self.tls.is_some(), None);
-        let watchdog = Arc::default();
-        let peer = Peer { address, is_secure, certificate, socket, watchdog, sendfile: None };
+        let (socket, guard) = SocketRef::to(&stream);
+        let peer = Peer {
+            address,
+            is_secure: self.tls.is_some(),
+            certificate: None,
+            socket,
+            watchdog: Arc::default(),
+            sendfile: None,
+        };
         match &self.tls {
             None => {
-                let shortcut = Arc::new(SendfileQueue::new(&self.context.placeholder));
-                let peer = Peer { sendfile: Some(Arc::clone(&shortcut)), ..peer };
-                let stream = SendfileSocket::new(stream, shortcut);
-                self.requests((stream, ended), peer, http, watcher).await;
+                let sendfile = Arc::new(SendfileQueue::new(&self.context.placeholder));
+                let peer = Peer { sendfile: Some(Arc::clone(&sendfile)), ..peer };
+                let stream = SendfileSocket::new(stream, sendfile);
+                self.requests((stream, guard), peer, http, watcher).await;
             }
             Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let peer = Peer { certificate: tls::subject(stream.get_ref().1), ..peer };
-                    self.requests((stream, ended), peer, http, watcher).await;
+                    self.requests((stream, guard), peer, http, watcher).await;
                 }
                 Ok(Err(_)) | Err(_) => {
-                    if let Some(meters) = &self.context.records.meters {
-                        meters.metrics.handshakes_failed.inc();
+                    if let Some(stats) = &self.context.records.stats {
+                        stats.metrics.handshakes_failed.inc();
                     }
                 }
             },
@@ -132,7 +138,7 @@ impl Acceptor {
 
     async fn requests<S>(
         &self,
-        (stream, ended): (S, SocketGuard),
+        (stream, guard): (S, SocketGuard),
         peer: Peer,
         http: &Builder<TokioExecutor>,
         watcher: hyper_util::server::graceful::Watcher,
@@ -140,18 +146,19 @@ impl Acceptor {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let limits = self.context.limits();
-        let stream = TimeoutStream::new(stream, limits.idle(), limits.stall()).until(ended);
+        let stream = TimeoutStream::new(stream, limits.idle(), limits.stall()).guarded(guard);
         let stream = TokioIo::new(stream);
-        let (context, held) = (Arc::clone(&self.context), Arc::clone(&peer.watchdog));
+        let context = Arc::clone(&self.context);
+        let watchdog = Arc::clone(&peer.watchdog);
         let service = service_fn(move |request| {
             let (context, peer) = (Arc::clone(&context), peer.clone());
             async move { Ok::<_, Infallible>(router::handle(&context, request, peer).await) }
         });
         let connection = http.serve_connection(stream, service).into_owned();
-        // How a connection ended, the lines of the access log say.
+        // The access log says how the requests of a connection ended.
         tokio::select! {
             _ = watcher.watch(connection) => {}
-            () = held.overdue(limits.stall()) => {}
+            () = watchdog.overdue(limits.stall()) => {}
         }
     }
 
@@ -166,11 +173,11 @@ impl Acceptor {
         http.http2()
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
-            .max_concurrent_streams(STREAMS)
+            .max_concurrent_streams(MAX_STREAMS)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buf_size(STREAM_SEND_BYTES)
-            .keep_alive_interval(PING_EVERY)
+            .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(limits.stall());
         http
     }

@@ -1,8 +1,10 @@
-//! Certificates of clients, with proxies before them as grids have it: rustls verifies the person's certificate and what leads
-//! from it to an authority, [`hither_auth::person_behind`] the proxies.
+//! Verifies certificates of clients, with proxy certificates before them as grids use: rustls
+//! verifies the user's certificate and its chain to an authority,
+//! [`hither_auth::end_entity_index`] the proxies.
 //!
-//! The handshake is signed with the key of the first proxy. rustls' own check of that parses the certificate, and refuses the
-//! extension that marks a proxy; so for a proxy its bare key is taken, which rustls does for TLS 1.3 alone.
+//! The handshake is signed with the key of the first proxy. rustls parses the certificate to check
+//! that signature, and rejects the extension that marks a proxy. So the check uses the bare key,
+//! which rustls supports for TLS 1.3 alone.
 
 use hither_auth::{end_entity_index, public_key_of};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -12,30 +14,30 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
 use std::sync::Arc;
 
-/// See the module above.
+/// Verifier of client certificates and proxies.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
-    usual: Arc<dyn ClientCertVerifier>,
+    webpki: Arc<dyn ClientCertVerifier>,
     provider: Arc<CryptoProvider>,
 }
 
 impl ClientVerifier {
-    pub(crate) fn new(usual: Arc<dyn ClientCertVerifier>, provider: Arc<CryptoProvider>) -> Self {
-        Self { usual, provider }
+    pub(crate) fn new(webpki: Arc<dyn ClientCertVerifier>, provider: Arc<CryptoProvider>) -> Self {
+        Self { webpki, provider }
     }
 }
 
 impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.usual.offer_client_auth()
+        self.webpki.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.usual.client_auth_mandatory()
+        self.webpki.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.usual.root_hint_subjects()
+        self.webpki.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -46,10 +48,10 @@ impl ClientCertVerifier for ClientVerifier {
     ) -> Result<ClientCertVerified, Error> {
         let chain: Vec<_> = std::iter::once(end_entity).chain(intermediates).cloned().collect();
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let refused = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
-        let at = end_entity_index(&chain, seconds).map_err(|_| refused.clone())?;
-        let (person, rest) = chain.get(at..).and_then(<[_]>::split_first).ok_or(refused)?;
-        self.usual.verify_client_cert(person, rest, now)
+        let rejected = Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+        let at = end_entity_index(&chain, seconds).map_err(|_| rejected.clone())?;
+        let (end_entity, rest) = chain.get(at..).and_then(<[_]>::split_first).ok_or(rejected)?;
+        self.webpki.verify_client_cert(end_entity, rest, now)
     }
 
     fn verify_tls12_signature(
@@ -58,7 +60,7 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.usual.verify_tls12_signature(message, certificate, signature)
+        self.webpki.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -75,6 +77,6 @@ impl ClientCertVerifier for ClientVerifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.usual.supported_verify_schemes()
+        self.webpki.supported_verify_schemes()
     }
 }

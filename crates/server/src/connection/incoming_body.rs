@@ -1,8 +1,9 @@
-//! The body of a request as it arrives, with clocks and a bound.
+//! The body of a request as it arrives, with timeouts and a maximum length.
 //!
-//! One clock runs while nothing comes, the other adds up all the time that was spent waiting for the client: after a minute of
-//! that it must have sent [`ServerLimits::min_rate`](crate::Limits) bytes for each second, so nobody holds a place by a byte now and
-//! then. The time that the disk takes is not held against the client.
+//! One timeout runs while nothing arrives. A minimum rate counts only the time spent waiting for
+//! the client: after a minute of that, [`min_rate`](BodyLimits::min_rate) bytes per second must
+//! have arrived, so a client cannot hold a connection with a byte now and then. Time that the disk
+//! takes does not count.
 
 use crate::http_error::HttpError;
 use crate::monitoring::request_record::RequestTimings;
@@ -14,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// See the module above.
+/// The body of a request as it arrives.
 #[derive(Debug)]
 pub(crate) struct IncomingBody {
     body: Incoming,
     stall: Duration,
-    pace: Pace,
+    rate: RateCheck,
     pub(crate) tally: Arc<RequestTimings>,
 }
 
@@ -32,45 +33,45 @@ pub(crate) struct BodyLimits {
     pub(crate) min_rate: u64,
 }
 
-/// How fast a client is while it is its turn.
+/// The rate of a client while the server waits for it.
 #[derive(Debug)]
-struct Pace {
-    /// Bytes a second.
-    least: u64,
+struct RateCheck {
+    /// Bytes per second.
+    minimum: u64,
     waited: Duration,
-    came: u64,
+    received: u64,
 }
 
-/// For so long the pace is the client's own affair.
+/// Time of waiting during which the rate does not matter.
 const GRACE: Duration = Duration::from_secs(60);
 
-impl Pace {
-    /// So many bytes have come after so long. Tells whether that goes on to be fast enough.
+impl RateCheck {
+    /// Counts `bytes` that arrived after a wait. Returns false when the client is too slow.
     fn add(&mut self, waited: Duration, bytes: usize) -> bool {
         self.waited += waited;
-        self.came = self.came.saturating_add(bytes as u64);
-        let least = u128::from(self.least) * self.waited.as_millis() / 1000;
-        self.waited <= GRACE || u128::from(self.came) >= least
+        self.received = self.received.saturating_add(bytes as u64);
+        let minimum = u128::from(self.minimum) * self.waited.as_millis() / 1000;
+        self.waited <= GRACE || u128::from(self.received) >= minimum
     }
 }
 
 impl IncomingBody {
     pub(crate) fn new(body: Incoming, limits: BodyLimits, tally: Arc<RequestTimings>) -> Self {
-        let pace = Pace { least: limits.min_rate, waited: Duration::ZERO, came: 0 };
-        Self { body, stall: limits.stall, pace, tally }
+        let rate = RateCheck { minimum: limits.min_rate, waited: Duration::ZERO, received: 0 };
+        Self { body, stall: limits.stall, rate, tally }
     }
 
-    /// Its length in bytes, if that was announced.
+    /// The announced length in bytes.
     pub(crate) fn length(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// Whether there is none.
+    /// Returns true if the request has no body.
     pub(crate) fn is_empty(&self) -> bool {
         self.body.is_end_stream()
     }
 
-    /// The next bytes; none at the end.
+    /// Returns the next bytes; none at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let began = Instant::now();
@@ -86,13 +87,14 @@ impl IncomingBody {
                     return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
                 }
             };
-            let (bytes, waited) = (frame.data_ref().map_or(0, Bytes::len), began.elapsed());
+            let waited = began.elapsed();
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
             self.tally.waited(waited);
-            if !self.pace.add(waited, bytes) {
+            if !self.rate.add(waited, bytes) {
                 let what = "the request body arrives more slowly than this server's minimum rate";
                 return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
             }
-            // Trailers are of no use here.
+            // Trailers are ignored.
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
             {
@@ -102,18 +104,18 @@ impl IncomingBody {
         }
     }
 
-    /// All of it, if it has no more than `most` bytes.
-    pub(crate) async fn collect(&mut self, most: usize) -> Result<Bytes, HttpError> {
+    /// Returns the whole body if it has at most `max_bytes`.
+    pub(crate) async fn collect(&mut self, max_bytes: usize) -> Result<Bytes, HttpError> {
         let too_large = || {
-            let what = format!("the request body is larger than {most} bytes");
+            let what = format!("the request body is larger than {max_bytes} bytes");
             HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, what)
         };
-        if self.length().is_some_and(|length| length > most as u64) {
+        if self.length().is_some_and(|length| length > max_bytes as u64) {
             return Err(too_large());
         }
         let mut all = BytesMut::new();
         while let Some(bytes) = self.next().await? {
-            if bytes.len() > most - all.len() {
+            if bytes.len() > max_bytes - all.len() {
                 return Err(too_large());
             }
             all.extend_from_slice(&bytes);
@@ -127,12 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trickle_is_seen_through_after_a_minute() {
-        let mut pace = Pace { least: 100, waited: Duration::ZERO, came: 0 };
+    fn a_body_below_the_minimum_rate_fails_after_a_minute() {
+        let mut rate = RateCheck { minimum: 100, waited: Duration::ZERO, received: 0 };
         let second = Duration::from_secs(1);
-        assert!((0..60).all(|_| pace.add(second, 1)));
-        assert!(!pace.add(second, 1));
-        let mut pace = Pace { least: 100, waited: Duration::ZERO, came: 0 };
-        assert!((0..1000).all(|_| pace.add(second, 100)));
+        assert!((0..60).all(|_| rate.add(second, 1)));
+        assert!(!rate.add(second, 1));
+        let mut rate = RateCheck { minimum: 100, waited: Duration::ZERO, received: 0 };
+        assert!((0..1000).all(|_| rate.add(second, 100)));
     }
 }

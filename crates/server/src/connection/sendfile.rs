@@ -1,24 +1,29 @@
-//! The short way of file data, from the page cache to a socket without encryption: `sendfile`, past all memory of this
-//! process.
+//! `sendfile` under hyper: file data goes from the page cache to an unencrypted socket without
+//! passing through the memory of this process.
 //!
-//! hyper writes slices of memory and knows of nothing else, and everything else that it does is wanted: framing, keep-alive,
-//! pipelining, clocks, the graceful end. So it is given slices that *stand for* a piece of a file. There is an area of memory
-//! in which nothing ever is, and a [`BodyChunk::Piece`] of n bytes shows n bytes of that. Where they come to the socket
-//! ([`SendfileSocket`]) they are known by their address, and the kernel is told to send the piece of the file instead.
+//! hyper writes slices of memory only, but the rest of hyper is needed: framing, keep-alive,
+//! pipelining, timeouts, graceful shutdown. So it gets slices that *stand for* ranges of files. An
+//! area of memory is never used, and a [`BodyChunk::Piece`] of n bytes shows n bytes of it. The
+//! socket ([`SendfileSocket`]) recognises these slices by their address, and has the kernel send
+//! the range of the file instead.
 //!
 //! ```text
-//!  body ── Shortcut::piece ──> Chunk::Piece ── hyper: head, slices ──> Socket ── is it of the area? ── no ──> sendmsg
-//!             │                                                          │
-//!             ╰── what is to be sent: file, offset, length ──────────────┴── yes ─────────────────────────> sendfile
+//!  body ── piece ──> BodyChunk::Piece ── hyper: slices ──> SendfileSocket
+//!            │                                                  │
+//!            │                                      is the slice a placeholder?
+//!            │                                                  ├── no ───> sendmsg
+//!            ╰── queue: file, offset, length ───────────────────┴── yes ──> sendfile
 //! ```
 //!
-//! What is in that area must never be sent itself. Whoever takes something from a chunk says how much (`Buf::advance`), and
-//! the chunk holds that against what the socket has sent of files. A chunk of which more was taken than was sent has been
-//! copied somewhere; then, and if one is dropped with something left, the shortcut is *broken*: the socket writes nothing any
-//! more, and the connection ends with an error instead of wrong bytes.
+//! The placeholder bytes must never be sent. Whoever takes bytes from a chunk reports the number
+//! (`Buf::advance`), and the chunk compares it with the bytes that the socket has sent from files.
+//! If more was taken than sent, the placeholder was copied somewhere. Then, and when a chunk is
+//! dropped with bytes left, the queue is *broken*: the socket writes nothing more, and the
+//! connection ends with an error instead of wrong bytes.
 //!
-//! `sendfile` waits where a page is not in memory, on a thread that serves others as well. [`reach`] looks before: what is
-//! not there goes the long way ([`crate::sending::body`]), by way of threads that may wait.
+//! `sendfile` blocks where a page is not in memory, on a thread that serves other connections as
+//! well. So [`cached_prefix`] is called before; data that is not in memory goes through
+//! [`crate::response::body`], by threads that may block.
 
 use bytes::{Buf, Bytes};
 use hither_core::sync::lock;
@@ -35,12 +40,13 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Bytes of a file that are sent at a time: no other connection of the same thread waits for more.
+/// The maximum number of bytes that one call of `sendfile` sends: other connections of the same
+/// thread wait no longer than for these.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// How far apart the bytes lie that are looked for to tell whether a piece is in memory: the kernel reads and forgets in runs.
+/// The distance between two probes of the page cache; the kernel reads and evicts in runs.
 const PROBE_BYTES: u64 = 256 << 10;
 
-/// The area that stands for pieces of files. Nobody writes or reads there, so it takes no memory.
+/// The memory that stands for ranges of files. It is never touched, so it occupies no pages.
 #[derive(Debug, Clone)]
 pub(crate) struct PlaceholderMemory(Arc<Box<[u8]>>);
 
@@ -50,7 +56,7 @@ impl Default for PlaceholderMemory {
     }
 }
 
-/// What body and socket of a connection share.
+/// The ranges of files that the body of a connection hands to its socket.
 #[derive(Debug)]
 pub(crate) struct SendfileQueue {
     area: PlaceholderMemory,
@@ -59,9 +65,9 @@ pub(crate) struct SendfileQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is to be sent, in this order.
+    /// The ranges to be sent, in order.
     waiting: VecDeque<Piece>,
-    /// Bytes that were sent of files, and not yet taken from chunks.
+    /// Bytes sent from files that hyper has not yet taken from chunks.
     ahead: usize,
     is_broken: bool,
 }
@@ -73,19 +79,19 @@ struct Piece {
     left: usize,
 }
 
-/// Some bytes of an answer.
+/// Some bytes of a response.
 #[derive(Debug)]
 pub(crate) enum BodyChunk {
     Memory(Bytes),
-    /// So many bytes of a file, which the socket knows.
+    /// Bytes of a file that the socket sends.
     Piece(Placeholder),
 }
 
-/// What hyper has of a piece of a file.
+/// The stand-in for a range of a file that hyper holds.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
     left: usize,
-    shortcut: Arc<SendfileQueue>,
+    queue: Arc<SendfileQueue>,
 }
 
 impl SendfileQueue {
@@ -93,24 +99,24 @@ impl SendfileQueue {
         Self { area: area.clone(), state: Mutex::default() }
     }
 
-    fn is_stand_in(&self, slice: &[u8]) -> bool {
+    fn is_placeholder(&self, slice: &[u8]) -> bool {
         self.area.0.as_ptr_range().contains(&slice.as_ptr())
     }
 
-    /// A piece of a file, to be sent over the socket that shares this; no more than [`MAX_BYTES`] of it.
+    /// Queues at most [`MAX_BYTES`] of a file, to be sent over the socket that shares this queue.
     pub(crate) fn piece(self: &Arc<Self>, file: Arc<File>, range: &Range<u64>) -> BodyChunk {
         let left = usize::try_from(range.end - range.start).map_or(MAX_BYTES, |n| n.min(MAX_BYTES));
         self.state().waiting.push_back(Piece { file, offset: range.start, left });
-        BodyChunk::Piece(Placeholder { left, shortcut: Arc::clone(self) })
+        BodyChunk::Piece(Placeholder { left, queue: Arc::clone(self) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// Writes as much of `slices` as the socket takes at once.
+    /// Writes as much of `slices` as the socket takes without blocking.
     fn write(&self, socket: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = slices.iter().take_while(|slice| !self.is_stand_in(slice)).count();
+        let count = slices.iter().take_while(|slice| !self.is_placeholder(slice)).count();
         let (memory, pieces) = slices.split_at_checked(count).unwrap_or_default();
         let bytes: usize = memory.iter().map(|slice| slice.len()).sum();
         let mut state = self.state();
@@ -119,7 +125,7 @@ impl SendfileQueue {
         }
         let mut sent = 0;
         if bytes > 0 {
-            // The head of an answer goes in one packet with what follows it.
+            // The head of a response shares a packet with the data that follows it.
             let more = if pieces.is_empty() { SendFlags::empty() } else { SendFlags::MORE };
             let flags = SendFlags::NOSIGNAL | more;
             let mut control = SendAncillaryBuffer::default();
@@ -135,14 +141,14 @@ impl SendfileQueue {
 }
 
 impl State {
-    /// Sends up to `most` bytes of the piece whose turn it is.
-    fn send(&mut self, socket: &TcpStream, most: usize) -> io::Result<usize> {
+    /// Sends up to `max_bytes` of the first waiting range.
+    fn send(&mut self, socket: &TcpStream, max_bytes: usize) -> io::Result<usize> {
         let piece = self.waiting.front_mut();
         let piece =
             piece.ok_or_else(|| io::Error::other("a placeholder has no file range to send"))?;
-        let most = most.min(piece.left);
-        let sent = retry_on_intr(|| sendfile(socket, &piece.file, Some(&mut piece.offset), most))?;
-        if sent == 0 && most > 0 {
+        let count = max_bytes.min(piece.left);
+        let sent = retry_on_intr(|| sendfile(socket, &piece.file, Some(&mut piece.offset), count))?;
+        if sent == 0 && count > 0 {
             let what = "the file was truncated while it was sent";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
         }
@@ -166,7 +172,7 @@ impl Buf for BodyChunk {
     fn chunk(&self) -> &[u8] {
         match self {
             Self::Memory(bytes) => bytes,
-            Self::Piece(piece) => piece.shortcut.area.0.get(..piece.left).unwrap_or_default(),
+            Self::Piece(piece) => piece.queue.area.0.get(..piece.left).unwrap_or_default(),
         }
     }
 
@@ -180,7 +186,7 @@ impl Buf for BodyChunk {
 
 impl Placeholder {
     fn advance(&mut self, count: usize) {
-        let mut state = self.shortcut.state();
+        let mut state = self.queue.state();
         match state.ahead.checked_sub(count) {
             Some(ahead) => state.ahead = ahead,
             None => state.is_broken = true,
@@ -192,21 +198,21 @@ impl Placeholder {
 impl Drop for Placeholder {
     fn drop(&mut self) {
         if self.left > 0 {
-            self.shortcut.state().is_broken = true;
+            self.queue.state().is_broken = true;
         }
     }
 }
 
-/// A socket that knows what stands for pieces of files.
+/// A socket that sends the file ranges behind placeholders.
 #[derive(Debug)]
 pub(crate) struct SendfileSocket {
     stream: TcpStream,
-    shortcut: Arc<SendfileQueue>,
+    queue: Arc<SendfileQueue>,
 }
 
 impl SendfileSocket {
-    pub(crate) fn new(stream: TcpStream, shortcut: Arc<SendfileQueue>) -> Self {
-        Self { stream, shortcut }
+    pub(crate) fn new(stream: TcpStream, queue: Arc<SendfileQueue>) -> Self {
+        Self { stream, queue }
     }
 }
 
@@ -236,7 +242,7 @@ impl AsyncWrite for SendfileSocket {
     ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
-            let write = || self.shortcut.write(&self.stream, slices);
+            let write = || self.queue.write(&self.stream, slices);
             match self.stream.try_io(Interest::WRITABLE, write) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
@@ -257,10 +263,11 @@ impl AsyncWrite for SendfileSocket {
     }
 }
 
-/// Where the file is in memory up to, from `range.start` on, as far as looking here and there tells; the start where the file
-/// system cannot tell.
+/// Returns the end of the part of `range` that begins at its start and is in memory, as far as
+/// probes tell; the start where the file system cannot tell.
 pub(crate) fn cached_prefix(file: &File, range: &Range<u64>) -> u64 {
-    let (mut reach, mut at) = (range.start, range.start);
+    let mut reach = range.start;
+    let mut at = range.start;
     while at < range.end {
         if !is_page_cached(file, at) {
             return reach;
@@ -271,7 +278,7 @@ pub(crate) fn cached_prefix(file: &File, range: &Range<u64>) -> u64 {
     if reach < range.end && is_page_cached(file, range.end - 1) { range.end } else { reach }
 }
 
-/// Whether the byte at `offset` can be read without waiting.
+/// Returns true if the byte at `offset` can be read without blocking.
 pub(crate) fn is_page_cached(file: &File, offset: u64) -> bool {
     let mut byte = [0];
     let probe = &mut [IoSliceMut::new(&mut byte)];
@@ -301,12 +308,12 @@ mod tests {
     async fn pair() -> (TcpStream, SendfileSocket, Arc<SendfileQueue>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let shortcut = Arc::new(SendfileQueue::new(&PlaceholderMemory::default()));
-        let socket = SendfileSocket::new(listener.accept().await.unwrap().0, Arc::clone(&shortcut));
-        (client, socket, shortcut)
+        let queue = Arc::new(SendfileQueue::new(&PlaceholderMemory::default()));
+        let socket = SendfileSocket::new(listener.accept().await.unwrap().0, Arc::clone(&queue));
+        (client, socket, queue)
     }
 
-    /// As hyper does: what is there is offered, what was taken is advanced over.
+    /// Writes as hyper does: offers all chunks, then advances over the bytes written.
     async fn write_all(
         socket: &mut SendfileSocket,
         mut chunks: VecDeque<BodyChunk>,
@@ -334,24 +341,27 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn memory_and_pieces_arrive_in_their_order(
+        fn memory_and_file_ranges_arrive_in_order(
             chunks in prop::collection::vec((any::<bool>(), 0..SIZE, 0..MAX_BYTES + 5000), 1..12)
         ) {
             static FILE: LazyLock<Arc<File>> = LazyLock::new(file);
             run(async {
-                let (mut client, mut socket, shortcut) = pair().await;
-                let (mut expected, mut offered) = (Vec::new(), VecDeque::new());
+                let (mut client, mut socket, queue) = pair().await;
+                let mut expected = Vec::new();
+                let mut offered = VecDeque::new();
                 for (is_piece, start, len) in chunks {
                     let end = (start + len.min(MAX_BYTES)).min(SIZE);
                     expected.extend_from_slice(&CONTENT[start..end]);
-                    offered.push_back(match is_piece {
-                        true => shortcut.piece(Arc::clone(&FILE), &(start as u64..end as u64)),
-                        false => BodyChunk::Memory(Bytes::copy_from_slice(&CONTENT[start..end])),
+                    offered.push_back(if is_piece {
+                        queue.piece(Arc::clone(&FILE), &(start as u64..end as u64))
+                    } else {
+                        BodyChunk::Memory(Bytes::copy_from_slice(&CONTENT[start..end]))
                     });
                 }
-                // Taken in small portions, so that the socket is full most of the time.
+                // Read in small portions, so that the socket is full most of the time.
                 let taken = tokio::spawn(async move {
-                    let (mut all, mut part) = (Vec::new(), [0; 10_000]);
+                    let mut all = Vec::new();
+                    let mut part = [0; 10_000];
                     loop {
                         match client.read(&mut part).await.unwrap() {
                             0 => return all,
@@ -367,35 +377,35 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_instead_of_sent_ends_the_connection() {
+    fn a_copied_placeholder_ends_the_connection() {
         run(async {
-            let (mut client, mut socket, shortcut) = pair().await;
-            let mut piece = shortcut.piece(file(), &(0..1000));
+            let (mut client, mut socket, queue) = pair().await;
+            let mut piece = queue.piece(file(), &(0..1000));
             let copy = piece.copy_to_bytes(1000);
             assert!(socket.write_all(&copy).await.is_err());
             assert!(socket.write_all(b"anything").await.is_err());
             drop(socket);
-            let mut came = Vec::new();
-            client.read_to_end(&mut came).await.unwrap();
-            assert_eq!(came, b"");
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received, b"");
         });
     }
 
     #[test]
-    fn a_piece_that_is_dropped_ends_the_connection() {
+    fn a_dropped_file_range_ends_the_connection() {
         run(async {
-            let (_client, mut socket, shortcut) = pair().await;
-            drop(shortcut.piece(file(), &(0..1000)));
-            assert!(socket.write_all(b"the next answer").await.is_err());
+            let (_client, mut socket, queue) = pair().await;
+            drop(queue.piece(file(), &(0..1000)));
+            assert!(socket.write_all(b"the next response").await.is_err());
         });
     }
 
     #[test]
-    fn a_file_that_has_become_shorter_is_an_error() {
+    fn a_truncated_file_is_an_error() {
         run(async {
-            let (_client, mut socket, shortcut) = pair().await;
+            let (_client, mut socket, queue) = pair().await;
             let file = file();
-            let chunk = shortcut.piece(Arc::clone(&file), &(0..1000));
+            let chunk = queue.piece(Arc::clone(&file), &(0..1000));
             file.set_len(500).unwrap();
             let error = write_all(&mut socket, VecDeque::from([chunk])).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
@@ -403,10 +413,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_written_is_in_memory_and_no_more() {
+    fn only_bytes_of_the_file_are_found_in_the_page_cache() {
         let file = file();
         if !is_page_cached(&file, 0) {
-            eprintln!("this file system does not tell what is in memory");
+            eprintln!("this file system does not tell which pages are in memory");
             return;
         }
         for range in [0..1, 5..1_000_000, 0..SIZE as u64] {

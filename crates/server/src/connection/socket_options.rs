@@ -1,6 +1,6 @@
-//! How connections send: what the kernel does for a server that it does not do for everybody.
+//! Kernel options for sending: congestion control and pacing.
 //!
-//! It is set on the sockets that listen, and every connection that they take has it from them.
+//! They are set on listening sockets, and accepted connections inherit them.
 
 use hither_core::error::{Error, ErrorKind, Result};
 use rustix::net::sockopt::set_tcp_congestion;
@@ -8,15 +8,16 @@ use serde::Deserialize;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// How connections send; what is not said is as the system has it.
+/// The sending options of connections; the system's defaults apply to those not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NetworkSettings {
-    /// The congestion control (`TCP_CONGESTION`), one that the system allows (`net.ipv4.tcp_allowed_congestion_control`).
+    /// The congestion control (`TCP_CONGESTION`), one of those in
+    /// `net.ipv4.tcp_allowed_congestion_control`.
     pub congestion: Option<String>,
-    /// Most bytes per second on one connection (`SO_MAX_PACING_RATE`): packets go out evenly, rather than in bursts that a
-    /// switch on the way drops.
+    /// The maximum rate of one connection (`SO_MAX_PACING_RATE`): packets leave evenly, instead of
+    /// in bursts that a switch on the way drops.
     pub pacing_bytes_per_second: Option<u64>,
 }
 
@@ -33,10 +34,10 @@ impl NetworkSettings {
         }
     }
 
-    /// Sets it for a socket, and for all connections that it takes from now on.
+    /// Sets the options of a socket and of all connections that it accepts afterwards.
     ///
     /// # Errors
-    /// [`ErrorKind::Local`] where the system does not know or does not allow it.
+    /// [`ErrorKind::Local`] if the system does not know or does not allow one.
     pub(crate) fn apply(&self, socket: &(impl AsRawFd + rustix::fd::AsFd)) -> Result<()> {
         if let Some(name) = &self.congestion {
             set_tcp_congestion(socket, name).map_err(|error| {
@@ -58,7 +59,8 @@ impl NetworkSettings {
 fn pace(socket: &impl AsRawFd, rate: u64) -> io::Result<()> {
     let rate: libc::c_ulong = rate;
     let length = libc::socklen_t::try_from(size_of_val(&rate)).map_err(io::Error::other)?;
-    // SAFETY: the kernel reads `length` bytes from `rate`, which has as many and lives through the call.
+    // SAFETY: the kernel reads `length` bytes from `rate`, which has that many and outlives the
+    // call.
     #[expect(unsafe_code, reason = "no crate in use has this option of sockets")]
     let failed = unsafe {
         libc::setsockopt(
@@ -79,7 +81,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn connections_have_it_from_the_socket_that_took_them() {
+    fn connections_inherit_the_options_of_the_listening_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let network = NetworkSettings {
             congestion: Some("reno".to_owned()),
@@ -87,13 +89,13 @@ mod tests {
         };
         network.apply(&listener).unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (taken, _) = listener.accept().unwrap();
-        assert_eq!(tcp_congestion(&taken).unwrap(), "reno");
-        assert_eq!(rate(&taken), 1_000_000);
+        let (accepted, _) = listener.accept().unwrap();
+        assert_eq!(tcp_congestion(&accepted).unwrap(), "reno");
+        assert_eq!(rate(&accepted), 1_000_000);
     }
 
     #[test]
-    fn what_the_system_does_not_have_is_named() {
+    fn an_error_names_the_option() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let network = NetworkSettings { congestion: Some("none".to_owned()), ..Default::default() };
         assert!(network.apply(&listener).unwrap_err().to_string().contains("\"none\""));
@@ -104,7 +106,7 @@ mod tests {
     fn rate(socket: &TcpStream) -> u64 {
         let mut rate: libc::c_ulong = 0;
         let mut length = libc::socklen_t::try_from(size_of_val(&rate)).unwrap();
-        // SAFETY: the kernel writes at most `length` bytes to `rate`, which has as many.
+        // SAFETY: the kernel writes at most `length` bytes to `rate`, which has that many.
         #[expect(unsafe_code, reason = "no crate in use has this option of sockets")]
         let failed = unsafe {
             libc::getsockopt(

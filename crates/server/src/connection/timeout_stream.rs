@@ -1,5 +1,6 @@
-//! A connection whose other end cannot hold it for ever: the first bytes must come, and what is written must be taken,
-//! within bounded times. (The clock between requests is hyper's, the one amid a request's body [`crate::method::arriving`]'s.)
+//! A stream with timeouts for the first bytes and for writes, so that a client cannot hold it
+//! forever. (The timeout between requests is hyper's, the one within the body of a request
+//! [`crate::connection::incoming_body`]'s.)
 
 use crate::connection::tcp_info::SocketGuard;
 use std::future::Future;
@@ -10,13 +11,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// See the module above.
+/// A stream with timeouts for the first bytes and for writes.
 #[derive(Debug)]
 pub(crate) struct TimeoutStream<S> {
-    /// Goes before the stream does.
-    ended: Option<SocketGuard>,
+    /// Declared first, so that it is dropped before the stream.
+    guard: Option<SocketGuard>,
     stream: S,
-    /// Runs until the first bytes have come.
+    /// Runs until the first bytes arrive.
     first: Option<Pin<Box<Sleep>>>,
     stall: Duration,
     /// Runs while a write waits.
@@ -26,16 +27,16 @@ pub(crate) struct TimeoutStream<S> {
 impl<S> TimeoutStream<S> {
     pub(crate) fn new(stream: S, first: Duration, stall: Duration) -> Self {
         let first = Some(Box::pin(sleep(first)));
-        Self { ended: None, stream, first, stall, writing: None }
+        Self { guard: None, stream, first, stall, writing: None }
     }
 
-    /// The stream's socket is known to somebody until it ends.
-    pub(crate) fn until(mut self, ended: SocketGuard) -> Self {
-        self.ended = Some(ended);
+    /// Keeps the guard of the stream's socket until the stream ends.
+    pub(crate) fn guarded(mut self, guard: SocketGuard) -> Self {
+        self.guard = Some(guard);
         self
     }
 
-    /// What became of a write: while it waits, the clock runs.
+    /// Returns the result of a write; a pending one runs into the timeout.
     fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -46,15 +47,17 @@ impl<S> TimeoutStream<S> {
             return written;
         }
         let stall = self.stall;
-        let clock = self.writing.get_or_insert_with(|| Box::pin(sleep(stall)));
-        match clock.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(late("write timeout: the client reads nothing"))),
+        let timeout = self.writing.get_or_insert_with(|| Box::pin(sleep(stall)));
+        match timeout.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                Poll::Ready(Err(timed_out("write timeout: the client reads nothing")))
+            }
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-fn late(what: &'static str) -> io::Error {
+fn timed_out(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
@@ -70,7 +73,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         } else if let Some(first) = &mut self.first
             && first.as_mut().poll(cx).is_ready()
         {
-            return Poll::Ready(Err(late("timeout: the client sent nothing")));
+            return Poll::Ready(Err(timed_out("timeout: the client sent nothing")));
         }
         read
     }
@@ -119,7 +122,7 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(3600);
 
     #[tokio::test]
-    async fn a_client_that_says_nothing_is_left() {
+    async fn a_client_that_sends_nothing_times_out() {
         let (_client, server) = tokio::io::duplex(64);
         let mut server = TimeoutStream::new(server, SOON, NEVER);
         let error = server.read_u8().await.unwrap_err();
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_the_first_bytes_it_may_be_silent() {
+    async fn after_the_first_bytes_a_silent_client_does_not_time_out() {
         let (mut client, server) = tokio::io::duplex(64);
         let mut server = TimeoutStream::new(server, SOON, NEVER);
         client.write_all(b"a").await.unwrap();
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_takes_nothing_is_left() {
+    async fn a_client_that_reads_nothing_times_out() {
         let (_client, server) = tokio::io::duplex(64);
         let mut server = TimeoutStream::new(server, NEVER, SOON);
         let error = server.write_all(&[0; 256]).await.unwrap_err();

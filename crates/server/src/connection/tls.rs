@@ -1,4 +1,4 @@
-//! The certificate that the server shows, read again when its files change.
+//! The server's TLS certificate, loaded again when its files change.
 
 use crate::connection::client_verifier::ClientVerifier;
 use crate::settings::TlsFiles;
@@ -15,25 +15,25 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at.
+/// The time between two looks at the files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// See the module above.
+/// The current certificate, replaced when its files change.
 #[derive(Debug)]
 pub(crate) struct CertificateReloader(Mutex<Current>);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Current {
     files: TlsFiles,
-    /// Who vouches for clients; without them, clients are not asked for certificates.
+    /// The certificate authorities for clients; without them, clients need no certificate.
     authorities: Option<Arc<RootCertStore>>,
     config: Arc<ServerConfig>,
-    /// The second since 1970 after which the first of its certificates is invalid.
+    /// The second since 1970 after which the first certificate of the chain is invalid.
     not_after: Option<i64>,
     changed: Changed,
 }
 
-/// When certificate and key were changed last.
+/// The modification times of certificate and key.
 type Changed = (Option<SystemTime>, Option<SystemTime>);
 
 impl Current {
@@ -63,18 +63,18 @@ impl CertificateReloader {
         TlsAcceptor::from(Arc::clone(&self.current().config))
     }
 
-    /// The second since 1970 after which the first of the certificates that are shown is invalid, if that can be told.
+    /// The second since 1970 after which the first certificate of the chain is invalid, if known.
     pub(crate) fn not_after(&self) -> Option<i64> {
         self.current().not_after
     }
 
-    /// From now on that one is shown.
+    /// Replaces the certificate for new connections.
     pub(crate) fn change(&self, next: Current) {
         *self.current() = next;
     }
 
-    /// Takes over files that have changed. Ones that are of no use, as while they are being replaced, are left alone, and
-    /// looked at again the next time.
+    /// Loads files that have changed. Invalid ones, such as files that are just being replaced, are
+    /// ignored until the next look.
     pub(crate) fn refresh(&self) {
         let before = self.current().clone();
         if before.changed == changed(&before.files) {
@@ -91,25 +91,25 @@ fn changed(files: &TlsFiles) -> Changed {
     (time(&files.certificate), time(&files.key))
 }
 
-/// The distinguished name of the client, that of a proxy being its person's, which the handshake has verified.
+/// The distinguished name of the client, verified by the handshake; for a proxy, that of its user.
 pub(crate) fn subject(connection: &ServerConnection) -> Option<Arc<str>> {
     hither_auth::subject_of(connection.peer_certificates()?).map(Arc::from)
 }
 
-/// Clients may show a certificate of one of `authorities`, and need not.
+/// Builds the verifier of client certificates, which are optional.
 fn verifier(
     authorities: &Arc<RootCertStore>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>> {
     let builder =
         WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
-    let usual = builder.allow_unauthenticated().build().map_err(|error| {
+    let webpki = builder.allow_unauthenticated().build().map_err(|error| {
         Error::new(ErrorKind::Invalid, format!("auth.authorities cannot be used: {error}"))
     })?;
-    Ok(Arc::new(ClientVerifier::new(usual, Arc::clone(provider))))
+    Ok(Arc::new(ClientVerifier::new(webpki, Arc::clone(provider))))
 }
 
-/// What is shown with these files, and until when it is valid.
+/// Loads the files, and returns the TLS configuration with the second after which it is invalid.
 fn load(
     files: &TlsFiles,
     authorities: Option<&Arc<RootCertStore>>,
@@ -144,10 +144,10 @@ mod tests {
     use super::*;
 
     fn write(folder: &Path) -> TlsFiles {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let files = TlsFiles { certificate: folder.join("cert"), key: folder.join("key") };
-        std::fs::write(&files.certificate, made.cert.pem()).unwrap();
-        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+        std::fs::write(&files.certificate, generated.cert.pem()).unwrap();
+        std::fs::write(&files.key, generated.signing_key.serialize_pem()).unwrap();
         files
     }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_certificate_is_taken_over_a_spoilt_one_is_not() {
+    fn a_new_certificate_is_loaded_and_an_invalid_one_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let files = write(folder.path());
         let tls = CertificateReloader::new(Current::load(files.clone(), None).unwrap());
@@ -166,15 +166,16 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &config(&tls)), "nothing has changed");
         std::fs::write(&files.certificate, "half of").unwrap();
         tls.refresh();
-        assert!(Arc::ptr_eq(&first, &config(&tls)), "of no use");
+        assert!(Arc::ptr_eq(&first, &config(&tls)), "the new file is invalid");
         write(folder.path());
         tls.refresh();
         assert!(!Arc::ptr_eq(&first, &config(&tls)));
     }
 
     #[test]
-    fn a_certificate_without_its_key_is_refused() {
-        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fn a_certificate_with_another_key_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
         let files = write(folder.path());
         let key = write(other.path()).key;
         assert!(Current::load(TlsFiles { key, ..files }, None).is_err());

@@ -1,9 +1,11 @@
-//! Answers that wait for a client of HTTP/2 to take them.
+//! Ends HTTP/2 connections whose client does not read its responses.
 //!
-//! Over HTTP/1.1 the socket tells who takes nothing ([`crate::connection::clocked`]). Over HTTP/2 a client grants each answer its bytes: one
-//! that grants none, and answers pings meanwhile, would hold files and blocks of memory for each of its answers for ever. So
-//! there is a mark on every answer of when something of it was taken the last time, which the blocks on their way share with
-//! it: they may outlive it. When one is overdue, the connection ends. While an answer waits for the server, its client has time.
+//! Over HTTP/1.1 the socket shows that a client reads nothing
+//! ([`crate::connection::timeout_stream`]). Over HTTP/2 a client grants a window to each response:
+//! one that grants nothing, but responds to pings, would hold files and buffers for each of its
+//! responses forever. So every response has a mark with the time of its last progress. Its chunks
+//! share the mark, as they may outlive the response. When a mark is overdue, the connection ends.
+//! Time that a response spends waiting for the server does not count.
 
 use crate::connection::sendfile::BodyChunk;
 use bytes::Buf;
@@ -14,10 +16,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often marks are looked at, in parts of the time that they may stay.
-const LOOKS: u32 = 4;
+/// The number of checks within the maximum time.
+const CHECKS: u32 = 4;
 
-/// The answers of one connection.
+/// The responses of one connection.
 #[derive(Debug)]
 pub(crate) struct WriteStallWatchdog {
     began: Instant,
@@ -25,14 +27,14 @@ pub(crate) struct WriteStallWatchdog {
     first: Notify,
 }
 
-/// How it is with one answer.
+/// The progress of one response.
 #[derive(Debug)]
 pub(crate) struct StallMark {
-    held: Arc<WriteStallWatchdog>,
-    /// When something of it was taken, in milliseconds since the connection began.
+    watchdog: Arc<WriteStallWatchdog>,
+    /// The time of the last progress, in milliseconds since the connection began.
     taken: AtomicU64,
-    /// It waits for the server.
-    is_ours: AtomicBool,
+    /// Set while the response waits for the server.
+    awaits_server: AtomicBool,
 }
 
 impl Default for WriteStallWatchdog {
@@ -46,10 +48,13 @@ impl WriteStallWatchdog {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// One more answer.
+    /// Adds a response.
     pub(crate) fn watch(self: &Arc<Self>) -> Arc<StallMark> {
-        let (held, taken) = (Arc::clone(self), AtomicU64::new(self.now()));
-        let mark = Arc::new(StallMark { held, taken, is_ours: AtomicBool::new(false) });
+        let mark = Arc::new(StallMark {
+            watchdog: Arc::clone(self),
+            taken: AtomicU64::new(self.now()),
+            awaits_server: AtomicBool::new(false),
+        });
         let mut marks = lock(&self.marks);
         if marks.len() == marks.capacity() {
             marks.retain(|one| one.strong_count() > 0);
@@ -60,17 +65,17 @@ impl WriteStallWatchdog {
         mark
     }
 
-    /// Waits until nothing of some answer has been taken for so long.
-    pub(crate) async fn overdue(&self, patience: Duration) {
+    /// Waits until some response has made no progress for longer than `max_age`.
+    pub(crate) async fn overdue(&self, max_age: Duration) {
         self.first.notified().await;
-        let most = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
-        let mut tick = tokio::time::interval((patience / LOOKS).max(Duration::from_millis(1)));
+        let max_millis = u64::try_from(max_age.as_millis()).unwrap_or(u64::MAX);
+        let mut tick = tokio::time::interval((max_age / CHECKS).max(Duration::from_millis(1)));
         loop {
             tick.tick().await;
             let now = self.now();
             let mut marks = lock(&self.marks);
             marks.retain(|one| one.strong_count() > 0);
-            if marks.iter().filter_map(Weak::upgrade).any(|mark| mark.age(now) > most) {
+            if marks.iter().filter_map(Weak::upgrade).any(|mark| mark.age(now) > max_millis) {
                 return;
             }
         }
@@ -79,24 +84,24 @@ impl WriteStallWatchdog {
 
 impl StallMark {
     fn age(&self, now: u64) -> u64 {
-        match self.is_ours.load(Ordering::Relaxed) {
-            true => 0,
-            false => now.saturating_sub(self.taken.load(Ordering::Relaxed)),
+        if self.awaits_server.load(Ordering::Relaxed) {
+            return 0;
         }
+        now.saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
-    /// More of the answer was asked for, and was there or has to be waited for.
-    pub(crate) fn asked(&self, is_there: bool) {
-        self.is_ours.store(!is_there, Ordering::Relaxed);
-        self.moved();
+    /// Records that the connection requested a chunk, and whether one was ready.
+    pub(crate) fn polled(&self, is_ready: bool) {
+        self.awaits_server.store(!is_ready, Ordering::Relaxed);
+        self.progressed();
     }
 
-    fn moved(&self) {
-        self.taken.store(self.held.now(), Ordering::Relaxed);
+    fn progressed(&self) {
+        self.taken.store(self.watchdog.now(), Ordering::Relaxed);
     }
 }
 
-/// Bytes on their way; over HTTP/2 with the mark of their answer.
+/// A chunk; over HTTP/2 with the mark of its response.
 #[derive(Debug)]
 pub(crate) struct MarkedChunk {
     chunk: BodyChunk,
@@ -120,7 +125,7 @@ impl Buf for MarkedChunk {
 
     fn advance(&mut self, count: usize) {
         if let Some(mark) = &self.mark {
-            mark.moved();
+            mark.progressed();
         }
         self.chunk.advance(count);
     }

@@ -1,8 +1,8 @@
-//! The access log: a JSON object in a line for every request, when its answer has ended, however it did.
+//! The access log: one line of JSON per request, written when its response has ended in any way.
 //!
-//! Lines are written by a thread of their own. If the disk cannot keep up, requests do not wait for it: lines are left out,
-//! and the next one says how many. The thread also takes over another file when it is told to, between two lines: none is lost
-//! or torn when the old one is put away.
+//! A thread of its own writes the lines. If the disk cannot keep up, requests do not wait for it:
+//! lines are dropped, and the next one says how many. The thread also switches to another file, on
+//! request and between two lines, so rotating the log loses or splits none.
 
 use crate::connection::peer::Peer;
 use crate::connection::tcp_info::TcpInfo;
@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
-/// Lines that may wait to be written.
+/// The maximum number of lines that wait to be written.
 const MAX_WAITING: usize = 16_384;
-/// Longest text of a client that is kept.
+/// The maximum length of a text from a client; the rest is cut off.
 const MAX_TEXT: usize = 512;
-/// Bytes that are written at a time, about.
+/// The approximate number of bytes written at a time.
 const BATCH_BYTES: usize = 64 << 10;
-/// How long the end of the server waits for its log.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The maximum time that shutdown waits for the log.
+const MAX_FLUSH: Duration = Duration::from_secs(2);
 
-/// What is noted of a request.
+/// The entry of one request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct AccessLogEntry {
     time: String,
     peer: SocketAddr,
-    /// As the authorizer knows them.
+    /// The user, as the authorizer names them.
     #[serde(skip_serializing_if = "String::is_empty")]
     who: String,
     protocol: &'static str,
@@ -40,32 +40,33 @@ pub(crate) struct AccessLogEntry {
     method: String,
     target: String,
     status: u16,
-    /// Why it was refused, or why its answer broke off.
+    /// Why the request failed, or why its response ended early.
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
-    /// Ranges that were sent.
+    /// The number of ranges sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     ranges: Option<usize>,
-    /// Bytes of the body of the request, and of that of the answer that were handed to the connection.
+    /// Body bytes of the request, and those of the response that the connection took.
     received: u64,
     sent: u64,
-    /// Milliseconds until the head of the answer, and until its end; see [`crate::monitoring::note`].
+    /// Milliseconds to the head and to the end of the response; see
+    /// [`crate::monitoring::request_record`].
     head_ms: f64,
     ms: f64,
     disk_ms: f64,
     client_ms: f64,
-    /// Whether all of the answer was handed to the connection.
+    /// True if the connection took the whole response.
     complete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tcp: Option<TcpInfo>,
     #[serde(skip_serializing_if = "String::is_empty")]
     agent: String,
-    /// Lines that were left out before this one.
+    /// Lines dropped before this one.
     #[serde(skip_serializing_if = "is_zero")]
     lost: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks in this way")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -84,7 +85,7 @@ impl AccessLogEntry {
             },
             tls: peer.is_secure,
             method: short(request.method().as_str()),
-            target: short(&without_secrets(&request.uri().to_string())),
+            target: short(&without_tokens(&request.uri().to_string())),
             status: 0,
             reason: String::new(),
             ranges: None,
@@ -109,7 +110,7 @@ impl AccessLogEntry {
         self.reason = short(reason);
     }
 
-    /// The request is over.
+    /// Fills in the results of a finished request.
     pub(crate) fn fill(&mut self, figures: &RequestStats, tcp: Option<TcpInfo>) {
         self.status = figures.status;
         self.ranges = figures.ranges;
@@ -123,8 +124,8 @@ impl AccessLogEntry {
     }
 }
 
-/// A target without the tokens that some clients put into its query.
-fn without_secrets(target: &str) -> String {
+/// Removes the tokens that some clients put into the query of a target.
+fn without_tokens(target: &str) -> String {
     const SECRET: [&str; 3] = ["authz", "access_token", "token"];
     let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
     let query = query.split('&').map(|item| match item.split_once('=') {
@@ -144,95 +145,95 @@ fn short(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// Where lines go.
+/// The sending end of the log.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessLog(Option<Arc<Lines>>);
 
 #[derive(Debug)]
 struct Lines {
-    feed: SyncSender<Entry>,
+    sender: SyncSender<Message>,
     lost: Arc<Lost>,
 }
 
-/// Lines that were left out, or could not be written, since the last one that was not, and in all.
+/// Lines that were dropped or could not be written: since the last written one, and in total.
 #[derive(Debug, Default)]
 struct Lost {
-    lately: AtomicU64,
-    ever: AtomicU64,
+    unreported: AtomicU64,
+    total: AtomicU64,
 }
 
 impl Lost {
-    /// So many, which would have told of `told` others.
-    fn add(&self, lines: u64, told: u64) {
-        self.lately.fetch_add(lines.saturating_add(told), Ordering::Relaxed);
-        self.ever.fetch_add(lines, Ordering::Relaxed);
+    /// Counts lost lines, which would have reported `reported` others.
+    fn add(&self, lines: u64, reported: u64) {
+        self.unreported.fetch_add(lines.saturating_add(reported), Ordering::Relaxed);
+        self.total.fetch_add(lines, Ordering::Relaxed);
     }
 }
 
-enum Entry {
+enum Message {
     Line(Box<AccessLogEntry>),
-    /// From here on, lines go there.
-    Out(Box<dyn Write + Send>),
-    /// Whoever waits for that has all lines before it written.
-    Written(SyncSender<()>),
+    /// Writes the following lines there.
+    Reopen(Box<dyn Write + Send>),
+    /// Responds when all lines before are written.
+    Flush(SyncSender<()>),
 }
 
 impl AccessLog {
-    /// A log in a file, `-` for the standard error; none if there is no path.
+    /// Opens a log in a file, `-` for the standard error; without a path, nothing is logged.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let out = opened(path)?;
-        let (feed, entries) = sync_channel(MAX_WAITING);
-        let lines = Lines { feed, lost: Arc::default() };
+        let out = open_output(path)?;
+        let (sender, messages) = sync_channel(MAX_WAITING);
+        let lines = Lines { sender, lost: Arc::default() };
         let lost = Arc::clone(&lines.lost);
         std::thread::Builder::new()
             .name("hither-log".to_owned())
-            .spawn(move || write_all(&entries, out, &lost))
+            .spawn(move || write_all(&messages, out, &lost))
             .map_err(|error| cannot(path, error))?;
         Ok(Self(Some(Arc::new(lines))))
     }
 
-    /// Whether there is one.
+    /// Returns true if requests are logged.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Goes on in the file of that name, which may be another than before. May wait for the disk.
+    /// Continues in the file of that name, which may be a new one. May wait for the disk.
     ///
     /// # Errors
-    /// It cannot be opened: the log goes on as before.
+    /// The file cannot be opened: the log continues as before.
     pub(crate) fn reopen(&self, path: &Path) -> Result<()> {
         let Some(lines) = &self.0 else { return Ok(()) };
-        // If nobody receives any more, the server is about to end.
-        let _ = lines.feed.send(Entry::Out(opened(path)?));
+        // If the thread has ended, the server is about to end.
+        let _ = lines.sender.send(Message::Reopen(open_output(path)?));
         Ok(())
     }
 
-    /// Waits until all lines so far are written, or [`PATIENCE`] is over.
+    /// Waits until all lines so far are written, at most [`MAX_FLUSH`].
     pub(crate) fn flush(&self) {
         let Some(lines) = &self.0 else { return };
-        let (written, all) = sync_channel(1);
-        if lines.feed.send(Entry::Written(written)).is_ok() {
-            let _ = all.recv_timeout(PATIENCE);
+        let (written, flushed) = sync_channel(1);
+        if lines.sender.send(Message::Flush(written)).is_ok() {
+            let _ = flushed.recv_timeout(MAX_FLUSH);
         }
     }
 
-    /// Lines that were left out or could not be written so far.
+    /// Lines dropped or not written so far.
     pub(crate) fn lost(&self) -> u64 {
-        self.0.as_ref().map_or(0, |lines| lines.lost.ever.load(Ordering::Relaxed))
+        self.0.as_ref().map_or(0, |lines| lines.lost.total.load(Ordering::Relaxed))
     }
 
     pub(crate) fn write(&self, mut line: Box<AccessLogEntry>) {
         let Some(lines) = &self.0 else { return };
-        line.lost = lines.lost.lately.swap(0, Ordering::Relaxed);
-        let told = line.lost;
-        if lines.feed.try_send(Entry::Line(line)).is_err() {
-            lines.lost.add(1, told);
+        line.lost = lines.lost.unreported.swap(0, Ordering::Relaxed);
+        let reported = line.lost;
+        if lines.sender.try_send(Message::Line(line)).is_err() {
+            lines.lost.add(1, reported);
         }
     }
 }
 
-fn opened(path: &Path) -> Result<Box<dyn Write + Send>> {
+fn open_output(path: &Path) -> Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stderr()));
     }
@@ -245,25 +246,25 @@ fn cannot(path: &Path, error: io::Error) -> Error {
     Error::new(ErrorKind::Local, what).with_source(error)
 }
 
-fn write_all(entries: &Receiver<Entry>, out: Box<dyn Write + Send>, lost: &Lost) {
-    let mut batch = Batch { out, text: Vec::new(), lines: 0, told: 0 };
-    while let Ok(entry) = entries.recv() {
-        let mut entry = Some(entry);
-        // Whatever waits goes with it.
-        while let Some(next) = entry.take() {
+fn write_all(messages: &Receiver<Message>, out: Box<dyn Write + Send>, lost: &Lost) {
+    let mut batch = Batch { out, text: Vec::new(), lines: 0, reported: 0 };
+    while let Ok(message) = messages.recv() {
+        let mut message = Some(message);
+        // Lines that already wait join the batch.
+        while let Some(next) = message.take() {
             match next {
-                Entry::Line(line) => batch.add(&line),
-                Entry::Out(other) => {
+                Message::Line(line) => batch.add(&line),
+                Message::Reopen(other) => {
                     batch.write(lost);
                     batch.out = other;
                 }
-                Entry::Written(whom) => {
+                Message::Flush(sender) => {
                     batch.write(lost);
-                    // They may have lost patience.
-                    let _ = whom.send(());
+                    // The receiver may have stopped waiting.
+                    let _ = sender.send(());
                 }
             }
-            entry = if batch.text.len() < BATCH_BYTES { entries.try_recv().ok() } else { None };
+            message = if batch.text.len() < BATCH_BYTES { messages.try_recv().ok() } else { None };
         }
         batch.write(lost);
     }
@@ -274,8 +275,8 @@ struct Batch {
     out: Box<dyn Write + Send>,
     text: Vec<u8>,
     lines: u64,
-    /// Lost ones that they tell of.
-    told: u64,
+    /// The lost lines that they report.
+    reported: u64,
 }
 
 impl Batch {
@@ -283,17 +284,17 @@ impl Batch {
         if serde_json::to_writer(&mut self.text, line).is_ok() {
             self.text.push(b'\n');
             self.lines += 1;
-            self.told = self.told.saturating_add(line.lost);
+            self.reported = self.reported.saturating_add(line.lost);
         }
     }
 
     fn write(&mut self, lost: &Lost) {
         if self.out.write_all(&self.text).and_then(|()| self.out.flush()).is_err() {
-            // There is nobody to tell but those who read the metrics.
-            lost.add(self.lines, self.told);
+            // Only the metrics can show that.
+            lost.add(self.lines, self.reported);
         }
         self.text.clear();
-        (self.lines, self.told) = (0, 0);
+        (self.lines, self.reported) = (0, 0);
     }
 }
 
@@ -302,13 +303,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_in_queries_are_left_out() {
+    fn tokens_in_queries_are_removed() {
         for (target, kept) in [
             ("/a?b", "/a?b"),
             ("/a?authz=Bearer%20x&b=c", "/a?authz=...&b=c"),
             ("/a?b=c&Access_Token=x", "/a?b=c&Access_Token=..."),
         ] {
-            assert_eq!(without_secrets(target), kept);
+            assert_eq!(without_tokens(target), kept);
         }
     }
 
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_opened_again_goes_on() {
+    fn a_log_that_cannot_be_reopened_continues() {
         let folder = tempfile::tempdir().unwrap();
         let log = AccessLog::open(Some(&folder.path().join("log"))).unwrap();
         assert!(log.reopen(&folder.path().join("no/log")).is_err());

@@ -1,15 +1,16 @@
-//! What is told about the server itself, at an address of its own: metrics, health, and a status page.
+//! The admin endpoint: metrics, health and a status page of the server, at an address of its own.
 //!
-//! It is another address because it is for others: who may read files is no concern of it, it asks for no token and speaks no
-//! TLS, and tells names of files and how much they are read. So it should be one that only the context can reach. It also
-//! answers when the server itself cannot: all its connections may be taken, or its certificate be wrong.
+//! Its clients are not those of the server: it requires no token, speaks no TLS, and shows names of
+//! files and how much they are read. So only the operator should be able to reach its address. It
+//! also responds when the server cannot, because all connections are in use or the certificate is
+//! invalid.
 //!
-//! | path | answer |
+//! | path | response |
 //! |---|---|
 //! | `/metrics` | for Prometheus, text format 0.0.4 |
 //! | `/healthz` | JSON, 200 or 503 |
-//! | `/status` | a page for people that keeps itself up to date |
-//! | `/status.json` | what it shows |
+//! | `/status` | a page for people that refreshes itself |
+//! | `/status.json` | the data of that page |
 
 use crate::connection::tls::CertificateReloader;
 use crate::context::ServerContext;
@@ -33,61 +34,61 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-/// Connections at a time.
-const CONNECTIONS: usize = 64;
-/// How long one may be idle, and last in all: the page asks anew.
-const IDLE: Duration = Duration::from_secs(30);
+/// The maximum number of open connections.
+const MAX_CONNECTIONS: usize = 64;
+/// The maximum time that a connection may be idle, and that it may last; the page opens a new one.
+const MAX_IDLE: Duration = Duration::from_secs(30);
 const MAX_AGE: Duration = Duration::from_secs(600);
 const JSON: &str = "application/json";
 
-/// See the module above.
+/// The admin endpoint of a server.
 #[derive(Debug)]
 pub(crate) struct AdminServer {
     pub(crate) context: Arc<ServerContext>,
-    pub(crate) meters: Arc<ServerStats>,
+    pub(crate) stats: Arc<ServerStats>,
     pub(crate) tls: Option<Arc<CertificateReloader>>,
     pub(crate) stop: watch::Receiver<bool>,
-    /// Where the server listens.
+    /// The addresses on which the server listens.
     pub(crate) urls: Vec<String>,
-    /// How many connections it takes.
+    /// The maximum number of connections to the server.
     pub(crate) connections: usize,
     pub(crate) began: Instant,
 }
 
 impl AdminServer {
-    /// Answers until the runtime ends: also while the server is being stopped.
+    /// Serves until the runtime ends, also while the server is being stopped.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
-                // As long as the process is out of files.
+                // The process is out of file descriptors.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let monitor = Arc::clone(&self);
+            let admin = Arc::clone(&self);
             tokio::spawn(async move {
                 let service = service_fn(move |request| {
-                    let monitor = Arc::clone(&monitor);
-                    async move { Ok::<_, Infallible>(monitor.answer(&request).await) }
+                    let admin = Arc::clone(&admin);
+                    async move { Ok::<_, Infallible>(admin.handle(&request).await) }
                 });
                 let mut http = http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+                http.timer(TokioTimer::new()).header_read_timeout(MAX_IDLE);
                 let connection = http.serve_connection(TokioIo::new(stream), service);
-                // Whoever breaks off has what they wanted.
+                // An error is the client's: it left early.
                 let _ = timeout(MAX_AGE, connection).await;
-                drop(place);
+                drop(permit);
             });
         }
     }
 
-    /// Samples what the status page shows.
+    /// Samples the totals for the status page.
     pub(crate) async fn sample(self: Arc<Self>) {
         let mut tick = tokio::time::interval(TICK);
         loop {
             tick.tick().await;
-            let metrics = &self.meters.metrics;
-            self.meters.recent.tick(WindowTotals {
+            let metrics = &self.stats.metrics;
+            self.stats.recent.tick(WindowTotals {
                 sent: metrics.sent.get(),
                 received: metrics.received.get(),
                 requests: metrics.requests(),
@@ -96,51 +97,50 @@ impl AdminServer {
         }
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn handle(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut answer =
-                text(StatusCode::METHOD_NOT_ALLOWED, "this address answers GET and HEAD\n");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return answer;
+            let what = "this address supports GET and HEAD\n";
+            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, what);
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
         }
         match request.uri().path() {
             "/metrics" => {
-                let text = self.meters.metrics.text(&self.levels());
-                answer(StatusCode::OK, metrics::MEDIA_TYPE, text)
+                let text = self.stats.metrics.text(&self.levels());
+                response(StatusCode::OK, metrics::MEDIA_TYPE, text)
             }
             "/healthz" => {
                 let health = self.health().await;
-                let status = match health.healthy {
-                    true => StatusCode::OK,
-                    false => StatusCode::SERVICE_UNAVAILABLE,
-                };
-                answer(status, JSON, json(&health) + "\n")
+                let status =
+                    if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+                response(status, JSON, json(&health) + "\n")
             }
-            "/status.json" => answer(StatusCode::OK, JSON, json(&self.status().await)),
+            "/status.json" => response(StatusCode::OK, JSON, json(&self.status().await)),
             "/status" => {
                 let page = status_page::page(&json(&self.status().await));
-                let mut answer = answer(StatusCode::OK, "text/html; charset=utf-8", page);
+                let mut response = response(StatusCode::OK, "text/html; charset=utf-8", page);
                 if let Ok(policy) = HeaderValue::from_str(&status_page::policy()) {
-                    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+                    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
                 }
-                answer
+                response
             }
             "/" => {
-                let mut answer =
+                let mut response =
                     text(StatusCode::FOUND, "/metrics /healthz /status /status.json\n");
-                answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/status"));
-                answer
+                let location = HeaderValue::from_static("/status");
+                response.headers_mut().insert(header::LOCATION, location);
+                response
             }
             _ => {
-                let there = "not found: there are /metrics, /healthz, /status and /status.json\n";
-                text(StatusCode::NOT_FOUND, there)
+                let what = "not found: there are /metrics, /healthz, /status and /status.json\n";
+                text(StatusCode::NOT_FOUND, what)
             }
         }
     }
 
     async fn health(&self) -> health::Health {
         let is_stopping = *self.stop.borrow();
-        health::look(&self.context, self.tls.as_deref(), is_stopping).await
+        health::check_all(&self.context, self.tls.as_deref(), is_stopping).await
     }
 
     fn levels(&self) -> GaugeValues {
@@ -162,22 +162,22 @@ impl AdminServer {
 
     async fn status(&self) -> Status<'_> {
         let has_lots = self.context.space.lots().is_some();
-        Status::new(&self.urls, &self.meters, &self.levels(), has_lots, self.health().await)
+        Status::new(&self.urls, &self.stats, &self.levels(), has_lots, self.health().await)
     }
 }
 
 fn json(value: &impl serde::Serialize) -> String {
-    // Nothing here has keys that are no text.
+    // All keys are text, so this cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }
 
 fn text(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
-    answer(status, "text/plain; charset=utf-8", text.to_owned())
+    response(status, "text/plain; charset=utf-8", text.to_owned())
 }
 
-fn answer(status: StatusCode, kind: &str, text: String) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from(text)));
-    *answer.status_mut() = status;
+fn response(status: StatusCode, kind: &str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
     let fields = [
         (header::CONTENT_TYPE, kind),
         (header::CACHE_CONTROL, "no-store"),
@@ -186,8 +186,8 @@ fn answer(status: StatusCode, kind: &str, text: String) -> Response<Full<Bytes>>
     ];
     for (name, value) in fields {
         if let Ok(value) = HeaderValue::from_str(value) {
-            answer.headers_mut().insert(name, value);
+            response.headers_mut().insert(name, value);
         }
     }
-    answer
+    response
 }

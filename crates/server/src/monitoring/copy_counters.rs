@@ -26,7 +26,7 @@ pub(crate) struct CopyTotals {
     pub(crate) bytes_pulled: u64,
     pub(crate) bytes_pushed: u64,
     pub(crate) failed: u64,
-    /// Copies whose client went away.
+    /// Copies whose client disconnected.
     pub(crate) cancelled: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Whether the server can do its work, for those that decide by that: load balancers, monitoring, people.
+//! Health checks, for load balancers, monitoring and people.
 //!
-//! What is looked at is what breaks while a server runs and what its answers would show last: the tree can be read (within
-//! [`PATIENCE`]: a file system that hangs is as bad as one that is gone), there is room for files where files may be written, the
-//! certificate has not expired, and nobody has told the server to stop.
+//! They cover failures of a running server that its responses would show last: the tree is readable
+//! (within [`MAX_WAIT`]: a file system that hangs is as bad as a lost one), there is space where
+//! files may be written, the certificate has not expired, and the server is not being stopped.
 
 use crate::connection::tls::CertificateReloader;
 use crate::context::ServerContext;
@@ -13,13 +13,13 @@ use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
-/// How long the file system may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The maximum time that the file system may take.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// What was found.
+/// The results of all checks.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Health {
-    /// Whether all is well.
+    /// True if every check passed.
     pub(crate) healthy: bool,
     checks: Checks,
 }
@@ -37,7 +37,7 @@ struct Checks {
 #[derive(Debug, Clone, Serialize)]
 struct Check {
     ok: bool,
-    /// What was seen.
+    /// The observation in words.
     seen: String,
 }
 
@@ -45,8 +45,8 @@ fn check(ok: bool, seen: impl Into<String>) -> Check {
     Check { ok, seen: seen.into() }
 }
 
-/// Looks at all of it.
-pub(crate) async fn look(
+/// Runs all checks.
+pub(crate) async fn check_all(
     context: &ServerContext,
     tls: Option<&CertificateReloader>,
     is_stopping: bool,
@@ -56,23 +56,25 @@ pub(crate) async fn look(
         tree.probe()?;
         tree.space("")
     });
-    let tree = match timeout(PATIENCE, looked).await {
+    let tree = match timeout(MAX_WAIT, looked).await {
         Ok(Ok(space)) => Ok(space),
         Ok(Err(refusal)) => Err(refusal.what),
-        Err(_) => Err(format!("the file system has not responded for {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("the file system has not responded for {} s", MAX_WAIT.as_secs())),
     };
-    let least = context.limits().free_bytes;
+    let minimum = context.limits().free_bytes;
     let space = tree.as_ref().ok().filter(|_| writes).map(|(free, _)| {
         let seen = format!("{} free", human(*free));
-        match *free >= least {
-            true => check(true, seen),
-            false => check(false, format!("{seen}, expected at least {}", human(least))),
+        if *free >= minimum {
+            check(true, seen)
+        } else {
+            check(false, format!("{seen}, expected at least {}", human(minimum)))
         }
     });
     let checks = Checks {
-        running: match is_stopping {
-            true => check(false, "the server is being stopped"),
-            false => check(true, "the server accepts connections"),
+        running: if is_stopping {
+            check(false, "the server is being stopped")
+        } else {
+            check(true, "the server accepts connections")
         },
         tree: match tree {
             Ok(_) => check(true, "the served directory is readable"),
@@ -89,8 +91,9 @@ pub(crate) async fn look(
 fn certificate(not_after: i64) -> Check {
     let end = UNIX_EPOCH + Duration::from_secs(u64::try_from(not_after).unwrap_or_default());
     let date = iso_date::format(end);
-    match end > SystemTime::now() {
-        true => check(true, format!("the certificate is valid until {date}")),
-        false => check(false, format!("the certificate expired at {date}")),
+    if end > SystemTime::now() {
+        check(true, format!("the certificate is valid until {date}"))
+    } else {
+        check(false, format!("the certificate expired at {date}"))
     }
 }

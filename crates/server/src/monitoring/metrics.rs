@@ -1,10 +1,11 @@
-//! The metrics of a server, as Prometheus reads them (text format 0.0.4).
+//! The metrics of a server in Prometheus' text format 0.0.4.
 //!
-//! All series are there from the beginning, at zero, and are found without a look-up: an addition to each is all that a
-//! request costs. Names of files, clients or users are in none of them, so there are never more series than at the start.
+//! All series exist from the start, at zero, and are found without a look-up: a request costs one
+//! addition to each. No label holds a name of a file, client or user, so the number of series never
+//! grows.
 
 use crate::monitoring::copy_counters::CopyTotals;
-use crate::monitoring::request_stats::{METHODS, MethodIndex, RequestPhase, RequestStats};
+use crate::monitoring::request_stats::{METHODS, MethodIndex, RequestKind, RequestStats};
 use hither_core::error::{Error, ErrorKind, Result};
 use prometheus::core::Collector;
 use prometheus::{
@@ -12,27 +13,27 @@ use prometheus::{
     IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-/// Media type of the text.
+/// The media type of the text.
 pub(crate) const MEDIA_TYPE: &str = prometheus::TEXT_FORMAT;
 
-/// The classes of statuses, by their first digit less two.
+/// The status classes, by the first digit minus two.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 const WORKS: [&str; 3] = ["read", "write", "list"];
-/// Seconds.
+/// Upper bounds of the time buckets, in seconds.
 const TIMES: [f64; 17] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,
 ];
-/// What becomes of copies from and to other servers.
+/// The outcomes of third-party copies.
 const COPIES: [&str; 4] = ["pulled", "pushed", "failed", "cancelled"];
 const DIRECTIONS: [&str; 2] = ["pull", "push"];
 const RANGES: [f64; 10] = [1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
 
-/// See the module above.
+/// The metrics of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    /// By method and class of status; the last class is of answers that never began.
+    /// By method and status class; the last class includes responses that never began.
     requests: Vec<Vec<IntCounter>>,
     open: Vec<IntGauge>,
     pub(crate) sent: IntCounter,
@@ -50,7 +51,7 @@ pub(crate) struct Metrics {
     polled: Polled,
 }
 
-/// What is looked up when somebody reads the metrics.
+/// Metrics that are set when the metrics are read.
 #[derive(Debug)]
 struct Polled {
     memory: IntGauge,
@@ -67,20 +68,20 @@ struct Polled {
     copied: Vec<IntCounter>,
 }
 
-/// What [`Polled`] is set to.
+/// The values of [`Polled`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct GaugeValues {
-    /// Bytes of file data in memory, and the bound.
+    /// File data in memory and its limit, in bytes.
     pub(crate) memory: u64,
     pub(crate) max_memory: u64,
     pub(crate) max_connections: u64,
-    /// Lots, bytes reserved in them and used of those.
+    /// Lots, and the bytes reserved and used in them.
     pub(crate) lots: u64,
     pub(crate) lots_reserved: u64,
     pub(crate) lots_used: u64,
     pub(crate) lines_lost: u64,
     pub(crate) uptime_seconds: u64,
-    /// Copies from and to other servers.
+    /// Third-party copies.
     pub(crate) copies: CopyTotals,
 }
 
@@ -88,7 +89,7 @@ type Made<T> = std::result::Result<T, prometheus::Error>;
 
 impl Metrics {
     /// # Errors
-    /// [`ErrorKind::Invalid`] if two have the same name.
+    /// [`ErrorKind::Invalid`] if two metrics have the same name.
     pub(crate) fn new() -> Result<Self> {
         Self::build().map_err(|error| {
             Error::new(ErrorKind::Invalid, "cannot register the metrics").with_source(error)
@@ -157,20 +158,21 @@ impl Metrics {
         })
     }
 
-    /// A request has begun.
+    /// Counts a request that begins.
     pub(crate) fn begin(&self, method: MethodIndex) {
         if let Some(open) = self.open.get(method.0) {
             open.inc();
         }
     }
 
-    /// A request is over.
+    /// Counts a finished request.
     pub(crate) fn end(&self, figures: &RequestStats) {
-        let (method, work) = (figures.method, figures.method.work());
+        let method = figures.method;
+        let kind = method.kind();
         if let Some(open) = self.open.get(method.0) {
             open.dec();
         }
-        // One that was given up before it was answered is the client's doing: as nginx counts them.
+        // A response that never began is the client's doing, and counts as 4xx, as in nginx.
         let class = usize::from(figures.status / 100).checked_sub(2).unwrap_or(2);
         if let Some(requests) = self.requests.get(method.0).and_then(|by| by.get(class)) {
             requests.inc();
@@ -178,10 +180,10 @@ impl Metrics {
         if !figures.complete {
             self.broken.inc();
         }
-        let at = match work {
-            RequestPhase::Read => 0,
-            RequestPhase::Write => 1,
-            RequestPhase::List => 2,
+        let at = match kind {
+            RequestKind::Read => 0,
+            RequestKind::Write => 1,
+            RequestKind::List => 2,
         };
         if let (Some(head), Some(whole), Some(disk)) =
             (self.head.get(at), self.whole.get(at), self.disk.get(at))
@@ -192,32 +194,32 @@ impl Metrics {
         }
         self.client.inc_by(figures.client.as_secs_f64());
         if let Some(ranges) = figures.ranges {
-            // A bound of the settings is far below what a double holds.
+            // The settings limit ranges to far less than a double holds exactly.
             self.ranges.observe(u32::try_from(ranges).map_or(f64::MAX, f64::from));
         }
     }
 
-    /// Requests that are over.
+    /// The number of finished requests.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.iter().flatten().map(IntCounter::get).sum()
     }
 
-    /// Those of them that the server is to blame for.
+    /// The number of those that failed at the server.
     pub(crate) fn failures(&self) -> u64 {
         self.requests.iter().filter_map(|by| by.last()).map(IntCounter::get).sum()
     }
 
-    /// Requests that are under way, and those of them that are uploads.
-    pub(crate) fn under_way(&self) -> (i64, i64) {
+    /// The number of active requests, and that of uploads among them.
+    pub(crate) fn active(&self) -> (i64, i64) {
         let put = METHODS.iter().position(|method| *method == "PUT");
         let puts = put.and_then(|put| self.open.get(put)).map_or(0, IntGauge::get);
         (self.open.iter().map(IntGauge::get).sum(), puts)
     }
 
-    /// All of them as text.
+    /// Returns all metrics as text.
     pub(crate) fn text(&self, levels: &GaugeValues) -> String {
         self.polled.set(levels);
-        // They can't be written if they have no samples, which none of these can be without.
+        // Only metrics without samples cannot be written; there are none.
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
     }
 }
@@ -274,7 +276,7 @@ impl Polled {
     }
 }
 
-/// Makes metrics and keeps them in a registry.
+/// Creates metrics and registers them.
 struct Maker(Registry);
 
 impl Maker {
@@ -287,7 +289,7 @@ impl Maker {
         self.keep(IntCounter::new(name, help)?)
     }
 
-    /// One for each value of a label.
+    /// A counter for each value of a label.
     fn counts(
         &self,
         name: &str,
@@ -307,7 +309,7 @@ impl Maker {
         self.keep(IntGaugeVec::new(Opts::new(name, help), &[label])?)
     }
 
-    /// For each kind of work.
+    /// A histogram for each kind of work.
     fn times(&self, name: &str, help: &str) -> Made<Vec<Histogram>> {
         let options = HistogramOpts::new(name, help).buckets(TIMES.to_vec());
         let vector = self.keep(HistogramVec::new(options, &["work"])?)?;
@@ -331,7 +333,7 @@ mod tests {
         figures.head = Duration::from_millis(2);
         figures.whole = Duration::from_millis(20);
         figures.complete = true;
-        assert_eq!(metrics.under_way(), (1, 0));
+        assert_eq!(metrics.active(), (1, 0));
         metrics.end(&figures);
         let odd =
             RequestStats { status: 503, ..RequestStats::of(&Method::from_bytes(b"BREW").unwrap()) };

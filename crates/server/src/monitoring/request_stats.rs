@@ -1,9 +1,9 @@
-//! The figures of one request.
+//! The statistics of one request.
 
 use http::Method;
 use std::time::Duration;
 
-/// The methods that are counted apart; all others are the last.
+/// The methods counted separately; the last entry stands for all others.
 pub(crate) const METHODS: [&str; 12] = [
     "GET",
     "HEAD",
@@ -19,13 +19,13 @@ pub(crate) const METHODS: [&str; 12] = [
     "other",
 ];
 
-/// A place in [`METHODS`].
+/// An index of [`METHODS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MethodIndex(pub(crate) usize);
 
-/// What kind of work a method is: their times are not to be thrown together.
+/// The kind of work that a method does; each kind has its own histogram of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestPhase {
+pub(crate) enum RequestKind {
     Read,
     Write,
     List,
@@ -37,18 +37,18 @@ impl MethodIndex {
         Self(known.unwrap_or(METHODS.len() - 1))
     }
 
-    pub(crate) fn work(self) -> RequestPhase {
+    pub(crate) fn kind(self) -> RequestKind {
         match METHODS.get(self.0) {
-            Some(&("GET" | "HEAD" | "QUERY")) => RequestPhase::Read,
+            Some(&("GET" | "HEAD" | "QUERY")) => RequestKind::Read,
             Some(&("PUT" | "DELETE" | "MKCOL" | "COPY" | "MOVE" | "PROPPATCH")) => {
-                RequestPhase::Write
+                RequestKind::Write
             }
-            _ => RequestPhase::List,
+            _ => RequestKind::List,
         }
     }
 }
 
-/// What a request has been, in numbers; see [`crate::monitoring::note`].
+/// The results of a request; see [`crate::monitoring::request_record`].
 #[derive(Debug, Clone)]
 pub(crate) struct RequestStats {
     pub(crate) method: MethodIndex,
@@ -61,7 +61,7 @@ pub(crate) struct RequestStats {
     pub(crate) disk: Duration,
     pub(crate) client: Duration,
     pub(crate) complete: bool,
-    /// The file that was asked for, where that is counted.
+    /// The requested file, if files are counted.
     pub(crate) file: Option<String>,
 }
 

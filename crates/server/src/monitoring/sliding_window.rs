@@ -1,9 +1,10 @@
-//! The last minutes of a server, for its status page: throughput, latencies, the files that were sent most.
+//! Throughput, latencies and most-sent files of the last minutes, for the status page.
 //!
-//! Throughput is sampled from the running totals, so that a transfer of an hour shows all the time and not at its end.
-//! Latencies and files are noted at the end of a request, in spans of [`SPAN_TICKS`] ticks of which the oldest is forgotten when
-//! a new one begins. All of it is bounded: latencies in buckets of a fifth each, files by [`MAX_FILES`] in a span; when there are more, the half
-//! of which least was sent is forgotten.
+//! Throughput is sampled from running totals, so a transfer of an hour shows all the time and not
+//! at its end. Latencies and files are counted at the end of a request, in spans of [`SPAN_TICKS`]
+//! ticks; a new span replaces the oldest. Memory is bounded: latencies are counted in buckets with
+//! an error of at most a fifth, files up to [`MAX_FILES`] per span. When there are more, the half
+//! with the fewest bytes sent is dropped.
 
 use crate::monitoring::request_stats::RequestStats;
 use hither_core::sync::lock;
@@ -12,19 +13,19 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Time between samples.
+/// The time between samples.
 pub(crate) const TICK: Duration = Duration::from_secs(2);
-/// Samples that are kept: five minutes.
+/// The number of samples kept: five minutes.
 const SAMPLES: usize = 150;
-/// Samples in a span, and spans that are kept.
+/// The number of samples in a span, and of spans kept.
 const SPAN_TICKS: usize = 15;
 const SPANS: usize = SAMPLES / SPAN_TICKS;
-/// Files that are known in a span.
+/// The maximum number of files counted in a span.
 const MAX_FILES: usize = 2048;
-/// Files that are told of.
+/// The number of files shown.
 const TOP_FILES: usize = 10;
 
-/// See the module above.
+/// Statistics of the last minutes.
 #[derive(Debug, Default)]
 pub(crate) struct SlidingWindow(Mutex<State>);
 
@@ -36,7 +37,7 @@ struct State {
     ticks: usize,
 }
 
-/// Running totals, and what has come to them between two samples.
+/// Running totals, or their increase between two samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WindowTotals {
     pub(crate) sent: u64,
@@ -69,22 +70,22 @@ struct Sent {
     bytes: u64,
 }
 
-/// What has been, as the status page shows it.
+/// The last minutes, as the status page shows them.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct WindowSummary {
     pub(crate) seconds_between_samples: u64,
-    /// In each of the samples, the oldest first.
+    /// One value per sample, the oldest first.
     pub(crate) sent_bytes: Vec<u64>,
     pub(crate) received_bytes: Vec<u64>,
     pub(crate) requests: Vec<u64>,
     pub(crate) failures: Vec<u64>,
-    /// Until the head of an answer, and until its end.
+    /// To the head of a response, and to its end.
     pub(crate) head: Latency,
     pub(crate) whole: Latency,
     pub(crate) files: Vec<TopFile>,
 }
 
-/// Milliseconds within which a part of the requests was done; none if there were no requests.
+/// Percentiles of a time in milliseconds; none without requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Latency {
     pub(crate) requests: u64,
@@ -94,7 +95,7 @@ pub(crate) struct Latency {
     pub(crate) max_ms: Option<f64>,
 }
 
-/// A file of which much was sent.
+/// One of the files with the most bytes sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct TopFile {
     pub(crate) path: String,
@@ -107,22 +108,22 @@ impl SlidingWindow {
         lock(&self.0)
     }
 
-    /// A request is over.
+    /// Counts a finished request.
     pub(crate) fn end(&self, figures: &RequestStats) {
         let mut state = self.state();
         if state.spans.is_empty() {
             state.spans.push_back(Span::default());
         }
         let Some(span) = state.spans.back_mut() else { return };
-        span.head.note(figures.head);
-        span.whole.note(figures.whole);
+        span.head.count(figures.head);
+        span.whole.count(figures.whole);
         let is_content = figures.ranges.is_some() && figures.sent > 0;
         if let Some(path) = figures.file.as_ref().filter(|_| is_content) {
             span.sent(path, figures.sent);
         }
     }
 
-    /// The totals by now: to be called every [`TICK`].
+    /// Takes a sample of the totals; called every [`TICK`].
     pub(crate) fn tick(&self, totals: WindowTotals) {
         let mut state = self.state();
         let sample = totals.since(state.last);
@@ -140,9 +141,10 @@ impl SlidingWindow {
         }
     }
 
-    pub(crate) fn past(&self) -> WindowSummary {
+    pub(crate) fn summary(&self) -> WindowSummary {
         let state = self.state();
-        let (mut head, mut whole) = (Times::default(), Times::default());
+        let mut head = Times::default();
+        let mut whole = Times::default();
         let mut files: HashMap<&str, Sent> = HashMap::new();
         for span in &state.spans {
             head.add(&span.head);
@@ -184,25 +186,25 @@ impl Span {
         }
         if self.files.len() >= MAX_FILES {
             let mut sizes: Vec<u64> = self.files.values().map(|sent| sent.bytes).collect();
-            let (_, middle, more) = sizes.select_nth_unstable(MAX_FILES / 2);
-            let middle = *middle;
-            // Of those that are like the one in the middle, as many as there is room for.
-            let larger = more.iter().filter(|bytes| **bytes > middle).count();
+            let (_, median, more) = sizes.select_nth_unstable(MAX_FILES / 2);
+            let median = *median;
+            // Of the files that equal the median, as many stay as there is room for.
+            let larger = more.iter().filter(|bytes| **bytes > median).count();
             let mut room = (MAX_FILES / 2).saturating_sub(larger);
             self.files.retain(|_, sent| {
-                let like = sent.bytes == middle && room > 0;
-                room -= usize::from(like);
-                like || sent.bytes > middle
+                let equal = sent.bytes == median && room > 0;
+                room -= usize::from(equal);
+                equal || sent.bytes > median
             });
         }
         self.files.insert(path.to_owned(), Sent { requests: 1, bytes });
     }
 }
 
-/// Four buckets for each doubling, from a microsecond to more than an hour.
+/// The number of buckets: four per doubling, from a microsecond to more than an hour.
 const BUCKETS: usize = 128;
 
-/// How often something took how long.
+/// A histogram of times.
 #[derive(Debug, Clone)]
 struct Times([u64; BUCKETS]);
 
@@ -222,7 +224,8 @@ fn bucket(micros: u64) -> usize {
 
 /// The middle of a bucket in microseconds.
 fn middle(bucket: usize) -> f64 {
-    let (octave, quarter) = (bucket / 4 + 1, bucket % 4);
+    let octave = bucket / 4 + 1;
+    let quarter = bucket % 4;
     match u32::try_from(octave) {
         Ok(octave) if octave >= 2 => {
             let unit = 2f64.powi(i32::try_from(octave - 2).unwrap_or_default());
@@ -233,7 +236,7 @@ fn middle(bucket: usize) -> f64 {
 }
 
 impl Times {
-    fn note(&mut self, time: Duration) {
+    fn count(&mut self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         if let Some(count) = self.0.get_mut(bucket(micros)) {
             *count += 1;
@@ -246,10 +249,10 @@ impl Times {
         }
     }
 
-    /// What `part` in a hundred took at most, in milliseconds.
-    fn percentile(&self, part: u64) -> Option<f64> {
+    /// The time within which `percent` of the requests ended, in milliseconds.
+    fn percentile(&self, percent: u64) -> Option<f64> {
         let all: u64 = self.0.iter().sum();
-        let wanted = (all.saturating_mul(part)).div_ceil(100).max(1);
+        let wanted = (all.saturating_mul(percent)).div_ceil(100).max(1);
         let mut seen = 0;
         let found = self.0.iter().position(|count| {
             seen += count;
@@ -294,33 +297,33 @@ mod tests {
         for sent in [0, 100, 250] {
             recent.tick(WindowTotals { sent, ..WindowTotals::default() });
         }
-        assert_eq!(recent.past().sent_bytes, [0, 100, 150]);
+        assert_eq!(recent.summary().sent_bytes, [0, 100, 150]);
     }
 
     #[test]
-    fn what_is_old_is_forgotten() {
+    fn old_requests_leave_the_window() {
         let recent = SlidingWindow::default();
         recent.end(&request("old", 9, 7));
         for _ in 0..SAMPLES + SPAN_TICKS {
             recent.tick(WindowTotals::default());
         }
         recent.end(&request("new", 1, 7));
-        let past = recent.past();
-        assert_eq!(past.sent_bytes.len(), SAMPLES);
-        assert_eq!(past.whole.requests, 1);
-        assert_eq!(past.files, [TopFile { path: "/new".to_owned(), requests: 1, bytes: 1 }]);
+        let summary = recent.summary();
+        assert_eq!(summary.sent_bytes.len(), SAMPLES);
+        assert_eq!(summary.whole.requests, 1);
+        assert_eq!(summary.files, [TopFile { path: "/new".to_owned(), requests: 1, bytes: 1 }]);
     }
 
     #[test]
-    fn files_are_bounded_and_the_most_sent_stay() {
+    fn files_are_bounded_and_the_most_sent_remain() {
         let recent = SlidingWindow::default();
         for n in 0..20_000u64 {
             recent.end(&request(&format!("rare{n}"), 1, 1));
             recent.end(&request("often", 5, 1));
         }
-        let past = recent.past();
+        let summary = recent.summary();
         assert_eq!(
-            past.files[0],
+            summary.files[0],
             TopFile { path: "/often".to_owned(), requests: 20_000, bytes: 100_000 }
         );
         assert!(recent.state().spans[0].files.len() <= MAX_FILES);
@@ -333,17 +336,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percentiles_are_right_to_a_fifth(mut micros in prop::collection::vec(4..10_000_000u64, 1..300)) {
+        fn percentiles_are_within_a_fifth(mut micros in prop::collection::vec(4..10_000_000u64, 1..300)) {
             let mut times = Times::default();
             for time in &micros {
-                times.note(Duration::from_micros(*time));
+                times.count(Duration::from_micros(*time));
             }
             micros.sort_unstable();
-            for part in [50, 90, 99, 100] {
-                let wanted = (micros.len() * part).div_ceil(100).max(1) - 1;
+            for percent in [50, 90, 99, 100] {
+                let wanted = (micros.len() * percent).div_ceil(100).max(1) - 1;
                 let exact = Duration::from_micros(micros[wanted]).as_secs_f64() * 1e3;
-                let told = times.percentile(part as u64).unwrap();
-                prop_assert!((told - exact).abs() <= exact * 0.2 + 0.001, "{told} for {exact}");
+                let found = times.percentile(percent as u64).unwrap();
+                prop_assert!((found - exact).abs() <= exact * 0.2 + 0.001, "{found} for {exact}");
             }
         }
     }

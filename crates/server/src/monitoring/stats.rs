@@ -1,8 +1,8 @@
-//! What a server counts of itself while it runs: for Prometheus ([`Metrics`]) and for its status page ([`SlidingWindow`]).
+//! Statistics of a running server: for Prometheus ([`Metrics`]) and for its status page
+//! ([`SlidingWindow`]).
 //!
-//! There are meters only where somebody can read them, at the address of `metrics` in the settings. What is counted while
-//! requests run (bytes, connections, requests under way) are single additions; what a request has been is noted once, at
-//! its end.
+//! They exist only if `metrics` in the settings gives them an address. Bytes, connections and
+//! active requests are counted at once, by single additions; the results of a request at its end.
 
 use crate::monitoring::metrics::Metrics;
 use crate::monitoring::request_stats::{MethodIndex, RequestStats};
@@ -10,7 +10,7 @@ use crate::monitoring::sliding_window::SlidingWindow;
 use hither_core::error::Result;
 use std::sync::Arc;
 
-/// See the module above.
+/// The statistics of a server.
 #[derive(Debug)]
 pub(crate) struct ServerStats {
     pub(crate) metrics: Metrics,
@@ -19,33 +19,33 @@ pub(crate) struct ServerStats {
 
 impl ServerStats {
     /// # Errors
-    /// A name is taken twice: a fault of [`Metrics`].
+    /// Two metrics have the same name, which would be a bug of [`Metrics`].
     pub(crate) fn new() -> Result<Self> {
         Ok(Self { metrics: Metrics::new()?, recent: SlidingWindow::default() })
     }
 
-    /// A request has begun.
+    /// Counts a request that begins.
     pub(crate) fn begin(&self, method: MethodIndex) {
         self.metrics.begin(method);
     }
 
-    /// Bytes of a body were handed to a connection.
+    /// Counts body bytes handed to a connection.
     pub(crate) fn sent(&self, bytes: usize) {
         self.metrics.sent.inc_by(bytes as u64);
     }
 
-    /// Bytes of a body have come.
+    /// Counts received body bytes.
     pub(crate) fn received(&self, bytes: usize) {
         self.metrics.received.inc_by(bytes as u64);
     }
 
-    /// A request is over.
+    /// Counts a finished request.
     pub(crate) fn end(&self, figures: &RequestStats) {
         self.metrics.end(figures);
         self.recent.end(figures);
     }
 
-    /// A connection was taken; it counts as open as long as what comes back lives.
+    /// Counts an accepted connection, which is open until the returned value is dropped.
     pub(crate) fn connected(self: &Arc<Self>) -> Connected {
         self.metrics.accepted.inc();
         self.metrics.connections.inc();
@@ -53,7 +53,7 @@ impl ServerStats {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 #[derive(Debug)]
 pub(crate) struct Connected(Arc<ServerStats>);
 

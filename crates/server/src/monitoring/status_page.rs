@@ -1,7 +1,8 @@
-//! The status page: what the server does now and has done in the last minutes, for people.
+//! The status page: the present and the last minutes of the server, for people.
 //!
-//! The page carries the first figures in it and asks for new ones (`status.json`) every two seconds. It loads nothing from
-//! elsewhere and may not: its policy names the only script by its hash.
+//! The page contains its first data, and requests new data (`status.json`) every two seconds. It
+//! loads nothing from other hosts, and its content policy forbids that: the policy names the only
+//! script by its hash.
 
 use crate::iso_date;
 use crate::monitoring::health::Health;
@@ -17,7 +18,7 @@ const PAGE: &str = include_str!("status_page/page.html");
 const STYLE: &str = include_str!("status_page/page.css");
 const SCRIPT: &str = include_str!("status_page/page.js");
 
-/// What the page shows.
+/// The data of the page.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status<'a> {
     version: &'static str,
@@ -26,7 +27,7 @@ pub(crate) struct Status<'a> {
     urls: &'a [String],
     health: Health,
     connections: Level,
-    /// Requests under way, and those of them that are uploads.
+    /// Active requests, and uploads among them.
     requests_open: i64,
     uploads_open: i64,
     requests_total: u64,
@@ -39,7 +40,7 @@ pub(crate) struct Status<'a> {
     past: WindowSummary,
 }
 
-/// How much of something there is, and how much there may be.
+/// A quantity and its maximum.
 #[derive(Debug, Serialize)]
 struct Level {
     now: u64,
@@ -56,13 +57,13 @@ struct LotLevels {
 impl<'a> Status<'a> {
     pub(crate) fn new(
         urls: &'a [String],
-        meters: &ServerStats,
+        stats: &ServerStats,
         levels: &GaugeValues,
         has_lots: bool,
         health: Health,
     ) -> Self {
-        let metrics = &meters.metrics;
-        let (requests_open, uploads_open) = metrics.under_way();
+        let metrics = &stats.metrics;
+        let (requests_open, uploads_open) = metrics.active();
         let connections = u64::try_from(metrics.connections.get()).unwrap_or_default();
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -83,20 +84,20 @@ impl<'a> Status<'a> {
                 used_bytes: levels.lots_used,
             }),
             log_lines_lost: levels.lines_lost,
-            past: meters.recent.past(),
+            past: stats.recent.summary(),
         }
     }
 }
 
-/// The page with its first figures, which are JSON.
-pub(crate) fn page(figures: &str) -> String {
-    // Names of files are in it: what would end the element is written in another way.
-    let figures = figures.replace('<', "\\u003c");
+/// The page with its first data, which is JSON.
+pub(crate) fn page(data: &str) -> String {
+    // The data contains names of files: `<` is escaped, so that none can end the element.
+    let data = data.replace('<', "\\u003c");
     let page = PAGE.replace("{style}", STYLE).replace("{script}", SCRIPT);
-    page.replace("{figures}", &figures)
+    page.replace("{figures}", &data)
 }
 
-/// What the page may do.
+/// The content security policy of the page.
 pub(crate) fn policy() -> String {
     let hash = BASE64_STANDARD.encode(Sha256::digest(SCRIPT));
     format!(
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_whole_and_names_of_files_end_no_element() {
+    fn the_page_is_complete_and_names_of_files_cannot_end_an_element() {
         let page = page(r#"{"path":"</script><b>"}"#);
         assert!(page.contains(r#"{"path":"\u003c/script>\u003cb>"}"#), "{page}");
         assert!(page.contains(&format!("<script>{SCRIPT}</script>")), "as it was hashed");

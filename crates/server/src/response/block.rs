@@ -1,5 +1,5 @@
-//! One block of an answer that is [laid out](crate::sending::pieces): what it takes to make it, apart from what comes before and after
-//! it, so that two of one answer can be made at the same time.
+//! One block of a response that the [encoder](crate::response::range_encoder) has laid out. A block
+//! is made without the blocks before and after it, so two of one response can be made in parallel.
 
 use crate::response::body::{BlockTask, DiskWait};
 use hither_http::vector::frames;
@@ -10,23 +10,23 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Bytes between two pieces that are read along rather than read around.
+/// The gap between two ranges below which they are read as one.
 const GAP_BYTES: u64 = 8 << 10;
 
-/// See the module above.
+/// A block: texts, and ranges of a file with their positions.
 #[derive(Debug)]
 pub(crate) struct ResponseBlock {
     file: Arc<File>,
-    /// Most bytes of the file that are read as one.
-    most: u64,
-    /// Whether each piece has the header of a frame before it.
+    /// The maximum number of bytes that one read covers.
+    max_read_bytes: u64,
+    /// Set if every range follows the header of a frame.
     is_framed: bool,
     bytes: usize,
     texts: Vec<(usize, Vec<u8>)>,
     reads: Vec<Read>,
 }
 
-/// A piece of the file and its place in the block.
+/// A range of the file and its position in the block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read {
     pub(crate) to: usize,
@@ -41,9 +41,9 @@ impl Read {
 }
 
 impl ResponseBlock {
-    /// One with nothing in it.
-    pub(crate) fn new(file: Arc<File>, is_framed: bool, most: u64) -> Self {
-        Self { file, most, is_framed, bytes: 0, texts: Vec::new(), reads: Vec::new() }
+    /// An empty block.
+    pub(crate) fn new(file: Arc<File>, is_framed: bool, max_read_bytes: u64) -> Self {
+        Self { file, max_read_bytes, is_framed, bytes: 0, texts: Vec::new(), reads: Vec::new() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -54,14 +54,14 @@ impl ResponseBlock {
         &self.reads
     }
 
-    /// Puts some text at the end.
+    /// Appends text.
     pub(crate) fn text(&mut self, text: Vec<u8>) {
         let to = self.bytes;
         self.bytes += text.len();
         self.texts.push((to, text));
     }
 
-    /// Puts a piece of the file at the end, after `head` bytes of its frame.
+    /// Appends `len` bytes of the file, after `head` bytes for the header of their frame.
     pub(crate) fn piece(&mut self, head: usize, offset: u64, len: usize) {
         self.bytes += head;
         self.reads.push(Read { to: self.bytes, len, offset });
@@ -71,13 +71,14 @@ impl ResponseBlock {
     fn read(&self, buffer: &mut [u8], wait: DiskWait) -> io::Result<()> {
         let mut reads = self.reads.clone();
         reads.sort_unstable_by_key(|read| read.offset);
-        let (mut rest, mut scratch) = (reads.as_slice(), Vec::new());
+        let mut rest = reads.as_slice();
+        let mut scratch = Vec::new();
         while let Some(first) = rest.first() {
             let mut end = first.end();
             let mut count = 1;
             for read in rest.iter().skip(1) {
                 let close = read.offset <= end.saturating_add(GAP_BYTES);
-                if !close || read.end().saturating_sub(first.offset) > self.most {
+                if !close || read.end().saturating_sub(first.offset) > self.max_read_bytes {
                     break;
                 }
                 end = end.max(read.end());
@@ -92,7 +93,7 @@ impl ResponseBlock {
                 _ => self.read_group(group, first.offset..end, buffer, &mut scratch, wait)?,
             }
             if self.is_framed {
-                // While its bytes are as near as they can be.
+                // Now, while the bytes are in the processor's cache.
                 group.iter().try_for_each(|read| Self::seal(read, buffer))?;
             }
             rest = after;
@@ -122,7 +123,7 @@ impl ResponseBlock {
         Ok(())
     }
 
-    /// Writes the header of a frame before its data.
+    /// Writes the header of a frame before its data, with their checksum.
     fn seal(read: &Read, buffer: &mut [u8]) -> io::Result<()> {
         let start = read.to.checked_sub(frames::HEADER_BYTES).ok_or_else(misplaced)?;
         let frame = slot(buffer, start, frames::HEADER_BYTES + read.len)?;
@@ -147,7 +148,7 @@ impl BlockTask for ResponseBlock {
     }
 }
 
-/// Reads all of `buffer`.
+/// Fills `buffer` from the file.
 fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64, wait: DiskWait) -> io::Result<()> {
     if wait == DiskWait::Yes {
         return file.read_exact_at(buffer, offset);
@@ -161,7 +162,7 @@ fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64, wait: DiskWait) 
                 buffer = buffer.get_mut(count..).unwrap_or_default();
                 offset = offset.saturating_add(count as u64);
             }
-            // This file system always waits.
+            // This file system cannot read without blocking.
             Err(Errno::OPNOTSUPP) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(error) => return Err(error.into()),
         }
@@ -173,7 +174,7 @@ fn slot(buffer: &mut [u8], to: usize, len: usize) -> io::Result<&mut [u8]> {
     buffer.get_mut(to..to + len).ok_or_else(misplaced)
 }
 
-/// The layout is wrong: a fault of [`crate::sending::pieces`].
+/// The error of a wrong layout, which would be a bug of [`crate::response::range_encoder`].
 fn misplaced() -> io::Error {
     io::Error::other("the layout of a response block is wrong")
 }

@@ -1,12 +1,14 @@
-//! The body of an answer: nothing, some bytes, or blocks that are made as the client takes them.
+//! The body of a response: nothing, bytes, or blocks that are made while the client reads.
 //!
-//! A block goes past memory if it can ([`crate::connection::shortcut`]). One whose data is not in memory is made on a thread that may wait for
-//! the disk, and while it is on its way to the client, the next is being read: disk and network overlap. One whose data is in
-//! memory is made on the spot, when the client has taken others: a thread that is woken for it costs more than it helps. Only
-//! where a block is of many small pieces, and as long as a processor may be free, another thread makes the one after it
-//! meanwhile.
+//! - A block goes by [`sendfile`](crate::connection::sendfile) where that is possible.
+//! - A block whose data is not in memory is made on a thread that may wait for the disk. While it
+//!   is sent, the next one is read: disk and network overlap.
+//! - A block whose data is in memory is made in place, once the client has taken the one before:
+//!   waking a thread costs more than it saves. Only if a block has many small ranges, and a
+//!   processor may be free, another thread makes the next one at the same time.
 //!
-//! No more than two blocks are in memory; see [`crate::sending::loan`] for what bounds all of them.
+//! At most two blocks of a body are in memory; [`crate::response::buffer_pool`] bounds all bodies
+//! together.
 
 use crate::connection::sendfile::{BodyChunk, SendfileQueue};
 use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
@@ -28,50 +30,51 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Blocks of one answer in memory: one that is sent, one that is read.
+/// The maximum number of blocks of one response in memory: one is sent, one is read.
 const BLOCKS: usize = 2;
-/// Blocks that are made on the spot until others have their turn.
-const MAX_AT_ONCE: u32 = 16;
+/// Blocks made in place before other tasks get their turn.
+const MAX_IN_PLACE: u32 = 16;
 
-/// Whether work may wait for the disk.
+/// Permission to wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskWait {
     Yes,
     No,
 }
 
-/// Makes the blocks of an answer, one after the other.
+/// Makes the blocks of a response, one after the other.
 pub(crate) trait BlockSource: Send + Debug + 'static {
-    /// About how many bytes the next block takes; 0 if there is none.
+    /// The approximate length of the next block; 0 after the last.
     fn next_bytes(&self) -> usize;
-    /// Writes the next block to the front of `buffer`, whatever is in it, and tells its length. May wait for the disk.
+    /// Writes the next block to the front of `buffer`, whatever it contains, and returns the
+    /// block's length. May wait for the disk.
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize>;
-    /// Whether the next block can perhaps be [taken](Self::take) and made without waiting.
+    /// Returns true if the next block can probably be [taken](Self::take) and made without waiting.
     fn is_page_cached(&self) -> bool {
         false
     }
-    /// The next block as work of its own; nothing if there is no such thing.
+    /// Takes the next block as a task of its own; none if the source does not support that.
     fn take(&mut self) -> Option<Box<dyn BlockTask>> {
         None
     }
-    /// Whether the next block takes longer to make than another thread to wake.
+    /// Returns true if making the next block takes longer than waking another thread.
     fn is_laborious(&self) -> bool {
         false
     }
-    /// The next block, which may then be of any length, as a piece of a file that is in memory; nothing, and nothing has
-    /// changed, if it is no such thing.
+    /// Takes the next block, then of any length, as a range of a file that is in memory; if it is
+    /// none, returns nothing and changes nothing.
     fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
         None
     }
 }
 
-/// A block, apart from what comes before and after it.
+/// A block that can be made without the blocks before and after it.
 pub(crate) trait BlockTask: Send + Debug + 'static {
-    /// As [`BlockSource::fill`]; where it may not wait and would have to, an error of the kind `WouldBlock`.
+    /// Like [`BlockSource::fill`]; a `WouldBlock` error if it would have to wait and may not.
     fn make(&self, buffer: &mut Vec<u8>, wait: DiskWait) -> io::Result<usize>;
 }
 
-/// See the module above.
+/// The body of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
     Empty,
@@ -80,7 +83,7 @@ pub(crate) enum ResponseBody {
     Stream(ChunkStream),
 }
 
-/// Chunks of a body whose length is not known, as somebody makes them.
+/// Chunks of a body of unknown length.
 pub(crate) struct ChunkStream(pub(crate) BoxStream<'static, io::Result<BodyChunk>>);
 
 impl Debug for ChunkStream {
@@ -93,20 +96,20 @@ impl Debug for ChunkStream {
 #[derive(Debug)]
 pub(crate) struct BlockBody {
     memory: Arc<BufferPool>,
-    allowance: BufferQuota,
-    /// What makes the next block; none while it makes one, and when there are no more.
-    supply: Option<Box<dyn BlockSource>>,
-    /// Blocks that other threads are making, in their order.
+    quota: BufferQuota,
+    /// The source of the next block; none while it makes one, and after the last.
+    source: Option<Box<dyn BlockSource>>,
+    /// Blocks that other threads are making, in order.
     making: VecDeque<JoinHandle<io::Result<Made>>>,
-    /// While the next block could be made on the spot, but there is no room for it yet.
+    /// The wait for a buffer of a block that could be made in place.
     borrowing: Option<Borrowing>,
-    /// Past memory, where that is possible.
-    shortcut: Option<Arc<SendfileQueue>>,
-    /// Blocks made on the spot since others had their turn.
-    at_once: u32,
-    /// Bytes that are still to come, if that is known.
+    /// The queue of the connection for `sendfile`, where that is possible.
+    sendfile: Option<Arc<SendfileQueue>>,
+    /// Blocks made in place since other tasks had their turn.
+    in_place: u32,
+    /// Bytes still to come, if known.
     left: Option<u64>,
-    /// How long the blocks so far took to be made.
+    /// Time spent making blocks.
     disk: Duration,
 }
 
@@ -115,8 +118,8 @@ pub(crate) struct BlockBody {
 struct Made {
     bytes: Bytes,
     took: Duration,
-    /// What makes the next one, if it was away for this one.
-    supply: Option<Box<dyn BlockSource>>,
+    /// The source, if it made this block itself.
+    source: Option<Box<dyn BlockSource>>,
 }
 
 struct Borrowing(BoxFuture<'static, Option<PooledBuffer>>);
@@ -128,92 +131,93 @@ impl Debug for Borrowing {
 }
 
 impl BlockBody {
-    /// A body of `length` bytes, if that is known.
+    /// A body of `length` bytes, if known.
     pub(crate) fn new(
-        supply: Box<dyn BlockSource>,
+        source: Box<dyn BlockSource>,
         length: Option<u64>,
         memory: &Arc<BufferPool>,
     ) -> Self {
         Self {
             memory: Arc::clone(memory),
-            allowance: Arc::new(Semaphore::new(BLOCKS)),
-            supply: Some(supply),
+            quota: Arc::new(Semaphore::new(BLOCKS)),
+            source: Some(source),
             making: VecDeque::new(),
             borrowing: None,
-            shortcut: None,
-            at_once: 0,
+            sendfile: None,
+            in_place: 0,
             left: length,
             disk: Duration::ZERO,
         }
     }
 
-    /// Has the next block made on a thread that may wait.
-    fn begin(&mut self, supply: Box<dyn BlockSource>) {
-        let bytes = supply.next_bytes();
-        self.making.push_back(match self.memory.try_borrow(bytes, &self.allowance) {
-            Some(loan) => tokio::task::spawn_blocking(move || fill(supply, loan)),
+    /// Has the next block made on a thread that may wait for the disk.
+    fn begin(&mut self, source: Box<dyn BlockSource>) {
+        let bytes = source.next_bytes();
+        self.making.push_back(match self.memory.try_borrow(bytes, &self.quota) {
+            Some(buffer) => tokio::task::spawn_blocking(move || fill(source, buffer)),
             None => {
-                let (memory, allowance) = (Arc::clone(&self.memory), Arc::clone(&self.allowance));
+                let memory = Arc::clone(&self.memory);
+                let quota = Arc::clone(&self.quota);
                 tokio::spawn(async move {
-                    let loan = memory.borrow(bytes, allowance).await.ok_or_else(given_up)?;
-                    tokio::task::spawn_blocking(move || fill(supply, loan)).await?
+                    let buffer = memory.borrow(bytes, quota).await.ok_or_else(shutting_down)?;
+                    tokio::task::spawn_blocking(move || fill(source, buffer)).await?
                 })
             }
         });
     }
 
-    /// A block is on its way: the next one is begun, if that takes more than to make it when its turn comes.
+    /// Begins the next block while one is being sent, if its data is not in memory.
     fn look_ahead(&mut self) {
         if !self.making.is_empty() {
             return;
         }
-        match self.supply.take() {
-            Some(supply) if supply.next_bytes() > 0 && !supply.is_page_cached() => {
-                self.begin(supply)
+        match self.source.take() {
+            Some(source) if source.next_bytes() > 0 && !source.is_page_cached() => {
+                self.begin(source)
             }
-            supply => self.supply = supply,
+            source => self.source = source,
         }
     }
 
-    /// Has the block after the one that is made on the spot made meanwhile, if that helps.
-    fn share(&mut self, supply: &mut dyn BlockSource) {
-        if supply.is_laborious()
-            && supply.is_page_cached()
-            && let Some(help) = self.memory.help()
-            && let Some(loan) = self.memory.try_borrow(supply.next_bytes(), &self.allowance)
-            && let Some(work) = supply.take()
+    /// Has another thread make the block after the one being made in place, if that helps.
+    fn share(&mut self, source: &mut dyn BlockSource) {
+        if source.is_laborious()
+            && source.is_page_cached()
+            && let Some(permit) = self.memory.help()
+            && let Some(buffer) = self.memory.try_borrow(source.next_bytes(), &self.quota)
+            && let Some(task) = source.take()
         {
             self.making.push_back(tokio::task::spawn_blocking(move || {
-                let made = make(&*work, loan);
-                drop(help);
+                let made = make(&*task, buffer);
+                drop(permit);
                 made
             }));
         }
     }
 
-    /// The next block, made on the spot; nothing if that turns out to take longer.
+    /// Makes the next block in place; returns nothing if that would wait for the disk.
     fn make(
         &mut self,
-        mut supply: Box<dyn BlockSource>,
-        mut loan: PooledBuffer,
+        mut source: Box<dyn BlockSource>,
+        mut buffer: PooledBuffer,
     ) -> io::Result<Option<BodyChunk>> {
-        let Some(work) = supply.take() else {
-            self.making.push_back(tokio::task::spawn_blocking(move || fill(supply, loan)));
+        let Some(task) = source.take() else {
+            self.making.push_back(tokio::task::spawn_blocking(move || fill(source, buffer)));
             return Ok(None);
         };
-        self.share(&mut *supply);
-        self.supply = Some(supply);
+        self.share(&mut *source);
+        self.source = Some(source);
         let began = Instant::now();
-        let made = work.make(loan.buffer(), DiskWait::No);
+        let made = task.make(buffer.buffer(), DiskWait::No);
         self.disk += began.elapsed();
         match made {
             Ok(filled) => {
-                self.at_once += 1;
+                self.in_place += 1;
                 self.look_ahead();
-                Ok(Some(BodyChunk::Memory(loan.freeze(filled))))
+                Ok(Some(BodyChunk::Memory(buffer.freeze(filled))))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let making = tokio::task::spawn_blocking(move || make(&*work, loan));
+                let making = tokio::task::spawn_blocking(move || make(&*task, buffer));
                 self.making.push_front(making);
                 Ok(None)
             }
@@ -221,57 +225,57 @@ impl BlockBody {
         }
     }
 
-    /// The next block; nothing if there is something else to be looked at, or none.
+    /// Returns the next block, or nothing: then there is none, or another call is needed.
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<BodyChunk>>> {
         if let Some(making) = self.making.front_mut() {
             let made = ready!(making.poll_unpin(cx)).map_err(io::Error::from).flatten();
             self.making.pop_front();
-            let Made { bytes, took, supply } = made?;
-            self.at_once = 0;
+            let Made { bytes, took, source } = made?;
+            self.in_place = 0;
             self.disk += took;
-            self.supply = supply.or_else(|| self.supply.take());
+            self.source = source.or_else(|| self.source.take());
             self.look_ahead();
             return Poll::Ready(Ok((!bytes.is_empty()).then_some(BodyChunk::Memory(bytes))));
         }
-        let Some(mut supply) = self.supply.take() else { return Poll::Ready(Ok(None)) };
-        if self.at_once >= MAX_AT_ONCE {
-            self.at_once = 0;
-            self.supply = Some(supply);
+        let Some(mut source) = self.source.take() else { return Poll::Ready(Ok(None)) };
+        if self.in_place >= MAX_IN_PLACE {
+            self.in_place = 0;
+            self.source = Some(source);
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if let Some(shortcut) = &self.shortcut
-            && let Some((file, range)) = supply.piece()
+        if let Some(sendfile) = &self.sendfile
+            && let Some((file, range)) = source.piece()
         {
-            self.at_once += 1;
-            self.supply = Some(supply);
-            return Poll::Ready(Ok(Some(shortcut.piece(file, &range))));
+            self.in_place += 1;
+            self.source = Some(source);
+            return Poll::Ready(Ok(Some(sendfile.piece(file, &range))));
         }
-        let bytes = supply.next_bytes();
+        let bytes = source.next_bytes();
         if bytes == 0 {
             return Poll::Ready(Ok(None));
         }
-        if !supply.is_page_cached() {
-            self.begin(supply);
+        if !source.is_page_cached() {
+            self.begin(source);
             return Poll::Ready(Ok(None));
         }
         let borrowing = self.borrowing.get_or_insert_with(|| {
             let memory = Arc::clone(&self.memory);
-            Borrowing(memory.borrow(bytes, Arc::clone(&self.allowance)).boxed())
+            Borrowing(memory.borrow(bytes, Arc::clone(&self.quota)).boxed())
         });
-        let Poll::Ready(loan) = borrowing.0.poll_unpin(cx) else {
-            self.supply = Some(supply);
+        let Poll::Ready(buffer) = borrowing.0.poll_unpin(cx) else {
+            self.source = Some(source);
             return Poll::Pending;
         };
         self.borrowing = None;
-        Poll::Ready(loan.ok_or_else(given_up).and_then(|loan| self.make(supply, loan)))
+        Poll::Ready(buffer.ok_or_else(shutting_down).and_then(|buffer| self.make(source, buffer)))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BodyChunk>>> {
         loop {
             let chunk = match ready!(self.step(cx)) {
                 Ok(Some(chunk)) => chunk,
-                Ok(None) if self.making.is_empty() && self.supply.is_none() => {
+                Ok(None) if self.making.is_empty() && self.source.is_none() => {
                     return Poll::Ready(None);
                 }
                 Ok(None) => continue,
@@ -285,16 +289,16 @@ impl BlockBody {
     }
 }
 
-fn fill(mut supply: Box<dyn BlockSource>, mut loan: PooledBuffer) -> io::Result<Made> {
+fn fill(mut source: Box<dyn BlockSource>, mut buffer: PooledBuffer) -> io::Result<Made> {
     let began = Instant::now();
-    let filled = supply.fill(loan.buffer())?;
-    Ok(Made { bytes: loan.freeze(filled), took: began.elapsed(), supply: Some(supply) })
+    let filled = source.fill(buffer.buffer())?;
+    Ok(Made { bytes: buffer.freeze(filled), took: began.elapsed(), source: Some(source) })
 }
 
-fn make(work: &dyn BlockTask, mut loan: PooledBuffer) -> io::Result<Made> {
+fn make(task: &dyn BlockTask, mut buffer: PooledBuffer) -> io::Result<Made> {
     let began = Instant::now();
-    let filled = work.make(loan.buffer(), DiskWait::Yes)?;
-    Ok(Made { bytes: loan.freeze(filled), took: began.elapsed(), supply: None })
+    let filled = task.make(buffer.buffer(), DiskWait::Yes)?;
+    Ok(Made { bytes: buffer.freeze(filled), took: began.elapsed(), source: None })
 }
 
 impl Drop for BlockBody {
@@ -305,12 +309,12 @@ impl Drop for BlockBody {
     }
 }
 
-fn given_up() -> io::Error {
+fn shutting_down() -> io::Error {
     io::Error::other("the server is shutting down")
 }
 
 impl ResponseBody {
-    /// How long it took to make what was sent of it.
+    /// Time spent making the blocks so far.
     pub(crate) fn disk_time(&self) -> Duration {
         match self {
             Self::Supplied(supplied) => supplied.disk,
@@ -318,10 +322,10 @@ impl ResponseBody {
         }
     }
 
-    /// What of it is a piece of a file may go that way.
-    pub(crate) fn by(&mut self, shortcut: Option<&Arc<SendfileQueue>>) {
+    /// Lets ranges of files go by `sendfile`.
+    pub(crate) fn by(&mut self, sendfile: Option<&Arc<SendfileQueue>>) {
         if let Self::Supplied(supplied) = self {
-            supplied.shortcut = shortcut.cloned();
+            supplied.sendfile = sendfile.cloned();
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Memory for file data, borrowed from a bounded store.
+//! Buffers for file data, from a pool of bounded size.
 //!
-//! Whatever is on its way from disk to a connection, or back, lies in a [`PooledBuffer`]. All loans together are bounded by
-//! [`BufferPool`], those of one answer by its own [`BufferQuota`]: a client that reads slowly holds two blocks and no more, whoever
-//! comes next waits for memory, not for the slow one. Buffers go round: the pages of a fresh one cost more than the copy
-//! into it.
+//! Data between disk and connection, in either direction, lies in a [`PooledBuffer`].
+//! [`BufferPool`] bounds all buffers together, [`BufferQuota`] those of one response: a client that
+//! reads slowly holds two blocks at most, and other clients wait for memory, not for it. Buffers
+//! are reused: the pages of a new one cost more than the copy into it.
 
 use bytes::Bytes;
 use hither_core::sync::lock;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The unit of the account.
+/// The unit in which memory is counted.
 const UNIT_BYTES: usize = 4096;
-/// Buffers kept for the next one.
+/// The maximum number of buffers kept for reuse.
 const MAX_SPARE: usize = 64;
-/// Smaller ones are not worth keeping.
+/// The size below which a buffer is not worth keeping.
 const MIN_SPARE_BYTES: usize = 32 << 10;
 
 /// All memory for file data.
@@ -26,7 +26,7 @@ pub(crate) struct BufferPool {
     help: Arc<Semaphore>,
 }
 
-/// The right to have a block made by another thread though its data is in memory.
+/// Permission to make a block on another thread though its data is in memory.
 pub(crate) type CpuPermit = OwnedSemaphorePermit;
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Spare {
     }
 }
 
-/// How many loans one answer may have at a time.
+/// The number of buffers that one response may hold at a time.
 pub(crate) type BufferQuota = Arc<Semaphore>;
 
 impl BufferPool {
@@ -57,40 +57,41 @@ impl BufferPool {
         Self { units, max_units, spare: Arc::new(Spare::default()), help }
     }
 
-    /// Help, if a processor may be free for it.
+    /// Returns permission to use another thread, if a processor may be free.
     pub(crate) fn help(&self) -> Option<CpuPermit> {
         Arc::clone(&self.help).try_acquire_owned().ok()
     }
 
-    /// Bytes that are lent, and that there are.
+    /// Returns the number of bytes that are lent, and that of all.
     pub(crate) fn in_use(&self) -> (u64, u64) {
-        let (most, free) = (u64::from(self.max_units), self.units.available_permits() as u64);
-        (most.saturating_sub(free) * UNIT_BYTES as u64, most * UNIT_BYTES as u64)
+        let total = u64::from(self.max_units);
+        let free = self.units.available_permits() as u64;
+        (total.saturating_sub(free) * UNIT_BYTES as u64, total * UNIT_BYTES as u64)
     }
 
     fn units(&self, bytes: usize) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.max_units)
     }
 
-    /// A buffer for some `bytes`, at once; none if one would have to wait for it.
-    pub(crate) fn try_borrow(&self, bytes: usize, allowance: &BufferQuota) -> Option<PooledBuffer> {
-        let own = Arc::clone(allowance).try_acquire_owned().ok()?;
+    /// Lends a buffer for about `bytes` without waiting; none if it would have to wait.
+    pub(crate) fn try_borrow(&self, bytes: usize, quota: &BufferQuota) -> Option<PooledBuffer> {
+        let own = Arc::clone(quota).try_acquire_owned().ok()?;
         let units = Arc::clone(&self.units).try_acquire_many_owned(self.units(bytes)).ok()?;
-        Some(self.loan(bytes, own, units))
+        Some(self.lend(bytes, own, units))
     }
 
-    /// A buffer for some `bytes`, when there is one; none if nobody can ever have one again.
+    /// Lends a buffer for about `bytes` when there is one; none if the pool is closed.
     pub(crate) async fn borrow(
         self: Arc<Self>,
         bytes: usize,
-        allowance: BufferQuota,
+        quota: BufferQuota,
     ) -> Option<PooledBuffer> {
-        let own = allowance.acquire_owned().await.ok()?;
+        let own = quota.acquire_owned().await.ok()?;
         let units = Arc::clone(&self.units).acquire_many_owned(self.units(bytes)).await.ok()?;
-        Some(self.loan(bytes, own, units))
+        Some(self.lend(bytes, own, units))
     }
 
-    fn loan(
+    fn lend(
         &self,
         bytes: usize,
         own: OwnedSemaphorePermit,
@@ -103,7 +104,7 @@ impl BufferPool {
     }
 }
 
-/// A borrowed buffer; given back when it is dropped.
+/// A borrowed buffer, returned to the pool when it is dropped.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer {
     buffer: Vec<u8>,
@@ -114,12 +115,12 @@ pub(crate) struct PooledBuffer {
 }
 
 impl PooledBuffer {
-    /// The buffer, with whatever the last borrower left in it.
+    /// The buffer, with the bytes that the previous borrower left in it.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// The first `filled` bytes of it, to be sent.
+    /// Turns the first `filled` bytes into bytes to be sent.
     pub(crate) fn freeze(mut self, filled: usize) -> Bytes {
         self.filled = filled.min(self.buffer.len());
         Bytes::from_owner(self)
@@ -145,31 +146,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loans_are_bounded_together_and_for_each_answer() {
+    fn buffers_are_bounded_together_and_per_response() {
         let memory = BufferPool::new(4 * UNIT_BYTES);
-        let (one, other) = (Arc::new(Semaphore::new(2)), Arc::new(Semaphore::new(2)));
+        let one = Arc::new(Semaphore::new(2));
+        let other = Arc::new(Semaphore::new(2));
         let first = memory.try_borrow(1, &one).unwrap();
         let second = memory.try_borrow(UNIT_BYTES, &one).unwrap();
-        assert!(memory.try_borrow(1, &one).is_none(), "a third one for the same answer");
+        assert!(memory.try_borrow(1, &one).is_none(), "a third one for the same response");
         assert_eq!(memory.in_use(), (2 * UNIT_BYTES as u64, 4 * UNIT_BYTES as u64));
         assert!(memory.try_borrow(3 * UNIT_BYTES, &other).is_none(), "more than there is");
         drop(first);
         let large = memory.try_borrow(3 * UNIT_BYTES, &other).unwrap();
         drop((second, large));
-        assert!(memory.try_borrow(usize::MAX, &one).is_some(), "all of it is back");
+        assert!(memory.try_borrow(usize::MAX, &one).is_some(), "all of it was returned");
     }
 
     #[test]
-    fn what_is_sent_is_what_was_filled_in_and_goes_back() {
+    fn the_filled_bytes_are_sent_and_the_buffer_is_reused() {
         let memory = BufferPool::new(1 << 20);
-        let allowance = Arc::new(Semaphore::new(1));
-        let mut loan = memory.try_borrow(40_000, &allowance).unwrap();
-        loan.buffer().resize(40_000, 7);
-        let bytes = loan.freeze(39_999);
+        let quota = Arc::new(Semaphore::new(1));
+        let mut buffer = memory.try_borrow(40_000, &quota).unwrap();
+        buffer.buffer().resize(40_000, 7);
+        let bytes = buffer.freeze(39_999);
         assert!(bytes.len() == 39_999 && bytes.iter().all(|byte| *byte == 7));
-        assert!(memory.try_borrow(1, &allowance).is_none());
+        assert!(memory.try_borrow(1, &quota).is_none());
         drop(bytes);
-        let mut again = memory.try_borrow(40_000, &allowance).unwrap();
+        let mut again = memory.try_borrow(40_000, &quota).unwrap();
         assert_eq!(again.buffer().len(), 40_000, "the same buffer");
     }
 }

@@ -1,15 +1,18 @@
-//! The bytes of a file in the form of an answer: as they are, as parts of `multipart/byteranges`, or as frames.
+//! Encodes ranges of a file as a response: plain, as `multipart/byteranges`, or in frames.
 //!
-//! The answer is made block by block, and a block in three steps. It is laid out: which pieces of the file it holds and
-//! where they stand in it, so that every byte is read to where it is sent from. It is read, in the order of the file,
-//! whatever the order of the answer is; pieces that lie close together are read as one. And the frames among it get their
-//! sums.
+//! A response is made block by block, and a block in three steps:
 //!
-//! Frames come in the order of the file, since their reader does not care: then the order of the disk is that of the answer
-//! over all blocks. Parts come in the order in which they were asked for.
+//! 1. It is laid out: which ranges of the file it holds, and at which positions, so that every byte
+//!    is read to the place from which it is sent.
+//! 2. It is read in the order of the file, whatever the order of the response; ranges close to each
+//!    other are read as one.
+//! 3. Its frames get their checksums.
 //!
-//! What is in memory is read without waiting, on the spot; one range as it is goes past this memory, if it is in the
-//! kernel's. Of what is not, the kernel is told [ahead](crate::sending::ahead).
+//! Frames come in the order of the file, since their reader accepts any: then the whole response
+//! is read in the order of the disk. Parts come in the order of the request.
+//!
+//! Data in memory is read in place, without waiting; a single plain range goes by `sendfile`. For
+//! data that is not in memory, [`crate::response::readahead`] advises the kernel.
 
 use crate::connection::sendfile::{self, cached_prefix, is_page_cached};
 use crate::response::block::ResponseBlock;
@@ -22,43 +25,43 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// From so many reads on, a block takes longer to make than another thread to wake.
+/// Reads from which on a block takes longer to make than another thread takes to wake.
 const MANY_READS: usize = 16;
-/// Less than that is sooner copied than sent past memory.
+/// The length below which copying is faster than `sendfile`.
 const MIN_PIECE_BYTES: u64 = 32 << 10;
 
-/// How the bytes are wrapped.
+/// The encoding of the ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RangeFormat {
-    /// As they are.
+    /// The bytes alone.
     Plain,
     /// Each range as a part.
     Parts(MultipartWriter),
-    /// In frames, after one that tells the size of the file.
+    /// Frames, after one with the size of the file.
     Frames {
         /// The size of the file.
         size: u64,
     },
 }
 
-/// What of a file is sent, and how.
+/// Ranges of a file and their encoding.
 #[derive(Debug)]
 pub(crate) struct RangeEncoder {
     file: Arc<File>,
     form: RangeFormat,
     block: u64,
     ranges: Vec<Range<u64>>,
-    /// The first range that is not laid out, and where it goes on.
+    /// The first range that is not laid out completely, and the offset where it continues.
     at: usize,
     from: u64,
     next: ResponseBlock,
     ahead: FadviseWindow,
-    /// Bytes of the ranges in blocks that were handed out.
+    /// Bytes of the ranges in blocks that were taken.
     done: u64,
 }
 
 impl RangeEncoder {
-    /// `ranges` of a file, none of them empty or beyond its end, in blocks of some `block` bytes.
+    /// Encodes `ranges` of a file, none empty or beyond its end, in blocks of about `block` bytes.
     pub(crate) fn new(
         file: File,
         form: RangeFormat,
@@ -75,7 +78,7 @@ impl RangeEncoder {
         pieces
     }
 
-    /// The length of the whole answer.
+    /// The length of the whole response.
     pub(crate) fn total_bytes(&self) -> u64 {
         let data: u64 = self.ranges.iter().map(|range| range.end - range.start).sum();
         let text = match &self.form {
@@ -93,8 +96,8 @@ impl RangeEncoder {
         data + text
     }
 
-    /// The next block. Pieces are cut at multiples of the block from the start of their range, so that the number of frames
-    /// is known beforehand.
+    /// Lays out the next block. Ranges are cut at multiples of the block length from their start,
+    /// so that the number of frames is known beforehand.
     fn lay_out(&mut self, is_first: bool) -> ResponseBlock {
         let is_framed = matches!(self.form, RangeFormat::Frames { .. });
         let mut block = ResponseBlock::new(Arc::clone(&self.file), is_framed, self.block);
@@ -133,7 +136,7 @@ impl RangeEncoder {
         block
     }
 
-    /// The next block; the one after it is laid out.
+    /// Returns the next block, and lays out the one after it.
     fn following(&mut self) -> ResponseBlock {
         let following = self.lay_out(false);
         self.done += self.next.reads().iter().map(|read| read.len as u64).sum::<u64>();
@@ -141,7 +144,7 @@ impl RangeEncoder {
     }
 }
 
-/// In place of where a range goes on: all is laid out, the text after the last part too.
+/// The value of `from` when everything is laid out, including the text after the last part.
 const END: u64 = u64::MAX - 1;
 
 impl BlockSource for RangeEncoder {
@@ -150,7 +153,7 @@ impl BlockSource for RangeEncoder {
     }
 
     fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        self.ahead.tell(&self.file, &self.ranges, self.done)?;
+        self.ahead.advise(&self.file, &self.ranges, self.done)?;
         self.following().make(buffer, DiskWait::Yes)
     }
 
@@ -209,7 +212,7 @@ mod tests {
         file
     }
 
-    /// The whole answer, through a buffer that is never clean.
+    /// The whole response, made in a buffer that is never clean.
     fn whole(mut pieces: RangeEncoder) -> Vec<u8> {
         let total = pieces.total_bytes();
         let mut buffer = vec![0xee; 10_000];
@@ -220,7 +223,7 @@ mod tests {
             assert_eq!(filled, expected);
             body.extend_from_slice(&buffer[..filled]);
         }
-        assert_eq!(body.len() as u64, total, "the length was told before");
+        assert_eq!(body.len() as u64, total, "the announced length");
         body
     }
 
@@ -236,10 +239,11 @@ mod tests {
             let parts = MultipartWriter::new(7, "application/octet-stream", SIZE as u64);
             let body = whole(RangeEncoder::new(file(), RangeFormat::Parts(parts), ranges.clone(), block));
             let mut parser = MultipartReader::new(b"0000000000000007").unwrap();
-            let (mut body, mut came) = (Bytes::from(body), Vec::new());
+            let mut body = Bytes::from(body);
+            let mut received = Vec::new();
             while let Some(event) = parser.next(&mut body).unwrap() {
                 match event {
-                    PartEvent::PartStart { range, .. } => came.push(range),
+                    PartEvent::PartStart { range, .. } => received.push(range),
                     PartEvent::Data { offset, bytes } => {
                         let from = usize::try_from(offset).unwrap();
                         prop_assert!(bytes == content()[from..from + bytes.len()]);
@@ -248,36 +252,39 @@ mod tests {
                 }
             }
             parser.finish().unwrap();
-            prop_assert_eq!(came, ranges);
+            prop_assert_eq!(received, ranges);
         }
 
         #[test]
-        fn frames_hold_what_was_asked_for(ranges in ranges(), block in 500..20_000usize) {
+        fn frames_hold_the_requested_ranges(ranges in ranges(), block in 500..20_000usize) {
             let form = RangeFormat::Frames { size: SIZE as u64 };
             let body = whole(RangeEncoder::new(file(), form, ranges.clone(), block));
-            let (mut frames, mut body, mut came) = (FrameReader::default(), Bytes::from(body), 0);
+            let mut frames = FrameReader::default();
+            let mut body = Bytes::from(body);
+            let mut received = 0;
             while let Some(event) = frames.next(&mut body).unwrap() {
                 if let FrameEvent::Data { offset, bytes } = event {
                     let from = usize::try_from(offset).unwrap();
                     prop_assert!(bytes == content()[from..from + bytes.len()]);
-                    came += bytes.len() as u64;
+                    received += bytes.len() as u64;
                 }
             }
             frames.finish().unwrap();
-            prop_assert_eq!(came, ranges.iter().map(|range| range.end - range.start).sum::<u64>());
+            prop_assert_eq!(received, ranges.iter().map(|range| range.end - range.start).sum::<u64>());
         }
 
         #[test]
-        fn one_range_comes_as_it_is(start in 0..SIZE as u64 - 1, len in 1..SIZE as u64, block in 500..20_000usize) {
+        fn one_range_is_sent_plain(start in 0..SIZE as u64 - 1, len in 1..SIZE as u64, block in 500..20_000usize) {
             let range = start..(start + len).min(SIZE as u64);
             let body = whole(RangeEncoder::new(file(), RangeFormat::Plain, vec![range.clone()], block));
-            let (from, to) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+            let from = usize::try_from(range.start).unwrap();
+            let to = usize::try_from(range.end).unwrap();
             prop_assert!(body == content()[from..to]);
         }
     }
 
     #[test]
-    fn a_file_that_shrinks_is_an_error_not_other_bytes() {
+    fn a_file_that_shrinks_is_an_error() {
         let file = file();
         let mut pieces = RangeEncoder::new(
             file.try_clone().unwrap(),
@@ -292,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_nothing() {
+    fn no_ranges_make_an_empty_response() {
         assert_eq!(whole(RangeEncoder::new(file(), RangeFormat::Plain, vec![], 4096)), b"");
         let frames =
             whole(RangeEncoder::new(file(), RangeFormat::Frames { size: 5 }, vec![], 4096));

@@ -1,8 +1,9 @@
-//! Tells the kernel of what of a file will be read, some way before it is.
+//! Advises the kernel which parts of a file will be read soon (`posix_fadvise`).
 //!
-//! A disk that is asked for one block after the other does nothing while that is handed on, and of many small pieces it can read
-//! dozens at a time. So once something was not in memory, the kernel is told of all that comes, a window ahead of what is read,
-//! until what it is told of turns out to be in memory. To tell takes time, too: it is done on threads that may wait.
+//! A disk that gets one request after the other idles while its data is passed on, and could read
+//! dozens of small ranges at a time. So once data was not in memory, the kernel is advised of the
+//! ranges that follow, a window ahead of the reads, until advised ranges turn out to be in memory.
+//! The advice itself takes time: it is given on threads that may wait for the disk.
 
 use crate::connection::sendfile::is_page_cached;
 use rustix::fs::{Advice, fadvise};
@@ -11,19 +12,19 @@ use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-/// Bytes of the window, and ranges in it.
+/// The maximum length of the window, and of ranges in it.
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_RANGES: u64 = 512;
-/// Bytes that are told at a time: of more, some kernels take the beginning alone.
+/// Bytes advised at a time: of more, some kernels read only the beginning.
 const STEP_BYTES: u64 = 512 << 10;
 
-/// See the module above. Positions count bytes of the ranges, one after the other.
+/// The advised part of the ranges. Positions count bytes of the ranges, one after the other.
 #[derive(Debug)]
 pub(crate) struct FadviseWindow {
     is_on: bool,
     window: u64,
-    /// Up to where the kernel has been told, as a position and as a place in a range.
-    told: u64,
+    /// The end of the advised part, as a position and as a range with an offset within it.
+    advised: u64,
     at: usize,
     within: u64,
 }
@@ -34,38 +35,38 @@ impl FadviseWindow {
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let each = bytes / (ranges.len() as u64).max(1);
         let window = each.saturating_mul(MAX_RANGES).min(MAX_BYTES);
-        Self { is_on: false, window, told: 0, at: 0, within: 0 }
+        Self { is_on: false, window, advised: 0, at: 0, within: 0 }
     }
 
-    /// Whether something was not in memory a moment ago.
+    /// Returns true if data was not in memory at the last look.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Tells of what lies from `position` on. It is known that this is not in memory.
-    pub(crate) fn tell(
+    /// Advises the kernel of the ranges from `position` on, whose data is not in memory.
+    pub(crate) fn advise(
         &mut self,
         file: &File,
         ranges: &[Range<u64>],
         position: u64,
     ) -> io::Result<()> {
-        while self.told < position && self.step(ranges).is_some() {}
+        while self.advised < position && self.step(ranges).is_some() {}
         self.is_on = ranges
             .get(self.at)
             .is_none_or(|range| !is_page_cached(file, range.start.saturating_add(self.within)));
-        while self.is_on && self.told < position.saturating_add(self.window) {
+        while self.is_on && self.advised < position.saturating_add(self.window) {
             let Some(step) = self.step(ranges) else { break };
             fadvise(file, step.start, NonZeroU64::new(step.end - step.start), Advice::WillNeed)?;
         }
         Ok(())
     }
 
-    /// The next part of a range.
+    /// Returns the next part of a range.
     fn step(&mut self, ranges: &[Range<u64>]) -> Option<Range<u64>> {
         let range = ranges.get(self.at)?;
         let start = range.start.saturating_add(self.within);
         let end = range.end.min(start.saturating_add(STEP_BYTES));
-        self.told = self.told.saturating_add(end - start);
+        self.advised = self.advised.saturating_add(end - start);
         self.within = self.within.saturating_add(end - start);
         if end == range.end {
             (self.at, self.within) = (self.at + 1, 0);
@@ -98,37 +99,36 @@ mod tests {
                     _ => steps.push(step),
                 }
             }
-            prop_assert_eq!(ahead.told, lengths.iter().sum::<u64>());
+            prop_assert_eq!(ahead.advised, lengths.iter().sum::<u64>());
             prop_assert_eq!(steps, ranges);
         }
     }
 
     #[test]
-    fn nothing_is_told_beyond_the_window_and_nothing_twice() {
+    fn the_window_bounds_the_advice_and_nothing_is_advised_twice() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 100]).unwrap();
-        // What lies beyond the end of the file is never in memory.
+        // Data beyond the end of the file is never in memory.
         let ranges = vec![1000..100_000_000];
         let mut ahead = FadviseWindow::new(&ranges);
-        ahead.tell(&file, &ranges, 0).unwrap();
-        assert!(ahead.is_on() && ahead.told == MAX_BYTES);
-        ahead.tell(&file, &ranges, 1).unwrap();
-        assert_eq!(ahead.told, MAX_BYTES + STEP_BYTES);
-        ahead.tell(&file, &ranges, 50_000_000).unwrap();
-        assert!(
-            (50_000_000 + MAX_BYTES..50_000_001 + MAX_BYTES + STEP_BYTES).contains(&ahead.told)
-        );
-        ahead.tell(&file, &ranges, 99_999_000).unwrap();
-        assert_eq!(ahead.told, 99_999_000);
+        ahead.advise(&file, &ranges, 0).unwrap();
+        assert!(ahead.is_on() && ahead.advised == MAX_BYTES);
+        ahead.advise(&file, &ranges, 1).unwrap();
+        assert_eq!(ahead.advised, MAX_BYTES + STEP_BYTES);
+        ahead.advise(&file, &ranges, 50_000_000).unwrap();
+        let end = 50_000_000 + MAX_BYTES;
+        assert!((end..end + 1 + STEP_BYTES).contains(&ahead.advised));
+        ahead.advise(&file, &ranges, 99_999_000).unwrap();
+        assert_eq!(ahead.advised, 99_999_000);
     }
 
     #[test]
-    fn it_ends_where_things_are_in_memory() {
+    fn advice_ends_where_data_is_in_memory() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 100_000]).unwrap();
         let ranges = vec![0..100_000];
         let mut ahead = FadviseWindow::new(&ranges);
-        ahead.tell(&file, &ranges, 0).unwrap();
+        ahead.advise(&file, &ranges, 0).unwrap();
         assert_eq!(ahead.is_on(), !is_page_cached(&file, 0));
     }
 }

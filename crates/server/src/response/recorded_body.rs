@@ -1,4 +1,5 @@
-//! The body of an answer as it goes out, with what is [noted](crate::monitoring::note) of it.
+//! The body of a response, which feeds the [record](crate::monitoring::request_record) of its
+//! request.
 
 use crate::connection::write_stall::{MarkedChunk, StallMark};
 use crate::monitoring::request_record::RequestRecord;
@@ -11,27 +12,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 
-/// See the module above. What was noted is written when this is dropped.
+/// A body that feeds the record of its request, which is written when this is dropped.
 #[derive(Debug)]
 pub(crate) struct RecordedBody {
     body: ResponseBody,
-    note: RequestRecord,
-    /// When the last bytes were handed out, until more are asked for.
+    record: RequestRecord,
+    /// When the last chunk was handed out; cleared when the next is requested.
     handed: Option<Instant>,
-    /// Of what the client takes, over HTTP/2.
+    /// The progress of the client, over HTTP/2.
     mark: Option<Arc<StallMark>>,
 }
 
 impl RecordedBody {
     pub(crate) fn new(
         body: ResponseBody,
-        mut note: RequestRecord,
+        mut record: RequestRecord,
         mark: Option<Arc<StallMark>>,
     ) -> Self {
         if hyper::body::Body::is_end_stream(&body) {
-            note.complete();
+            record.complete();
         }
-        Self { body, note, handed: None, mark }
+        Self { body, record, handed: None, mark }
     }
 }
 
@@ -44,23 +45,23 @@ impl hyper::body::Body for RecordedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<MarkedChunk>>>> {
         if let Some(handed) = self.handed.take() {
-            self.note.waited(handed.elapsed());
+            self.record.waited(handed.elapsed());
         }
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Some(mark) = &self.mark {
-            mark.asked(frame.is_ready());
+            mark.polled(frame.is_ready());
         }
         let frame = ready!(frame);
         match &frame {
             Some(Ok(frame)) => {
-                self.note.sent(frame.data_ref().map_or(0, Buf::remaining));
+                self.record.sent(frame.data_ref().map_or(0, Buf::remaining));
                 self.handed = Some(Instant::now());
             }
-            Some(Err(error)) => self.note.reason(&error.to_string()),
-            None => self.note.complete(),
+            Some(Err(error)) => self.record.reason(&error.to_string()),
+            None => self.record.complete(),
         }
         if self.body.is_end_stream() && !matches!(frame, Some(Err(_))) {
-            self.note.complete();
+            self.record.complete();
         }
         let out = |chunk| MarkedChunk::new(chunk, self.mark.clone());
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(out))))
@@ -78,8 +79,8 @@ impl hyper::body::Body for RecordedBody {
 impl Drop for RecordedBody {
     fn drop(&mut self) {
         if let Some(handed) = self.handed.take() {
-            self.note.waited(handed.elapsed());
+            self.record.waited(handed.elapsed());
         }
-        self.note.disk(self.body.disk_time());
+        self.record.disk(self.body.disk_time());
     }
 }
