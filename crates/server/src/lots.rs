@@ -1,34 +1,38 @@
-//! Lots: space that somebody has reserved for a time, so that what is written there will fit.
+//! Lots: reservations of space for a time, so that later writes will fit.
 //!
-//! A lot is a number of bytes for a folder and all below it, until its lease ends. Whatever is written there counts
-//! towards it, by whomever; who has no permission to write gets none by a lot. A write that would not fit is refused before
-//! any of it is sent. Lots do not overlap. Bytes are counted in blocks of 4 KiB, as disks do, so a thousand tiny files cannot
-//! take more of the disk than was reserved.
+//! A lot is a number of bytes for a directory and everything below it, until its lease ends. Every
+//! write there counts towards it, whoever writes; a lot gives no permission to write. A write that
+//! does not fit fails before its body is sent. Lots do not overlap. Bytes are counted in blocks of
+//! 4 KiB, as disks do, so a thousand tiny files cannot take more of the disk than was reserved.
 //!
-//! **Three things are kept, in three places.** What has been *agreed* (who, where, how much, until when) is kept in an
-//! embedded database ([`book`]), and changes only when a lot is made, extended or released. What is *used* is kept in memory
-//! alone ([`accounts`]): the files themselves say it, and are counted again when the server starts. What is still *free* in
-//! all lots together is kept on the disk as one file without content ([`reserve`]) whose blocks are really taken from the
-//! file system, so nobody else can take them.
+//! **Three facts, kept in three places.** The *agreement* (who, where, how much, until when) is a
+//! record in an embedded database ([`database`]), and changes only when a lot is created, extended
+//! or released. The *used* bytes are in memory alone ([`accounts`]): they follow from the files,
+//! and are counted again when the server starts. The *free* bytes of all lots together are on disk,
+//! as one file without content ([`reserve`]): its blocks are allocated, so nobody else can take
+//! them.
 //!
-//! **A write costs nothing durable.** It takes a lock for a few look-ups, twice: when it begins (what it will need is
-//! *pending* then) and when its file gets its name (what was pending is used) or it is given up (it is free again). No byte
-//! of the database changes. Its blocks come out of the reserve, but not one write at a time: the reserve may be larger than
-//! what is free by [`SLACK`], and is cut only when it is more than that. Where the disk is so full that a write finds no
-//! blocks, the reserve is cut at once and the write tries again ([`LotCharge::with_room`]). So whoever has a lot finds its space,
+//! **A write costs nothing durable.** It takes a lock for a few look-ups, twice: when it begins
+//! (its bytes are *pending* then), and when its file gets its path (they are used) or it fails
+//! (they are free again). The database does not change. The blocks of the write come out of the
+//! reserve, but not write by write: the reserve may exceed the free bytes by [`SLACK`], and is cut
+//! only beyond that. Where the disk is so full that a write finds no blocks, the reserve is cut at
+//! once and the write tries again ([`LotCharge::with_room`]). So owners of lots find their space,
 //! and others find the disk full a little early.
 //!
-//! **A crash leaks nothing, at whatever moment.** A record is in the database or not: redb commits all or nothing. Pending
-//! bytes are forgotten with the process, as are the files without a name that they stood for. Used bytes are counted anew, also
-//! those that were written or removed behind the server's back. The reserve is one file with a fixed name, and is fitted
-//! to what is free: if the crash came between a record and its blocks, they are taken now; if between blocks and the
-//! removal of a record, they are given back now. A lot whose maker never heard of it ends with its lease.
+//! **A crash at any moment leaks nothing.** A record is in the database or not: redb commits all or
+//! nothing. Pending bytes vanish with the process, as do the unnamed files that they stood for.
+//! Used bytes are counted again, including files written or removed without the server. The
+//! reserve is one file with a fixed name, and is fitted to the free bytes: if the crash came
+//! between a record and its blocks, they are allocated now; if it came between the release of
+//! blocks and the removal of a record, they are released now. A lot whose creator never got the
+//! response ends with its lease.
 //!
-//! What is removed from a lot by others than its reserve is free to everybody for an instant: the blocks of a removed file
-//! are taken back for the lot as soon as the lot is told of it. If somebody outside of this server is quicker, the lot is
-//! short of blocks until there are some; it tries again at every [`Lots::tend`].
+//! The blocks of a removed file are free to everybody for an instant, until the server adds them to
+//! the reserve. If a process outside of this server takes them first, the lot lacks blocks until
+//! there are some; every [`Lots::tend`] tries again.
 //!
-//! Locks: the keeper's (database and reserve, may wait for the disk) before that of the accounts (never waits).
+//! Lock order: [`OnDisk`] (may wait for the disk) before [`Accounts`] (never waits).
 
 mod accounts;
 mod database;
@@ -49,80 +53,80 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many bytes the reserve may have beyond what is free in all lots.
+/// The number of bytes by which the reserve may exceed the free bytes of all lots.
 pub(crate) const SLACK: u64 = 64 << 20;
-/// What a body of unknown length is charged at a time.
+/// The number of bytes charged at a time for a body of unknown length.
 const STEP: u64 = 8 << 20;
 
-/// See the module above.
+/// The lots of a server.
 #[derive(Debug)]
 pub(crate) struct Lots {
-    keeper: Mutex<Keeper>,
+    on_disk: Mutex<OnDisk>,
     accounts: Mutex<Accounts>,
     usage: Box<dyn UsageCounter>,
 }
 
 #[derive(Debug)]
-struct Keeper {
-    book: LotDatabase,
+struct OnDisk {
+    database: LotDatabase,
     reserve: Box<dyn Reserve>,
 }
 
-/// What a write takes of a lot; if it is dropped before the file has its name, all of it is given back.
+/// The bytes of a lot that a write takes; dropping it before the file has its path returns them.
 #[derive(Debug)]
 pub(crate) struct LotCharge {
     lots: Arc<Lots>,
     path: String,
     /// The lot; none if the file is in none.
     id: Option<String>,
-    /// Bytes that are pending.
+    /// Pending bytes.
     bytes: u64,
 }
 
 impl Lots {
-    /// The lots that are kept in a database, with what is used of each of them.
+    /// Opens the lots of a database, and counts the used bytes of each.
     ///
     /// # Errors
     /// The database cannot be opened, or files cannot be counted.
     pub(crate) fn open(
         database: &Path,
-        terms: LotLimits,
+        limits: LotLimits,
         reserve: Box<dyn Reserve>,
         usage: Box<dyn UsageCounter>,
         now: u64,
     ) -> Result<Self, LotError> {
-        let mut book = LotDatabase::open(database)?;
-        let mut accounts = Accounts::new(terms);
-        for lot in book.all()? {
+        let mut database = LotDatabase::open(database)?;
+        let mut accounts = Accounts::new(limits);
+        for lot in database.all()? {
             if lot.expires <= now {
-                book.remove(&lot.id)?;
+                database.remove(&lot.id)?;
                 continue;
             }
             let used = usage.below(&lot.path).map_err(LotError::from)?;
             accounts.restore(lot, used);
         }
         let lots = Self {
-            keeper: Mutex::new(Keeper { book, reserve }),
+            on_disk: Mutex::new(OnDisk { database, reserve }),
             accounts: Mutex::new(accounts),
             usage,
         };
-        // Blocks that are missing are asked for again from time to time.
-        let _short = lots.keeper().fit(&lots.accounts);
+        // `tend` tries again to allocate missing blocks.
+        let _short = lots.on_disk().fit(&lots.accounts);
         Ok(lots)
     }
 
-    fn keeper(&self) -> MutexGuard<'_, Keeper> {
-        lock(&self.keeper)
+    fn on_disk(&self) -> MutexGuard<'_, OnDisk> {
+        lock(&self.on_disk)
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
         lock(&self.accounts)
     }
 
-    /// Makes a lot for `lease` seconds. What is in the folder already counts.
+    /// Creates a lot for `lease` seconds. Files that are in the directory count.
     ///
     /// # Errors
-    /// It overlaps another, is against the terms, or the space is not there.
+    /// It overlaps another lot, exceeds a limit, or the disk lacks the space.
     pub(crate) fn create(
         &self,
         owner: &str,
@@ -131,24 +135,25 @@ impl Lots {
         lease: u64,
         now: u64,
     ) -> Result<Lot, LotError> {
-        let mut keeper = self.keeper();
-        self.expire(&mut keeper, now)?;
+        let mut on_disk = self.on_disk();
+        self.expire(&mut on_disk, now)?;
         let used = self.usage.below(path).map_err(LotError::from)?;
         let lot = self.accounts().create(owner, path, bytes, used, lease, now)?;
-        let kept = keeper.book.put(&lot).and_then(|()| keeper.fit(&self.accounts));
+        let kept = on_disk.database.put(&lot).and_then(|()| on_disk.fit(&self.accounts));
         if let Err(error) = kept {
             self.accounts().remove(&lot.id);
-            keeper.book.remove(&lot.id)?;
-            let _smaller = keeper.fit(&self.accounts);
+            on_disk.database.remove(&lot.id)?;
+            let _smaller = on_disk.fit(&self.accounts);
             return Err(error);
         }
         Ok(lot)
     }
 
-    /// Changes the size of a lot, or lets its lease of so many seconds begin now.
+    /// Changes the size of a lot, or begins a new lease of `lease` seconds now.
     ///
     /// # Errors
-    /// There is no such lot of this owner, it holds more already, it is against the terms, or the space is not there.
+    /// The owner has no such lot, it already holds more, it exceeds a limit, or the disk lacks the
+    /// space.
     pub(crate) fn extend(
         &self,
         owner: &str,
@@ -157,44 +162,42 @@ impl Lots {
         lease: Option<u64>,
         now: u64,
     ) -> Result<Lot, LotError> {
-        let mut keeper = self.keeper();
-        self.expire(&mut keeper, now)?;
+        let mut on_disk = self.on_disk();
+        self.expire(&mut on_disk, now)?;
         let (before, lot) = self.accounts().extend(owner, id, bytes, lease, now)?;
-        // Blocks first: what is promised is there. To stay as large takes none, also if others miss some.
-        let fitted = match lot.bytes > before.bytes {
-            true => keeper.fit(&self.accounts),
-            false => Ok(()),
-        };
-        let kept = fitted.and_then(|()| keeper.book.put(&lot));
+        // Blocks first: promised space exists. A lot that does not grow needs none, even if others
+        // lack some.
+        let fitted = if lot.bytes > before.bytes { on_disk.fit(&self.accounts) } else { Ok(()) };
+        let kept = fitted.and_then(|()| on_disk.database.put(&lot));
         if let Err(error) = kept {
-            self.accounts().put_back(before);
-            let _smaller = keeper.fit(&self.accounts);
+            self.accounts().undo_extend(before);
+            let _smaller = on_disk.fit(&self.accounts);
             return Err(error);
         }
         Ok(lot)
     }
 
-    /// Gives a lot up. Its files stay.
+    /// Releases a lot. Its files stay.
     ///
     /// # Errors
-    /// There is no such lot of this owner.
+    /// The owner has no such lot.
     pub(crate) fn release(&self, owner: &str, id: &str, now: u64) -> Result<(), LotError> {
-        let mut keeper = self.keeper();
-        self.expire(&mut keeper, now)?;
+        let mut on_disk = self.on_disk();
+        self.expire(&mut on_disk, now)?;
         self.accounts().find(owner, id)?;
-        keeper.book.remove(id)?;
+        on_disk.database.remove(id)?;
         self.accounts().remove(id);
-        // It is gone, also if blocks for another lot are missing.
-        let _short = keeper.fit(&self.accounts);
+        // It is released even if another lot lacks blocks.
+        let _short = on_disk.fit(&self.accounts);
         Ok(())
     }
 
-    /// The lots of an owner, in the order of their paths.
+    /// The lots of an owner, ordered by path.
     pub(crate) fn of(&self, owner: &str, now: u64) -> Vec<Lot> {
         self.accounts().of(owner, now)
     }
 
-    /// How many lots there are, and of all of them together how many bytes are reserved and used.
+    /// The number of lots, and the bytes reserved and used in all of them.
     pub(crate) fn totals(&self) -> (u64, u64, u64) {
         self.accounts().totals()
     }
@@ -202,18 +205,18 @@ impl Lots {
     /// One lot of an owner.
     ///
     /// # Errors
-    /// There is no such lot of this owner.
+    /// The owner has no such lot.
     pub(crate) fn find(&self, owner: &str, id: &str, now: u64) -> Result<Lot, LotError> {
         self.accounts().find(owner, id).and_then(|lot| lot.at(now))
     }
 
-    /// Bytes that are free and used in the lot that a path is in; none if it is in none.
+    /// Free and used bytes of the lot that contains a path; none if no lot does.
     pub(crate) fn quota(&self, path: &str, now: u64) -> Option<(u64, u64)> {
         self.accounts().quota(path, now)
     }
 
-    /// Takes `bytes` for a file that will be at `path`, from its lot if it is in one. If its length is not known, begin
-    /// with 0 and go on with [`LotCharge::cover`].
+    /// Charges `bytes` for a file at `path` to its lot, if it is in one. For an unknown length,
+    /// pass 0 and continue with [`LotCharge::cover`].
     ///
     /// # Errors
     /// [`LotError::Full`].
@@ -229,17 +232,17 @@ impl Lots {
         Ok(LotCharge { lots: Arc::clone(self), path: path.to_owned(), id, bytes })
     }
 
-    /// Files of so many bytes in all, counted by [`UsageCounter`], have come to `path` or gone from there in another way than by
-    /// a charge.
+    /// Records that files came to or left `path` without a charge; their bytes are counted as
+    /// [`UsageCounter`] does.
     pub(crate) fn shift(&self, path: &str, gone: u64, came: u64) {
         self.accounts().shift(path, gone, came);
         self.settle_reserve();
     }
 
-    /// A folder has come, gone or been replaced that may have whole lots in it: those are counted again.
+    /// Counts the lots below a directory again, after it was created, removed or replaced.
     ///
     /// # Errors
-    /// They cannot be counted.
+    /// Their files cannot be counted.
     pub(crate) fn recount(&self, path: &str) -> io::Result<()> {
         let inside = self.accounts().inside(path);
         for lot in inside {
@@ -250,89 +253,91 @@ impl Lots {
         Ok(())
     }
 
-    /// Whether two paths belong to the same lot, or both to none.
+    /// Returns true if two paths belong to the same lot, or both to none.
     pub(crate) fn is_same(&self, one: &str, other: &str) -> bool {
         let mut accounts = self.accounts();
         accounts.path_of(one) == accounts.path_of(other)
     }
 
-    /// Whether anything at or below a path, or above it, belongs to a lot: then it pays to count before it is moved.
+    /// Returns true if a lot contains a path or lies below it, so that files must be counted before
+    /// they are moved.
     pub(crate) fn touches(&self, path: &str, now: u64) -> bool {
         self.accounts().overlaps(path, now)
     }
 
-    /// What there is at or below a path.
+    /// Counts the bytes at and below a path.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The files cannot be read.
     pub(crate) fn count(&self, path: &str) -> io::Result<u64> {
         self.usage.below(path)
     }
 
-    /// Gives back the blocks of the reserve that stand for what has been charged: before a write that takes its blocks bit
-    /// by bit.
+    /// Releases the blocks of the reserve that stand for charged bytes: before a write that
+    /// allocates bit by bit.
     pub(crate) fn cut(&self) {
-        // If it should grow and cannot, that is another matter.
-        let _short = self.keeper().fit(&self.accounts);
+        // Failing to grow does not matter here.
+        let _short = self.on_disk().fit(&self.accounts);
     }
 
-    /// Does something that takes blocks of the disk for what has been charged; if there are none, blocks of the reserve
-    /// that stand for it are given back first.
+    /// Runs `work`, which allocates blocks for charged bytes. If the disk is full, releases the
+    /// blocks of the reserve that stand for them, and runs it again.
     ///
     /// # Errors
     /// Those of `work`.
     pub(crate) fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match work() {
             Err(error) if is_full(&error) => {
-                // No other write gets what is given back here.
-                let mut keeper = self.keeper();
-                let _cut = keeper.fit(&self.accounts);
-                let _lent = keeper.reserve.lend();
+                // Holding the lock, so that no other write gets the blocks released here.
+                let mut on_disk = self.on_disk();
+                let _cut = on_disk.fit(&self.accounts);
+                let _lent = on_disk.reserve.lend();
                 let done = work();
-                // What was lent is taken back, if there is as much.
-                let _short = keeper.fit(&self.accounts);
+                // Takes back the lent blocks, if there are enough.
+                let _short = on_disk.fit(&self.accounts);
                 done
             }
             done => done,
         }
     }
 
-    /// Ends leases, and takes blocks that are missing: to be called every few seconds.
+    /// Ends expired leases and allocates missing blocks; called every few seconds.
     ///
     /// # Errors
     /// The database or the reserve cannot be written.
     pub(crate) fn tend(&self, now: u64) -> Result<(), LotError> {
-        let mut keeper = self.keeper();
-        self.expire(&mut keeper, now)?;
-        keeper.fit(&self.accounts)
+        let mut on_disk = self.on_disk();
+        self.expire(&mut on_disk, now)?;
+        on_disk.fit(&self.accounts)
     }
 
-    fn expire(&self, keeper: &mut Keeper, now: u64) -> Result<(), LotError> {
-        let over = self.accounts().expired(now);
-        if over.is_empty() {
+    fn expire(&self, on_disk: &mut OnDisk, now: u64) -> Result<(), LotError> {
+        let expired = self.accounts().expired(now);
+        if expired.is_empty() {
             return Ok(());
         }
-        for id in over {
-            keeper.book.remove(&id)?;
+        for id in expired {
+            on_disk.database.remove(&id)?;
             self.accounts().remove(&id);
         }
-        let _smaller = keeper.fit(&self.accounts);
+        let _smaller = on_disk.fit(&self.accounts);
         Ok(())
     }
 
-    /// After what is free has changed: fits the reserve if it is too small, or much too large. Who is at it already will
-    /// see the change, or the next one will.
+    /// Fits the reserve after the free bytes changed, if it is too small or much too large. If
+    /// another thread is fitting it, that thread or the next change does this.
     fn settle_reserve(&self) {
-        let Ok(mut keeper) = self.keeper.try_lock() else { return };
-        let (free, held) = (self.accounts().free(), keeper.reserve.bytes());
+        let Ok(mut on_disk) = self.on_disk.try_lock() else { return };
+        let free = self.accounts().free();
+        let held = on_disk.reserve.bytes();
         if held < free || held - free > SLACK {
-            let _short = keeper.fit(&self.accounts);
+            let _short = on_disk.fit(&self.accounts);
         }
     }
 }
 
-impl Keeper {
-    /// Makes the reserve as large as what is free in all lots.
+impl OnDisk {
+    /// Makes the reserve as large as the free bytes of all lots.
     fn fit(&mut self, accounts: &Mutex<Accounts>) -> Result<(), LotError> {
         let free = lock(accounts).free();
         self.reserve.resize(free).map_err(LotError::from)
@@ -340,7 +345,7 @@ impl Keeper {
 }
 
 impl LotCharge {
-    /// Sees to it that a body that has `bytes` by now is charged for. Tells whether that took more of the lot.
+    /// Charges for a body of `bytes` so far. Returns true if that took more of the lot.
     ///
     /// # Errors
     /// [`LotError::Full`].
@@ -350,11 +355,12 @@ impl LotCharge {
             return Ok(false);
         };
         let mut accounts = self.lots.accounts();
-        let (least, step) = (wanted - self.bytes, wanted.saturating_add(STEP) - self.bytes);
-        // The last bytes of a lot can be had, if not a whole step.
+        let minimum = wanted - self.bytes;
+        let step = wanted.saturating_add(STEP) - self.bytes;
+        // Near the end of a lot, a whole step may not fit although the bytes do.
         let taken = match accounts.add(id, step) {
-            Err(LotError::Full { .. }) => accounts.add(id, least).map(|()| least)?,
-            // The lot has ended meanwhile: what is written now is in none.
+            Err(LotError::Full { .. }) => accounts.add(id, minimum).map(|()| minimum)?,
+            // The lot has ended: further bytes belong to none.
             Err(LotError::NotFound) => 0,
             other => other.map(|()| step)?,
         };
@@ -362,17 +368,17 @@ impl LotCharge {
         Ok(taken > 0)
     }
 
-    /// Bytes that are pending.
+    /// Pending bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The lots that it is of.
+    /// The lots to which this is charged.
     pub(crate) fn lots(&self) -> &Arc<Lots> {
         &self.lots
     }
 
-    /// As [`Lots::with_room`], for what has been charged here.
+    /// Runs `work` like [`Lots::with_room`], if the file is in a lot.
     ///
     /// # Errors
     /// Those of `work`.
@@ -380,11 +386,11 @@ impl LotCharge {
         if self.id.is_some() { self.lots.with_room(work) } else { work() }
     }
 
-    /// The file has its name: it has `size` bytes, and one of `replaced` bytes is gone.
+    /// Ends the charge when the file has its path: it has `size` bytes, and replaced `replaced`.
     pub(crate) fn settle(mut self, size: u64, replaced: u64) {
         let mut accounts = self.lots.accounts();
         self.give_back(&mut accounts);
-        // By its path: the lot may be another one than when the write began.
+        // By path: the lot may be another than when the write began.
         accounts.shift(&self.path, footprint(replaced), footprint(size));
         drop(accounts);
         self.bytes = 0;
@@ -409,7 +415,7 @@ pub(crate) fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The disk, or somebody's share of it, is full.
+/// Returns true if the disk or a quota is full.
 fn is_full(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::NOSPC | Errno::DQUOT))

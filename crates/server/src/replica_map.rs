@@ -1,38 +1,38 @@
-//! Replicas of whole folders on other servers, as the settings name them.
+//! Replicas of whole directories on other servers, from the settings.
 //!
-//! A file below such a folder is said to have a replica at each of its URLs, under the same name;
-//! nobody asks there whether that is so.
+//! A file below such a directory is assumed to have a replica of the same name at each of its URLs;
+//! the server does not check that.
 
 use crate::backend::path::{NamespacePath, href};
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
-/// A folder of which there are copies elsewhere.
+/// A directory that has copies elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaSettings {
-    /// The folder, below the root of what is served; `/` for all of it.
+    /// The directory, below the root of what is served; `/` for all of it.
     pub path: String,
-    /// URLs of the folder elsewhere, the best first.
+    /// URLs of the directory elsewhere, the preferred one first.
     pub urls: Vec<String>,
 }
 
-/// See the module above.
+/// The URLs of replicated directories.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaMap {
-    /// Folders and their URLs without slashes at the ends, the deepest first.
+    /// Directories and their URLs without slashes at the ends, the deepest first.
     folders: Vec<(NamespacePath, Vec<String>)>,
 }
 
 impl ReplicaMap {
     /// # Errors
-    /// A path that is none, or a URL of a kind that files are not read by.
+    /// A path is invalid, or files cannot be read by a URL's scheme.
     pub(crate) fn new(settings: &[ReplicaSettings]) -> Result<Self> {
         let invalid = |what: String| Error::new(ErrorKind::Invalid, format!("replicas: {what}"));
         let mut folders = Vec::new();
         for ReplicaSettings { path, urls } in settings {
-            let place = NamespacePath::parse(path).map_err(|refusal| {
-                invalid(format!("{path:?} is not a path like {:?}: {}", "/store", refusal.what))
+            let folder = NamespacePath::parse(path).map_err(|error| {
+                invalid(format!("{path:?} is not a path like {:?}: {}", "/store", error.what))
             })?;
             if urls.is_empty() {
                 return Err(invalid(format!("{path} has no urls")));
@@ -42,29 +42,32 @@ impl ReplicaMap {
                 return Err(invalid(format!("{url:?} cannot be used, expected {kinds}")));
             }
             let urls = urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
-            folders.push((place, urls));
+            folders.push((folder, urls));
         }
-        folders.sort_by_key(|(place, _)| std::cmp::Reverse(place.path().len()));
+        folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.path().len()));
         Ok(Self { folders })
     }
 
-    /// Where else a file is; nowhere, if nobody said so.
-    pub(crate) fn urls(&self, place: &NamespacePath) -> Vec<String> {
-        let Some((folder, urls)) = self.folders.iter().find(|(folder, _)| folder.holds(place))
+    /// The URLs of a file's replicas; none if no directory above it has any.
+    pub(crate) fn urls(&self, path: &NamespacePath) -> Vec<String> {
+        let Some((folder, urls)) = self.folders.iter().find(|(folder, _)| folder.holds(path))
         else {
             return Vec::new();
         };
-        let below = place.path().strip_prefix(folder.path()).unwrap_or_default();
+        let below = path.path().strip_prefix(folder.path()).unwrap_or_default();
         let below = below.trim_start_matches('/');
-        let url = |base: &String| match base.starts_with("http") || base.starts_with("dav") {
-            true => format!("{base}{}", href(below, false)),
-            // Names in XRootD's URLs are as they are.
-            false => format!("{base}/{below}"),
+        let url = |base: &String| {
+            if base.starts_with("http") || base.starts_with("dav") {
+                format!("{base}{}", href(below, false))
+            } else {
+                // XRootD's URLs are not escaped.
+                format!("{base}/{below}")
+            }
         };
         urls.iter().map(url).collect()
     }
 
-    /// True if there are no replicas at all.
+    /// Returns true if there are no replicas.
     pub(crate) fn is_empty(&self) -> bool {
         self.folders.is_empty()
     }
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_behind_the_urls_of_the_deepest_folder() {
+    fn names_are_appended_to_the_urls_of_the_deepest_folder() {
         let replicas = replicas(
             "[[replicas]]\npath = '/'\nurls = ['https://all.example']\n\
              [[replicas]]\npath = '/a/b'\nurls = ['https://near.example/x/', 'root://far.example//y']",
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_and_no_url_is_refused() {
+    fn an_error_names_the_invalid_path_or_url() {
         for (path, url, named) in [
             ("store", "https://a.example", "store"),
             ("/a/../b", "https://a.example", "/a/../b"),

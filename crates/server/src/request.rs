@@ -1,4 +1,4 @@
-//! A request after its head was read: the method, the path, the header and the body that follows.
+//! A request whose head was read: method, path, header, and the body that follows.
 
 use crate::authorization::authorizer::{AccessRequest, Action};
 use crate::backend::path::NamespacePath;
@@ -8,7 +8,7 @@ use crate::http_error::HttpError;
 use http::header::{self, HeaderMap};
 use http::{Method, StatusCode};
 
-/// A request.
+/// A request of a client.
 #[derive(Debug)]
 pub(crate) struct ServerRequest {
     pub(crate) method: Method,
@@ -23,12 +23,12 @@ pub(crate) struct ServerRequest {
 }
 
 impl ServerRequest {
-    /// The text of a header field, if it is there and is text.
+    /// The text of a header field, if it exists and is text.
     pub(crate) fn text(&self, name: impl header::AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
     }
 
-    /// What the authorizer is to decide: `action` on `path`, on behalf of this client.
+    /// The access that the authorizer decides about: `action` on `path`, by this client.
     pub(crate) fn access<'a>(
         &'a self,
         path: &'a NamespacePath,

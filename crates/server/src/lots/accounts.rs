@@ -1,4 +1,4 @@
-//! What is agreed and used, in memory: rules and sums, no disk.
+//! Agreed and used bytes of all lots in memory: rules and sums, no disk.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -6,62 +6,62 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::{fmt, io};
 
-/// What a disk gives at a time.
+/// The block size of disks.
 const BLOCK: u64 = 4096;
-/// Longest path and name of an owner, in bytes.
+/// The maximum length of a path and of an owner's name, in bytes.
 const MAX_TEXT: usize = 4096;
 
-/// A lot as it is told of, and kept.
+/// A lot as clients see it, and as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lot {
     pub(crate) id: String,
-    /// Who made it, and may change and release it.
+    /// The creator, who may change and release it.
     pub(crate) owner: String,
-    /// The folder: below the root, components parted by single slashes, none at the ends.
+    /// The directory below the root; components separated by single slashes, none at the ends.
     pub(crate) path: String,
-    /// How much.
+    /// Reserved bytes.
     pub(crate) bytes: u64,
-    /// The second since 1970 from which it is no more.
+    /// The second since 1970 at which it ends.
     pub(crate) expires: u64,
-    /// How much of it is used or about to be; not kept.
+    /// Used and pending bytes; not stored.
     #[serde(default)]
     pub(crate) used: u64,
 }
 
 impl Lot {
-    /// The lot, if it has not ended.
+    /// Returns the lot if it has not ended.
     pub(crate) fn at(self, now: u64) -> Result<Self, LotError> {
         if self.expires > now { Ok(self) } else { Err(LotError::NotFound) }
     }
 }
 
-/// What nobody gets more of.
+/// The limits of all lots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LotLimits {
-    /// Lots in all.
+    /// The maximum number of lots.
     pub(crate) lots: usize,
-    /// Bytes in all lots together.
+    /// The maximum of bytes in all lots together.
     pub(crate) bytes: u64,
-    /// Seconds of a lease.
+    /// The maximum length of a lease in seconds.
     pub(crate) lease: u64,
 }
 
-/// Why there is no space.
+/// The reason why a request for space fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LotError {
     /// A write does not fit.
     Full { path: String, left: u64 },
-    /// The path is in a lot, or has one below it.
+    /// The path is in another lot, or has one below it.
     Overlap,
-    /// More than the server reserves in all.
+    /// A limit of the server is exceeded.
     Terms(&'static str),
-    /// What was asked makes no sense.
+    /// The request is invalid.
     Invalid(&'static str),
-    /// No such lot, or somebody else's.
+    /// There is no such lot, or it has another owner.
     NotFound,
-    /// The file system does not have that much.
+    /// The file system lacks the space.
     NoSpace,
-    /// The file system may not be written.
+    /// The file system is not writable.
     Forbidden,
     /// The disk or the database failed.
     Failed(String),
@@ -97,7 +97,7 @@ impl From<io::Error> for LotError {
     }
 }
 
-/// What a file of so many bytes takes.
+/// The space that a file of `bytes` takes.
 pub(crate) fn footprint(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
@@ -105,7 +105,7 @@ pub(crate) fn footprint(bytes: u64) -> u64 {
 /// All lots.
 #[derive(Debug)]
 pub(crate) struct Accounts {
-    terms: LotLimits,
+    limits: LotLimits,
     /// By path.
     accounts: BTreeMap<String, Account>,
     paths: BTreeMap<String, String>,
@@ -115,7 +115,7 @@ pub(crate) struct Accounts {
 struct Account {
     lot: Lot,
     used: u64,
-    /// Of writes that are under way.
+    /// Bytes of active writes.
     pending: u64,
 }
 
@@ -137,17 +137,17 @@ impl Account {
         Ok(())
     }
 
-    fn told(&self) -> Lot {
+    fn lot(&self) -> Lot {
         Lot { used: self.taken(), ..self.lot.clone() }
     }
 }
 
 impl Accounts {
-    pub(crate) fn new(terms: LotLimits) -> Self {
-        Self { terms, accounts: BTreeMap::new(), paths: BTreeMap::new() }
+    pub(crate) fn new(limits: LotLimits) -> Self {
+        Self { limits, accounts: BTreeMap::new(), paths: BTreeMap::new() }
     }
 
-    /// A lot from before, whatever the terms are by now.
+    /// Adds a lot from the database, even if it exceeds the current limits.
     pub(crate) fn restore(&mut self, lot: Lot, used: u64) {
         self.paths.insert(lot.id.clone(), lot.path.clone());
         self.accounts.insert(lot.path.clone(), Account { lot, used, pending: 0 });
@@ -168,7 +168,7 @@ impl Accounts {
         if bytes == 0 || bytes < used {
             return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
         }
-        if self.accounts.len() >= self.terms.lots {
+        if self.accounts.len() >= self.limits.lots {
             return Err(LotError::Terms("the maximum number of lots is reached"));
         }
         let expires = self.end(lease, now)?;
@@ -176,12 +176,13 @@ impl Accounts {
         if self.overlaps(path, 0) {
             return Err(LotError::Overlap);
         }
-        let (owner, path, id) = (owner.to_owned(), path.to_owned(), new_id());
+        let id = new_id();
+        let (owner, path) = (owner.to_owned(), path.to_owned());
         self.restore(Lot { id: id.clone(), owner, path, bytes, expires, used: 0 }, used);
-        self.by_id(&id).map(|account| account.told())
+        self.by_id(&id).map(|account| account.lot())
     }
 
-    /// The lot as it was and as it is.
+    /// Changes a lot, and returns it as it was and as it is.
     pub(crate) fn extend(
         &mut self,
         owner: &str,
@@ -198,12 +199,13 @@ impl Accounts {
         if size == 0 || size < account.taken() {
             return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
         }
-        (account.lot.bytes, account.lot.expires) = (size, expires);
-        Ok((before, account.told()))
+        account.lot.bytes = size;
+        account.lot.expires = expires;
+        Ok((before, account.lot()))
     }
 
     /// Undoes an extension.
-    pub(crate) fn put_back(&mut self, lot: Lot) {
+    pub(crate) fn undo_extend(&mut self, lot: Lot) {
         if let Ok(account) = self.by_id(&lot.id) {
             account.lot = lot;
         }
@@ -212,7 +214,7 @@ impl Accounts {
     fn end(&self, lease: u64, now: u64) -> Result<u64, LotError> {
         match lease {
             0 => Err(LotError::Invalid("lease_seconds is 0, expected at least 1")),
-            lease if lease > self.terms.lease => {
+            lease if lease > self.limits.lease => {
                 Err(LotError::Terms("lease_seconds is more than this server's maximum"))
             }
             lease => Ok(now.saturating_add(lease)),
@@ -221,17 +223,16 @@ impl Accounts {
 
     fn check_bytes(&self, before: u64, after: u64) -> Result<(), LotError> {
         if after <= before {
-            // Also where the server has become smaller than its lots meanwhile.
+            // Allowed even if the server's limit has been lowered below its lots.
             return Ok(());
         }
         let all = self.accounts.values().map(|account| u128::from(account.lot.bytes)).sum::<u128>();
         let all = all.saturating_sub(u128::from(before)) + u128::from(after);
-        match all > u128::from(self.terms.bytes) {
-            true => {
-                Err(LotError::Terms("the lots together would be larger than this server's maximum"))
-            }
-            false => Ok(()),
+        if all > u128::from(self.limits.bytes) {
+            let what = "the lots together would be larger than this server's maximum";
+            return Err(LotError::Terms(what));
         }
+        Ok(())
     }
 
     pub(crate) fn remove(&mut self, id: &str) {
@@ -243,17 +244,17 @@ impl Accounts {
     pub(crate) fn find(&self, owner: &str, id: &str) -> Result<Lot, LotError> {
         let account = self.paths.get(id).and_then(|path| self.accounts.get(path));
         let account = account.filter(|account| account.lot.owner == owner);
-        account.map(Account::told).ok_or(LotError::NotFound)
+        account.map(Account::lot).ok_or(LotError::NotFound)
     }
 
     pub(crate) fn of(&self, owner: &str, now: u64) -> Vec<Lot> {
         let accounts = self.accounts.values();
         let own =
             accounts.filter(|account| account.lot.owner == owner && account.lot.expires > now);
-        own.map(Account::told).collect()
+        own.map(Account::lot).collect()
     }
 
-    /// How many lots there are, and of all of them together how many bytes are reserved and used.
+    /// The number of lots, and the bytes reserved and used in all of them.
     pub(crate) fn totals(&self) -> (u64, u64, u64) {
         let lots = self.accounts.values();
         lots.fold((0, 0, 0), |(count, bytes, used): (u64, u64, u64), account| {
@@ -263,11 +264,11 @@ impl Accounts {
     }
 
     pub(crate) fn expired(&self, now: u64) -> Vec<String> {
-        let over = self.accounts.values().filter(|account| account.lot.expires <= now);
-        over.map(|account| account.lot.id.clone()).collect()
+        let expired = self.accounts.values().filter(|account| account.lot.expires <= now);
+        expired.map(|account| account.lot.id.clone()).collect()
     }
 
-    /// Bytes that are promised and not yet taken.
+    /// Bytes that are reserved and neither used nor pending.
     pub(crate) fn free(&self) -> u64 {
         self.accounts.values().fold(0, |sum: u64, account| sum.saturating_add(account.free()))
     }
@@ -276,7 +277,7 @@ impl Accounts {
         self.at(path, now).map(|account| (account.free(), account.taken()))
     }
 
-    /// Takes bytes for a write, and tells from which lot.
+    /// Takes bytes for a write, and returns the id of their lot.
     pub(crate) fn charge(
         &mut self,
         path: &str,
@@ -293,7 +294,7 @@ impl Accounts {
         self.by_id(id)?.take(bytes)
     }
 
-    /// What was taken for a write is not needed any more.
+    /// Returns bytes that a write took and did not use.
     pub(crate) fn give_back(&mut self, id: &str, bytes: u64) {
         // The lot may have ended meanwhile.
         if let Ok(account) = self.by_id(id) {
@@ -301,33 +302,33 @@ impl Accounts {
         }
     }
 
-    /// So many bytes of files have gone from a path, and so many have come there.
+    /// Counts `gone` bytes as removed from a path, and `came` as added.
     pub(crate) fn shift(&mut self, path: &str, gone: u64, came: u64) {
         if let Some(account) = self.at(path, 0) {
             account.used = account.used.saturating_add(came).saturating_sub(gone);
         }
     }
 
-    /// The paths of lots that are in a folder.
+    /// The paths of lots inside a directory.
     pub(crate) fn inside(&self, folder: &str) -> Vec<String> {
         let paths =
             self.accounts.keys().filter(|path| path.as_str() != folder && is_in(path, folder));
         paths.cloned().collect()
     }
 
-    /// What has been counted in a lot.
+    /// Sets the counted bytes of a lot.
     pub(crate) fn set_used(&mut self, path: &str, used: u64) {
         if let Some(account) = self.accounts.get_mut(path) {
             account.used = used;
         }
     }
 
-    /// The path of the lot that holds another path.
+    /// The path of the lot that contains another path.
     pub(crate) fn path_of(&mut self, path: &str) -> Option<String> {
         self.at(path, 0).map(|account| account.lot.path.clone())
     }
 
-    /// Whether a lot holds `path`, or is below it.
+    /// Returns true if a lot contains `path` or lies below it.
     pub(crate) fn overlaps(&self, path: &str, now: u64) -> bool {
         let mut accounts = self.accounts.values().filter(|account| account.lot.expires > now);
         accounts.any(|account| is_in(&account.lot.path, path) || is_in(path, &account.lot.path))
@@ -338,7 +339,7 @@ impl Accounts {
         self.accounts.get_mut(path).ok_or(LotError::NotFound)
     }
 
-    /// The lot that holds a path.
+    /// The lot that contains a path.
     fn at(&mut self, path: &str, now: u64) -> Option<&mut Account> {
         let mut folder = path;
         let found = loop {
@@ -355,14 +356,14 @@ impl Accounts {
     }
 }
 
-/// Whether `path` is `folder`, or in it.
+/// Returns true if `path` is `folder` or lies in it.
 fn is_in(path: &str, folder: &str) -> bool {
     let rest = path.strip_prefix(folder);
     rest.is_some_and(|rest| folder.is_empty() || rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A name that no other lot has.
+/// Creates a unique id.
 fn new_id() -> String {
-    // Hashers with random keys; nothing depends on names being secret.
+    // From the random keys of hashers; ids need not be secret.
     format!("{:016x}{:016x}", RandomState::new().hash_one(0), RandomState::new().hash_one(1))
 }

@@ -1,4 +1,4 @@
-//! The blocks that stand for what is free in all lots: a file that has them and holds nothing.
+//! The blocks that stand for the free bytes of all lots: an allocated file without content.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -8,14 +8,14 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Space that is taken from the file system and can be given back.
+/// Space that is allocated on the file system and can be released.
 pub(crate) trait Reserve: Send + Debug {
-    /// How much it has.
+    /// The size of the reserve.
     fn bytes(&self) -> u64;
-    /// Makes it as large as that. If it cannot grow, it stays as it is.
+    /// Changes the size. If the reserve cannot grow, it stays as it is.
     fn resize(&mut self, bytes: u64) -> io::Result<()>;
-    /// Gives back what it has beside that for what files take beside their bytes, and sees to it that it can be had by
-    /// others at once.
+    /// Releases the extra blocks that the reserve holds for the metadata of files, so that others
+    /// can allocate them at once.
     fn lend(&mut self) -> io::Result<()>;
 }
 
@@ -24,24 +24,24 @@ pub(crate) trait Reserve: Send + Debug {
 pub(crate) struct FileReserve {
     file: File,
     bytes: u64,
-    /// With what is there to be lent.
+    /// The length of the file, including the blocks for metadata.
     length: u64,
 }
 
-/// What is there to be lent: a file of so many bytes in pieces here and there takes blocks for its map as well.
+/// Blocks for the metadata of a file of `bytes`: a fragmented file needs some for its extent map.
 fn margin(bytes: u64) -> u64 {
     if bytes == 0 { 0 } else { (bytes / 256).max(1 << 20) }
 }
 
 impl FileReserve {
-    /// The reserve in this file, as it was left.
+    /// Opens the reserve in a file, as it was left.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file =
             options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let bytes = file.metadata()?.len();
         let mut reserve = Self { file, bytes, length: bytes };
-        // A crash amid growing may have left a length without blocks.
+        // A crash during growth may have left a length without blocks.
         reserve.take(0, bytes).or_else(|_| reserve.resize(0))?;
         Ok(reserve)
     }
@@ -71,15 +71,16 @@ impl Reserve for FileReserve {
     }
 
     fn resize(&mut self, bytes: u64) -> io::Result<()> {
-        let (before, wanted) = (self.length, bytes.saturating_add(margin(bytes)));
+        let before = self.length;
+        let wanted = bytes.saturating_add(margin(bytes));
         let grown = self.take(before, wanted).map(|()| wanted);
-        // On a disk that is nearly full without what might be lent.
+        // On a nearly full disk, without the blocks for metadata.
         let length = match grown {
             Err(_) if bytes <= before => Ok(before),
             Err(_) => self.take(before, bytes).map(|()| bytes),
             grown => grown,
         };
-        // What was taken of a step that failed goes as well.
+        // Also removes the blocks of a failed step.
         self.cut(*length.as_ref().unwrap_or(&before))?;
         self.bytes = length.map(|_| bytes)?;
         Ok(())
@@ -87,12 +88,12 @@ impl Reserve for FileReserve {
 
     fn lend(&mut self) -> io::Result<()> {
         self.cut(self.bytes)?;
-        // Some file systems give blocks away again only when it is on the disk that they are free.
+        // Some file systems reuse blocks only when their release is on disk.
         self.file.sync_all()
     }
 }
 
-/// Nothing is taken: for file systems that cannot, and sites that do not want it.
+/// A reserve that allocates nothing: for file systems that cannot, and sites that do not want it.
 #[derive(Debug, Default)]
 pub(crate) struct NoReserve(u64);
 
@@ -117,7 +118,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn blocks_are_really_taken_and_given_back() {
+    fn blocks_are_allocated_and_released() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("reserve");
         let mut reserve = FileReserve::open(&path).unwrap();
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_leaves_it_as_it_was() {
+    fn a_reserve_that_cannot_grow_stays_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("reserve");
         let mut reserve = FileReserve::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Lots against a model of them on a disk that can be full, with crashes.
+//! Lots compared with a model, on a disk that can be full, with crashes.
 
 use crate::lots::*;
 use proptest::prelude::*;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 
 const MIB: u64 = 1 << 20;
-const TERMS: LotLimits = LotLimits { lots: 4, bytes: 1 << 40, lease: 1_000 };
-/// Of the disk.
+const LIMITS: LotLimits = LotLimits { lots: 4, bytes: 1 << 40, lease: 1_000 };
+/// The size of the disk.
 const CAPACITY: u64 = 2_048 * MIB;
 
-/// A disk: what there is on it, and what is in nobody's way.
+/// A model of a disk: its named files, unnamed files and reserve.
 #[derive(Debug, Default)]
 struct Disk {
     files: BTreeMap<String, u64>,
@@ -77,19 +77,21 @@ impl UsageCounter for Shared {
 }
 
 fn open(folder: &Path, name: &str, disk: &Shared, now: u64) -> Arc<Lots> {
-    let (reserve, usage) = (Box::new(disk.clone()), Box::new(disk.clone()));
-    Arc::new(Lots::open(&folder.join(name), TERMS, reserve, usage, now).unwrap())
+    let reserve = Box::new(disk.clone());
+    let usage = Box::new(disk.clone());
+    Arc::new(Lots::open(&folder.join(name), LIMITS, reserve, usage, now).unwrap())
 }
 
-fn plain() -> (tempfile::TempDir, Shared, Arc<Lots>) {
-    let (folder, disk) = (tempfile::tempdir().unwrap(), Shared::default());
+fn new_lots() -> (tempfile::TempDir, Shared, Arc<Lots>) {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Shared::default();
     let lots = open(folder.path(), "lots", &disk, 0);
     (folder, disk, lots)
 }
 
 #[test]
-fn a_write_fits_or_is_refused_before_it_begins() {
-    let (_folder, disk, lots) = plain();
+fn a_write_fits_or_fails_before_it_begins() {
+    let (_folder, disk, lots) = new_lots();
     let lot = lots.create("alice", "a", 10 * MIB, 100, 0).unwrap();
     assert_eq!(disk.bytes(), 10 * MIB);
     let first = lots.charge("a/x", 6 * MIB, 1).unwrap();
@@ -109,8 +111,8 @@ fn a_write_fits_or_is_refused_before_it_begins() {
 }
 
 #[test]
-fn a_body_of_unknown_length_takes_the_last_byte_and_no_more() {
-    let (_folder, _disk, lots) = plain();
+fn a_body_of_unknown_length_takes_a_lot_to_its_last_byte() {
+    let (_folder, _disk, lots) = new_lots();
     lots.create("alice", "a", 9 * MIB, 100, 0).unwrap();
     let mut charge = lots.charge("a/x", 0, 0).unwrap();
     for mib in 1..=9 {
@@ -124,8 +126,8 @@ fn a_body_of_unknown_length_takes_the_last_byte_and_no_more() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
-    let (_folder, disk, lots) = plain();
+fn invalid_requests_are_errors() {
+    let (_folder, disk, lots) = new_lots();
     let create = |owner: &str, path: &str, bytes, lease| lots.create(owner, path, bytes, lease, 0);
     let lot = create("alice", "a/b", MIB, 10).unwrap();
     for path in ["a/b", "a", "", "a/b/c"] {
@@ -153,22 +155,22 @@ fn what_makes_no_sense_is_refused() {
 
 #[test]
 fn a_lease_that_ends_frees_its_space() {
-    let (_folder, disk, lots) = plain();
+    let (_folder, disk, lots) = new_lots();
     let lot = lots.create("alice", "a", 100 * MIB, 10, 0).unwrap();
     let charge = lots.charge("a/x", 60 * MIB, 9).unwrap();
     assert_eq!(lots.quota("a", 10), None);
     assert_eq!(lots.find("alice", &lot.id, 10), Err(LotError::NotFound));
     lots.tend(10).unwrap();
     assert_eq!(disk.bytes(), 0);
-    // What had begun may end; a lot that was made meanwhile is told of it.
+    // Active writes may end; a lot that was created meanwhile counts them.
     let next = lots.create("bob", "a", 100 * MIB, 10, 10).unwrap();
     charge.settle(60 * MIB, 0);
     assert_eq!(lots.find("bob", &next.id, 10).unwrap().used, 60 * MIB);
 }
 
 #[test]
-fn a_full_disk_has_room_for_what_was_reserved() {
-    let (_folder, disk, lots) = plain();
+fn a_full_disk_has_room_for_reserved_bytes() {
+    let (_folder, disk, lots) = new_lots();
     lots.create("alice", "a", 32 * MIB, 10, 0).unwrap();
     disk.take(disk.with(|disk| disk.left())).unwrap();
     let charge = lots.charge("a/x", 32 * MIB, 0).unwrap();
@@ -180,8 +182,8 @@ fn a_full_disk_has_room_for_what_was_reserved() {
 }
 
 #[test]
-fn lots_in_a_folder_that_is_gone_are_empty() {
-    let (_folder, disk, lots) = plain();
+fn lots_in_a_removed_folder_are_empty() {
+    let (_folder, disk, lots) = new_lots();
     disk.with(|disk| disk.files.insert("a/b/x".to_owned(), 4 * MIB));
     lots.create("alice", "a/b", 10 * MIB, 10, 0).unwrap();
     assert_eq!(disk.bytes(), 6 * MIB);
@@ -195,16 +197,16 @@ fn lots_in_a_folder_that_is_gone_are_empty() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_not_forgotten() {
+fn an_unreadable_database_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lots");
     fs::write(&path, b"not a database").unwrap();
     let usage = Box::new(DirectoryUsage(folder.path().to_owned()));
-    let opened = Lots::open(&path, TERMS, Box::new(NoReserve::default()), usage, 0);
+    let opened = Lots::open(&path, LIMITS, Box::new(NoReserve::default()), usage, 0);
     assert!(matches!(opened, Err(LotError::Failed(_))), "{opened:?}");
 }
 
-/// What may happen. Numbers choose among what there is.
+/// An event; its numbers select from the existing lots, writes and files.
 #[derive(Debug, Clone)]
 enum Event {
     Create {
@@ -235,7 +237,7 @@ enum Event {
     Remove {
         file: usize,
     },
-    /// Somebody else writes until the disk is full, or removes that again.
+    /// Another process fills the disk, or removes its files again.
     Fill(bool),
     Pass(u64),
     Crash,
@@ -243,7 +245,7 @@ enum Event {
 
 const OWNERS: [&str; 2] = ["alice", "bob"];
 const PATHS: [&str; 6] = ["", "a", "a/b", "a/b/c", "ab", "c"];
-/// So that the slack of the reserve is of some units.
+/// Large enough that the slack of the reserve is a few units.
 const UNIT: u64 = 16 * MIB;
 
 fn event() -> impl Strategy<Value = Event> {
@@ -264,7 +266,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A write that is under way: what it is charged, where, and in which lot the model has it.
+/// An active write: its charge, file and size, and its lot in the model.
 struct Write {
     charge: LotCharge,
     file: String,
@@ -272,7 +274,7 @@ struct Write {
     lot: Option<String>,
 }
 
-/// All that there is, as simple as can be: lots in a list, and sums over files.
+/// The expected state, as simple as possible: lots in a list, and sums over files.
 struct Model {
     folder: tempfile::TempDir,
     opened: usize,
@@ -286,9 +288,17 @@ struct Model {
 
 impl Model {
     fn new() -> Self {
-        let (folder, disk, lots) = plain();
-        let (known, writes) = (Vec::new(), Vec::new());
-        Self { folder, opened: 0, disk, lots, known, writes, others: 0, now: 0 }
+        let (folder, disk, lots) = new_lots();
+        Self {
+            folder,
+            opened: 0,
+            disk,
+            lots,
+            known: Vec::new(),
+            writes: Vec::new(),
+            others: 0,
+            now: 0,
+        }
     }
 
     fn expected(&self, lot: &Lot) -> Lot {
@@ -315,8 +325,10 @@ impl Model {
                     |lot: &&Lot| holds(&lot.path, PATHS[path]) || holds(PATHS[path], &lot.path);
                 let used = self.disk.below(PATHS[path]).unwrap();
                 let promised = self.known.iter().map(|lot| self.free(lot)).sum::<u64>();
-                let sane =
-                    lease > 0 && units > 0 && units * UNIT >= used && self.known.len() < TERMS.lots;
+                let sane = lease > 0
+                    && units > 0
+                    && units * UNIT >= used
+                    && self.known.len() < LIMITS.lots;
                 let fits = promised + (units * UNIT).saturating_sub(used)
                     <= self.disk.with(|disk| disk.left() + disk.reserve);
                 let fine = sane && !self.known.iter().any(|lot| overlaps(&lot)) && fits;
@@ -330,7 +342,7 @@ impl Model {
                     return;
                 }
                 let lot = self.known.remove(lot % self.known.len());
-                // Blocks for other lots may be missing on a full disk; the lot is gone in any case.
+                // Other lots may lack blocks on a full disk; this one is released in any case.
                 let _short = self.lots.release(&lot.owner, &lot.id, now);
             }
             Event::Begin { path, units } => self.begin(path, units * UNIT),
@@ -378,7 +390,8 @@ impl Model {
         if self.known.is_empty() {
             return;
         }
-        let (now, at) = (self.now, lot % self.known.len());
+        let now = self.now;
+        let at = lot % self.known.len();
         let lot = &self.known[at];
         let bytes = units.map(|units| units * UNIT);
         let size = bytes.unwrap_or(lot.bytes);
@@ -403,8 +416,8 @@ impl Model {
         let fits = lot.is_none_or(|lot| self.free(lot) >= bytes);
         let is_backed =
             self.known.iter().map(|lot| self.free(lot)).sum::<u64>() <= self.disk.bytes();
-        let (lot, charged) =
-            (lot.map(|lot| lot.id.clone()), self.lots.charge(&file, bytes, self.now));
+        let lot = lot.map(|lot| lot.id.clone());
+        let charged = self.lots.charge(&file, bytes, self.now);
         assert_eq!(charged.is_ok(), fits, "{charged:?}");
         let Ok(charge) = charged else { return };
         let written = charge.with_room(|| self.disk.take(bytes));
@@ -416,7 +429,7 @@ impl Model {
         }
     }
 
-    /// The process ends at once: what the disk has, with the database as it is while open, is all there is.
+    /// Ends the process: only the disk and the database remain, the latter as it is while open.
     fn crash(&mut self) {
         let name = |n: usize| format!("lots{n}");
         let from = if self.opened == 0 { "lots".to_owned() } else { name(self.opened) };
@@ -458,15 +471,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn lots_are_those_of_the_model_through_crashes(events in prop::collection::vec(event(), 1..50)) {
+    fn lots_match_the_model_through_crashes(events in prop::collection::vec(event(), 1..50)) {
         let mut model = Model::new();
         for event in events {
             model.happen(event);
             model.check();
         }
-        // When all is over, nothing is left of it.
+        // In the end, no space is reserved.
         model.writes.clear();
-        model.now += TERMS.lease;
+        model.now += LIMITS.lease;
         model.lots.tend(model.now).unwrap();
         prop_assert_eq!(model.disk.bytes(), 0);
     }

@@ -1,4 +1,4 @@
-//! What files below a folder take, counted.
+//! The space that files below a directory use.
 
 use crate::backend::path::PRIVATE;
 use crate::lots::accounts::footprint;
@@ -7,26 +7,26 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders within folders that are gone into.
+/// The maximum depth of nested directories.
 const MAX_DEPTH: usize = 128;
 
 /// Counts files.
 pub(crate) trait UsageCounter: Send + Sync + Debug {
-    /// What is at and below a path, in bytes of whole blocks; nothing if nothing is there.
+    /// Bytes at and below a path, in whole blocks; 0 if nothing is there.
     fn below(&self, path: &str) -> io::Result<u64>;
 }
 
-/// Files below a folder of this machine. Links are neither followed nor counted, and none may be on the way to the path:
-/// the same file would belong to two lots.
+/// Files below a local directory. Symbolic links are neither followed nor counted, and none may be
+/// on the way to the path: the same file would belong to two lots.
 #[derive(Debug)]
 pub(crate) struct DirectoryUsage(pub(crate) PathBuf);
 
 impl UsageCounter for DirectoryUsage {
     fn below(&self, path: &str) -> io::Result<u64> {
-        let mut place = self.0.clone();
+        let mut current = self.0.clone();
         for name in path.split('/').filter(|name| !name.is_empty()) {
-            place.push(name);
-            match looked_at(&place)? {
+            current.push(name);
+            match metadata(&current)? {
                 None => return Ok(0),
                 Some(meta) if meta.is_symlink() => {
                     let what = "the path contains a symbolic link";
@@ -35,12 +35,12 @@ impl UsageCounter for DirectoryUsage {
                 Some(_) => {}
             }
         }
-        counted(&place, MAX_DEPTH)
+        count(&current, MAX_DEPTH)
     }
 }
 
-fn counted(place: &Path, depth: usize) -> io::Result<u64> {
-    let Some(meta) = looked_at(place)? else { return Ok(0) };
+fn count(path: &Path, depth: usize) -> io::Result<u64> {
+    let Some(meta) = metadata(path)? else { return Ok(0) };
     if meta.is_file() {
         return Ok(footprint(meta.len()));
     }
@@ -48,19 +48,19 @@ fn counted(place: &Path, depth: usize) -> io::Result<u64> {
         return Ok(0);
     }
     let mut bytes: u64 = 0;
-    for entry in fs::read_dir(place)? {
+    for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // What has no name yet is pending; the lots themselves are nobody's.
+        // Unnamed files are pending; the files of the lots themselves belong to none.
         if !entry.file_name().as_encoded_bytes().starts_with(PRIVATE.as_bytes()) {
-            bytes = bytes.saturating_add(counted(&entry.path(), depth - 1)?);
+            bytes = bytes.saturating_add(count(&entry.path(), depth - 1)?);
         }
     }
     Ok(bytes)
 }
 
-/// None for what has gone meanwhile.
-fn looked_at(place: &Path) -> io::Result<Option<Metadata>> {
-    match fs::symlink_metadata(place) {
+/// Returns none if the file was removed meanwhile.
+fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),

@@ -1,4 +1,4 @@
-//! Addresses that everybody can reach, and those that only some can.
+//! Address blocks (CIDR), and the addresses that are public.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +29,7 @@ impl Cidr {
         (prefix <= width).then_some(Self { base, prefix })
     }
 
-    /// Whether an address is in it. One of IPv4 that is written as one of IPv6 is the same.
+    /// Returns true if the block contains an address. An IPv4-mapped IPv6 address counts as IPv4.
     pub(crate) fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         if width(address) != width(self.base) {
@@ -52,8 +52,8 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// What of IPv4 is not for everybody (the IANA's registry of special purposes, RFC 6890 and its successors), multicast and
-/// what is reserved.
+/// IPv4 addresses that are not public: those of the IANA special-purpose registry (RFC 6890 and its
+/// successors), multicast and reserved ones.
 const NOT_PUBLIC_V4: [Cidr; 14] = [
     Cidr::v4(0, 0, 0, 8),
     Cidr::v4(10, 0, 0, 8),
@@ -70,15 +70,16 @@ const NOT_PUBLIC_V4: [Cidr; 14] = [
     Cidr::v4(203, 0, 113, 24),
     Cidr::v4(224, 0, 0, 3),
 ];
-/// What of IPv6 is given out to networks of everybody, and what in that is for something else.
+/// IPv6 addresses assigned for global unicast, and special-purpose ones among them.
 const GLOBAL_V6: Cidr = Cidr::v6(0x2000, 0, 0, 3);
 const NOT_PUBLIC_V6: [Cidr; 3] =
     [Cidr::v6(0x2001, 0, 0, 23), Cidr::v6(0x2001, 0xdb8, 0, 32), Cidr::v6(0x3fff, 0, 0, 20)];
-/// Addresses that hold one of IPv4, at the end (RFC 6052) or behind the first 16 bits (RFC 3056): they lead to that one.
+/// Addresses with an embedded IPv4 address, at the end (RFC 6052) or after the first 16 bits
+/// (RFC 3056): traffic goes to the latter.
 const TRANSLATED: Cidr = Cidr::v6(0x64, 0xff9b, 0, 96);
 const SIX_TO_FOUR: Cidr = Cidr::v6(0x2002, 0, 0, 16);
 
-/// Whether everybody can reach an address, so that whoever has this server connect to it gains nothing by that.
+/// Returns true for a public address: a client that makes this server connect to it gains nothing.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(_) => !NOT_PUBLIC_V4.iter().any(|block| block.contains(address)),
@@ -103,7 +104,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_what_everybody_can_reach_is_public() {
+    fn only_globally_reachable_addresses_are_public() {
         for (address, public) in [
             ("1.1.1.1", true),
             ("9.255.255.255", true),
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_read_with_and_without_their_length() {
+    fn blocks_are_parsed_with_and_without_a_prefix_length() {
         let holds = |block: &str, address: &str| {
             Cidr::parse(block).unwrap().contains(address.parse().unwrap())
         };
@@ -156,9 +157,9 @@ mod tests {
     }
 
     proptest! {
-        /// However one of them is written, it is refused.
+        /// Every spelling of a private address is private.
         #[test]
-        fn no_disguise_makes_a_private_address_public(bits: u32) {
+        fn no_embedding_makes_a_private_address_public(bits: u32) {
             let v4 = Ipv4Addr::from_bits(bits);
             let [a, b, c, d] = v4.octets();
             let v4_public = is_public(v4.into());

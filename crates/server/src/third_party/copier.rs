@@ -1,4 +1,4 @@
-//! What all third-party copies share: the rules for hosts, the connections, the slots.
+//! The shared parts of all third-party copies: egress rules, connections, slots.
 
 use crate::http_error::HttpError;
 use crate::monitoring::copy_counters::CopyCounters;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// How long the other server is waited for before the client gets its response.
+/// The maximum time to wait for the other server before the client gets its response.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What all third-party copies share.
+/// The shared parts of all third-party copies.
 #[derive(Debug)]
 pub(crate) struct ThirdPartyCopier {
     pub(crate) settings: ThirdPartySettings,
@@ -27,7 +27,7 @@ pub(crate) struct ThirdPartyCopier {
 }
 
 impl ThirdPartyCopier {
-    /// A copier with these settings, whose connections are driven by `runtime`.
+    /// Creates a copier, whose connections are driven by `runtime`.
     pub(crate) fn open(settings: ThirdPartySettings, runtime: Handle) -> Result<Arc<Self>> {
         let hosts = Arc::new(settings.host_rules()?);
         let config = settings.transport(Arc::clone(&hosts))?;
@@ -36,7 +36,7 @@ impl ThirdPartyCopier {
         Ok(Arc::new(Self { settings, hosts, network, slots }))
     }
 
-    /// Takes a slot, or refuses the copy with 503.
+    /// Takes a slot; 503 if all are in use.
     pub(crate) fn take_slot(
         &self,
         direction: CopyDirection,
@@ -50,8 +50,8 @@ impl ThirdPartyCopier {
         Ok(CopySlot::new(counters, direction, permit))
     }
 
-    /// The state of the file on the other server, unknown if that takes longer than
-    /// [`FIRST_LOOK_TIMEOUT`]. Fails where this server must not connect.
+    /// Returns the state of the file on the other server, unknown if that takes longer than
+    /// [`FIRST_LOOK_TIMEOUT`]. Fails if the rules do not allow the connection.
     pub(crate) async fn first_look(
         &self,
         location: &Location,
@@ -59,7 +59,7 @@ impl ThirdPartyCopier {
         self.hosts.check(location).map_err(|error| forbidden(&error))?;
         match tokio::time::timeout(FIRST_LOOK_TIMEOUT, remote::look(&self.network, location)).await
         {
-            // A status of the other server is no error here: this is the egress filter's.
+            // This is an error of the egress filter; a status of the other server is none here.
             Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(forbidden(&error)),
             Ok(looked) => Ok(looked),
             Err(_) => Ok(Ok(RemoteState::Unknown)),
@@ -71,7 +71,7 @@ fn forbidden(error: &Error) -> HttpError {
     HttpError::new(StatusCode::FORBIDDEN, error.to_string())
 }
 
-/// An error of this server, for the end of a report.
+/// Turns an error of this server into one for the end of a report.
 pub(crate) fn local_error(error: HttpError) -> Error {
     let kind = match error.status {
         StatusCode::INSUFFICIENT_STORAGE => ErrorKind::NoSpace,

@@ -1,19 +1,20 @@
-//! What a client says of the copy that it wants.
+//! The header fields of a third-party copy.
 //!
-//! Fields as WLCG's servers and clients agree on them, and davix and gfal2 send them; what is not known here changes nothing.
+//! They are those on which WLCG's servers and clients agree, and that davix and gfal2 send; unknown
+//! fields are ignored.
 
 use crate::http_error::HttpError;
 use hither_transport::Location;
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Fields that a client may have shown to the other server.
+/// The maximum number of fields passed on to the other server.
 const MAX_FIELDS: usize = 32;
-/// What is in front of their names.
+/// The prefix of their names.
 const PREFIX: &str = "transferheader";
-/// The other way to say so: `Copy-Header: Name: value`.
+/// The other form: `Copy-Header: Name: value`.
 const COPY_HEADER: &str = "copy-header";
-/// Fields by which the copy itself is made: whoever could set them would speak in this server's place.
+/// Fields that this server sets itself: a client that could set them could forge its requests.
 const OWN: [HeaderName; 14] = [
     header::HOST,
     header::CONNECTION,
@@ -31,21 +32,22 @@ const OWN: [HeaderName; 14] = [
     header::PROXY_AUTHORIZATION,
 ];
 
-/// What is wanted.
+/// A requested copy.
 #[derive(Debug)]
 pub(crate) struct CopyRequest {
     /// The file on the other server, with the fields that it is to be shown.
+    /// The file on the other server, with the fields passed on to it.
     pub(crate) other: Location,
-    /// Whether those have a token or something else in `Authorization`.
+    /// True if those fields include `Authorization`.
     pub(crate) has_authorization: bool,
-    /// Connections that are asked for.
+    /// The requested number of connections.
     pub(crate) streams: Option<usize>,
-    /// Whether the other server must tell a checksum.
+    /// True if the other server must report a checksum.
     pub(crate) require_checksum: Option<bool>,
 }
 
 impl CopyRequest {
-    /// Reads it from the header; `url` is the value of `Source` or `Destination`.
+    /// Parses the header; `url` is the value of `Source` or `Destination`.
     pub(crate) fn parse(headers: &HeaderMap, url: &str) -> Result<Self, HttpError> {
         let text = |name: &str| {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -62,11 +64,11 @@ impl CopyRequest {
             Some("false") => Some(false),
             Some(_) => return Err(bad("RequireChecksumVerification is neither true nor false")),
         };
-        // None or nonsense is what clients send who do not care.
+        // Clients without a preference send 0 or an invalid number.
         let streams = text("x-number-of-streams").and_then(|text| text.parse().ok());
-        let fields = passed_on(headers)?;
+        let fields = forwarded_fields(headers)?;
         let has_authorization = fields.contains_key(header::AUTHORIZATION);
-        let other = Location::parse(&plain(url)).map_err(|error| bad(error.to_string()))?;
+        let other = Location::parse(&http_url(url)).map_err(|error| bad(error.to_string()))?;
         let other = other.with_fields(fields);
         Ok(Self {
             other,
@@ -77,8 +79,8 @@ impl CopyRequest {
     }
 }
 
-/// What schemes of grid clients stand for.
-fn plain(url: &str) -> String {
+/// Replaces the schemes of grid clients by those of HTTP.
+fn http_url(url: &str) -> String {
     let url = url.trim();
     match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("davs") => format!("https://{rest}"),
@@ -87,14 +89,14 @@ fn plain(url: &str) -> String {
     }
 }
 
-fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, HttpError> {
+fn forwarded_fields(headers: &HeaderMap) -> Result<HeaderMap, HttpError> {
     let mut fields = HeaderMap::new();
     for (name, value) in headers {
         let (name, value) = match name.as_str() {
-            COPY_HEADER => copied(value)?,
+            COPY_HEADER => parse_field(value)?,
             name => match name.strip_prefix(PREFIX) {
                 None | Some("") => continue,
-                Some(name) => (named(name)?, value.clone()),
+                Some(name) => (parse_name(name)?, value.clone()),
             },
         };
         if OWN.contains(&name) {
@@ -113,17 +115,18 @@ fn passed_on(headers: &HeaderMap) -> Result<HeaderMap, HttpError> {
     Ok(fields)
 }
 
-fn named(name: &str) -> Result<HeaderName, HttpError> {
+fn parse_name(name: &str) -> Result<HeaderName, HttpError> {
     name.parse().map_err(|_| bad("the name of a TransferHeader field is not valid"))
 }
 
-/// Name and value of one field in the value of another.
-fn copied(value: &HeaderValue) -> Result<(HeaderName, HeaderValue), HttpError> {
-    let parted = value.to_str().ok().and_then(|text| text.split_once(':'));
+/// Parses a field in the value of another.
+fn parse_field(value: &HeaderValue) -> Result<(HeaderName, HeaderValue), HttpError> {
+    let parts = value.to_str().ok().and_then(|text| text.split_once(':'));
     let (name, value) =
-        parted.ok_or_else(|| bad("Copy-Header is not of the form \"Name: value\""))?;
+        parts.ok_or_else(|| bad("Copy-Header is not of the form \"Name: value\""))?;
     let value = HeaderValue::from_str(value.trim());
-    Ok((named(name.trim())?, value.map_err(|_| bad("the value in Copy-Header is not valid"))?))
+    let value = value.map_err(|_| bad("the value in Copy-Header is not valid"))?;
+    Ok((parse_name(name.trim())?, value))
 }
 
 fn bad(what: impl Into<String>) -> HttpError {
@@ -134,7 +137,7 @@ fn bad(what: impl Into<String>) -> HttpError {
 mod tests {
     use super::*;
 
-    fn order(fields: &[(&str, &str)]) -> Result<CopyRequest, HttpError> {
+    fn parse(fields: &[(&str, &str)]) -> Result<CopyRequest, HttpError> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -143,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_say_is_understood() {
-        let plain = order(&[("Credential", "None"), ("X-Number-Of-Streams", "0")]).unwrap();
+    fn fields_of_common_clients_are_parsed() {
+        let plain = parse(&[("Credential", "None"), ("X-Number-Of-Streams", "0")]).unwrap();
         assert_eq!(plain.other.to_string(), "https://host:8443//a/b");
         assert!(!plain.has_authorization && plain.streams.is_none());
-        let full = order(&[
+        let full = parse(&[
             ("X-Number-Of-Streams", "3"),
             ("RequireChecksumVerification", "True"),
             ("TransferHeaderAuthorization", "Bearer hush"),
@@ -161,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_by_name() {
-        for (name, value, told) in [
+    fn an_error_names_the_field() {
+        for (name, value, named) in [
             ("Credential", "gridsite", "TransferHeaderAuthorization"),
             ("RequireChecksumVerification", "maybe", "RequireChecksumVerification"),
             ("TransferHeaderHost", "hush", "host"),
@@ -170,15 +173,15 @@ mod tests {
             ("Copy-Header", "Transfer-Encoding: hush", "transfer-encoding"),
             ("Copy-Header", "hush", "Copy-Header"),
         ] {
-            let refusal = order(&[(name, value)]).unwrap_err();
-            assert_eq!(refusal.status, StatusCode::BAD_REQUEST);
-            assert!(refusal.what.contains(told), "{}", refusal.what);
-            assert!(!refusal.what.contains("hush"), "{}", refusal.what);
+            let error = parse(&[(name, value)]).unwrap_err();
+            assert_eq!(error.status, StatusCode::BAD_REQUEST);
+            assert!(error.what.contains(named), "{}", error.what);
+            assert!(!error.what.contains("hush"), "{}", error.what);
         }
         let names: Vec<_> = (0..=MAX_FIELDS).map(|n| format!("TransferHeaderX{n}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
-        assert!(order(&many[..MAX_FIELDS]).is_ok());
-        assert!(order(&many).unwrap_err().what.contains("more than"));
+        assert!(parse(&many[..MAX_FIELDS]).is_ok());
+        assert!(parse(&many).unwrap_err().what.contains("more than"));
         for url in ["", "file:///etc/passwd", "https://", "https://host:99999/"] {
             assert!(CopyRequest::parse(&HeaderMap::new(), url).is_err(), "{url:?}");
         }

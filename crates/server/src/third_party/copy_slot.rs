@@ -1,4 +1,4 @@
-//! The slot of one copy among those that may run at a time, and what its end counts as.
+//! The slot of a running copy, whose end counts its outcome.
 
 use crate::monitoring::copy_counters::CopyCounters;
 use hither_core::error::Result;

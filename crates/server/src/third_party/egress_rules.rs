@@ -1,12 +1,12 @@
-//! Which servers this one connects to when a client tells it to.
+//! The servers to which this one connects for a third-party copy.
 //!
-//! A client that may write one file must not come to speak through this server with others that it cannot reach itself: the
-//! machine's own services, those of its network, the ones that hand out a machine's credentials at link-local addresses.
-//! What counts is the address that a connection is made to, looked at when it is made ([`Gate`]): a name that resolves to
-//! something else at the second look gains nothing, nor does a redirect. Scheme, host and port are looked at before that, and
-//! again behind each redirect.
+//! A client that may write one file must not reach, through this server, hosts that it cannot reach
+//! itself: services of this machine and its network, or those that hand out a machine's credentials
+//! at link-local addresses. The rules apply to the address of a connection when it is made
+//! ([`EgressFilter`]), so neither a redirect nor a name that later resolves to another address
+//! circumvents them. Scheme, host and port are checked before that, and again after each redirect.
 //!
-//! A refusal names the host, never what it resolved to: names that only a network's own servers resolve are its affair.
+//! Errors name the host and never its address: how a private name server resolves a name is secret.
 
 use crate::third_party::cidr::{Cidr, is_public};
 use hither_auth::{HostPattern, Origin};
@@ -15,47 +15,45 @@ use hither_transport::{EgressFilter, Location, Protocol};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-/// See the module above.
+/// The allowed hosts, ports and addresses.
 #[derive(Debug, Default)]
 pub(crate) struct EgressRules {
-    /// All hosts if there are none.
+    /// Allowed hosts; all if empty.
     pub(crate) hosts: Vec<HostPattern>,
-    /// Where the pattern of the host names none.
+    /// Allowed ports of hosts whose pattern names none.
     pub(crate) ports: Vec<RangeInclusive<u16>>,
-    /// Those that are allowed although they are not public.
+    /// Allowed networks without public addresses.
     pub(crate) networks: Vec<Cidr>,
-    /// Whether `http` is allowed.
+    /// Allows `http`.
     pub(crate) clear_text: bool,
 }
 
 impl EgressRules {
-    /// Fails unless that server may be spoken to, as far as its name tells.
+    /// Fails unless scheme, host and port of a location are allowed.
     pub(crate) fn check(&self, location: &Location) -> Result<()> {
         let host = location.host();
         if location.protocol() != Protocol::Http {
-            return refused("third-party copies use https only".to_owned());
+            return not_allowed("third-party copies use https only".to_owned());
         }
         if !location.is_tls() && !self.clear_text {
-            return refused(format!(
+            return not_allowed(format!(
                 "connections to {host} without TLS are not allowed by [third_party]"
             ));
         }
         let scheme = if location.is_tls() { "https" } else { "http" };
         let origin = Origin::new(scheme, host, location.port());
-        let mut meant = self.hosts.iter().filter(|pattern| pattern.matches(&origin)).peekable();
-        if !self.hosts.is_empty() && meant.peek().is_none() {
-            return refused(format!(
+        let mut matching = self.hosts.iter().filter(|pattern| pattern.matches(&origin)).peekable();
+        if !self.hosts.is_empty() && matching.peek().is_none() {
+            return not_allowed(format!(
                 "connections to {host} are not allowed by [third_party] hosts"
             ));
         }
         let port = location.port();
-        let is_named = meant.any(HostPattern::names_port);
-        match is_named || self.ports.iter().any(|ports| ports.contains(&port)) {
-            true => Ok(()),
-            false => refused(format!(
-                "connections to {host}:{port} are not allowed by [third_party] ports"
-            )),
+        let is_named = matching.any(HostPattern::names_port);
+        if is_named || self.ports.iter().any(|ports| ports.contains(&port)) {
+            return Ok(());
         }
+        not_allowed(format!("connections to {host}:{port} are not allowed by [third_party] ports"))
     }
 }
 
@@ -63,17 +61,17 @@ impl EgressFilter for EgressRules {
     fn pass(&self, location: &Location, address: SocketAddr) -> Result<()> {
         self.check(location)?;
         let address = address.ip();
-        match is_public(address) || self.networks.iter().any(|block| block.contains(address)) {
-            true => Ok(()),
-            false => refused(format!(
-                "{} has no public address, and [third_party] does not allow others",
-                location.host()
-            )),
+        if is_public(address) || self.networks.iter().any(|block| block.contains(address)) {
+            return Ok(());
         }
+        not_allowed(format!(
+            "{} has no public address, and [third_party] does not allow others",
+            location.host()
+        ))
     }
 }
 
-fn refused(what: String) -> Result<()> {
+fn not_allowed(what: String) -> Result<()> {
     Err(Error::new(ErrorKind::PermissionDenied, what))
 }
 
@@ -107,19 +105,19 @@ mod tests {
     }
 
     #[test]
-    fn hosts_ports_and_networks_are_those_that_are_named() {
+    fn only_named_hosts_ports_and_networks_are_allowed() {
         let settings = r#"
-            hosts = ["*.context.org", "host:80"]
+            hosts = ["*.example.org", "host:80"]
             ports = ["443"]
             networks = ["10.0.0.0/8", "::1"]
             clear_text = true
         "#;
         for (url, address, passed) in [
-            ("https://a.context.org/f", "10.1.2.3", true),
-            ("https://a.context.org:444/f", "10.1.2.3", false),
-            ("https://a.context.org.evil.org/f", "10.1.2.3", false),
-            ("https://a.context.org/f", "192.168.0.1", false),
-            ("https://a.context.org/f", "::ffff:10.1.2.3", true),
+            ("https://a.example.org/f", "10.1.2.3", true),
+            ("https://a.example.org:444/f", "10.1.2.3", false),
+            ("https://a.example.org.evil.org/f", "10.1.2.3", false),
+            ("https://a.example.org/f", "192.168.0.1", false),
+            ("https://a.example.org/f", "::ffff:10.1.2.3", true),
             ("http://host/f", "::1", true),
             ("https://host/f", "::1", false),
         ] {

@@ -1,5 +1,5 @@
-//! The table `[third_party]` of the settings: whether files are copied from and to other servers, which, and how much at a
-//! time.
+//! The table `[third_party]` of the settings: the servers with which files may be copied, and the
+//! limits of copies.
 
 use crate::third_party::cidr::Cidr;
 use crate::third_party::egress_rules::EgressRules;
@@ -12,8 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How files are copied between this server and others (HTTP third-party copy). With this table, whoever may write a file may
-/// have it fetched, and whoever may read one may have it sent: over TLS, from and to hosts with public addresses.
+/// Copies of files between this server and others (HTTP third-party copy). With this table, every
+/// client that may write a file may have it fetched, and every client that may read one may have it
+/// sent: over TLS, with hosts that have public addresses.
 ///
 /// ```
 /// use hither_server::Settings;
@@ -33,34 +34,39 @@ use std::time::Duration;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ThirdPartySettings {
-    /// Hosts to connect to: `host`, `host:port`, `*.domain`, `*.domain:port`; all of them if none is named.
+    /// Hosts to connect to: `host`, `host:port`, `*.domain`, `*.domain:port`; all hosts if empty.
     pub hosts: Vec<String>,
-    /// Ports to connect to, single ones and ranges, where the pattern of the host names none: 443 and those from 1024 on.
+    /// Ports and ranges of ports to connect to where the host's pattern names none: by default 443
+    /// and those from 1024 on.
     pub ports: Vec<String>,
-    /// Networks to connect to although their addresses are not public, as `10.0.0.0/8`, or single addresses. Others of that
-    /// kind, those of this machine among them, are refused whatever they are called.
+    /// Networks without public addresses to connect to, such as `10.0.0.0/8`, or single addresses.
+    /// Connections to all other private addresses, including those of this machine, fail under any
+    /// host name.
     pub networks: Vec<String>,
-    /// Whether `http` is allowed beside `https`. Everybody on the way sees the files and the tokens then.
+    /// Allows `http` as well as `https`; then everybody on the way sees files and tokens.
     pub clear_text: bool,
-    /// Hosts, as in `hosts`, that are shown what was meant for the one that redirected to them.
+    /// Hosts, as in `hosts`, that get the credentials meant for the host that redirected to them.
     pub follow: Vec<String>,
-    /// A folder of certificate authorities, as grids have one, or a file of them in PEM, to be trusted beside the system's. If it
-    /// is not named, `/etc/grid-security/certificates` is used where it exists.
+    /// A directory of certificate authorities, as grids use, or a PEM file of them, trusted in
+    /// addition to the system's. Without it, `/etc/grid-security/certificates` is used if it
+    /// exists.
     pub authorities: Option<PathBuf>,
-    /// Copies at a time; further ones are refused, to be tried again.
+    /// The maximum number of concurrent copies; further ones get 503 and may be retried.
     pub transfers: usize,
-    /// Most connections for one copy: as many are used for a pull, unless its client asks for fewer. Up to three times 2 MiB are in
-    /// memory for each, or 48 MiB for all of them if that is more.
+    /// The maximum number of connections of one copy: a pull uses this many unless its client
+    /// requests fewer. Each holds up to three times 2 MiB in memory, or all together 48 MiB if that
+    /// is more.
     pub streams: usize,
     /// Seconds between two reports of progress.
     pub marker_seconds: f64,
-    /// A copy that moves less than `min_bytes_per_second` for so many seconds is given up.
+    /// Seconds after which a copy that moves less than `min_bytes_per_second` is cancelled.
     pub stall_seconds: f64,
-    /// Least bytes a second.
+    /// The minimum rate in bytes per second.
     pub min_bytes_per_second: u64,
-    /// Seconds that another server may take for an answer, as when it computes a checksum first.
+    /// Seconds that another server may take to respond, as when it computes a checksum first.
     pub answer_seconds: f64,
-    /// Whether a copy fails if the other server tells no checksum. Clients may say otherwise (`RequireChecksumVerification`).
+    /// Fails a copy if the other server reports no checksum. A client may override this
+    /// (`RequireChecksumVerification`).
     pub require_checksum: bool,
 }
 
@@ -85,13 +91,13 @@ impl Default for ThirdPartySettings {
 }
 
 impl ThirdPartySettings {
-    /// Fails for values that make no sense.
+    /// Fails for invalid values.
     pub(crate) fn check(&self) -> Result<()> {
-        for (name, value, most) in
+        for (name, value, maximum) in
             [("transfers", self.transfers, 10_000), ("streams", self.streams, 64)]
         {
-            if !(1..=most).contains(&value) {
-                return Err(invalid(format!("{name} is {value}, expected 1 to {most}")));
+            if !(1..=maximum).contains(&value) {
+                return Err(invalid(format!("{name} is {value}, expected 1 to {maximum}")));
             }
         }
         for (name, seconds) in [
@@ -103,10 +109,10 @@ impl ThirdPartySettings {
                 return Err(invalid(format!("{name} is {seconds}, expected 0.001 to 1e9 seconds")));
             }
         }
-        self.host_rules().and_then(|_| self.following()).map(drop)
+        self.host_rules().and_then(|_| self.redirect_hosts()).map(drop)
     }
 
-    /// Whom connections may be made to.
+    /// The rules for hosts and addresses to connect to.
     pub(crate) fn host_rules(&self) -> Result<EgressRules> {
         Ok(EgressRules {
             hosts: patterns("hosts", &self.hosts)?,
@@ -124,27 +130,28 @@ impl ThirdPartySettings {
         })
     }
 
-    fn following(&self) -> Result<Vec<HostPattern>> {
+    fn redirect_hosts(&self) -> Result<Vec<HostPattern>> {
         patterns("follow", &self.follow)
     }
 
-    /// How to connect.
+    /// The configuration of connections to other servers.
     pub(crate) fn transport(&self, hosts: Arc<EgressRules>) -> Result<TransportConfig> {
         let mut trust = TrustConfig::default();
         if let Some(path) = &self.authorities {
-            let named = if path.is_dir() { &mut trust.folder } else { &mut trust.bundle };
-            *named = Some(path.clone());
+            let target = if path.is_dir() { &mut trust.folder } else { &mut trust.bundle };
+            *target = Some(path.clone());
         }
-        // What cannot be read is told at the start, not at the first copy.
+        // An unreadable file is an error at the start, not at the first copy.
         trust.load().map_err(|error| invalid(format!("authorities: {error}")))?;
         let mut credentials = CredentialConfig::default();
         credentials.trust = trust;
-        credentials.follow = self.following()?;
+        credentials.follow = self.redirect_hosts()?;
         credentials.over_plain_http = self.clear_text;
         let mut config = TransportConfig::default();
         config.credentials = Credentials::new(credentials);
         config.gate = Some(hosts);
-        // A connection for each stream, and one for questions: nobody waits for another copy from the same server.
+        // A connection for each stream and one for other requests: no copy waits for another one
+        // from the same server.
         config.max_connections = self.transfers.saturating_mul(self.streams.saturating_add(1));
         config.first_byte_timeout = seconds(self.answer_seconds);
         config.no_progress_timeout = seconds(self.stall_seconds);
@@ -186,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn an_error_names_the_setting() {
         let checked = |text: &str| {
             let settings = toml::from_str::<ThirdPartySettings>(text);
             settings.map_err(|error| invalid(error.to_string()))?.check()

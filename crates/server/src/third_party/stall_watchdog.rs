@@ -1,4 +1,4 @@
-//! Gives up what does not get on.
+//! Cancels stalled copies.
 
 use crate::third_party::copier::ThirdPartyCopier;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -6,7 +6,7 @@ use hither_transport::Location;
 use std::pin::pin;
 use std::time::Duration;
 
-/// The least that has to be moved.
+/// The minimum number of bytes that a copy must move in a window of time.
 #[derive(Debug, Clone)]
 pub(crate) struct StallWatchdog {
     window: Duration,
@@ -24,16 +24,16 @@ impl StallWatchdog {
     )]
     pub(crate) fn new(third: &ThirdPartyCopier, other: &Location) -> Self {
         let window = third.settings.stall();
-        let least = third.settings.min_bytes_per_second as f64 * window.as_secs_f64();
-        Self { window, min_bytes: (least as u64).max(1), other: other.origin() }
+        let bytes = third.settings.min_bytes_per_second as f64 * window.as_secs_f64();
+        Self { window, min_bytes: (bytes as u64).max(1), other: other.origin() }
     }
 
-    /// Does `work` as long as it moves enough in every stretch of time. `moved` is what it has moved by now, none while it is
-    /// not moving anything and need not.
+    /// Runs `work` as long as it moves enough bytes in every window. `moved` returns the bytes
+    /// moved so far, or none while the work need not move any.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Timeout`].
+    /// [`ErrorKind::Timeout`] if it stalls.
     pub(crate) async fn over<T>(
         &self,
         work: impl Future<Output = T>,
@@ -70,38 +70,38 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    fn watch() -> StallWatchdog {
+    fn watchdog() -> StallWatchdog {
         let window = Duration::from_secs(60);
         StallWatchdog { window, min_bytes: 100, other: "https://host:443".to_owned() }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_moves_enough_may_take_any_time() {
+    async fn work_that_moves_enough_may_take_any_time() {
         let calls = Cell::new(0);
         let moved = || {
             calls.set(calls.get() + 1);
             Some(calls.get() * 100)
         };
         let work = tokio::time::sleep(Duration::from_secs(3600));
-        assert!(watch().over(work, moved).await.is_ok());
+        assert!(watchdog().over(work, moved).await.is_ok());
         assert_eq!(calls.get(), 59);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_trickles_is_given_up() {
+    async fn work_below_the_minimum_rate_is_cancelled() {
         let calls = Cell::new(0);
         let moved = || {
             calls.set(calls.get() + 1);
             Some(calls.get() * 99)
         };
-        let error = watch().over(std::future::pending::<()>(), moved).await.unwrap_err();
+        let error = watchdog().over(std::future::pending::<()>(), moved).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(error.to_string().contains("99 bytes"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_need_not_move_is_left_alone() {
+    async fn work_that_need_not_move_bytes_continues() {
         let work = tokio::time::sleep(Duration::from_secs(3600));
-        assert!(watch().over(work, || None).await.is_ok());
+        assert!(watchdog().over(work, || None).await.is_ok());
     }
 }
