@@ -1,4 +1,347 @@
-//! The tree that is served: names, files, checksums, and the threads that may wait for the disk.
+//! What is served: a namespace of files and directories, behind one interface.
+//!
+//! The methods of the server speak to a [`Backend`], never to a disk. It names, opens, creates and
+//! changes files; a [`FileReader`] is one version of a file that was opened, a [`FileWriter`] a file
+//! that nobody sees until it is committed. The directory tree of this machine ([`disk`]) is the first
+//! backend; another may hold files in memory or fetch them from elsewhere.
+//!
+//! **Who waits.** Each call returns a future. A backend on a disk does its work on threads that may
+//! block; what it can do at once (open a file whose inode the kernel has) it does at once. The
+//! response machinery reads local files by itself ([`FileRanges::Local`]): their cached pages are
+//! sent without a thread hop, by `sendfile` where the connection allows it. Other backends supply
+//! pieces in a stream, and wait for the client by not being polled.
+//!
+//! **Races.** A change carries its [`Precondition`]. The backend evaluates it while nobody else can
+//! change names, so that of two clients that replace one version, one gets
+//! [`BackendErrorKind::PreconditionFailed`].
+//!
+//! Paths are below the root: components separated by single slashes, without a slash at the ends;
+//! the root is the empty path.
 
 pub(crate) mod disk;
+pub(crate) mod error;
 pub(crate) mod path;
+
+pub use crate::backend::error::{BackendError, BackendErrorKind};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::storage::FileKind;
+use hither_http::conditions::Version;
+use hither_http::propfind::{PropertyName, PropertyUpdate};
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// The future of a backend's work.
+pub type BackendFuture<'a, T> = BoxFuture<'a, Result<T, BackendError>>;
+
+/// Properties that clients gave to a file or directory (RFC 4918 section 4), with their values as XML.
+pub type DeadProperties = BTreeMap<PropertyName, String>;
+
+/// Decides, with the metadata of what is there, whether a change may go on. It gets none where
+/// nothing is there, or only a link that leads nowhere.
+pub type Precondition =
+    Box<dyn Fn(Option<&EntryMetadata>) -> Result<(), BackendError> + Send + Sync>;
+
+/// A namespace of files and directories.
+pub trait Backend: Send + Sync + Debug {
+    /// The metadata of a file or directory; a link counts as what it leads to.
+    fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata>;
+
+    /// The entries of a directory that clients may see, in the order of their names; at most one
+    /// more than `max`.
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
+
+    /// The descriptions of some entries in the order of `paths`; none for those that are gone.
+    fn describe(
+        &self,
+        paths: Vec<String>,
+        details: Details,
+    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>>;
+
+    /// Opens one version of a file to be read, or a directory for its metadata. The future is ready
+    /// at once where nothing has to be waited for.
+    fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>>;
+
+    /// Begins a file that will be at `path`. Fails if there is no space for it.
+    fn create<'a>(
+        &'a self,
+        path: &'a str,
+        options: CreateOptions,
+    ) -> BackendFuture<'a, Arc<dyn FileWriter>>;
+
+    /// Moves a file or directory. Returns true if nothing was replaced.
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        options: ChangeOptions,
+    ) -> BackendFuture<'a, bool>;
+
+    /// Copies a file, or a directory with its contents if `deep`. Returns true if nothing was
+    /// replaced.
+    fn copy<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        deep: bool,
+        options: ChangeOptions,
+    ) -> BackendFuture<'a, bool>;
+
+    /// Removes a file, or a directory with its contents.
+    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()>;
+
+    /// Makes a directory.
+    fn make_directory<'a>(
+        &'a self,
+        path: &'a str,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()>;
+
+    /// Makes all of these changes to the dead properties, or none. Returns the entry's metadata.
+    fn set_properties<'a>(
+        &'a self,
+        path: &'a str,
+        updates: Vec<PropertyUpdate>,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, Option<EntryMetadata>>;
+
+    /// Fails if the root cannot be read. Returns the space of its file system.
+    fn probe(&self) -> BackendFuture<'_, SpaceUsage>;
+}
+
+/// One version of a file that was opened.
+pub trait FileReader: Send + Sync + Debug {
+    /// The metadata of this version.
+    fn metadata(&self) -> &EntryMetadata;
+
+    /// The bytes of some ranges, none of which is empty or reaches beyond the end.
+    fn ranges(&self, ranges: &[Range<u64>]) -> FileRanges;
+
+    /// A checksum of this version; none if it is not stored and `mode` does not allow to compute it,
+    /// or if the file changed meanwhile.
+    fn checksum(
+        &self,
+        algorithm: Algorithm,
+        mode: ChecksumMode,
+    ) -> BackendFuture<'_, Option<Checksum>>;
+
+    /// Returns whether the open file still is the version that was opened.
+    fn is_current(&self) -> BackendFuture<'_, bool>;
+}
+
+/// A file that is being written. Nobody sees it before [`FileWriter::commit`]; dropping it discards
+/// what was written.
+pub trait FileWriter: Send + Sync + Debug {
+    /// Writes `data` from `offset` on, and returns the time that this took. Several writes may run at
+    /// once. The work begins with the call, not when the future is polled.
+    fn write(&self, offset: u64, data: Vec<Bytes>) -> BackendFuture<'static, Duration>;
+
+    /// Makes what was written durable, and returns how many bytes that is.
+    fn sync(&self) -> BackendFuture<'_, u64>;
+
+    /// The checksum of all that was written.
+    fn checksum(&self, algorithm: Algorithm) -> BackendFuture<'_, Checksum>;
+
+    /// Gives the file its path. A file that was created in place has it already.
+    fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed>;
+}
+
+/// The metadata of a file or directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryMetadata {
+    /// The kind; never a link.
+    pub kind: FileKind,
+    /// The size in bytes; 0 for a directory.
+    pub size: u64,
+    /// The entity tag and the time of the last change.
+    pub version: Version,
+    /// The time of creation, where that is known.
+    pub created: Option<SystemTime>,
+}
+
+impl EntryMetadata {
+    /// Returns whether this is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The name, without slashes.
+    pub name: String,
+    /// True for a directory itself, false for a link to one.
+    pub is_directory: bool,
+}
+
+/// What [`Backend::describe`] looks up beside the metadata.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Stored checksums of these algorithms.
+    pub checksums: &'static [Algorithm],
+    /// Dead properties.
+    pub properties: bool,
+    /// The space that is left for it.
+    pub space: bool,
+}
+
+/// An entry of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryDescription {
+    /// The metadata.
+    pub metadata: EntryMetadata,
+    /// The checksums that are stored, in the order in which they were requested.
+    pub checksums: Vec<Checksum>,
+    /// The dead properties, if they were requested.
+    pub properties: DeadProperties,
+    /// The space of its reservation, or else of its file system, if that was requested.
+    pub space: Option<SpaceUsage>,
+}
+
+/// The way in which a reader supplies ranges.
+pub enum FileRanges {
+    /// All of the file is a local file with the same offsets.
+    Local(Arc<File>),
+    /// Pieces in the order of the ranges. Each lies within one range, begins where the one before it
+    /// ended, and is not empty.
+    Stream(BoxStream<'static, Result<RangeData, BackendError>>),
+}
+
+impl Debug for FileRanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(file) => f.debug_tuple("Local").field(file).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A piece of a range.
+#[derive(Debug, Clone)]
+pub enum RangeData {
+    /// The bytes.
+    Bytes(Bytes),
+    /// A place in a local file that has them.
+    Region {
+        /// The file.
+        file: Arc<File>,
+        /// The bytes' place in it.
+        range: Range<u64>,
+    },
+}
+
+/// Whether a checksum may be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChecksumMode {
+    /// Only a stored checksum is returned.
+    Cached,
+    /// A checksum that is not stored is computed, which takes as long as reading the file.
+    Compute,
+}
+
+/// The options of [`Backend::create`].
+#[derive(Debug, Clone, Default)]
+pub struct CreateOptions {
+    /// The size, if it is known. It is reserved before the first byte is written.
+    pub size: Option<u64>,
+    /// Checksums to compute while bytes are written in order.
+    pub checksums: Vec<Algorithm>,
+    /// Writes to the path itself, in parts that may come in several requests.
+    pub in_place: bool,
+}
+
+/// The options of [`Backend::rename`] and [`Backend::copy`].
+pub struct ChangeOptions {
+    /// Whether what is at the target may be replaced.
+    pub replace: bool,
+    /// The condition on the source.
+    pub precondition: Precondition,
+}
+
+impl Debug for ChangeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeOptions").field("replace", &self.replace).finish_non_exhaustive()
+    }
+}
+
+/// The options of [`FileWriter::commit`].
+pub struct CommitOptions {
+    /// Whether what is at the path may be replaced.
+    pub replace: bool,
+    /// Checksums of the file, to be stored with it.
+    pub checksums: Vec<Checksum>,
+    /// The condition on what is at the path.
+    pub precondition: Precondition,
+}
+
+impl Debug for CommitOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("CommitOptions");
+        out.field("replace", &self.replace).field("checksums", &self.checksums);
+        out.finish_non_exhaustive()
+    }
+}
+
+/// A file that has its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The metadata of the new file.
+    pub metadata: EntryMetadata,
+    /// Whether something was replaced.
+    pub replaced: bool,
+}
+
+/// Space in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceUsage {
+    /// Bytes that are free.
+    pub available: u64,
+    /// Bytes that are used.
+    pub used: u64,
+}
+
+/// Reads one range of a file into memory.
+pub(crate) async fn read_range(reader: &dyn FileReader, range: Range<u64>) -> io::Result<Bytes> {
+    if range.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let mut pieces = match reader.ranges(std::slice::from_ref(&range)) {
+        FileRanges::Local(file) => return read_local(file, range).await,
+        FileRanges::Stream(pieces) => pieces,
+    };
+    let mut all = BytesMut::new();
+    while let Some(piece) = pieces.next().await {
+        match piece.map_err(io::Error::other)? {
+            RangeData::Bytes(bytes) => all.extend_from_slice(&bytes),
+            RangeData::Region { file, range } => {
+                all.extend_from_slice(&read_local(file, range).await?);
+            }
+        }
+    }
+    if (all.len() as u64) < range.end - range.start {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(all.freeze())
+}
+
+async fn read_local(file: Arc<File>, range: Range<u64>) -> io::Result<Bytes> {
+    let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let read = tokio::task::spawn_blocking(move || {
+        let mut bytes = vec![0; size];
+        file.read_exact_at(&mut bytes, range.start)?;
+        Ok(Bytes::from(bytes))
+    });
+    read.await?
+}

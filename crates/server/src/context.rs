@@ -1,13 +1,12 @@
 //! What all requests share: the settings in force, the tree, memory, counters.
 
 use crate::authorization::authorizer::{Action, Authorizer, Decision};
-use crate::backend::disk::DiskBackend;
-use crate::backend::disk::checksums::ChecksumCache;
-use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::Backend;
 use crate::backend::path::NamespacePath;
 use crate::connection::peer::Peer;
 use crate::connection::sendfile::PlaceholderMemory;
 use crate::http_error::HttpError;
+use crate::lots::Lots;
 use crate::monitoring::copy_counters::CopyCounters;
 use crate::monitoring::request_record::RequestRecorder;
 use crate::request::ServerRequest;
@@ -21,11 +20,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[derive(Debug)]
 pub(crate) struct ServerContext {
     settings: RwLock<Arc<LiveSettings>>,
-    pub(crate) disk: DiskBackend,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) memory: Arc<BufferPool>,
     pub(crate) placeholder: PlaceholderMemory,
-    pub(crate) sums: ChecksumCache,
-    pub(crate) space: LotCharging,
+    /// Space reservations, if this server has them.
+    pub(crate) lots: Option<Arc<Lots>>,
     pub(crate) records: RequestRecorder,
     /// Third-party copies, counted by outcome.
     pub(crate) copies: Arc<CopyCounters>,
@@ -34,16 +33,15 @@ pub(crate) struct ServerContext {
 impl ServerContext {
     pub(crate) fn new(
         settings: LiveSettings,
-        disk: DiskBackend,
+        backend: Arc<dyn Backend>,
         records: RequestRecorder,
-        space: LotCharging,
+        lots: Option<Arc<Lots>>,
     ) -> Self {
         Self {
-            disk,
+            backend,
             memory: Arc::new(BufferPool::new(settings.limits.memory_bytes)),
             placeholder: PlaceholderMemory::default(),
-            sums: ChecksumCache::default(),
-            space,
+            lots,
             records,
             copies: Arc::default(),
             settings: RwLock::new(Arc::new(settings)),

@@ -17,7 +17,6 @@ mod backend;
 mod connection;
 mod context;
 mod http_error;
-mod iso_date;
 mod lots;
 mod method;
 mod monitoring;
@@ -34,6 +33,12 @@ pub use authorization::authorizer::{
 };
 pub use authorization::settings::{
     AllowedAction, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings,
+};
+pub use backend::{
+    Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
+    CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
+    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, Precondition, RangeData,
+    SpaceUsage,
 };
 pub use connection::socket_options::NetworkSettings;
 pub use lots::settings::LotSettings;

@@ -2,6 +2,7 @@
 
 pub(crate) mod autoindex;
 pub(crate) mod copy_move;
+pub(crate) mod digest_fields;
 pub(crate) mod get;
 pub(crate) mod lots;
 pub(crate) mod metalink;

@@ -7,6 +7,7 @@ pub(crate) mod buffer_pool;
 pub(crate) mod range_encoder;
 pub(crate) mod readahead;
 pub(crate) mod recorded_body;
+pub(crate) mod streamed_ranges;
 
 use crate::http_error::HttpError;
 use crate::response::body::ResponseBody;
@@ -14,6 +15,9 @@ use bytes::Bytes;
 use hither_http::vector::RANGES_TYPE;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};
+use std::time::SystemTime;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Status, header and body.
 #[derive(Debug)]
@@ -69,4 +73,28 @@ impl From<HttpError> for ServerResponse {
 /// The value of `Accept-Query`.
 pub(crate) fn accept_query() -> String {
     format!("\"{RANGES_TYPE}\"")
+}
+
+/// A time in UTC, to the second (RFC 3339).
+pub(crate) fn rfc3339(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time).replace_nanosecond(0);
+    time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn times_are_written_to_the_second_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_700_000_000, "2023-11-14T22:13:20Z"),
+        ] {
+            let time = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(999);
+            assert_eq!(rfc3339(time), text);
+        }
+    }
 }

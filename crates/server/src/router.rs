@@ -61,7 +61,7 @@ async fn dispatch(
         peer.sendfile = None;
     }
     if head.method == Method::OPTIONS {
-        let lots = context.space.lots().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
+        let lots = context.lots.as_ref().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
         return Ok(match lots.and_then(|path| lots::methods(&path)) {
             Some(methods) => ServerResponse::empty(StatusCode::OK).with(header::ALLOW, methods),
             None => options(context),
@@ -92,7 +92,7 @@ async fn dispatch(
     {
         record.name(name);
     }
-    if let Some(lots) = context.space.lots().filter(|_| lots::below(&request.path).is_some()) {
+    if let Some(lots) = context.lots.as_ref().filter(|_| lots::below(&request.path).is_some()) {
         return lots::handle(context, lots, request).await;
     }
     match request.method.as_str() {

@@ -15,6 +15,7 @@
 //! ```
 
 use crate::authorization::authorizer::Authorizer;
+use crate::backend::Backend;
 use crate::backend::disk::DiskBackend;
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
@@ -22,7 +23,6 @@ use crate::backend::disk::lot_charging::LotCharging;
 use crate::connection::acceptor::Acceptor;
 use crate::connection::tls::{self, CertificateReloader};
 use crate::context::ServerContext;
-use crate::http_error::HttpError;
 use crate::lots::settings::TEND_EVERY;
 use crate::lots::{Lots, seconds};
 use crate::monitoring::access_log::AccessLog;
@@ -83,7 +83,7 @@ impl Server {
     /// Settings that make no sense, a tree that cannot be opened, a certificate that cannot be used, an address that is
     /// taken.
     pub fn start(settings: Settings) -> Result<Self> {
-        Self::run(settings, None)
+        Self::run(settings, None, None)
     }
 
     /// The same, where `authorizer` decides who may do what.
@@ -91,16 +91,37 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn start_with(settings: Settings, authorizer: Arc<dyn Authorizer>) -> Result<Self> {
-        Self::run(settings, Some(authorizer))
+        Self::run(settings, Some(authorizer), None)
     }
 
-    fn run(settings: Settings, authorizer: Option<Arc<dyn Authorizer>>) -> Result<Self> {
+    /// Starts a server over a backend of the caller's in place of the directory `root`.
+    ///
+    /// # Errors
+    /// As [`Server::start`]; [`ErrorKind::Invalid`] for settings with lots, which reserve space of a
+    /// directory.
+    pub fn start_with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Result<Self> {
+        if settings.lots.is_some() {
+            let what = "[lots] cannot be used with another backend than a directory";
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        Self::run(settings, None, Some(backend))
+    }
+
+    fn run(
+        settings: Settings,
+        authorizer: Option<Arc<dyn Authorizer>>,
+        backend: Option<Arc<dyn Backend>>,
+    ) -> Result<Self> {
         settings.check()?;
-        let disk = DiskBackend::new(
-            ConfinedDir::open(&settings.root, settings.durable)?,
-            settings.limits.disk_threads,
-        );
         let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
+        let disk = match &backend {
+            Some(_) => None,
+            None => Some(DiskBackend::new(
+                ConfinedDir::open(&settings.root, settings.durable)?,
+                LotCharging::new(lots.clone()),
+                settings.limits.disk_threads,
+            )),
+        };
         let log = AccessLog::open(settings.access_log.as_deref())?;
         let stats = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
         raise_open_files();
@@ -120,11 +141,13 @@ impl Server {
             runtime.spawn(tend(Arc::clone(lots)));
         }
         let records = RequestRecorder { log: log.clone(), stats: stats.clone() };
-        let space = LotCharging::new(lots);
-        if settings.write {
-            runtime.spawn(sweep(disk.clone(), space.clone(), settings.limits.unfinished()));
+        if let Some(disk) = disk.as_ref().filter(|_| settings.write) {
+            runtime.spawn(remove_stale(disk.clone(), settings.limits.unfinished()));
         }
-        let context = Arc::new(ServerContext::new(rules, disk, records, space));
+        let disk = disk.map(|disk| Arc::new(disk) as Arc<dyn Backend>);
+        let no_backend = || Error::new(ErrorKind::Invalid, "there is nothing to serve");
+        let backend = backend.or(disk).ok_or_else(no_backend)?;
+        let context = Arc::new(ServerContext::new(rules, backend, records, lots));
         let door = Arc::new(Acceptor {
             context: Arc::clone(&context),
             tls: tls.clone(),
@@ -277,22 +300,17 @@ async fn look_after(tls: Arc<CertificateReloader>) {
 }
 
 /// Removes what uploads have left behind: now, and once a day.
-async fn sweep(disk: DiskBackend, space: LotCharging, unfinished: Duration) {
+async fn remove_stale(disk: DiskBackend, unfinished: Duration) {
     let mut tick = tokio::time::interval(SWEEP_EVERY);
-    // What a server that was killed left under private names is nobody's if no other server has this tree.
-    let own = disk.tree().own_it();
+    // What a server that was killed left under private names may go if no other server has this tree.
+    let own = disk.own_it();
     let mut private = own.is_some().then(SystemTime::now);
     loop {
         tick.tick().await;
         let unfinished = SystemTime::now().checked_sub(unfinished).unwrap_or(UNIX_EPOCH);
         let ages = CleanupAges { private: private.take(), unfinished };
-        let space = space.clone();
-        // What failed is tried again the next time.
-        let swept = disk.run(move |tree| {
-            space.sweep(tree, ages);
-            Ok::<_, HttpError>(())
-        });
-        drop(swept.await);
+        // An error is retried the next time.
+        drop(disk.remove_stale(ages).await);
     }
 }
 

@@ -1,4 +1,9 @@
-//! The threads that may wait for the disk. There are as many of them as the settings say; who comes when all are busy waits.
+//! A directory tree of this machine as a [`Backend`].
+//!
+//! Everything that may wait for the disk runs on the runtime's blocking threads, of which there are as
+//! many as the settings say: who comes when all are busy waits. Work that ends only when it is on the
+//! disk may take seconds; it gets half of the threads at most, so that the others serve reads. What
+//! the kernel has in memory is opened and looked up at once, on the thread that asks.
 
 pub(crate) mod checksums;
 pub(crate) mod cleanup;
@@ -8,68 +13,280 @@ pub(crate) mod lot_charging;
 pub(crate) mod metadata;
 pub(crate) mod namespace;
 pub(crate) mod properties;
+pub(crate) mod reader;
 pub(crate) mod temp_file;
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskReader};
-use crate::http_error::HttpError;
-use http::StatusCode;
+pub(crate) mod writer;
+
+use crate::backend::disk::checksums::ChecksumCache;
+use crate::backend::disk::cleanup::CleanupAges;
+use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry};
+use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::disk::reader::DiskReader;
+use crate::backend::disk::writer::DiskWriter;
+use crate::backend::{
+    Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, CreateOptions,
+    DeadProperties, Details, DirectoryEntry, EntryDescription, EntryMetadata, FileReader,
+    FileWriter, Precondition, SpaceUsage,
+};
+use hither_core::storage::FileKind;
+use hither_http::propfind::PropertyUpdate;
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::sync::Semaphore;
 
-/// The tree, and a way to work in it without holding up those who talk to clients.
+/// A directory tree of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct DiskBackend {
     tree: Arc<ConfinedDir>,
+    lots: LotCharging,
+    checksums: Arc<ChecksumCache>,
     /// Threads that may wait for bytes to be on the disk, at the same time.
     durably: Arc<Semaphore>,
 }
 
 impl DiskBackend {
-    /// On so many threads.
-    pub(crate) fn new(tree: ConfinedDir, threads: usize) -> Self {
-        Self { tree: Arc::new(tree), durably: Arc::new(Semaphore::new((threads / 2).max(1))) }
-    }
-
-    pub(crate) fn tree(&self) -> &Arc<ConfinedDir> {
-        &self.tree
-    }
-
-    /// Opens a file to be read, or a directory: on the spot, if the kernel knows it.
-    pub(crate) async fn find(&self, path: &str) -> Result<DiskReader, HttpError> {
-        match self.tree.find_now(path) {
-            Some(found) => Ok(found),
-            None => {
-                let path = path.to_owned();
-                self.run(move |tree| tree.find(&path)).await
-            }
+    /// A tree, worked in by this many threads.
+    pub(crate) fn new(tree: ConfinedDir, lots: LotCharging, threads: usize) -> Self {
+        Self {
+            tree: Arc::new(tree),
+            lots,
+            checksums: Arc::default(),
+            durably: Arc::new(Semaphore::new((threads / 2).max(1))),
         }
     }
 
-    /// Does something in the tree.
-    pub(crate) async fn run<T, E, F>(&self, work: F) -> Result<T, HttpError>
+    pub(crate) fn lots(&self) -> &LotCharging {
+        &self.lots
+    }
+
+    /// The right of one server to the private names in this tree; see [`ConfinedDir::own_it`].
+    pub(crate) fn own_it(&self) -> Option<File> {
+        self.tree.own_it()
+    }
+
+    /// Removes stale temporary and partial files.
+    pub(crate) async fn remove_stale(&self, ages: CleanupAges) -> Result<(), BackendError> {
+        let lots = self.lots.clone();
+        self.run(move |tree| {
+            lots.sweep(tree, ages);
+            Ok::<_, BackendError>(())
+        })
+        .await
+    }
+
+    /// Does something in the tree, on a thread that may block.
+    pub(crate) fn run<T, E, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, BackendError>> + Send + use<T, E, F>
     where
         F: FnOnce(&ConfinedDir) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
-        E: Into<HttpError> + Send + 'static,
+        E: Into<BackendError> + Send + 'static,
     {
         let tree = Arc::clone(&self.tree);
-        match tokio::task::spawn_blocking(move || work(&tree)).await {
-            Ok(done) => done.map_err(Into::into),
-            Err(_) => {
-                Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
+        let work = tokio::task::spawn_blocking(move || work(&tree));
+        async move {
+            match work.await {
+                Ok(done) => done.map_err(Into::into),
+                Err(_) => Err(BackendError::shutting_down()),
             }
         }
     }
 
-    /// Does something that ends only when it is on the disk, which may take seconds: half of the threads are left to
-    /// others meanwhile.
-    pub(crate) async fn run_durably<T, E, F>(&self, work: F) -> Result<T, HttpError>
+    /// Does something that ends only when it is on the disk.
+    pub(crate) async fn run_durably<T, E, F>(&self, work: F) -> Result<T, BackendError>
     where
         F: FnOnce(&ConfinedDir) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
-        E: Into<HttpError> + Send + 'static,
+        E: Into<BackendError> + Send + 'static,
     {
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = self.durably.acquire().await;
         self.run(work).await
     }
+
+    fn reader(&self, OpenEntry { file, meta }: OpenEntry) -> Arc<dyn FileReader> {
+        Arc::new(DiskReader::new(file, meta, &self.checksums))
+    }
+}
+
+impl Backend for DiskBackend {
+    fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
+        let path = path.to_owned();
+        Box::pin(self.run(move |tree| tree.meta(&path).map(|meta| meta.entry(SystemTime::now()))))
+    }
+
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
+        let path = path.to_owned();
+        Box::pin(self.run(move |tree| tree.entries(&path, max)))
+    }
+
+    fn describe(
+        &self,
+        paths: Vec<String>,
+        details: Details,
+    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
+        let lots = self.lots.clone();
+        Box::pin(self.run(move |tree| {
+            let entries = paths.iter().map(|path| describe(tree, &lots, path, details));
+            Ok::<_, BackendError>(entries.collect())
+        }))
+    }
+
+    fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>> {
+        if let Some(found) = self.tree.find_now(path) {
+            return Box::pin(std::future::ready(Ok(self.reader(found))));
+        }
+        let path = path.to_owned();
+        let found = self.run(move |tree| tree.find(&path));
+        Box::pin(async move { found.await.map(|found| self.reader(found)) })
+    }
+
+    fn create<'a>(
+        &'a self,
+        path: &'a str,
+        options: CreateOptions,
+    ) -> BackendFuture<'a, Arc<dyn FileWriter>> {
+        let (disk, path) = (self.clone(), path.to_owned());
+        Box::pin(self.run(move |tree| {
+            let writer = DiskWriter::create(&disk, tree, path, options)?;
+            Ok::<_, BackendError>(Arc::new(writer) as Arc<dyn FileWriter>)
+        }))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        options: ChangeOptions,
+    ) -> BackendFuture<'a, bool> {
+        let (lots, from, to) = (self.lots.clone(), from.to_owned(), to.to_owned());
+        Box::pin(self.run_durably(move |tree| {
+            let ChangeOptions { replace, precondition } = options;
+            let check = || check(tree, &from, &precondition);
+            check()?;
+            check_target(tree, &to, replace)?;
+            lots.rename(tree, (&from, &to), replace, check)
+        }))
+    }
+
+    fn copy<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        deep: bool,
+        options: ChangeOptions,
+    ) -> BackendFuture<'a, bool> {
+        let (lots, from, to) = (self.lots.clone(), from.to_owned(), to.to_owned());
+        Box::pin(self.run_durably(move |tree| {
+            let ChangeOptions { replace, precondition } = options;
+            let check = || check(tree, &from, &precondition);
+            check()?;
+            check_target(tree, &to, replace)?;
+            lots.copy(tree, (&from, &to), (deep, replace), check)
+        }))
+    }
+
+    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
+        let (lots, path) = (self.lots.clone(), path.to_owned());
+        Box::pin(self.run(move |tree| {
+            let check = || check(tree, &path, &precondition);
+            check()?;
+            lots.remove(tree, &path, check)
+        }))
+    }
+
+    fn make_directory<'a>(
+        &'a self,
+        path: &'a str,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()> {
+        let path = path.to_owned();
+        Box::pin(self.run_durably(move |tree| -> Result<(), BackendError> {
+            let there = tree.look(&path)?.map(|meta| meta.entry(SystemTime::now()));
+            precondition(there.as_ref())?;
+            tree.make_directory(&path)?;
+            Ok(tree.sync_name(&path)?)
+        }))
+    }
+
+    fn set_properties<'a>(
+        &'a self,
+        path: &'a str,
+        updates: Vec<PropertyUpdate>,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, Option<EntryMetadata>> {
+        let path = path.to_owned();
+        Box::pin(self.run(move |tree| -> Result<_, BackendError> {
+            let there = existing(tree, &path)?;
+            precondition(there.as_ref())?;
+            if !updates.is_empty() {
+                properties::change(tree, &path, updates)?;
+            }
+            Ok(there)
+        }))
+    }
+
+    fn probe(&self) -> BackendFuture<'_, SpaceUsage> {
+        Box::pin(self.run(|tree| -> io::Result<SpaceUsage> {
+            tree.probe()?;
+            let (available, used) = tree.space("")?;
+            Ok(SpaceUsage { available, used })
+        }))
+    }
+}
+
+fn describe(
+    tree: &ConfinedDir,
+    lots: &LotCharging,
+    path: &str,
+    details: Details,
+) -> Option<EntryDescription> {
+    // What is gone meanwhile, or leads out of the tree, is left out.
+    let meta = tree.meta_below(path)?;
+    let wants_checksums = !details.checksums.is_empty() && meta.kind == FileKind::File;
+    let mut checksums = Vec::new();
+    let mut properties = DeadProperties::new();
+    if (wants_checksums || details.properties)
+        && let Ok(OpenEntry { file, .. }) = tree.find(path)
+    {
+        if wants_checksums {
+            let stored = details.checksums.iter();
+            checksums.extend(stored.filter_map(|one| checksums::stored(&file, &meta, *one)));
+        }
+        if details.properties {
+            properties = properties::read(&file);
+        }
+    }
+    let metadata = meta.entry(SystemTime::now());
+    let space = || lots.quota(path).or_else(|| tree.space(path).ok());
+    let space = details.space.then(space).flatten();
+    let space = space.map(|(available, used)| SpaceUsage { available, used });
+    Some(EntryDescription { metadata, checksums, properties, space })
+}
+
+/// The source of a change, which has to be there; none for a link that leads nowhere.
+fn existing(tree: &ConfinedDir, path: &str) -> io::Result<Option<EntryMetadata>> {
+    match tree.meta(path) {
+        Ok(meta) => Ok(Some(meta.entry(SystemTime::now()))),
+        // The link itself may be moved and removed.
+        Err(_) if tree.is_link(path)? => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn check(tree: &ConfinedDir, path: &str, precondition: &Precondition) -> Result<(), BackendError> {
+    precondition(existing(tree, path)?.as_ref())
+}
+
+/// Fails early if there is something at the target that may not be replaced.
+fn check_target(tree: &ConfinedDir, path: &str, replace: bool) -> Result<(), BackendError> {
+    if replace || tree.look(path)?.is_none() {
+        return Ok(());
+    }
+    let what = "the destination exists, and the request does not allow to replace it";
+    Err(BackendError::new(BackendErrorKind::AlreadyExists, what))
 }

@@ -1,17 +1,13 @@
 //! A directory as a page for people.
 
-use crate::backend::disk::checksums;
-use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
 use crate::backend::path::{NamespacePath, href};
+use crate::backend::{Details, EntryDescription};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::iso_date;
-use crate::method::streamed_listing::{ListingFormat, StreamedListing};
+use crate::method::streamed_listing::{self, ListingFormat};
 use crate::request::ServerRequest;
-use crate::response::ServerResponse;
-use crate::response::body::{BlockBody, ResponseBody};
-use hither_core::checksum::Algorithm;
+use crate::response::{ServerResponse, rfc3339};
+use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::storage::join;
 use http::{Method, StatusCode, header};
 use std::fmt::Write as _;
@@ -33,10 +29,10 @@ pub(crate) async fn handle(
     context: &ServerContext,
     request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    let (path, most) = (request.path.path().to_owned(), context.limits().names);
-    let names = context.disk.run(move |tree| tree.names(&path, most)).await?;
-    if names.len() > most {
-        let what = format!("the directory has more than {most} entries, too many for one page");
+    let max = context.limits().names;
+    let entries = context.backend.list(request.path.path(), max).await?;
+    if entries.len() > max {
+        let what = format!("the directory has more than {max} entries, too many for one page");
         return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
     }
     let mut answer = ServerResponse::empty(StatusCode::OK)
@@ -45,13 +41,12 @@ pub(crate) async fn handle(
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
         .with(header::CACHE_CONTROL, "no-cache");
     if request.method == Method::GET {
-        let view = context.listing_filter(request);
-        let paths = names.iter().map(|name| request.path.join(name));
-        let paths = paths.filter(|path| view.shows(path)).collect();
+        let filter = context.listing_filter(request);
+        let paths = entries.iter().map(|entry| request.path.join(&entry.name));
+        let paths = paths.filter(|path| filter.shows(path)).collect();
         let page = Page { place: request.path.clone(), folders: 0, files: 0, bytes: 0 };
-        let listing = StreamedListing::new(context.disk.tree(), page, paths);
-        answer.body =
-            ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &context.memory));
+        let (memory, timings) = (&context.memory, &request.body.tally);
+        answer.body = streamed_listing::body(&context.backend, page, paths, memory, timings);
     }
     Ok(answer)
 }
@@ -67,6 +62,10 @@ struct Page {
 
 // Writing to a String can't fail.
 impl ListingFormat for Page {
+    fn details(&self) -> Details {
+        Details { checksums: &SUMS, ..Details::default() }
+    }
+
     fn head(&mut self, out: &mut String) {
         let _ = write!(
             out,
@@ -89,11 +88,12 @@ impl ListingFormat for Page {
         }
     }
 
-    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String) {
-        let is_directory = meta.kind == EntryKind::Directory;
+    fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String) {
+        let meta = &entry.metadata;
+        let is_directory = meta.is_directory();
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         let (link, slash) = (href(path, is_directory), if is_directory { "/" } else { "" });
-        let time = iso_date::format(meta.modified);
+        let time = rfc3339(meta.version.modified);
         let date = time.replace('T', " ");
         let date = date.trim_end_matches('Z');
         let (size, exact, sums) = match is_directory {
@@ -107,7 +107,7 @@ impl ListingFormat for Page {
                 (
                     human(meta.size),
                     format!(" title=\"{} bytes\"", meta.size),
-                    sums(tree, path, meta),
+                    sums(&entry.checksums),
                 )
             }
         };
@@ -140,13 +140,11 @@ fn sign(name: &str) -> String {
     format!("<svg class=\"{name}\" aria-hidden=\"true\"><use href=\"#{name}\"/></svg>")
 }
 
-/// The sums that are noted of a file: the first to be seen, all of them to be pointed at.
-fn sums(tree: &ConfinedDir, path: &str, meta: &DiskMetadata) -> String {
-    let Ok(found) = tree.find(path) else { return String::new() };
-    let noted = SUMS.iter().filter_map(|kind| checksums::noted(&found.file, meta, *kind));
-    let noted: Vec<_> = noted.map(|sum| (sum.algorithm().name(), sum.hex())).collect();
-    let Some((name, first)) = noted.first() else { return String::new() };
-    let all: Vec<_> = noted.iter().map(|(name, sum)| format!("{name} {sum}")).collect();
+/// The stored checksums of a file: the first to be seen, all of them to be pointed at.
+fn sums(stored: &[Checksum]) -> String {
+    let stored: Vec<_> = stored.iter().map(|sum| (sum.algorithm().name(), sum.hex())).collect();
+    let Some((name, first)) = stored.first() else { return String::new() };
+    let all: Vec<_> = stored.iter().map(|(name, sum)| format!("{name} {sum}")).collect();
     format!("<span title=\"{}\">{name} <code>{first}</code></span>", all.join(", "))
 }
 

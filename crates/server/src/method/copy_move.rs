@@ -3,31 +3,17 @@
 //! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy: [`crate::third_party`].
 
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::lot_charging::LotCharging;
-use crate::backend::disk::metadata::EntryKind;
 use crate::backend::path::NamespacePath;
+use crate::backend::{BackendError, BackendErrorKind, ChangeOptions, EntryMetadata, Precondition};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
+use crate::method::preconditions;
 use crate::method::preconditions::no_parent;
-use crate::method::preconditions::{check_conditions, existing};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::third_party;
-use http::header::HeaderMap;
 use http::{StatusCode, header};
 use std::sync::Arc;
-
-/// What is to be done.
-#[derive(Debug)]
-struct Relocation {
-    from: NamespacePath,
-    to: NamespacePath,
-    headers: HeaderMap,
-    moves: bool,
-    replace: bool,
-    deep: bool,
-}
 
 pub(crate) async fn handle(
     context: &Arc<ServerContext>,
@@ -62,6 +48,10 @@ pub(crate) async fn handle(
     };
     let may_replace = context.authorize_writing(request, &to)?;
     let replace = request.overwrites()?;
+    if request.path.is_root() || to.is_root() {
+        let what = "the root directory cannot be moved, copied or replaced";
+        return Err(HttpError::new(StatusCode::FORBIDDEN, what));
+    }
     let deep = match request.text("depth") {
         None => true,
         Some(depth) if depth.eq_ignore_ascii_case("infinity") => true,
@@ -72,57 +62,44 @@ pub(crate) async fn handle(
             ));
         }
     };
-    let (from, headers) = (request.path.clone(), request.headers.clone());
-    let job = Relocation { from, to: to.clone(), headers, moves, replace, deep };
-    let space = context.space.clone();
-    let created = match may_replace {
-        true => context.disk.run_durably(move |tree| relocate(tree, &space, &job)).await?,
-        false => {
-            // Who may only make what is not there is told so, and not that it exists.
-            let job = Relocation { replace: false, ..job };
-            let done = context.disk.run_durably(move |tree| relocate(tree, &space, &job)).await;
-            match done {
-                Err(refusal) if refusal.status == StatusCode::PRECONDITION_FAILED && replace => {
-                    context.authorize(request, &to, Action::Modify)?;
-                    return Err(refusal);
-                }
-                done => done?,
+    let precondition = checks(request, &to, deep);
+    let options = ChangeOptions { replace: replace && may_replace, precondition };
+    let (from, backend) = (request.path.path(), &context.backend);
+    let changed = match moves {
+        true => backend.rename(from, to.path(), options).await,
+        false => backend.copy(from, to.path(), deep, options).await,
+    };
+    let created = match changed {
+        Err(error) if error.kind() == BackendErrorKind::AlreadyExists => {
+            if replace && may_replace {
+                return Err(error.into());
             }
+            // A client that may only create is refused for that, and does not learn what exists.
+            if replace {
+                context.authorize(request, &to, Action::Modify)?;
+            }
+            return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, error.to_string()));
         }
+        changed => changed.map_err(no_parent)?,
     };
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
 }
 
-/// Does it; tells whether nothing was replaced.
-fn relocate(tree: &ConfinedDir, space: &LotCharging, job: &Relocation) -> Result<bool, HttpError> {
-    let Relocation { from, to, headers, moves, replace, deep } = job;
-    let forbidden = |what| Err(HttpError::new(StatusCode::FORBIDDEN, what));
-    if from.is_root() || to.is_root() {
-        return forbidden("the root directory cannot be moved, copied or replaced");
-    }
-    let source = existing(tree, from)?;
-    check_conditions(headers, source.as_ref())?;
-    if from.path() == to.path() {
-        return forbidden("source and destination are the same file");
-    }
-    let is_directory = source.is_some_and(|meta| meta.kind == EntryKind::Directory);
-    if is_directory && from.holds(to) && *deep || to.holds(from) {
-        return forbidden("source and destination lie one within the other");
-    }
-    let there = tree.look(to.path())?;
-    if there.is_some() && !replace {
-        let what = "the destination exists, and the request does not allow to replace it";
-        return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
-    }
-    let (paths, taken) = ((from.path(), to.path()), |error: HttpError| match error.status {
-        // Something came to be there meanwhile.
-        StatusCode::CONFLICT if !replace => HttpError::failed_precondition(),
-        _ => no_parent(error),
-    });
-    let check = || check_conditions(headers, existing(tree, from)?.as_ref());
-    match moves {
-        true => space.rename(tree, paths, *replace, check).map_err(taken),
-        false => space.copy(tree, paths, (*deep, *replace), check).map_err(taken),
-    }
+/// The conditions on the source of a COPY or MOVE to `to`.
+fn checks(request: &ServerRequest, to: &NamespacePath, deep: bool) -> Precondition {
+    let (from, to) = (request.path.clone(), to.clone());
+    let headers = preconditions::on_existing(request.headers.clone(), &from);
+    Box::new(move |there| {
+        headers(there)?;
+        let forbidden = |what| Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
+        if from.path() == to.path() {
+            return forbidden("source and destination are the same file");
+        }
+        let is_directory = there.is_some_and(EntryMetadata::is_directory);
+        if is_directory && from.holds(&to) && deep || to.holds(&from) {
+            return forbidden("source and destination lie one within the other");
+        }
+        Ok(())
+    })
 }

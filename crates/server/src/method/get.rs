@@ -1,18 +1,20 @@
 //! GET and HEAD (RFC 9110): files whole and in ranges, directories as pages.
 
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::DiskReader;
-use crate::backend::disk::metadata::EntryKind;
 use crate::backend::path::NamespacePath;
+use crate::backend::{FileRanges, FileReader};
+use crate::connection::sendfile::SendfileQueue;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::autoindex;
+use crate::method::digest_fields;
 use crate::method::metalink;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::accept_query;
 use crate::response::body::{BlockBody, ResponseBody};
 use crate::response::range_encoder::{RangeEncoder, RangeFormat};
+use crate::response::streamed_ranges::StreamedRanges;
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
 use hither_http::multipart::writer::MultipartWriter;
 use hither_http::range_set;
@@ -21,6 +23,7 @@ use http::header::HeaderMap;
 use http::{Method, StatusCode, header};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 pub(crate) async fn handle(
@@ -31,55 +34,60 @@ pub(crate) async fn handle(
     if let Some(document) = metalink::document(context, request).await? {
         return Ok(document);
     }
-    let found = context.disk.find(request.path.path()).await?;
-    if found.meta.kind == EntryKind::Directory {
+    let reader = context.backend.open(request.path.path()).await?;
+    if reader.metadata().is_directory() {
         return directory(context, request).await;
     }
     if request.path.is_directory() {
         return Err(HttpError::not_found());
     }
-    let now = SystemTime::now();
-    let version = found.meta.version(now);
-    match evaluate(&request.headers, Some(&version), true) {
-        ConditionResult::Failed => return Err(HttpError::failed_precondition()),
+    let version = &reader.metadata().version;
+    match evaluate(&request.headers, Some(version), true) {
+        ConditionResult::Failed => return Err(HttpError::precondition_failed()),
         ConditionResult::NotModified => {
             let mut answer = ServerResponse::empty(StatusCode::NOT_MODIFIED);
-            describe(&mut answer, &version);
+            describe(&mut answer, version);
             return Ok(answer);
         }
         ConditionResult::Proceed => {}
     }
-    let size = found.meta.size;
+    let size = reader.metadata().size;
     let is_get = request.method == Method::GET;
-    let chosen = match is_get && if_range_matches(&request.headers, &version, now) {
+    let chosen = match is_get && if_range_matches(&request.headers, version, SystemTime::now()) {
         true => choose(&request.headers, size, context.limits().ranges)?,
         false => Chosen::Whole,
     };
     let kind = media_type(request.path.path());
-    let sums =
-        context.sums.wanted(&context.disk, request.path.path(), &request.headers, &found).await;
+    let sums = digest_fields::wanted(&*reader, &request.headers).await;
     let mut elsewhere = ServerResponse::empty(StatusCode::OK);
-    metalink::announce(&context.settings().replicas, &mut elsewhere, &request.path, &found);
+    let replicas = Arc::clone(&context.settings().replicas);
+    metalink::announce(&replicas, &mut elsewhere, &request.path, &*reader).await;
+    let sendfile = request.peer.sendfile.as_ref();
     let mut answer = match chosen {
         Chosen::Whole => {
             let all = if size > 0 { vec![0..size] } else { Vec::new() };
-            send(context, found, StatusCode::OK, RangeFormat::Plain, all)
+            send(context, &reader, StatusCode::OK, RangeFormat::Plain, all, sendfile)
         }
         Chosen::One(range) => {
             let field = format!("bytes {}-{}/{size}", range.start, range.end - 1);
-            let answer =
-                send(context, found, StatusCode::PARTIAL_CONTENT, RangeFormat::Plain, vec![range]);
+            let answer = send(
+                context,
+                &reader,
+                StatusCode::PARTIAL_CONTENT,
+                RangeFormat::Plain,
+                vec![range],
+                sendfile,
+            );
             answer.with(header::CONTENT_RANGE, &field)
         }
         Chosen::Several(ranges) => {
-            parts(context, found, StatusCode::PARTIAL_CONTENT, &request.path, ranges)
+            parts(context, &reader, StatusCode::PARTIAL_CONTENT, &request.path, ranges)
         }
     };
     if !answer.headers.contains_key(header::CONTENT_TYPE) {
         answer.set(header::CONTENT_TYPE, kind);
     }
-    answer.body.by(request.peer.sendfile.as_ref());
-    describe(&mut answer, &version);
+    describe(&mut answer, version);
     answer.headers.extend(elsewhere.headers);
     answer.headers.extend(sums);
     if !is_get {
@@ -105,33 +113,47 @@ pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
 /// An answer with bytes of a file.
 pub(crate) fn send(
     context: &ServerContext,
-    found: DiskReader,
+    reader: &Arc<dyn FileReader>,
     status: StatusCode,
     form: RangeFormat,
     ranges: Vec<Range<u64>>,
+    sendfile: Option<&Arc<SendfileQueue>>,
 ) -> ServerResponse {
     let count = ranges.len();
-    let pieces = RangeEncoder::new(found.file, form, ranges, context.limits().block_bytes);
-    let length = pieces.total_bytes();
-    let mut answer = ServerResponse::empty(status);
-    answer.ranges = Some(count);
-    answer.body =
-        ResponseBody::Supplied(BlockBody::new(Box::new(pieces), Some(length), &context.memory));
-    answer
+    let block = context.limits().block_bytes;
+    let body = match reader.ranges(&ranges) {
+        FileRanges::Local(file) => {
+            let encoder = RangeEncoder::new(file, form, ranges, block);
+            let length = encoder.total_bytes();
+            let mut body = BlockBody::new(Box::new(encoder), Some(length), &context.memory);
+            body.allow_sendfile(sendfile);
+            ResponseBody::Supplied(body)
+        }
+        FileRanges::Stream(pieces) => StreamedRanges {
+            pieces,
+            format: form,
+            ranges,
+            block: block as u64,
+            memory: Arc::clone(&context.memory),
+            sendfile: sendfile.cloned(),
+        }
+        .into_body(),
+    };
+    ServerResponse { body, ranges: Some(count), ..ServerResponse::empty(status) }
 }
 
 /// An answer with several ranges as parts.
 pub(crate) fn parts(
     context: &ServerContext,
-    found: DiskReader,
+    reader: &Arc<dyn FileReader>,
     status: StatusCode,
     place: &NamespacePath,
     ranges: Vec<Range<u64>>,
 ) -> ServerResponse {
     let boundary = RandomState::new().hash_one(());
-    let parts = MultipartWriter::new(boundary, media_type(place.path()), found.meta.size);
+    let parts = MultipartWriter::new(boundary, media_type(place.path()), reader.metadata().size);
     let kind = parts.content_type();
-    send(context, found, status, RangeFormat::Parts(parts), ranges)
+    send(context, reader, status, RangeFormat::Parts(parts), ranges, None)
         .with(header::CONTENT_TYPE, &kind)
 }
 

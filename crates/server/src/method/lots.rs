@@ -11,6 +11,7 @@
 //! A lot belongs to who made it; others' are not there. To make one takes the permission to make files at its path.
 
 use crate::authorization::authorizer::Action;
+use crate::backend::BackendError;
 use crate::backend::path::{NamespacePath, href};
 use crate::connection::incoming_body::IncomingBody;
 use crate::context::ServerContext;
@@ -190,16 +191,6 @@ fn json(status: StatusCode, value: &impl Serialize) -> Result<ServerResponse, Ht
 
 impl From<LotError> for HttpError {
     fn from(error: LotError) -> Self {
-        let status = match &error {
-            LotError::Full { .. } | LotError::NoSpace | LotError::Terms(_) => {
-                StatusCode::INSUFFICIENT_STORAGE
-            }
-            LotError::Overlap => StatusCode::CONFLICT,
-            LotError::Invalid(_) => StatusCode::BAD_REQUEST,
-            LotError::NotFound => StatusCode::NOT_FOUND,
-            LotError::Forbidden => StatusCode::FORBIDDEN,
-            LotError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(status, error.to_string())
+        BackendError::from(error).into()
     }
 }

@@ -8,30 +8,28 @@
 //! A file that is missing here while its folder has replicas has a document as well: that is when it
 //! is needed.
 
-use crate::backend::disk::checksums;
-use crate::backend::disk::confined_dir::{DiskReader, is_missing};
 use crate::backend::path::NamespacePath;
+use crate::backend::{BackendErrorKind, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
+use crate::method::digest_fields;
 use crate::replica_map::ReplicaMap;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
-use hither_core::checksum::Algorithm;
-use hither_http::digest::{DIGEST, Digest, DigestAlgorithm};
+use hither_http::digest::DIGEST;
 use hither_http::metalink::{
     MEDIA_TYPE, Metalink, MetalinkFile, MetalinkUrl, describedby, duplicate,
 };
 use http::header::{self, HeaderValue};
 use http::uri::Authority;
 use http::{Method, StatusCode};
-use std::fs::File;
 
-/// Adds to an answer about a file where else it is, and what is known of its bytes.
-pub(crate) fn announce(
+/// Adds to a response about a file its replicas, and the checksums that are stored for it.
+pub(crate) async fn announce(
     replicas: &ReplicaMap,
     answer: &mut ServerResponse,
     place: &NamespacePath,
-    found: &DiskReader,
+    reader: &dyn FileReader,
 ) {
     if replicas.is_empty() {
         return;
@@ -48,28 +46,13 @@ pub(crate) fn announce(
         }
     }
     if !answer.headers.contains_key(DIGEST) {
-        for digest in known(&found.file, found).iter().rev() {
+        for digest in digest_fields::stored(reader).await.iter().rev() {
             if let Ok(value) = HeaderValue::from_str(&digest.to_field()) {
                 answer.headers.append(DIGEST, value);
             }
         }
     }
     answer.headers.append(header::VARY, HeaderValue::from_static("accept"));
-}
-
-/// The sums that are noted of a file.
-fn known(file: &File, found: &DiskReader) -> Vec<Digest> {
-    let kinds = [
-        (DigestAlgorithm::Adler32, Algorithm::Adler32),
-        (DigestAlgorithm::Crc32c, Algorithm::Crc32c),
-        (DigestAlgorithm::Md5, Algorithm::Md5),
-        (DigestAlgorithm::Sha256, Algorithm::Sha256),
-    ];
-    let noted = kinds.into_iter().filter_map(|(algorithm, kind)| {
-        let sum = checksums::noted(file, &found.meta, kind)?;
-        Some(Digest { algorithm, value: sum.value().to_vec() })
-    });
-    noted.collect()
 }
 
 /// The Metalink document in place of a file, if that is what is asked for.
@@ -85,24 +68,22 @@ pub(crate) async fn document(
     if elsewhere.is_empty() && !asked {
         return Ok(None);
     }
-    let path = request.path.path().to_owned();
-    let found = context.disk.run(move |tree| match tree.find(&path) {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(error),
-    });
     let mut urls = Vec::with_capacity(elsewhere.len() + 1);
     let mut file = MetalinkFile::default();
     file.name = request.path.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
-    match found.await? {
-        Some(found) if found.meta.kind == crate::backend::disk::metadata::EntryKind::File => {
-            file.size = Some(found.meta.size);
-            file.digests = known(&found.file, &found);
+    match context.backend.open(request.path.path()).await {
+        Ok(reader) if reader.metadata().is_directory() => return Ok(None),
+        Ok(reader) => {
+            file.size = Some(reader.metadata().size);
+            file.digests = digest_fields::stored(&*reader).await;
             urls.extend(here(request));
         }
-        Some(_) => return Ok(None),
-        None if elsewhere.is_empty() => return Ok(None),
-        None => {}
+        Err(error) if error.kind() == BackendErrorKind::NotFound => {
+            if elsewhere.is_empty() {
+                return Ok(None);
+            }
+        }
+        Err(error) => return Err(error.into()),
     }
     urls.extend(elsewhere);
     let replicas = urls.into_iter().zip(1..);

@@ -1,28 +1,20 @@
 //! PROPFIND (RFC 4918 section 9.1): what is known of a name, of those in a directory, or, within bounds, of all below it.
 
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::lot_charging::LotCharging;
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
-use crate::backend::disk::properties;
-use crate::backend::disk::properties::DeadProperties;
-use crate::backend::path::MAX_DEPTH;
-use crate::backend::path::href;
+use crate::backend::path::{MAX_DEPTH, href};
+use crate::backend::{Backend, Details, EntryDescription};
 use crate::context::{ListingFilter, ServerContext};
 use crate::http_error::HttpError;
-use crate::iso_date;
-use crate::method::streamed_listing::{ListingFormat, StreamedListing};
+use crate::method::get::media_type;
+use crate::method::streamed_listing::{self, ListingFormat};
 use crate::request::ServerRequest;
-use crate::response::ServerResponse;
-use crate::response::body::{BlockBody, ResponseBody};
-use hither_core::storage::join;
+use crate::response::{ServerResponse, rfc3339};
+use hither_core::storage::{FileKind, join};
 use hither_http::propfind::{
     CONTENT_TYPE, PropertyName, PropfindError, PropfindRequest, element, escape,
 };
 use http::{StatusCode, header};
 use std::fmt::Write as _;
-use std::io;
-use std::time::SystemTime;
 
 const DAV: &str = "DAV:";
 /// What the server knows by itself, and tells without being asked for it by name.
@@ -60,28 +52,23 @@ pub(crate) async fn handle(
             return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         }
     };
-    let view = context.listing_filter(&request);
-    let ServerRequest { path: place, mut body, .. } = request;
-    let most = context.limits().document_bytes;
-    let body = body.collect(most).await?;
-    let question = PropfindRequest::parse(&body, most).map_err(unreadable)?;
-    let names = context.limits().names;
-    let paths = context
-        .disk
-        .run(move |tree| {
-            let meta = tree.meta(place.path())?;
-            if place.is_directory() && meta.kind != EntryKind::Directory {
-                return Err(HttpError::not_found());
-            }
-            paths(tree, place.path(), &meta, depth, names, &view)?.ok_or_else(|| too_many(names))
-        })
-        .await?;
-    let answer =
-        ServerResponse::empty(StatusCode::MULTI_STATUS).with(header::CONTENT_TYPE, CONTENT_TYPE);
-    let form = Multistatus { question, space: context.space.clone() };
-    let listing = StreamedListing::new(context.disk.tree(), form, paths);
-    let body = ResponseBody::Supplied(BlockBody::new(Box::new(listing), None, &context.memory));
-    Ok(ServerResponse { body, ..answer })
+    let filter = context.listing_filter(&request);
+    let ServerRequest { path, mut body, .. } = request;
+    let limits = context.limits();
+    let document = body.collect(limits.document_bytes).await?;
+    let properties =
+        PropfindRequest::parse(&document, limits.document_bytes).map_err(unreadable)?;
+    let metadata = context.backend.stat(path.path()).await?;
+    if path.is_directory() && !metadata.is_directory() {
+        return Err(HttpError::not_found());
+    }
+    let depth = if metadata.is_directory() { depth } else { Depth::Own };
+    let paths = paths(&*context.backend, path.path(), depth, limits.names, &filter).await?;
+    let format = Multistatus { request: properties };
+    let body =
+        streamed_listing::body(&context.backend, format, paths, &context.memory, &body.tally);
+    let response = ServerResponse::empty(StatusCode::MULTI_STATUS);
+    Ok(ServerResponse { body, ..response.with(header::CONTENT_TYPE, CONTENT_TYPE) })
 }
 
 /// A body that asks for nothing.
@@ -95,41 +82,36 @@ fn too_many(most: usize) -> HttpError {
     HttpError::new(StatusCode::FORBIDDEN, what)
 }
 
-/// The names to tell of, of those that may be seen; none if they are more than `most`.
-fn paths(
-    tree: &ConfinedDir,
+/// The paths to list, of those that the client may see; an error if there are more than `max`.
+async fn paths(
+    backend: &dyn Backend,
     path: &str,
-    meta: &DiskMetadata,
     depth: Depth,
-    most: usize,
-    view: &ListingFilter,
-) -> io::Result<Option<Vec<String>>> {
+    max: usize,
+    filter: &ListingFilter,
+) -> Result<Vec<String>, HttpError> {
     let mut paths = vec![path.to_owned()];
-    if meta.kind != EntryKind::Directory || depth == Depth::Own {
-        return Ok(Some(paths));
+    if depth == Depth::Own {
+        return Ok(paths);
     }
     let mut waiting = vec![(path.to_owned(), 0)];
     while let Some((directory, level)) = waiting.pop() {
-        for name in tree.names(&directory, most)? {
-            let path = join(&directory, &name);
-            if !view.shows(&path) {
+        for entry in backend.list(&directory, max).await? {
+            let path = join(&directory, &entry.name);
+            if !filter.shows(&path) {
                 continue;
             }
-            // Links to directories are shown, and not gone into: they may lead in a circle.
-            let deeper = depth == Depth::All
-                && level < MAX_DEPTH
-                && !tree.is_link(&path)?
-                && tree.meta_below(&path).is_some_and(|meta| meta.kind == EntryKind::Directory);
-            if deeper {
+            // Links to directories are listed, and not followed: they may lead in a circle.
+            if depth == Depth::All && level < MAX_DEPTH && entry.is_directory {
                 waiting.push((path.clone(), level + 1));
             }
-            if paths.len() > most {
-                return Ok(None);
+            if paths.len() > max {
+                return Err(too_many(max));
             }
             paths.push(path);
         }
     }
-    Ok(Some(paths))
+    Ok(paths)
 }
 
 /// Whether a property is the server's own.
@@ -145,29 +127,40 @@ pub(crate) fn multistatus_head() -> String {
 
 #[derive(Debug)]
 struct Multistatus {
-    question: PropfindRequest,
-    space: LotCharging,
+    request: PropfindRequest,
 }
 
 // Writing to a String can't fail.
 impl ListingFormat for Multistatus {
+    fn details(&self) -> Details {
+        let is_space = |name: &PropertyName| SPACE.contains(&name.local.as_str());
+        let (properties, space) = match &self.request {
+            PropfindRequest::All { include } => (true, include.iter().any(is_space)),
+            PropfindRequest::Names => (true, false),
+            PropfindRequest::These(names) => {
+                (!names.iter().all(is_live), names.iter().any(is_space))
+            }
+        };
+        Details { checksums: &[], properties, space }
+    }
+
     fn head(&mut self, out: &mut String) {
         out.push_str(&multistatus_head());
     }
 
-    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String) {
-        let one = One { tree, space: &self.space, path, meta };
-        let is_directory = meta.kind == EntryKind::Directory;
-        let _ = write!(out, "<D:response><D:href>{}</D:href>", escape(&href(path, is_directory)));
+    fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String) {
+        let one = Resource { path, entry };
+        let href = href(path, entry.metadata.is_directory());
+        let _ = write!(out, "<D:response><D:href>{}</D:href>", escape(&href));
         let mut missing = Vec::new();
         out.push_str("<D:propstat><D:prop>");
-        match &self.question {
+        match &self.request {
             PropfindRequest::All { include } => {
                 for local in LIVE {
                     one.push_live(local, out);
                 }
-                for (name, value) in one.dead() {
-                    out.push_str(&element(&name, &value));
+                for (name, value) in &entry.properties {
+                    out.push_str(&element(name, value));
                 }
                 for name in include.iter().filter(|name| SPACE.contains(&name.local.as_str())) {
                     one.push_live(&name.local, out);
@@ -177,19 +170,15 @@ impl ListingFormat for Multistatus {
                 for local in LIVE.into_iter().filter(|local| one.live(local).is_some()) {
                     let _ = write!(out, "<D:{local}/>");
                 }
-                for name in one.dead().keys() {
+                for name in entry.properties.keys() {
                     out.push_str(&element(name, ""));
                 }
             }
             PropfindRequest::These(names) => {
-                let dead = match names.iter().all(is_live) {
-                    true => DeadProperties::new(),
-                    false => one.dead(),
-                };
                 for name in names {
                     let found = if is_live(name) {
                         one.push_live(&name.local, out)
-                    } else if let Some(value) = dead.get(name) {
+                    } else if let Some(value) = entry.properties.get(name) {
                         out.push_str(&element(name, value));
                         true
                     } else {
@@ -217,51 +206,39 @@ impl ListingFormat for Multistatus {
     }
 }
 
-/// One name that is told of.
-struct One<'a> {
-    tree: &'a ConfinedDir,
-    space: &'a LotCharging,
+/// A file or directory in a response.
+struct Resource<'a> {
     path: &'a str,
-    meta: &'a DiskMetadata,
+    entry: &'a EntryDescription,
 }
 
-impl One<'_> {
-    /// Bytes that are free and used: in its lot, or else where its files are.
-    fn space(&self) -> Option<(u64, u64)> {
-        self.space.quota(self.path).or_else(|| self.tree.space(self.path).ok())
-    }
-
-    /// Writes a property of the server's own; tells whether there is one.
+impl Resource<'_> {
+    /// Writes a live property; returns false if the resource does not have it.
     fn push_live(&self, local: &str, out: &mut String) -> bool {
         let Some(value) = self.live(local) else { return false };
-        let _ = match value.is_empty() {
-            true => write!(out, "<D:{local}/>"),
-            false => write!(out, "<D:{local}>{value}</D:{local}>"),
+        let _ = if value.is_empty() {
+            write!(out, "<D:{local}/>")
+        } else {
+            write!(out, "<D:{local}>{value}</D:{local}>")
         };
         true
     }
 
-    /// What is in the element of one.
+    /// The value of a live property, as XML.
     fn live(&self, local: &str) -> Option<String> {
-        let is_file = self.meta.kind == EntryKind::File;
+        let EntryDescription { metadata, space, .. } = self.entry;
+        let is_file = metadata.kind == FileKind::File;
         match local {
             "resourcetype" if is_file => Some(String::new()),
             "resourcetype" => Some("<D:collection/>".to_owned()),
-            "getcontentlength" => is_file.then(|| self.meta.size.to_string()),
-            "getlastmodified" => Some(httpdate::fmt_http_date(self.meta.modified)),
-            "creationdate" => self.meta.created.map(iso_date::format),
-            "getetag" => is_file.then(|| escape(&self.meta.version(SystemTime::now()).etag)),
-            "getcontenttype" => {
-                is_file.then(|| crate::method::get::media_type(self.path).to_owned())
-            }
-            "quota-available-bytes" => self.space().map(|space| space.0.to_string()),
-            "quota-used-bytes" => self.space().map(|space| space.1.to_string()),
+            "getcontentlength" => is_file.then(|| metadata.size.to_string()),
+            "getlastmodified" => Some(httpdate::fmt_http_date(metadata.version.modified)),
+            "creationdate" => metadata.created.map(rfc3339),
+            "getetag" => is_file.then(|| escape(&metadata.version.etag)),
+            "getcontenttype" => is_file.then(|| media_type(self.path).to_owned()),
+            "quota-available-bytes" => space.map(|space| space.available.to_string()),
+            "quota-used-bytes" => space.map(|space| space.used.to_string()),
             _ => None,
         }
-    }
-
-    /// Those that clients gave it.
-    fn dead(&self) -> DeadProperties {
-        self.tree.find(self.path).map(|found| properties::read(&found.file)).unwrap_or_default()
     }
 }

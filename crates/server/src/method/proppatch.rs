@@ -1,11 +1,9 @@
 //! PROPPATCH (RFC 4918 section 9.2): all of the changes are made, or none.
 
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::metadata::EntryKind;
-use crate::backend::disk::properties;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions::{check_conditions, existing};
+use crate::method::preconditions;
 use crate::method::propfind::{is_live, multistatus_head, unreadable};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
@@ -20,7 +18,7 @@ pub(crate) async fn handle(
     request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Modify)?;
-    let ServerRequest { path: place, headers, mut body, .. } = request;
+    let ServerRequest { path, headers, mut body, .. } = request;
     let most = context.limits().document_bytes;
     let body = body.collect(most).await?;
     let changes = PropertyUpdate::parse(&body, most).map_err(unreadable)?;
@@ -32,18 +30,10 @@ pub(crate) async fn handle(
     let forbidden: Vec<PropertyName> =
         changes.iter().filter(refused).map(|change| name(change).clone()).collect();
     let is_refused = !forbidden.is_empty();
-    let href = context
-        .disk
-        .run(move |tree| {
-            let meta = existing(tree, &place)?;
-            check_conditions(&headers, meta.as_ref())?;
-            if !is_refused {
-                properties::change(tree, place.path(), |properties| apply(properties, changes))?;
-            }
-            let is_directory = meta.is_some_and(|meta| meta.kind == EntryKind::Directory);
-            Ok::<_, HttpError>(place.href(is_directory))
-        })
-        .await?;
+    let updates = if is_refused { Vec::new() } else { changes };
+    let precondition = preconditions::on_existing(headers, &path);
+    let there = context.backend.set_properties(path.path(), updates, precondition).await?;
+    let href = path.href(there.is_some_and(|metadata| metadata.is_directory()));
     let mut out = multistatus_head();
     out.push_str(&format!("<D:response><D:href>{}</D:href>", escape(&href)));
     let (bad, good): (Vec<_>, Vec<_>) =
@@ -58,15 +48,6 @@ pub(crate) async fn handle(
 fn name(change: &PropertyUpdate) -> &PropertyName {
     match change {
         PropertyUpdate::Set { name, .. } | PropertyUpdate::Remove(name) => name,
-    }
-}
-
-fn apply(properties: &mut properties::DeadProperties, changes: Vec<PropertyUpdate>) {
-    for change in changes {
-        match change {
-            PropertyUpdate::Set { name, value } => drop(properties.insert(name, value)),
-            PropertyUpdate::Remove(name) => drop(properties.remove(&name)),
-        }
     }
 }
 

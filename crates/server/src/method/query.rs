@@ -1,7 +1,6 @@
 //! QUERY (RFC 10008) with a list of ranges: [`hither_http::vector`] describes what comes and goes.
 
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::metadata::EntryKind;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::get;
@@ -13,7 +12,6 @@ use hither_http::conditions::{ConditionResult, evaluate};
 use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, RANGES_TYPE, RangeList, RangeListError};
 use http::{StatusCode, header};
 use std::ops::Range;
-use std::time::SystemTime;
 
 const PARTS_TYPE: &str = "multipart/byteranges";
 
@@ -35,7 +33,7 @@ pub(crate) async fn handle(
             format!("the response can be {FRAMES_TYPE} or {PARTS_TYPE}, and Accept allows neither");
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
-    let ServerRequest { path: place, headers, mut body, .. } = request;
+    let ServerRequest { path, headers, mut body, .. } = request;
     let most = context.limits().ranges;
     let list = body.collect(RangeList::max_bytes(most)).await?;
     let list = RangeList::decode(&list, most).map_err(|error| {
@@ -45,31 +43,32 @@ pub(crate) async fn handle(
         };
         HttpError::new(status, error.to_string())
     })?;
-    let found = context.disk.find(place.path()).await?;
-    if found.meta.kind != EntryKind::File || place.is_directory() {
+    let reader = context.backend.open(path.path()).await?;
+    if reader.metadata().is_directory() || path.is_directory() {
         return Err(HttpError::not_found());
     }
-    let version = found.meta.version(SystemTime::now());
-    let size = found.meta.size;
-    let mut answer = match evaluate(&headers, Some(&version), true) {
-        ConditionResult::Failed => return Err(HttpError::failed_precondition()),
+    let version = &reader.metadata().version;
+    let size = reader.metadata().size;
+    let mut answer = match evaluate(&headers, Some(version), true) {
+        ConditionResult::Failed => return Err(HttpError::precondition_failed()),
         ConditionResult::NotModified => ServerResponse::empty(StatusCode::NOT_MODIFIED),
         ConditionResult::Proceed => {
             let ranges = within(list, size);
             match wish {
                 Wish::Frames => {
                     let form = RangeFormat::Frames { size };
-                    let answer = get::send(context, found, StatusCode::OK, form, merged(ranges));
+                    let answer =
+                        get::send(context, &reader, StatusCode::OK, form, merged(ranges), None);
                     answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
                 }
                 Wish::Parts => {
                     check_parts(&ranges, size)?;
-                    get::parts(context, found, StatusCode::OK, &place, ranges)
+                    get::parts(context, &reader, StatusCode::OK, &path, ranges)
                 }
             }
         }
     };
-    get::describe(&mut answer, &version);
+    get::describe(&mut answer, version);
     answer.set(header::VARY, "accept");
     Ok(answer)
 }

@@ -1,69 +1,110 @@
-//! Answers that tell of many names, one after the other: the names are there from the beginning, what is known of each is
-//! looked up as the answer is sent, so that a directory of any size takes little memory.
+//! Responses that list many entries: the paths are known from the beginning, each entry is looked up
+//! as the response is sent, so that a directory of any size takes little memory.
+//!
+//! Entries are looked up in batches, so that a backend which works on other threads is asked once
+//! for many. A batch waits until the client has taken the text of the one before.
 
-use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::metadata::DiskMetadata;
-use crate::response::body::BlockSource;
+use crate::backend::{Backend, Details, EntryDescription};
+use crate::connection::sendfile::BodyChunk;
+use crate::monitoring::request_record::RequestTimings;
+use crate::response::body::{ChunkStream, ResponseBody};
+use crate::response::buffer_pool::{BufferPool, BufferQuota};
+use futures_util::stream;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-/// Text is sent in blocks of about so many bytes.
-const BLOCK_BYTES: usize = 48 << 10;
-/// The room that one name may take above that.
-const SLACK_BYTES: usize = 16 << 10;
+/// Entries that are looked up at a time.
+const BATCH_ENTRIES: usize = 128;
+/// Memory that is taken for the text of a batch.
+const BATCH_BYTES: usize = 64 << 10;
 
-/// How names are told.
+/// The form of a listing.
 pub(crate) trait ListingFormat: Send + Debug + 'static {
-    /// What stands before the first one.
+    /// What is looked up of each entry.
+    fn details(&self) -> Details;
+    /// Writes what stands before the first entry.
     fn head(&mut self, out: &mut String);
-    /// One name, by its path below the root.
-    fn name(&mut self, tree: &ConfinedDir, path: &str, meta: &DiskMetadata, out: &mut String);
-    /// What stands after the last one.
+    /// Writes one entry.
+    fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String);
+    /// Writes what stands after the last entry.
     fn end(&mut self, out: &mut String);
 }
 
-/// See the module above.
+/// A listing that is being sent.
 #[derive(Debug)]
-pub(crate) struct StreamedListing<F> {
-    tree: Arc<ConfinedDir>,
-    form: F,
+struct StreamedListing<F> {
+    backend: Arc<dyn Backend>,
+    format: F,
     paths: std::vec::IntoIter<String>,
-    begun: bool,
-    over: bool,
+    memory: Arc<BufferPool>,
+    quota: BufferQuota,
+    timings: Arc<RequestTimings>,
+    is_begun: bool,
+    is_over: bool,
+}
+
+/// The body of a response that lists these paths.
+pub(crate) fn body<F: ListingFormat>(
+    backend: &Arc<dyn Backend>,
+    format: F,
+    paths: Vec<String>,
+    memory: &Arc<BufferPool>,
+    timings: &Arc<RequestTimings>,
+) -> ResponseBody {
+    let listing = StreamedListing {
+        backend: Arc::clone(backend),
+        format,
+        paths: paths.into_iter(),
+        memory: Arc::clone(memory),
+        // A text that is sent, and one that is written.
+        quota: Arc::new(Semaphore::new(2)),
+        timings: Arc::clone(timings),
+        is_begun: false,
+        is_over: false,
+    };
+    let chunks = stream::unfold(listing, async |mut listing| {
+        if listing.is_over {
+            return None;
+        }
+        let chunk = listing.chunk().await;
+        listing.is_over |= chunk.is_err();
+        Some((chunk, listing))
+    });
+    ResponseBody::Stream(ChunkStream::new(Box::pin(chunks), None))
 }
 
 impl<F: ListingFormat> StreamedListing<F> {
-    pub(crate) fn new(tree: &Arc<ConfinedDir>, form: F, paths: Vec<String>) -> Self {
-        let paths = paths.into_iter();
-        Self { tree: Arc::clone(tree), form, paths, begun: false, over: false }
-    }
-}
-
-impl<F: ListingFormat> BlockSource for StreamedListing<F> {
-    fn next_bytes(&self) -> usize {
-        if self.over { 0 } else { BLOCK_BYTES + SLACK_BYTES }
-    }
-
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let mut out = String::with_capacity(BLOCK_BYTES + SLACK_BYTES);
-        if !self.begun {
-            self.begun = true;
-            self.form.head(&mut out);
+    async fn chunk(&mut self) -> io::Result<BodyChunk> {
+        let stopped = || io::Error::other("the server is shutting down");
+        let quota = Arc::clone(&self.quota);
+        let memory = Arc::clone(&self.memory).borrow(BATCH_BYTES, quota).await;
+        let mut buffer = memory.ok_or_else(stopped)?;
+        let mut out = String::with_capacity(BATCH_BYTES);
+        if !self.is_begun {
+            self.is_begun = true;
+            self.format.head(&mut out);
         }
-        while out.len() < BLOCK_BYTES {
-            let Some(path) = self.paths.next() else {
-                self.over = true;
-                self.form.end(&mut out);
-                break;
-            };
-            // What has gone meanwhile, or leads out of the tree, is not told of.
-            if let Some(meta) = self.tree.meta_below(&path) {
-                self.form.name(&self.tree, &path, &meta, &mut out);
+        let paths: Vec<String> = self.paths.by_ref().take(BATCH_ENTRIES).collect();
+        if !paths.is_empty() {
+            let began = Instant::now();
+            let entries = self.backend.describe(paths.clone(), self.format.details()).await;
+            self.timings.disk(began.elapsed());
+            let entries = entries.map_err(io::Error::other)?;
+            for (path, entry) in paths.iter().zip(entries) {
+                if let Some(entry) = entry {
+                    self.format.entry(path, &entry, &mut out);
+                }
             }
         }
-        buffer.clear();
-        buffer.extend_from_slice(out.as_bytes());
-        Ok(buffer.len())
+        if self.paths.as_slice().is_empty() {
+            self.is_over = true;
+            self.format.end(&mut out);
+        }
+        buffer.buffer().clear();
+        buffer.buffer().extend_from_slice(out.as_bytes());
+        Ok(BodyChunk::Memory(buffer.freeze(out.len())))
     }
 }

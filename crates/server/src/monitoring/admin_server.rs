@@ -145,7 +145,7 @@ impl AdminServer {
 
     fn levels(&self) -> GaugeValues {
         let (memory, max_memory) = self.context.memory.in_use();
-        let lots = self.context.space.lots().map(|lots| lots.totals());
+        let lots = self.context.lots.as_ref().map(|lots| lots.totals());
         let (lots, lots_reserved, lots_used) = lots.unwrap_or_default();
         GaugeValues {
             memory,
@@ -161,7 +161,7 @@ impl AdminServer {
     }
 
     async fn status(&self) -> Status<'_> {
-        let has_lots = self.context.space.lots().is_some();
+        let has_lots = self.context.lots.is_some();
         Status::new(&self.urls, &self.stats, &self.levels(), has_lots, self.health().await)
     }
 }

@@ -6,10 +6,9 @@
 
 use crate::connection::tls::CertificateReloader;
 use crate::context::ServerContext;
-use crate::iso_date;
 use crate::method::autoindex::human;
+use crate::response::rfc3339;
 use serde::Serialize;
-use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
@@ -52,19 +51,15 @@ pub(crate) async fn check_all(
     is_stopping: bool,
 ) -> Health {
     let writes = context.settings().authorizer.writes();
-    let looked = context.disk.run(|tree| -> io::Result<(u64, u64)> {
-        tree.probe()?;
-        tree.space("")
-    });
-    let tree = match timeout(MAX_WAIT, looked).await {
+    let tree = match timeout(MAX_WAIT, context.backend.probe()).await {
         Ok(Ok(space)) => Ok(space),
-        Ok(Err(refusal)) => Err(refusal.what),
+        Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("the file system has not responded for {} s", MAX_WAIT.as_secs())),
     };
     let minimum = context.limits().free_bytes;
-    let space = tree.as_ref().ok().filter(|_| writes).map(|(free, _)| {
-        let seen = format!("{} free", human(*free));
-        if *free >= minimum {
+    let space = tree.as_ref().ok().filter(|_| writes).map(|space| {
+        let seen = format!("{} free", human(space.available));
+        if space.available >= minimum {
             check(true, seen)
         } else {
             check(false, format!("{seen}, expected at least {}", human(minimum)))
@@ -90,7 +85,7 @@ pub(crate) async fn check_all(
 
 fn certificate(not_after: i64) -> Check {
     let end = UNIX_EPOCH + Duration::from_secs(u64::try_from(not_after).unwrap_or_default());
-    let date = iso_date::format(end);
+    let date = rfc3339(end);
     if end > SystemTime::now() {
         check(true, format!("the certificate is valid until {date}"))
     } else {

@@ -4,11 +4,11 @@
 //! loads nothing from other hosts, and its content policy forbids that: the policy names the only
 //! script by its hash.
 
-use crate::iso_date;
 use crate::monitoring::health::Health;
 use crate::monitoring::metrics::GaugeValues;
 use crate::monitoring::sliding_window::WindowSummary;
 use crate::monitoring::stats::ServerStats;
+use crate::response::rfc3339;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -67,7 +67,7 @@ impl<'a> Status<'a> {
         let connections = u64::try_from(metrics.connections.get()).unwrap_or_default();
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            time: iso_date::format(SystemTime::now()),
+            time: rfc3339(SystemTime::now()),
             uptime_seconds: levels.uptime_seconds,
             urls,
             health,

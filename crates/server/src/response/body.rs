@@ -83,8 +83,30 @@ pub(crate) enum ResponseBody {
     Stream(ChunkStream),
 }
 
-/// Chunks of a body of unknown length.
-pub(crate) struct ChunkStream(pub(crate) BoxStream<'static, io::Result<BodyChunk>>);
+/// A body in chunks that a stream makes.
+pub(crate) struct ChunkStream {
+    pub(crate) chunks: BoxStream<'static, io::Result<BodyChunk>>,
+    /// Bytes that are still to come, if that is known.
+    left: Option<u64>,
+}
+
+impl ChunkStream {
+    /// A body of `length` bytes, if that is known.
+    pub(crate) fn new(
+        chunks: BoxStream<'static, io::Result<BodyChunk>>,
+        length: Option<u64>,
+    ) -> Self {
+        Self { chunks, left: length }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BodyChunk>>> {
+        let chunk = ready!(self.chunks.poll_next_unpin(cx));
+        if let (Some(left), Some(Ok(chunk))) = (&mut self.left, &chunk) {
+            *left = left.saturating_sub(chunk.remaining() as u64);
+        }
+        Poll::Ready(chunk)
+    }
+}
 
 impl Debug for ChunkStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,6 +170,11 @@ impl BlockBody {
             left: length,
             disk: Duration::ZERO,
         }
+    }
+
+    /// Lets ranges of files go by `sendfile`.
+    pub(crate) fn allow_sendfile(&mut self, sendfile: Option<&Arc<SendfileQueue>>) {
+        self.sendfile = sendfile.cloned();
     }
 
     /// Has the next block made on a thread that may wait for the disk.
@@ -321,13 +348,6 @@ impl ResponseBody {
             Self::Empty | Self::Whole(_) | Self::Stream(_) => Duration::ZERO,
         }
     }
-
-    /// Lets ranges of files go by `sendfile`.
-    pub(crate) fn by(&mut self, sendfile: Option<&Arc<SendfileQueue>>) {
-        if let Self::Supplied(supplied) = self {
-            supplied.sendfile = sendfile.cloned();
-        }
-    }
 }
 
 impl hyper::body::Body for ResponseBody {
@@ -351,7 +371,7 @@ impl hyper::body::Body for ResponseBody {
                 Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
             }
             Self::Stream(chunks) => {
-                let chunk = ready!(chunks.0.poll_next_unpin(cx));
+                let chunk = ready!(chunks.poll(cx));
                 Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
             }
         }
@@ -362,7 +382,7 @@ impl hyper::body::Body for ResponseBody {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Supplied(supplied) => supplied.left == Some(0),
-            Self::Stream(_) => false,
+            Self::Stream(stream) => stream.left == Some(0),
         }
     }
 
@@ -373,7 +393,9 @@ impl hyper::body::Body for ResponseBody {
             Self::Supplied(supplied) => {
                 supplied.left.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(stream) => {
+                stream.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
         }
     }
 }

@@ -44,6 +44,25 @@ pub(crate) enum RangeFormat {
     },
 }
 
+impl RangeFormat {
+    /// The length of a response with these ranges; frames hold `block` bytes.
+    pub(crate) fn total_bytes(&self, ranges: &[Range<u64>], block: u64) -> u64 {
+        let data: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let text = match self {
+            Self::Plain => 0,
+            Self::Parts(parts) => {
+                let heads = ranges.iter().map(|range| parts.head_bytes(range) as u64);
+                heads.sum::<u64>() + parts.end().len() as u64
+            }
+            Self::Frames { .. } => {
+                let frames = ranges.iter().map(|range| (range.end - range.start).div_ceil(block));
+                (1 + frames.sum::<u64>()) * frames::HEADER_BYTES as u64
+            }
+        };
+        data + text
+    }
+}
+
 /// Ranges of a file and their encoding.
 #[derive(Debug)]
 pub(crate) struct RangeEncoder {
@@ -63,14 +82,13 @@ pub(crate) struct RangeEncoder {
 impl RangeEncoder {
     /// Encodes `ranges` of a file, none empty or beyond its end, in blocks of about `block` bytes.
     pub(crate) fn new(
-        file: File,
+        file: Arc<File>,
         form: RangeFormat,
         ranges: Vec<Range<u64>>,
         block: usize,
     ) -> Self {
         let block = block as u64;
         let from = ranges.first().map_or(0, |range| range.start);
-        let file = Arc::new(file);
         let next = ResponseBlock::new(Arc::clone(&file), false, block);
         let ahead = FadviseWindow::new(&ranges);
         let mut pieces = Self { file, form, block, ranges, at: 0, from, next, ahead, done: 0 };
@@ -80,20 +98,7 @@ impl RangeEncoder {
 
     /// The length of the whole response.
     pub(crate) fn total_bytes(&self) -> u64 {
-        let data: u64 = self.ranges.iter().map(|range| range.end - range.start).sum();
-        let text = match &self.form {
-            RangeFormat::Plain => 0,
-            RangeFormat::Parts(parts) => {
-                let heads = self.ranges.iter().map(|range| parts.head_bytes(range) as u64);
-                heads.sum::<u64>() + parts.end().len() as u64
-            }
-            RangeFormat::Frames { .. } => {
-                let frames = self.ranges.iter();
-                let frames = frames.map(|range| (range.end - range.start).div_ceil(self.block));
-                (1 + frames.sum::<u64>()) * frames::HEADER_BYTES as u64
-            }
-        };
-        data + text
+        self.form.total_bytes(&self.ranges, self.block)
     }
 
     /// Lays out the next block. Ranges are cut at multiples of the block length from their start,
@@ -206,10 +211,10 @@ mod tests {
         (0..SIZE).map(|n| u8::try_from((n * n / 7 + n) % 251).unwrap()).collect()
     }
 
-    fn file() -> File {
+    fn file() -> Arc<File> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&content()).unwrap();
-        file
+        Arc::new(file)
     }
 
     /// The whole response, made in a buffer that is never clean.
@@ -286,12 +291,8 @@ mod tests {
     #[test]
     fn a_file_that_shrinks_is_an_error() {
         let file = file();
-        let mut pieces = RangeEncoder::new(
-            file.try_clone().unwrap(),
-            RangeFormat::Plain,
-            vec![0..SIZE as u64],
-            4096,
-        );
+        let mut pieces =
+            RangeEncoder::new(Arc::clone(&file), RangeFormat::Plain, vec![0..SIZE as u64], 4096);
         file.set_len(5_000).unwrap();
         let mut buffer = Vec::new();
         assert_eq!(pieces.fill(&mut buffer).unwrap(), 4096);

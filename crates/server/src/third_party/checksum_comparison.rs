@@ -1,9 +1,7 @@
 //! Whether both servers have the same file.
 
-use crate::backend::disk::checksums::sum_of;
-use hither_core::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use std::fs::File;
+use hither_core::{Algorithm, Checksum};
 
 /// Both sides of a comparison.
 #[derive(Debug)]
@@ -19,13 +17,17 @@ pub(crate) struct ChecksumComparison {
 }
 
 impl ChecksumComparison {
-    /// Compares; what had to be computed for that is computed of `file`, which may take as long as reading it. Returns the
-    /// sums of the file that are known by then.
+    /// Compares. If the other server provides none of the checksums that are known here, `compute`
+    /// computes one that it does. Returns the checksums of the file that are known by then.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if they differ, [`ErrorKind::Unsupported`] if there is nothing to compare with and has to be.
-    pub(crate) fn made(self, file: &File) -> Result<Vec<Checksum>> {
+    /// [`ErrorKind::Corrupt`] if they differ, [`ErrorKind::Unsupported`] if the other server provides
+    /// none and one is required.
+    pub(crate) async fn compare(
+        self,
+        compute: impl AsyncFnOnce(Algorithm) -> Result<Checksum>,
+    ) -> Result<Vec<Checksum>> {
         let Self { told, mut passed, is_required, other } = self;
         let why = match &told {
             Err(error) => format!(": {error}"),
@@ -35,19 +37,13 @@ impl ChecksumComparison {
         let is_known = |one: &Checksum| passed.iter().any(|it| it.algorithm() == one.algorithm());
         if !told.iter().any(is_known) {
             let Some(first) = told.first() else {
-                return match is_required {
-                    false => Ok(passed),
-                    true => Err(Error::new(
-                        ErrorKind::Unsupported,
-                        format!("{other} provides no checksum, and one is required{why}"),
-                    )),
-                };
+                if !is_required {
+                    return Ok(passed);
+                }
+                let what = format!("{other} provides no checksum, and one is required{why}");
+                return Err(Error::new(ErrorKind::Unsupported, what));
             };
-            let sum = sum_of(file, first.algorithm()).map_err(|error| {
-                Error::new(ErrorKind::Local, "cannot read the copied file again for its checksum")
-                    .with_source(error)
-            })?;
-            passed.push(sum);
+            passed.push(compute(first.algorithm()).await?);
         }
         for theirs in &told {
             let ours = passed.iter().find(|ours| ours.algorithm() == theirs.algorithm());
@@ -64,17 +60,18 @@ impl ChecksumComparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use futures_util::FutureExt;
+    use hither_core::checksum::Hasher;
 
     fn made(told: Result<&[&str]>, passed: &[&str], is_required: bool) -> Result<usize> {
         let sums = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"hello").unwrap();
         let told = told.map(sums);
         let other = "https://host/f".to_owned();
         ChecksumComparison { told, passed: sums(passed), is_required, other }
-            .made(&file)
-            .map(|s| s.len())
+            .compare(async |algorithm| Ok(Hasher::of(algorithm, b"hello")))
+            .now_or_never()
+            .unwrap()
+            .map(|sums| sums.len())
     }
 
     const ADLER: &str = "adler32:062c0215";

@@ -103,7 +103,7 @@ where
             }
         }
     });
-    ChunkStream(Box::pin(PerfMarkerStream(receiver)))
+    ChunkStream::new(Box::pin(PerfMarkerStream(receiver)), None)
 }
 
 /// The outcome of a copy that failed before it began.
@@ -228,7 +228,7 @@ mod tests {
 
     async fn read(mut telling: ChunkStream) -> String {
         let mut text = Vec::new();
-        while let Some(chunk) = telling.0.next().await {
+        while let Some(chunk) = telling.chunks.next().await {
             text.extend_from_slice(chunk.unwrap().chunk());
         }
         String::from_utf8(text).unwrap()
@@ -272,7 +272,7 @@ mod tests {
         let (cleaned, done) = tokio::sync::oneshot::channel();
         let clean_up = async move { cleaned.send(()).unwrap() };
         let (mut telling, counts) = report(std::future::pending(), clean_up);
-        telling.0.next().await.unwrap().unwrap();
+        telling.chunks.next().await.unwrap().unwrap();
         drop(telling);
         done.await.unwrap();
         tokio::task::yield_now().await;

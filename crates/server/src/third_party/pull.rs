@@ -103,12 +103,15 @@ impl Pull {
         let told = async { Ok(remote::checksums(&third.network, other).await) };
         let ((), told) = futures_util::future::try_join(self.moved(), told).await?;
         let lost = || Error::new(ErrorKind::Local, "the fetched file was already discarded");
-        let (file, passed) = self.landing.written().ok_or_else(lost)?;
+        let (writer, passed) = self.landing.written().ok_or_else(lost)?;
         let is_required = self.order.require_checksum.unwrap_or(third.settings.require_checksum);
         let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };
-        let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
-        let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
-        let sums = compared.await.unwrap_or_else(died)?;
+        let compute = async |algorithm| {
+            let what = "cannot read the copied file again for its checksum";
+            let computed = writer.checksum(algorithm).await;
+            computed.map_err(|error| Error::new(ErrorKind::Local, what).with_source(error))
+        };
+        let sums = comparison.compare(compute).await?;
         self.landing.publish(self.headers, self.replace, sums).await.map_err(local_error)
     }
 

@@ -1,15 +1,14 @@
-//! Where a file that is fetched comes to be: a storage for one copy, into which a file without a name is written.
+//! The target of a pull: a storage for one copy, into which one file is written.
 //!
-//! Space is taken as for a PUT ([`crate::space`], [`crate::backend::tree::TempFile`]): before the client is answered, if the size is known
-//! by then. Pieces may be written in any order. What is counted as being here is on disk, not in the kernel's memory.
+//! Space is taken as for a PUT: before the client gets its response, if the size is known by then.
+//! Blocks may be written in any order. Progress counts what is on disk, not in the kernel's memory.
 
-use crate::backend::disk::lot_charging::WriteCharge;
-use crate::backend::disk::temp_file::TempFile;
 use crate::backend::path::NamespacePath;
+use crate::backend::{BackendErrorKind, CommitOptions, CreateOptions, FileWriter};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions::no_parent;
-use crate::method::put::{DiskWriter, too_large};
+use crate::method::preconditions::{self, no_parent};
+use crate::method::put::too_large;
 use crate::third_party::copier::local_error;
 use crate::third_party::perf_markers::CopyProgress;
 use bytes::Bytes;
@@ -19,21 +18,18 @@ use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;
 use hither_core::{Algorithm, Checksum, Source};
 use hither_transport::HttpSource;
-use http::{HeaderMap, StatusCode};
-use std::fs::File;
-use std::io;
+use http::HeaderMap;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
-/// See the module above.
+/// The target of a pull.
 #[derive(Debug)]
 pub(crate) struct PullTarget {
     context: Arc<ServerContext>,
-    place: NamespacePath,
-    /// Pieces at a time.
+    path: NamespacePath,
+    /// Blocks that are written at a time.
     streams: usize,
     source: Arc<HttpSource>,
     state: Mutex<State>,
@@ -41,110 +37,86 @@ pub(crate) struct PullTarget {
 
 #[derive(Debug, Default)]
 struct State {
-    begun: Option<Begun>,
-    /// What was begun last, also when it has its name.
-    open: Option<Arc<Open>>,
-    /// The checksum of what was written, when it is whole.
+    /// The file that is being written, also when it has its path.
+    open: Option<Open>,
+    /// The checksum of what was written, when it is complete.
     sum: Option<Checksum>,
 }
 
 /// A file that is being written.
-#[derive(Debug)]
-struct Begun {
-    size: u64,
-    taken: WriteCharge,
-    upload: TempFile,
-}
-
-/// The same for those who write and count.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Open {
-    file: File,
-    written: AtomicU64,
-    /// Bytes of that which are on the disk.
-    synced: AtomicU64,
+    size: u64,
+    writer: Arc<dyn FileWriter>,
+    written: Arc<AtomicU64>,
 }
 
 impl PullTarget {
-    /// A file that will be at `place`, read from `source` with as many `streams`.
+    /// A file that will be at `path`, read from `source` by this many workers.
     pub(crate) fn new(
         context: Arc<ServerContext>,
-        place: NamespacePath,
+        path: NamespacePath,
         source: Arc<HttpSource>,
         streams: usize,
     ) -> Self {
-        Self { context, place, streams, source, state: Mutex::default() }
+        Self { context, path, streams, source, state: Mutex::default() }
     }
 
-    /// The name that it will have.
+    /// The path that the file will have.
     pub(crate) fn path(&self) -> &str {
-        self.place.path()
+        self.path.path()
     }
 
-    /// Takes the space for a file of `size` bytes.
+    /// Begins a file of `size` bytes, and takes the space for it.
     pub(crate) async fn begin(&self, size: u64) -> Result<(), HttpError> {
         let limit = self.context.limits().file_bytes.unwrap_or(u64::MAX);
         if size > limit {
             return Err(too_large(limit));
         }
-        let taken = self.context.space.take(self.place.path(), size)?;
-        let (directory, _) = self.place.split().unwrap_or_default();
-        let directory = directory.to_owned();
-        let begun = self.context.disk.run(move |tree| -> io::Result<(Begun, File)> {
-            let upload = tree.begin(&directory)?;
-            taken.with_room(|| upload.reserve(size))?;
-            let file = upload.file().try_clone()?;
-            Ok((Begun { size, taken, upload }, file))
-        });
-        let (begun, file) = begun.await.map_err(no_parent)?;
-        let open = Open { file, written: AtomicU64::new(0), synced: AtomicU64::new(0) };
-        let mut state = self.state();
-        (state.begun, state.open) = (Some(begun), Some(Arc::new(open)));
+        let options = CreateOptions { size: Some(size), ..CreateOptions::default() };
+        let created = self.context.backend.create(self.path.path(), options).await;
+        let writer = created.map_err(no_parent)?;
+        let open = Open { size, writer, written: Arc::default() };
+        lock(&self.state).open = Some(open);
         Ok(())
     }
 
-    /// What was written, and its checksum; none if it is not whole.
-    pub(crate) fn written(&self) -> Option<(File, Vec<Checksum>)> {
-        let state = self.state();
-        let open = state.open.clone()?;
-        let sum = state.sum.clone()?;
-        drop(state);
-        Some((open.file.try_clone().ok()?, vec![sum]))
+    /// The file that was written, and its checksum; none if it is not complete.
+    pub(crate) fn written(&self) -> Option<(Arc<dyn FileWriter>, Vec<Checksum>)> {
+        let state = lock(&self.state);
+        Some((Arc::clone(&state.open.as_ref()?.writer), vec![state.sum.clone()?]))
     }
 
-    /// Gives the file its name, with `sums` as notes, if the conditions in `headers` still hold; what has the name goes, if
-    /// `replace`. Returns its size.
+    /// Gives the file its path, with its checksums, if the conditions in `headers` still hold; what is
+    /// there is replaced if `replace`. Returns the file's size.
     pub(crate) async fn publish(
         &self,
         headers: HeaderMap,
         replace: bool,
-        sums: Vec<Checksum>,
+        checksums: Vec<Checksum>,
     ) -> Result<u64, HttpError> {
-        let begun = self.state().begun.take();
-        let Some(Begun { taken, upload, .. }) = begun else {
+        let Some(open) = self.open() else {
             let what = "the copy has already ended";
-            return Err(HttpError::new(StatusCode::CONFLICT, what));
+            return Err(HttpError::new(http::StatusCode::CONFLICT, what));
         };
-        let finished = DiskWriter { upload, sums, taken, headers, replace };
-        let path = self.place.path().to_owned();
-        let published = self.context.disk.run_durably(move |tree| finished.publish(tree, &path));
-        let (meta, _) = published.await?;
-        Ok(meta.size)
+        let precondition = preconditions::on_target(headers);
+        let options = CommitOptions { replace, checksums, precondition };
+        let committed = open.writer.commit(options).await.map_err(|error| match error.kind() {
+            BackendErrorKind::AlreadyExists if !replace => HttpError::precondition_failed(),
+            _ => no_parent(error),
+        })?;
+        Ok(committed.metadata.size)
     }
 
-    /// Lets go of what was written, and of its space.
+    /// Discards what was written, and gives back its space.
     pub(crate) fn give_up(&self) {
-        let State { begun, open, .. } = std::mem::take(&mut *self.state());
+        let open = std::mem::take(&mut *lock(&self.state));
         // A file system takes its time to forget a large file.
-        tokio::task::spawn_blocking(move || drop((begun, open)));
+        tokio::task::spawn_blocking(move || drop(open));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    fn open(&self) -> Option<Arc<Open>> {
-        self.state().open.clone()
+    fn open(&self) -> Option<Open> {
+        lock(&self.state).open.clone()
     }
 
     fn cannot<T: Send + 'static>() -> BoxFuture<'static, Result<T>> {
@@ -155,19 +127,10 @@ impl PullTarget {
 
 impl CopyProgress for PullTarget {
     fn count(&self) -> BoxFuture<'static, u64> {
-        let (open, disk) = (self.open(), self.context.disk.clone());
+        let open = self.open();
         Box::pin(async move {
             let Some(open) = open else { return 0 };
-            let counting = Arc::clone(&open);
-            let synced = disk.run_durably(move |_| {
-                let written = counting.written.load(Ordering::Acquire);
-                counting.file.sync_data()?;
-                counting.synced.store(written, Ordering::Release);
-                Ok::<_, io::Error>(())
-            });
-            // What cannot be brought to the disk is not there, and fails when it gets its name.
-            drop(synced.await);
-            open.synced.load(Ordering::Acquire)
+            open.writer.sync().await.unwrap_or_default()
         })
     }
 
@@ -180,7 +143,7 @@ impl CopyProgress for PullTarget {
 #[derive(Debug)]
 struct Writing {
     landing: Arc<PullTarget>,
-    open: Arc<Open>,
+    open: Open,
 }
 
 impl Upload for Writing {
@@ -201,23 +164,21 @@ impl Upload for Writing {
     }
 
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
-        let open = Arc::clone(&self.open);
+        let open = self.open.clone();
         Box::pin(async move {
-            let written = tokio::task::spawn_blocking(move || {
-                open.file.write_all_at(&bytes, offset)?;
-                open.written.fetch_add(bytes.len() as u64, Ordering::AcqRel);
-                Ok::<_, io::Error>(())
-            });
-            let written = written.await.map_err(io::Error::from).flatten();
-            written.map_err(|error| local_error(error.into()))
+            let size = bytes.len() as u64;
+            let written = open.writer.write(offset, vec![bytes]).await;
+            written.map_err(|error| local_error(error.into()))?;
+            open.written.fetch_add(size, Ordering::AcqRel);
+            Ok(())
         })
     }
 
     fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         let (path, size) = {
-            let mut state = self.landing.state();
+            let mut state = lock(&self.landing.state);
             state.sum = checksum;
-            (self.landing.place.path().to_owned(), self.open.written.load(Ordering::Acquire))
+            (self.landing.path.path().to_owned(), self.open.written.load(Ordering::Acquire))
         };
         let entry = DirEntry { path, kind: FileKind::File, size, modified: None, validator: None };
         Box::pin(std::future::ready(Ok(entry)))
@@ -245,7 +206,8 @@ impl Storage for PullTargetStorage {
     ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
         Box::pin(async move {
             let landing = Arc::clone(&self.0);
-            let ready = landing.state().begun.as_ref().is_some_and(|it| it.size == options.size);
+            let ready =
+                lock(&landing.state).open.as_ref().is_some_and(|it| it.size == options.size);
             if !ready {
                 landing.begin(options.size).await.map_err(local_error)?;
             }

@@ -5,12 +5,10 @@
 //! file is sent again from its beginning, [`ATTEMPTS`] times in all.
 
 use crate::authorization::authorizer::Action;
-use crate::backend::disk::checksums::noted;
-use crate::backend::disk::confined_dir::DiskReader;
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
+use crate::backend::{self, BackendError, ChecksumMode, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions::check_conditions;
+use crate::method::preconditions;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::body::ResponseBody;
@@ -34,7 +32,6 @@ use http::header::{HeaderMap, HeaderValue};
 use http::{Method, StatusCode, header};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,7 +56,7 @@ const CLEAN_UP: Duration = Duration::from_secs(30);
 struct Push {
     third: Arc<ThirdPartyCopier>,
     order: CopyRequest,
-    found: DiskReader,
+    reader: Arc<dyn FileReader>,
     replace: bool,
     progress: Arc<PushProgress>,
     /// The most bytes that were given to a connection and may not have reached the other machine.
@@ -95,13 +92,12 @@ pub(crate) async fn handle(
     url: &str,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(request, &request.path, Action::Read)?;
-    let path = request.path.path().to_owned();
-    let found = context.disk.run(move |tree| tree.find(&path)).await?;
-    if found.meta.kind == EntryKind::Directory || request.path.is_directory() {
+    let reader = context.backend.open(request.path.path()).await?;
+    if reader.metadata().is_directory() || request.path.is_directory() {
         let what = "third-party copies are of files, and this is a directory";
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
-    check_conditions(&request.headers, Some(&found.meta))?;
+    preconditions::check(&request.headers, Some(reader.metadata()))?;
     let order = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
     let taking = third.take_slot(CopyDirection::Push, &context.copies)?;
@@ -130,7 +126,7 @@ pub(crate) async fn handle(
             drop(tokio::time::timeout(CLEAN_UP, left.removed()).await);
         }
     };
-    let push = Push { third, order, found, replace, progress, in_flight: max_in_flight() };
+    let push = Push { third, order, reader, replace, progress, in_flight: max_in_flight() };
     let telling =
         perf_markers::tell(MarkedCopy { work: push.run(), clean_up, count, every, taking });
     let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
@@ -152,7 +148,7 @@ impl PushProgress {
 
 impl Push {
     async fn run(self) -> Result<u64> {
-        let (size, other) = (self.found.meta.size, &self.order.other);
+        let (size, other) = (self.reader.metadata().size, &self.order.other);
         let watch = StallWatchdog::new(&self.third, other);
         // The answer to all of it may take its time, which has a clock of its own.
         let moved = || Some(self.progress.fed.load(Ordering::Relaxed)).filter(|it| *it < size);
@@ -161,10 +157,12 @@ impl Push {
         let settings = &self.third.settings;
         let is_required = self.order.require_checksum.unwrap_or(settings.require_checksum);
         let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };
-        let file = self.found.file.try_clone().map_err(|error| local_error(error.into()))?;
-        let compared = tokio::task::spawn_blocking(move || comparison.made(&file));
-        let died = |error| Err(Error::new(ErrorKind::Local, "a thread died").with_source(error));
-        compared.await.unwrap_or_else(died)?;
+        let compute = async |algorithm| {
+            let computed = self.reader.checksum(algorithm, ChecksumMode::Compute).await;
+            let computed = computed.map_err(|error| local_error(error.into()))?;
+            computed.ok_or_else(changed)
+        };
+        comparison.compare(compute).await?;
         self.progress.is_torn.store(false, Ordering::Relaxed);
         Ok(size)
     }
@@ -190,15 +188,15 @@ impl Push {
     }
 
     async fn sent_once(&self) -> Result<Vec<Checksum>> {
-        let size = self.found.meta.size;
+        let size = self.reader.metadata().size;
         let mut call = Sent::new(Method::PUT, self.order.other.clone());
-        call.headers = self.fields();
+        call.headers = self.fields().await;
         let (reply, sums) = match size <= BLOCK_BYTES {
             true => {
                 // At hand, it can follow a redirect at any time.
                 let mut hashers = PASSING.map(Hasher::new);
                 let bytes = self.block(0, &mut hashers).await?;
-                self.unchanged()?;
+                self.unchanged().await?;
                 self.progress.fed.store(size, Ordering::Relaxed);
                 call.content = RequestBody::Bytes(bytes);
                 self.progress.is_torn.store(size > 0, Ordering::Relaxed);
@@ -245,7 +243,7 @@ impl Push {
 
     /// Feeds all of the file, and sums it up.
     async fn fed(&self, feed: mpsc::Sender<Bytes>) -> Result<Vec<Checksum>> {
-        let size = self.found.meta.size;
+        let size = self.reader.metadata().size;
         let mut hashers = PASSING.map(Hasher::new);
         let mut at = 0;
         while at < size {
@@ -253,7 +251,7 @@ impl Push {
             let next = at.saturating_add(bytes.len() as u64);
             if next >= size {
                 // With the last block the file would be complete there.
-                self.unchanged()?;
+                self.unchanged().await?;
             }
             if feed.send(bytes).await.is_err() {
                 // It has been answered, or has failed: that is waited for elsewhere.
@@ -269,34 +267,32 @@ impl Push {
 
     /// Reads one block.
     async fn block(&self, at: u64, hashers: &mut [Hasher; 2]) -> Result<Bytes> {
-        let length = BLOCK_BYTES.min(self.found.meta.size.saturating_sub(at));
-        let length = usize::try_from(length).unwrap_or(0);
-        let file = self.found.file.try_clone().map_err(|error| local_error(error.into()))?;
-        let mut sums = hashers.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let mut block = vec![0; length];
-            file.read_exact_at(&mut block, at)?;
-            sums.iter_mut().for_each(|hasher| hasher.update(&block));
-            Ok::<_, io::Error>((Bytes::from(block), sums))
-        });
-        let read = read.await.map_err(io::Error::from).flatten();
-        let (bytes, sums) = read.map_err(|error| match error.kind() {
+        let length = BLOCK_BYTES.min(self.reader.metadata().size.saturating_sub(at));
+        let read = backend::read_range(&*self.reader, at..at.saturating_add(length)).await;
+        let block = read.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => changed(),
-            _ => local_error(error.into()),
+            _ => local_error(BackendError::from(error).into()),
         })?;
+        let mut sums = hashers.clone();
+        let hashed = tokio::task::spawn_blocking(move || {
+            sums.iter_mut().for_each(|hasher| hasher.update(&block));
+            (block, sums)
+        });
+        let (block, sums) =
+            hashed.await.map_err(|_| local_error(BackendError::shutting_down().into()))?;
         *hashers = sums;
-        Ok(bytes)
+        Ok(block)
     }
 
-    /// Fails if it is not the file any more that it was.
-    fn unchanged(&self) -> Result<()> {
-        match DiskMetadata::of(&self.found.file) {
-            Ok(now) if now.key() == self.found.meta.key() => Ok(()),
+    /// Fails if the file has changed since it was opened.
+    async fn unchanged(&self) -> Result<()> {
+        match self.reader.is_current().await {
+            Ok(true) => Ok(()),
             _ => Err(changed()),
         }
     }
 
-    fn fields(&self) -> HeaderMap {
+    async fn fields(&self) -> HeaderMap {
         let mut fields = HeaderMap::new();
         let kind = HeaderValue::from_static("application/octet-stream");
         fields.insert(header::CONTENT_TYPE, kind);
@@ -304,8 +300,8 @@ impl Push {
             fields.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
         // A server that knows these looks before it gives the file its name.
-        let known = noted(&self.found.file, &self.found.meta, Algorithm::Adler32);
-        if let Some(sum) = known {
+        let stored = self.reader.checksum(Algorithm::Adler32, ChecksumMode::Cached).await;
+        if let Ok(Some(sum)) = stored {
             let (algorithm, value) = (DigestAlgorithm::Adler32, sum.value().to_vec());
             let digest = Digest { algorithm, value };
             for (name, value) in

@@ -1,5 +1,6 @@
 //! The file on the other server: what is asked of it, and how it is read.
 
+use crate::method::digest_fields::supported;
 use crate::third_party::copy_request::CopyRequest;
 use crate::third_party::perf_markers::one_line;
 use futures_util::future::BoxFuture;
@@ -70,9 +71,9 @@ async fn told(
     }
     let reply = network.call(call).await?;
     let told = digest::digests(reply.status, &reply.headers);
-    let known = told.into_iter().filter_map(|digest| {
-        Checksum::new(crate::backend::disk::checksums::known(digest.algorithm)?, &digest.value).ok()
-    });
+    let known = told
+        .into_iter()
+        .filter_map(|digest| Checksum::new(supported(digest.algorithm)?, &digest.value).ok());
     Ok(known.collect())
 }
 

@@ -7,6 +7,7 @@ mod client;
 mod connections;
 mod example;
 mod hostile;
+mod memory;
 mod races;
 mod ranges;
 mod reading;

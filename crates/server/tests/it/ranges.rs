@@ -16,10 +16,11 @@ fn content() -> &'static [u8] {
         .get_or_init(|| (0..SIZE).map(|n| u8::try_from((n * n / 11 + n) % 251).unwrap()).collect())
 }
 
-fn served() -> Served {
-    let served = Served::for_reading();
-    served.file("file", content());
-    served
+/// On each backend.
+fn served() -> [Served; 2] {
+    let servers = Served::on_each_backend(|_| {});
+    servers.iter().for_each(|served| served.file("file", content()));
+    servers
 }
 
 fn slice(range: &Range<u64>) -> Vec<u8> {
@@ -51,58 +52,61 @@ fn parts(reply: &Reply) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn one_range_is_one_part_of_the_file() {
-    let served = served();
-    for (field, range) in [
-        ("0-0", 0..1),
-        ("100-1999999", 100..2_000_000),
-        ("2999999-", 2_999_999..SIZE),
-        ("-5", 2_999_995..SIZE),
-        ("-99999999", 0..SIZE),
-        ("10-99999999,5000000-", 10..SIZE),
-    ] {
-        let reply = served.get("/file", &[&format!("Range: bytes={field}")]);
-        assert_eq!(reply.status, 206, "{field}");
-        let place = format!("bytes {}-{}/{SIZE}", range.start, range.end - 1);
-        assert_eq!(reply.field("content-range"), Some(&*place));
-        assert!(reply.body == slice(&range), "{field}");
-    }
-    for field in ["3000000-", "-0", "9999999-10000000,4000000-"] {
-        let reply = served.get("/file", &[&format!("Range: bytes={field}")]);
-        assert_eq!(reply.status, 416, "{field}");
-        assert_eq!(reply.field("content-range"), Some("bytes */3000000"));
-    }
-    for field in ["Range: bytes=5-4", "Range: rows=1-2", "Range: bytes=0-2999999,0-5"] {
-        assert_eq!(served.get("/file", &[field]).status, 200, "{field}");
+    for served in served() {
+        for (field, range) in [
+            ("0-0", 0..1),
+            ("100-1999999", 100..2_000_000),
+            ("2999999-", 2_999_999..SIZE),
+            ("-5", 2_999_995..SIZE),
+            ("-99999999", 0..SIZE),
+            ("10-99999999,5000000-", 10..SIZE),
+        ] {
+            let reply = served.get("/file", &[&format!("Range: bytes={field}")]);
+            assert_eq!(reply.status, 206, "{field}");
+            let place = format!("bytes {}-{}/{SIZE}", range.start, range.end - 1);
+            assert_eq!(reply.field("content-range"), Some(&*place));
+            assert!(reply.body == slice(&range), "{field}");
+        }
+        for field in ["3000000-", "-0", "9999999-10000000,4000000-"] {
+            let reply = served.get("/file", &[&format!("Range: bytes={field}")]);
+            assert_eq!(reply.status, 416, "{field}");
+            assert_eq!(reply.field("content-range"), Some("bytes */3000000"));
+        }
+        for field in ["Range: bytes=5-4", "Range: rows=1-2", "Range: bytes=0-2999999,0-5"] {
+            assert_eq!(served.get("/file", &[field]).status, 200, "{field}");
+        }
     }
 }
 
 #[test]
 fn twenty_thousand_ranges_come_in_the_order_of_the_request() {
-    let served = served();
-    // Backwards, so that the disk is not read in the order of the answer.
-    let ranges: Vec<_> = (0..20_000).rev().map(|n| n * 150..n * 150 + 1 + n % 100).collect();
-    let field = format!("Range: {}", range_header::format(&ranges, None).unwrap());
-    let reply = served.get("/file", &[&field]);
-    assert_eq!(reply.status, 206);
-    assert_eq!(reply.field("content-length"), Some(&*reply.body.len().to_string()));
-    let expected: Vec<_> = ranges.iter().map(|range| (range.start, slice(range))).collect();
-    assert!(parts(&reply) == expected);
-    let one_more = format!("{field},0-0");
-    assert_eq!(served.get("/file", &[&one_more]).status, 416);
+    for served in served() {
+        // Backwards, so that the disk is not read in the order of the answer.
+        let ranges: Vec<_> = (0..20_000).rev().map(|n| n * 150..n * 150 + 1 + n % 100).collect();
+        let field = format!("Range: {}", range_header::format(&ranges, None).unwrap());
+        let reply = served.get("/file", &[&field]);
+        assert_eq!(reply.status, 206);
+        assert_eq!(reply.field("content-length"), Some(&*reply.body.len().to_string()));
+        let expected: Vec<_> = ranges.iter().map(|range| (range.start, slice(range))).collect();
+        assert!(parts(&reply) == expected);
+        let one_more = format!("{field},0-0");
+        assert_eq!(served.get("/file", &[&one_more]).status, 416);
+    }
 }
 
 #[test]
 fn a_validator_guards_ranges() {
-    let served = served();
-    let tag = served.etag("/file");
-    let date = served.get("/file", &[]).field("last-modified").unwrap().to_owned();
-    for good in [&tag, &date] {
-        let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {good}")]);
-        assert_eq!(reply.status, 206, "{good}");
-    }
-    for other in ["\"other\"", "W/\"other\"", "Sun, 06 Nov 1994 08:49:37 GMT"] {
-        let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {other}")]);
-        assert_eq!((reply.status, reply.body.len() as u64), (200, SIZE), "{other}");
+    for served in served() {
+        let tag = served.etag("/file");
+        let date = served.get("/file", &[]).field("last-modified").unwrap().to_owned();
+        for good in [&tag, &date] {
+            let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {good}")]);
+            assert_eq!(reply.status, 206, "{good}");
+        }
+        for other in ["\"other\"", "W/\"other\"", "Sun, 06 Nov 1994 08:49:37 GMT"] {
+            let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {other}")]);
+            assert_eq!((reply.status, reply.body.len() as u64), (200, SIZE), "{other}");
+        }
     }
 }
 
@@ -128,61 +132,66 @@ fn frames(reply: &Reply) -> (u64, Vec<(u64, Vec<u8>)>) {
 
 #[test]
 fn a_query_brings_every_byte_once_in_the_order_of_the_file() {
-    let served = served();
-    let ranges = vec![2_000_000..2_600_000, 50..60, 0..10, 5..20, 2_999_990..9_000_000];
-    let reply = query(&served, &RangeList { ranges, tail: 20 }, &[]);
-    let (size, found) = frames(&reply);
-    assert_eq!(size, SIZE);
-    assert_eq!(reply.field("content-length"), Some(&*reply.body.len().to_string()));
-    let mut at = Vec::new();
-    for (offset, bytes) in found {
-        let range = offset..offset + bytes.len() as u64;
-        assert!(bytes == slice(&range), "{range:?}");
-        match at.last_mut() {
-            Some(Range { end, .. }) if *end == range.start => *end = range.end,
-            _ => at.push(range),
+    for served in served() {
+        let ranges = vec![2_000_000..2_600_000, 50..60, 0..10, 5..20, 2_999_990..9_000_000];
+        let reply = query(&served, &RangeList { ranges, tail: 20 }, &[]);
+        let (size, found) = frames(&reply);
+        assert_eq!(size, SIZE);
+        assert_eq!(reply.field("content-length"), Some(&*reply.body.len().to_string()));
+        let mut at = Vec::new();
+        for (offset, bytes) in found {
+            let range = offset..offset + bytes.len() as u64;
+            assert!(bytes == slice(&range), "{range:?}");
+            match at.last_mut() {
+                Some(Range { end, .. }) if *end == range.start => *end = range.end,
+                _ => at.push(range),
+            }
         }
+        assert_eq!(at, [0..20, 50..60, 2_000_000..2_600_000, 2_999_980..SIZE]);
     }
-    assert_eq!(at, [0..20, 50..60, 2_000_000..2_600_000, 2_999_980..SIZE]);
 }
 
 #[test]
 fn a_query_may_be_answered_in_parts() {
-    let served = served();
-    let ranges = vec![100..110, 0..10, 100..110];
-    let list = RangeList { ranges: ranges.clone(), tail: 0 };
-    let reply = query(&served, &list, &["Accept: multipart/byteranges"]);
-    assert_eq!(reply.status, 200);
-    let expected: Vec<_> = ranges.iter().map(|range| (range.start, slice(range))).collect();
-    assert_eq!(parts(&reply), expected);
+    for served in served() {
+        let ranges = vec![100..110, 0..10, 100..110];
+        let list = RangeList { ranges: ranges.clone(), tail: 0 };
+        let reply = query(&served, &list, &["Accept: multipart/byteranges"]);
+        assert_eq!(reply.status, 200);
+        let expected: Vec<_> = ranges.iter().map(|range| (range.start, slice(range))).collect();
+        assert_eq!(parts(&reply), expected);
+    }
 }
 
 #[test]
 fn what_lies_beyond_the_end_does_not_come() {
-    let served = served();
-    let list = RangeList { ranges: vec![SIZE..SIZE + 10], tail: 0 };
-    assert_eq!(frames(&query(&served, &list, &[])), (SIZE, vec![]));
-    served.file("file", b"");
-    let list = RangeList { ranges: vec![], tail: 10 };
-    assert_eq!(frames(&query(&served, &list, &[])), (0, vec![]));
+    for served in served() {
+        let list = RangeList { ranges: vec![SIZE..SIZE + 10], tail: 0 };
+        assert_eq!(frames(&query(&served, &list, &[])), (SIZE, vec![]));
+        served.file("file", b"");
+        let list = RangeList { ranges: vec![], tail: 10 };
+        assert_eq!(frames(&query(&served, &list, &[])), (0, vec![]));
+    }
 }
 
 #[test]
 fn queries_that_are_none_are_refused() {
-    let served = served();
-    let list = RangeList { ranges: vec![0..10], tail: 0 };
-    let body = list.encode();
-    let status = |fields: &[&str], body: &[u8]| served.ask("QUERY", "/file", fields, body).status;
-    let kind = format!("Content-Type: {RANGES_TYPE}");
-    assert_eq!(status(&[], &body), 400);
-    assert_eq!(status(&["Content-Type: text/plain"], &body), 415);
-    assert_eq!(status(&[&kind, "Accept: text/html"], &body), 406);
-    assert_eq!(status(&[&kind, "If-Match: \"other\""], &body), 412);
-    assert_eq!(status(&[&kind], b"\0\x02"), 400);
-    assert_eq!(status(&[&kind], &vec![0; 1_000_000]), 413);
-    let many = RangeList { ranges: vec![0..1; 20_001], tail: 0 };
-    assert_eq!(status(&[&kind], &many.encode()), 413);
-    assert_eq!(served.ask("QUERY", "/", &[&kind], &body).status, 404);
-    let tag = served.etag("/file");
-    assert_eq!(status(&[&kind, &format!("If-Match: {tag}")], &body), 200);
+    for served in served() {
+        let list = RangeList { ranges: vec![0..10], tail: 0 };
+        let body = list.encode();
+        let status =
+            |fields: &[&str], body: &[u8]| served.ask("QUERY", "/file", fields, body).status;
+        let kind = format!("Content-Type: {RANGES_TYPE}");
+        assert_eq!(status(&[], &body), 400);
+        assert_eq!(status(&["Content-Type: text/plain"], &body), 415);
+        assert_eq!(status(&[&kind, "Accept: text/html"], &body), 406);
+        assert_eq!(status(&[&kind, "If-Match: \"other\""], &body), 412);
+        assert_eq!(status(&[&kind], b"\0\x02"), 400);
+        assert_eq!(status(&[&kind], &vec![0; 1_000_000]), 413);
+        let many = RangeList { ranges: vec![0..1; 20_001], tail: 0 };
+        assert_eq!(status(&[&kind], &many.encode()), 413);
+        assert_eq!(served.ask("QUERY", "/", &[&kind], &body).status, 404);
+        let tag = served.etag("/file");
+        assert_eq!(status(&[&kind, &format!("If-Match: {tag}")], &body), 200);
+    }
 }

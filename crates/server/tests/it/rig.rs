@@ -1,5 +1,6 @@
 //! A server over a folder that goes with it, and a client that says exactly what it is told.
 
+use crate::memory::MemoryBackend;
 use hither_server::{Authorizer, Server, Settings};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Served {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) server: Option<Server>,
+    /// Where files are instead, if it is not in the folder.
+    memory: Option<MemoryBackend>,
 }
 
 /// What came back.
@@ -46,7 +49,31 @@ impl Served {
         settings.limits.stop_seconds = 1.0;
         change(&mut settings);
         let server = Some(Server::start(settings).unwrap());
-        Self { folder, server }
+        Self { folder, server, memory: None }
+    }
+
+    /// One server over a folder, and one over files in memory.
+    pub(crate) fn on_each_backend(change: impl Fn(&mut Settings)) -> [Self; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::new("");
+        settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        settings.limits.stop_seconds = 1.0;
+        change(&mut settings);
+        let memory = MemoryBackend::default();
+        let server = Server::start_with_backend(settings, Arc::new(memory.clone())).unwrap();
+        [Self::new(change), Self { folder, server: Some(server), memory: Some(memory) }]
+    }
+
+    /// The names in the root, in their order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        if let Some(memory) = &self.memory {
+            return memory.names();
+        }
+        let entries = std::fs::read_dir(self.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     /// The same, where `authorizer` decides.
@@ -56,7 +83,7 @@ impl Served {
         settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
         settings.limits.stop_seconds = 1.0;
         let server = Some(Server::start_with(settings, authorizer).unwrap());
-        Self { folder, server }
+        Self { folder, server, memory: None }
     }
 
     /// Stops the server; the folder stays.
@@ -81,6 +108,9 @@ impl Served {
 
     /// Puts a file there, behind the server's back, old enough to be told from what comes after it.
     pub(crate) fn file(&self, name: &str, content: &[u8]) {
+        if let Some(memory) = &self.memory {
+            return memory.file(name, content);
+        }
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();

@@ -37,15 +37,6 @@ impl Served {
         let destination = format!("Destination: {destination}");
         self.ask("COPY", target, &[&[destination.as_str()], fields].concat(), b"")
     }
-
-    /// What is in the folder, hidden or not.
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.path()).unwrap();
-        let mut names: Vec<_> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
 }
 
 fn content(bytes: usize) -> Vec<u8> {

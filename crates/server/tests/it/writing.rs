@@ -3,72 +3,71 @@
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};
 
-fn served() -> Served {
-    Served::new(|settings| settings.write = true)
-}
-
-fn entries(served: &Served) -> Vec<String> {
-    let entries = std::fs::read_dir(served.path()).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+/// On each backend.
+fn served() -> [Served; 2] {
+    Served::on_each_backend(|settings| settings.write = true)
 }
 
 #[test]
 fn a_file_that_is_put_is_there_with_its_checksums() {
-    let served = served();
-    let reply = served.ask("PUT", "/file", &[], b"hello");
-    assert_eq!(reply.status, 201);
-    assert_eq!(served.get("/file", &[]).text(), "hello");
-    let head = served.ask("HEAD", "/file", &["Want-Digest: adler32"], b"");
-    assert_eq!(head.field("digest"), Some("adler32=062c0215"));
-    let etag = reply.field("etag").unwrap();
-    assert_eq!(head.field("etag").unwrap().trim_start_matches("W/"), etag);
-    assert_eq!(served.ask("PUT", "/file", &[], b"jello").status, 204);
-    assert_eq!(served.get("/file", &[]).text(), "jello");
-    assert_eq!(served.ask("PUT", "/none/file", &[], b"1").status, 409);
-    assert_eq!(served.ask("PUT", "/file/", &[], b"1").status, 405);
-    assert_eq!(entries(&served), ["file"]);
+    for served in served() {
+        let reply = served.ask("PUT", "/file", &[], b"hello");
+        assert_eq!(reply.status, 201);
+        assert_eq!(served.get("/file", &[]).text(), "hello");
+        let head = served.ask("HEAD", "/file", &["Want-Digest: adler32"], b"");
+        assert_eq!(head.field("digest"), Some("adler32=062c0215"));
+        let etag = reply.field("etag").unwrap();
+        assert_eq!(head.field("etag").unwrap().trim_start_matches("W/"), etag);
+        assert_eq!(served.ask("PUT", "/file", &[], b"jello").status, 204);
+        assert_eq!(served.get("/file", &[]).text(), "jello");
+        assert_eq!(served.ask("PUT", "/none/file", &[], b"1").status, 409);
+        assert_eq!(served.ask("PUT", "/file/", &[], b"1").status, 405);
+        assert_eq!(served.names(), ["file"]);
+    }
 }
 
 #[test]
 fn conditions_guard_what_is_there() {
-    let served = served();
-    served.file("file", b"one");
-    let tag = served.etag("/file");
-    assert_eq!(served.ask("PUT", "/file", &["If-None-Match: *"], b"two").status, 412);
-    assert_eq!(served.ask("PUT", "/file", &["If-Match: \"other\""], b"two").status, 412);
-    assert_eq!(served.ask("DELETE", "/file", &["If-Match: \"other\""], b"").status, 412);
-    assert_eq!(served.get("/file", &[]).text(), "one");
-    assert_eq!(served.ask("PUT", "/file", &[&format!("If-Match: {tag}")], b"two").status, 204);
-    assert_eq!(served.ask("PUT", "/new", &["If-None-Match: *"], b"1").status, 201);
-    assert_eq!(served.ask("PUT", "/other", &["If-Match: *"], b"1").status, 412);
+    for served in served() {
+        served.file("file", b"one");
+        let tag = served.etag("/file");
+        assert_eq!(served.ask("PUT", "/file", &["If-None-Match: *"], b"two").status, 412);
+        assert_eq!(served.ask("PUT", "/file", &["If-Match: \"other\""], b"two").status, 412);
+        assert_eq!(served.ask("DELETE", "/file", &["If-Match: \"other\""], b"").status, 412);
+        assert_eq!(served.get("/file", &[]).text(), "one");
+        assert_eq!(served.ask("PUT", "/file", &[&format!("If-Match: {tag}")], b"two").status, 204);
+        assert_eq!(served.ask("PUT", "/new", &["If-None-Match: *"], b"1").status, 201);
+        assert_eq!(served.ask("PUT", "/other", &["If-Match: *"], b"1").status, 412);
+    }
 }
 
 #[test]
 fn a_file_that_is_not_what_was_announced_is_nowhere() {
-    let served = served();
-    let wrong = "Digest: adler32=00000001";
-    assert_eq!(served.ask("PUT", "/file", &[wrong], b"hello").status, 400);
-    let wrong = "Repr-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
-    assert_eq!(served.ask("PUT", "/file", &[wrong], b"hello").status, 400);
-    assert_eq!(entries(&served), [""; 0]);
-    let right = "Content-MD5: XUFAKrxLKna5cZ2REBfFkg==";
-    assert_eq!(served.ask("PUT", "/file", &[right], b"hello").status, 201);
+    for served in served() {
+        let wrong = "Digest: adler32=00000001";
+        assert_eq!(served.ask("PUT", "/file", &[wrong], b"hello").status, 400);
+        let wrong = "Repr-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
+        assert_eq!(served.ask("PUT", "/file", &[wrong], b"hello").status, 400);
+        assert_eq!(served.names(), [""; 0]);
+        let right = "Content-MD5: XUFAKrxLKna5cZ2REBfFkg==";
+        assert_eq!(served.ask("PUT", "/file", &[right], b"hello").status, 201);
+    }
 }
 
 #[test]
 fn an_upload_that_breaks_off_leaves_nothing() {
-    let served = served();
-    served.file("file", b"old");
-    let mut stream = served.connect();
-    stream.write_all(b"PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n").unwrap();
-    stream.write_all(&[7; 500_000]).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let _ = stream.read_to_end(&mut Vec::new());
-    assert_eq!(served.get("/file", &[]).text(), "old");
-    assert_eq!(entries(&served), ["file"]);
+    for served in served() {
+        served.file("file", b"old");
+        let mut stream = served.connect();
+        stream
+            .write_all(b"PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+            .unwrap();
+        stream.write_all(&[7; 500_000]).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+        assert_eq!(served.get("/file", &[]).text(), "old");
+        assert_eq!(served.names(), ["file"]);
+    }
 }
 
 #[test]
@@ -97,68 +96,72 @@ fn what_is_refused_is_refused_before_it_is_sent() {
 
 #[test]
 fn pieces_are_written_under_names_for_that_alone() {
-    let served = served();
-    let piece = |target: &str, place: &str, bytes: &[u8]| {
-        served.ask("PUT", target, &[&format!("Content-Range: bytes {place}")], bytes).status
-    };
-    let name = "/.hither-0123456789abcdef.part";
-    assert_eq!(piece("/file", "0-1/4", b"ab"), 400);
-    assert_eq!(piece(name, "2-3/4", b"cd"), 204);
-    assert_eq!(piece(name, "0-1/4", b"ab"), 204);
-    assert_eq!(piece(name, "0-2/4", b"ab"), 400);
-    assert_eq!(piece(name, "4-5/4", b"ab"), 400);
-    assert_eq!(served.ask("MOVE", name, &["Destination: /file"], b"").status, 201);
-    assert_eq!(served.get("/file", &[]).text(), "abcd");
+    for served in served() {
+        let piece = |target: &str, place: &str, bytes: &[u8]| {
+            served.ask("PUT", target, &[&format!("Content-Range: bytes {place}")], bytes).status
+        };
+        let name = "/.hither-0123456789abcdef.part";
+        assert_eq!(piece("/file", "0-1/4", b"ab"), 400);
+        assert_eq!(piece(name, "2-3/4", b"cd"), 204);
+        assert_eq!(piece(name, "0-1/4", b"ab"), 204);
+        assert_eq!(piece(name, "0-2/4", b"ab"), 400);
+        assert_eq!(piece(name, "4-5/4", b"ab"), 400);
+        assert_eq!(served.ask("MOVE", name, &["Destination: /file"], b"").status, 201);
+        assert_eq!(served.get("/file", &[]).text(), "abcd");
+    }
 }
 
 #[test]
 fn names_are_made_moved_copied_and_removed() {
-    let served = served();
-    let ask = |method: &str, target: &str, fields: &[&str]| {
-        served.ask(method, target, fields, b"").status
-    };
-    assert_eq!(ask("MKCOL", "/d", &[]), 201);
-    assert_eq!(ask("MKCOL", "/d/", &[]), 405);
-    assert_eq!(ask("MKCOL", "/none/d", &[]), 409);
-    assert_eq!(served.ask("PUT", "/d/file", &[], b"1").status, 201);
-    assert_eq!(ask("COPY", "/d", &["Destination: /e"]), 201);
-    assert_eq!(ask("COPY", "/d", &["Destination: /e", "Overwrite: F"]), 412);
-    assert_eq!(ask("COPY", "/d", &["Destination: /d/d"]), 403);
-    assert_eq!(ask("MOVE", "/e/file", &["Destination: http://localhost/e/moved"]), 201);
-    assert_eq!(ask("MOVE", "/e/moved", &["Destination: http://elsewhere/e/moved"]), 502);
-    assert_eq!(ask("MOVE", "/e/moved", &["Destination: /none/moved"]), 409);
-    assert_eq!(ask("MOVE", "/e", &["Destination: /d"]), 204);
-    assert_eq!(served.get("/d/moved", &[]).text(), "1");
-    assert_eq!(ask("DELETE", "/d/moved/", &[]), 404);
-    assert_eq!(ask("DELETE", "/d/", &[]), 204);
-    assert_eq!(ask("DELETE", "/d/", &[]), 404);
-    assert_eq!(ask("DELETE", "/", &[]), 403);
-    assert_eq!(entries(&served), [""; 0]);
+    for served in served() {
+        let ask = |method: &str, target: &str, fields: &[&str]| {
+            served.ask(method, target, fields, b"").status
+        };
+        assert_eq!(ask("MKCOL", "/d", &[]), 201);
+        assert_eq!(ask("MKCOL", "/d/", &[]), 405);
+        assert_eq!(ask("MKCOL", "/none/d", &[]), 409);
+        assert_eq!(served.ask("PUT", "/d/file", &[], b"1").status, 201);
+        assert_eq!(ask("COPY", "/d", &["Destination: /e"]), 201);
+        assert_eq!(ask("COPY", "/d", &["Destination: /e", "Overwrite: F"]), 412);
+        assert_eq!(ask("COPY", "/d", &["Destination: /d/d"]), 403);
+        assert_eq!(ask("MOVE", "/e/file", &["Destination: http://localhost/e/moved"]), 201);
+        assert_eq!(ask("MOVE", "/e/moved", &["Destination: http://elsewhere/e/moved"]), 502);
+        assert_eq!(ask("MOVE", "/e/moved", &["Destination: /none/moved"]), 409);
+        assert_eq!(ask("MOVE", "/e", &["Destination: /d"]), 204);
+        assert_eq!(served.get("/d/moved", &[]).text(), "1");
+        assert_eq!(ask("DELETE", "/d/moved/", &[]), 404);
+        assert_eq!(ask("DELETE", "/d/", &[]), 204);
+        assert_eq!(ask("DELETE", "/d/", &[]), 404);
+        assert_eq!(ask("DELETE", "/", &[]), 403);
+        assert_eq!(served.names(), [""; 0]);
+    }
 }
 
 #[test]
 fn properties_are_told_kept_and_go_with_their_file() {
-    let served = served();
-    served.file("d/file", b"12345");
-    let own = served.ask("PROPFIND", "/d/file", &["Depth: 0"], b"").text();
-    assert!(own.contains("<D:getcontentlength>5</D:getcontentlength>"), "{own}");
-    let children = served.ask("PROPFIND", "/d", &["Depth: 1"], b"").text();
-    assert!(
-        children.contains("<D:href>/d/</D:href>") && children.contains("<D:href>/d/file</D:href>")
-    );
-    let set = b"<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><a xmlns='urn:x'>&lt;1&gt;</a></D:prop></D:set></D:propertyupdate>";
-    let reply = served.ask("PROPPATCH", "/d/file", &[], set);
-    assert_eq!(reply.status, 207);
-    assert!(reply.text().contains("200 OK"), "{}", reply.text());
-    assert_eq!(served.ask("MOVE", "/d/file", &["Destination: /d/other"], b"").status, 201);
-    let which =
-        b"<propfind xmlns='DAV:'><prop><a xmlns='urn:x'/><b xmlns='urn:x'/></prop></propfind>";
-    let found = served.ask("PROPFIND", "/d/other", &["Depth: 0"], which).text();
-    assert!(found.contains(">&lt;1&gt;</x:a>") && found.contains("404"), "{found}");
-    let live = b"<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><D:getetag>1</D:getetag></D:prop></D:set></D:propertyupdate>";
-    assert!(served.ask("PROPPATCH", "/d/other", &[], live).text().contains("403"));
-    assert_eq!(served.ask("PROPFIND", "/d", &["Depth: 1"], b"<none>").status, 400);
-    assert_eq!(served.ask("PROPFIND", "/none", &["Depth: 1"], b"").status, 404);
+    for served in served() {
+        served.file("d/file", b"12345");
+        let own = served.ask("PROPFIND", "/d/file", &["Depth: 0"], b"").text();
+        assert!(own.contains("<D:getcontentlength>5</D:getcontentlength>"), "{own}");
+        let children = served.ask("PROPFIND", "/d", &["Depth: 1"], b"").text();
+        assert!(
+            children.contains("<D:href>/d/</D:href>")
+                && children.contains("<D:href>/d/file</D:href>")
+        );
+        let set = b"<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><a xmlns='urn:x'>&lt;1&gt;</a></D:prop></D:set></D:propertyupdate>";
+        let reply = served.ask("PROPPATCH", "/d/file", &[], set);
+        assert_eq!(reply.status, 207);
+        assert!(reply.text().contains("200 OK"), "{}", reply.text());
+        assert_eq!(served.ask("MOVE", "/d/file", &["Destination: /d/other"], b"").status, 201);
+        let which =
+            b"<propfind xmlns='DAV:'><prop><a xmlns='urn:x'/><b xmlns='urn:x'/></prop></propfind>";
+        let found = served.ask("PROPFIND", "/d/other", &["Depth: 0"], which).text();
+        assert!(found.contains(">&lt;1&gt;</x:a>") && found.contains("404"), "{found}");
+        let live = b"<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><D:getetag>1</D:getetag></D:prop></D:set></D:propertyupdate>";
+        assert!(served.ask("PROPPATCH", "/d/other", &[], live).text().contains("403"));
+        assert_eq!(served.ask("PROPFIND", "/d", &["Depth: 1"], b"<none>").status, 400);
+        assert_eq!(served.ask("PROPFIND", "/none", &["Depth: 1"], b"").status, 404);
+    }
 }
 
 #[test]

@@ -1,20 +1,17 @@
-//! Checksums of files: noted beside the file, computed once, never stale.
+//! Checksums of files: stored beside the file, computed once, never stale.
 //!
-//! A sum is kept in an extended attribute of its file, together with size and time of the version that it is of: a file that
-//! was changed has another time, and its note counts for nothing. While a file is so young that it might change once more
-//! without another time ([`DiskMetadata::is_settled`]), nothing is noted. A file that is put here gets its notes, and a time to the
-//! nanosecond, before it gets its name.
+//! A checksum is kept in an extended attribute of its file, together with size and time of the version
+//! that it is of: a file that was changed has another time, and what is stored for it no longer
+//! counts. While a file is so young that it might change once more without another time
+//! ([`DiskMetadata::is_settled`]), nothing is stored. A file that is put here gets its checksums, and a
+//! time to the nanosecond, before it gets its name.
 //!
-//! Where attributes cannot be written, sums are remembered in memory.
+//! Where attributes cannot be written, checksums are kept in memory.
 
-use crate::backend::disk::DiskBackend;
-use crate::backend::disk::confined_dir::{ConfinedDir, DiskReader};
-use crate::backend::disk::metadata::{DiskMetadata, Key};
-use crate::http_error::HttpError;
+use crate::backend::ChecksumMode;
+use crate::backend::disk::metadata::{DiskMetadata, Key, OWN_ATTRIBUTES};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
-use hither_http::digest::{self, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
-use http::header::{HeaderMap, HeaderValue};
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,89 +21,63 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::{OnceCell, Semaphore};
 
-/// Files that are read for their sums at the same time: each takes a disk and a processor.
-const AT_ONCE: usize = 2;
-/// Sums kept in memory.
+/// Files that are read for their checksums at the same time: each takes a disk and a processor.
+const MAX_CONCURRENT: usize = 2;
+/// Checksums kept in memory.
 const MAX_REMEMBERED: usize = 16_384;
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// A version of a file, and how its sum is computed.
-type Wanted = (Key, Algorithm);
-/// A sum that is being computed, or was.
+/// A version of a file, and the algorithm of its checksum.
+type PendingKey = (Key, Algorithm);
+/// A checksum that is being computed, or was.
 type Pending = Arc<OnceCell<Option<Checksum>>>;
 
-/// See the module above.
+/// Checksums that are being computed, and those that cannot be stored.
 #[derive(Debug)]
 pub(crate) struct ChecksumCache {
-    pending: Mutex<HashMap<Wanted, Pending>>,
+    pending: Mutex<HashMap<PendingKey, Pending>>,
     gate: Semaphore,
 }
 
 impl Default for ChecksumCache {
     fn default() -> Self {
-        Self { pending: Mutex::default(), gate: Semaphore::new(AT_ONCE) }
+        Self { pending: Mutex::default(), gate: Semaphore::new(MAX_CONCURRENT) }
     }
 }
 
 impl ChecksumCache {
-    /// The fields with the sums that a request wants of a file.
-    pub(crate) async fn wanted(
+    /// The checksum of an open file; none if it changes meanwhile, cannot be read, or would have to
+    /// be computed and `mode` does not allow that.
+    pub(crate) async fn checksum(
         &self,
-        disk: &DiskBackend,
-        path: &str,
-        headers: &HeaderMap,
-        found: &DiskReader,
-    ) -> HeaderMap {
-        let mut fields = HeaderMap::new();
-        let first = |wanted: Vec<DigestAlgorithm>| {
-            wanted.into_iter().find_map(|name| known(name).map(|algorithm| (name, algorithm)))
-        };
-        let old = first(digest::wanted(headers));
-        let new = first(digest::wanted_repr(headers));
-        for (wanted, name, write) in [
-            (old, DIGEST, Digest::to_field as fn(&Digest) -> String),
-            (new, REPR_DIGEST, Digest::to_repr_field),
-        ] {
-            let Some((kind, algorithm)) = wanted else { continue };
-            let Some(sum) = self.of(disk, path, found, algorithm).await else {
-                continue;
-            };
-            let digest = Digest { algorithm: kind, value: sum.value().to_vec() };
-            if let Ok(value) = HeaderValue::from_str(&write(&digest)) {
-                fields.insert(name, value);
-            }
-        }
-        fields
-    }
-
-    /// The sum of a file that was opened; none if it changes meanwhile or cannot be read.
-    async fn of(
-        &self,
-        disk: &DiskBackend,
-        path: &str,
-        found: &DiskReader,
+        file: &Arc<File>,
+        meta: &DiskMetadata,
         algorithm: Algorithm,
+        mode: ChecksumMode,
     ) -> Option<Checksum> {
-        if let Some(sum) = noted(&found.file, &found.meta, algorithm) {
+        if let Some(sum) = stored(file, meta, algorithm) {
             return Some(sum);
         }
-        let key = (found.meta.key(), algorithm);
+        if mode == ChecksumMode::Cached {
+            return None;
+        }
+        let key = (meta.key(), algorithm);
         let pending = self.pending(key);
         let sum = pending.get_or_init(async || {
             let _gate = self.gate.acquire().await.ok()?;
-            let (path, meta) = (path.to_owned(), found.meta.clone());
-            let computed = disk.run(move |tree| computed(tree, &path, &meta, algorithm));
-            computed.await.ok().flatten()
+            let (file, meta) = (Arc::clone(file), meta.clone());
+            let computed = tokio::task::spawn_blocking(move || compute(&file, &meta, algorithm));
+            computed.await.ok()?.ok().flatten()
         });
         let sum = sum.await.clone();
-        // What could not be had, or holds for a moment only, is tried again the next time.
-        if sum.is_none() || !found.meta.is_settled(SystemTime::now()) {
+        // A checksum that could not be had, or holds for a moment only, is computed again next time.
+        if sum.is_none() || !meta.is_settled(SystemTime::now()) {
             lock(&self.pending).remove(&key);
         }
         sum
     }
 
-    fn pending(&self, key: Wanted) -> Pending {
+    fn pending(&self, key: PendingKey) -> Pending {
         let mut pending = lock(&self.pending);
         if pending.len() >= MAX_REMEMBERED {
             pending.retain(|_, sum| !sum.initialized());
@@ -115,23 +86,12 @@ impl ChecksumCache {
     }
 }
 
-/// What of the algorithms of HTTP is computed here.
-pub(crate) fn known(algorithm: DigestAlgorithm) -> Option<Algorithm> {
-    Some(match algorithm {
-        DigestAlgorithm::Adler32 => Algorithm::Adler32,
-        DigestAlgorithm::Crc32c => Algorithm::Crc32c,
-        DigestAlgorithm::Md5 => Algorithm::Md5,
-        DigestAlgorithm::Sha256 => Algorithm::Sha256,
-        _ => return None,
-    })
-}
-
 fn attribute(algorithm: Algorithm) -> String {
-    format!("{}sum.{}", crate::backend::disk::metadata::OWN_ATTRIBUTES, algorithm.name())
+    format!("{OWN_ATTRIBUTES}sum.{}", algorithm.name())
 }
 
-/// The sum that is noted of this version of a file.
-pub(crate) fn noted(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> Option<Checksum> {
+/// The checksum that is stored for this version of a file.
+pub(crate) fn stored(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> Option<Checksum> {
     let mut value = [0; 256];
     let length = fgetxattr(file, &*attribute(algorithm), &mut value).ok()?;
     let text = std::str::from_utf8(value.get(..length)?).ok()?;
@@ -139,15 +99,15 @@ pub(crate) fn noted(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> O
     (stamp == meta.stamp()).then(|| Checksum::from_hex(algorithm, sum).ok())?
 }
 
-/// Notes the sum of this version of a file.
-pub(crate) fn note(file: &File, meta: &DiskMetadata, sum: &Checksum) -> io::Result<()> {
+/// Stores the checksum of this version of a file.
+pub(crate) fn store(file: &File, meta: &DiskMetadata, sum: &Checksum) -> io::Result<()> {
     let text = format!("{} {}", meta.stamp(), sum.hex());
     let name = attribute(sum.algorithm());
     Ok(fsetxattr(file, &*name, text.as_bytes(), XattrFlags::empty())?)
 }
 
-/// The sum of all that is in a file.
-pub(crate) fn sum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
+/// The checksum of all that is in a file.
+pub(crate) fn checksum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
     let mut hasher = Hasher::new(algorithm);
     let mut block = vec![0; BLOCK_BYTES];
     let mut at = 0;
@@ -164,24 +124,17 @@ pub(crate) fn sum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> 
     }
 }
 
-fn computed(
-    tree: &ConfinedDir,
-    path: &str,
-    meta: &DiskMetadata,
-    algorithm: Algorithm,
-) -> Result<Option<Checksum>, HttpError> {
-    let found = tree.find(path)?;
-    if found.meta.key() != meta.key() {
+fn compute(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> io::Result<Option<Checksum>> {
+    if DiskMetadata::of(file)?.key() != meta.key() {
         return Ok(None);
     }
-    let sum = sum_of(&found.file, algorithm)?;
-    let after = DiskMetadata::of(&found.file)?;
-    if after.key() != meta.key() {
+    let sum = checksum_of(file, algorithm)?;
+    if DiskMetadata::of(file)?.key() != meta.key() {
         return Ok(None);
     }
-    if meta.is_settled(SystemTime::now()) && noted(&found.file, meta, algorithm).is_none() {
-        // Not to be had on every file system, and not for every user: it is remembered in any case.
-        drop(note(&found.file, meta, &sum));
+    if meta.is_settled(SystemTime::now()) && stored(file, meta, algorithm).is_none() {
+        // Not every file system and not every user can: it is kept in memory in any case.
+        drop(store(file, meta, &sum));
     }
     Ok(Some(sum))
 }

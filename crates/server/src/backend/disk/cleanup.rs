@@ -2,8 +2,9 @@
 //! uploads that nobody goes on with.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
+use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::path::PRIVATE;
+use hither_core::storage::FileKind;
 use hither_core::storage::{is_partial, join};
 use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, openat};
 use std::fs::File;
@@ -63,7 +64,7 @@ impl ConfinedDir {
             }
             let is_directory = match entry.file_type() {
                 FileType::Directory => true,
-                FileType::Unknown => DiskMetadata::at(&opened, name)?.kind == EntryKind::Directory,
+                FileType::Unknown => DiskMetadata::at(&opened, name)?.kind == FileKind::Directory,
                 _ => false,
             };
             let is_own = matches!(name, "." | "..") || name.starts_with(PRIVATE);

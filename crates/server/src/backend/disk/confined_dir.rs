@@ -7,12 +7,14 @@
 //!
 //! All of this may wait for the disk: it runs on the threads for that ([`crate::backend::disk`]).
 
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
+use crate::backend::DirectoryEntry;
+use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::FileKind;
 use hither_core::storage::is_partial;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat2};
+use rustix::fs::{Dir, FileType, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -44,7 +46,7 @@ pub(crate) struct ConfinedDir {
 
 /// A file or directory that was opened.
 #[derive(Debug)]
-pub(crate) struct DiskReader {
+pub(crate) struct OpenEntry {
     pub(crate) file: File,
     pub(crate) meta: DiskMetadata,
 }
@@ -88,19 +90,19 @@ impl ConfinedDir {
     }
 
     /// Opens a file to be read, or a directory.
-    pub(crate) fn find(&self, path: &str) -> io::Result<DiskReader> {
+    pub(crate) fn find(&self, path: &str) -> io::Result<OpenEntry> {
         // Without NONBLOCK a pipe would wait for somebody to write into it.
         let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let meta = DiskMetadata::of(&fd)?;
         match meta.kind {
-            EntryKind::Other => Err(Errno::ACCESS.into()),
-            EntryKind::File | EntryKind::Directory => Ok(DiskReader { file: File::from(fd), meta }),
+            FileKind::Link | FileKind::Other => Err(Errno::ACCESS.into()),
+            FileKind::File | FileKind::Directory => Ok(OpenEntry { file: File::from(fd), meta }),
         }
     }
 
     /// The same, if it can be done without waiting; nothing if not, or if it fails. Only names that the kernel has in memory
     /// are opened so, and none on another file system that is mounted within the tree.
-    pub(crate) fn find_now(&self, path: &str) -> Option<DiskReader> {
+    pub(crate) fn find_now(&self, path: &str) -> Option<OpenEntry> {
         if !self.is_local || path.is_empty() {
             return None;
         }
@@ -108,7 +110,7 @@ impl ConfinedDir {
         let known = CONFINED | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
         let fd = openat2(&self.root, path, flags, Mode::empty(), known).ok()?;
         let meta = DiskMetadata::of(&fd).ok()?;
-        (meta.kind != EntryKind::Other).then(|| DiskReader { file: File::from(fd), meta })
+        (meta.kind != FileKind::Other).then(|| OpenEntry { file: File::from(fd), meta })
     }
 
     /// Opens a file to be written in place; makes it if there is none and `create`.
@@ -119,8 +121,10 @@ impl ConfinedDir {
             opened => {
                 let fd = opened?;
                 return match DiskMetadata::of(&fd)?.kind {
-                    EntryKind::File => Ok(File::from(fd)),
-                    EntryKind::Directory | EntryKind::Other => Err(Errno::ACCESS.into()),
+                    FileKind::File => Ok(File::from(fd)),
+                    FileKind::Directory | FileKind::Link | FileKind::Other => {
+                        Err(Errno::ACCESS.into())
+                    }
                 };
             }
         }
@@ -149,20 +153,28 @@ impl ConfinedDir {
         self.at(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// The names in a directory that are shown, in the order of their bytes; no more than one above `most`.
-    pub(crate) fn names(&self, path: &str, most: usize) -> io::Result<Vec<String>> {
+    /// The entries of a directory that are shown, in the order of their names; no more than one above
+    /// `max`.
+    pub(crate) fn entries(&self, path: &str, max: usize) -> io::Result<Vec<DirectoryEntry>> {
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let mut names = Vec::new();
-        for entry in Dir::new(directory)? {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&directory)? {
             let entry = entry?;
-            // Others cannot be asked for.
+            // Clients cannot ask for names that are not UTF-8.
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if is_shown(name) && names.len() <= most {
-                names.push(name.to_owned());
+            if !is_shown(name) || entries.len() > max {
+                continue;
             }
+            let is_directory = match entry.file_type() {
+                FileType::Directory => true,
+                FileType::Unknown => DiskMetadata::at(&directory, name)
+                    .is_ok_and(|meta| meta.kind == FileKind::Directory),
+                _ => false,
+            };
+            entries.push(DirectoryEntry { name: name.to_owned(), is_directory });
         }
-        names.sort_unstable();
-        Ok(names)
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
     }
 
     /// Fails if the root cannot be read.

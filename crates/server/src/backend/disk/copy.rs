@@ -7,9 +7,10 @@
 //! A copy is made under a private name and gets its own when it is whole, as files do that are put.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind, OWN_ATTRIBUTES};
+use crate::backend::disk::metadata::{DiskMetadata, OWN_ATTRIBUTES};
 use crate::backend::disk::temp_file::private_name;
 use crate::backend::path::MAX_DEPTH;
+use hither_core::storage::FileKind;
 use hither_core::storage::{join, sibling};
 use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
@@ -25,11 +26,11 @@ impl ConfinedDir {
     pub(crate) fn copy(&self, from: &str, to: &str, deep: bool) -> io::Result<String> {
         let hidden = sibling(to, &private_name());
         let done = match self.meta(from)?.kind {
-            EntryKind::File => self.copy_file(from, &hidden, true),
-            EntryKind::Directory => self
+            FileKind::File => self.copy_file(from, &hidden, true),
+            FileKind::Directory => self
                 .copy_directory(from, &hidden, if deep { MAX_DEPTH } else { 0 })
                 .and_then(|()| self.sync_around(&hidden)),
-            EntryKind::Other => Err(Errno::ACCESS.into()),
+            FileKind::Link | FileKind::Other => Err(Errno::ACCESS.into()),
         };
         if let Err(error) = done {
             let _ = self.remove(&hidden);
@@ -70,8 +71,8 @@ impl ConfinedDir {
         if depth == 0 {
             return Ok(());
         }
-        for name in self.names(from, usize::MAX - 1)? {
-            let (from, to) = (join(from, &name), join(to, &name));
+        for entry in self.entries(from, usize::MAX - 1)? {
+            let (from, to) = (join(from, &entry.name), join(to, &entry.name));
             let is_link = self.is_link(&from)?;
             let kind = match self.meta(&from) {
                 // It leads nowhere, or out of the tree: nobody is served it.
@@ -79,12 +80,12 @@ impl ConfinedDir {
                 meta => meta?.kind,
             };
             match kind {
-                EntryKind::File => self.copy_file(&from, &to, false)?,
-                EntryKind::Directory if is_link => return Err(Errno::ACCESS.into()),
-                EntryKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
-                EntryKind::Directory => self.copy_directory(&from, &to, depth - 1)?,
+                FileKind::File => self.copy_file(&from, &to, false)?,
+                FileKind::Directory if is_link => return Err(Errno::ACCESS.into()),
+                FileKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
+                FileKind::Directory => self.copy_directory(&from, &to, depth - 1)?,
                 // Pipes and devices are not served, and not copied.
-                EntryKind::Other => {}
+                FileKind::Link | FileKind::Other => {}
             }
         }
         Ok(())
@@ -120,7 +121,7 @@ fn copy_attributes(from: &File, to: &File, meta: &DiskMetadata) -> io::Result<()
             fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
         }
     }
-    if meta.kind == EntryKind::File {
+    if meta.kind == FileKind::File {
         to.set_modified(meta.modified)?;
     }
     Ok(())

@@ -10,8 +10,8 @@ use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::namespace::ReplacedEntry;
 use crate::backend::disk::temp_file::reserve;
-use crate::http_error::HttpError;
-use crate::lots::{LotCharge, Lots, footprint, seconds};
+use crate::backend::{BackendError, BackendErrorKind};
+use crate::lots::{LotCharge, LotError, Lots, footprint, seconds};
 use hither_core::storage::is_partial;
 use std::fs::File;
 use std::io;
@@ -30,12 +30,8 @@ impl LotCharging {
         Self(lots)
     }
 
-    pub(crate) fn lots(&self) -> Option<&Arc<Lots>> {
-        self.0.as_ref()
-    }
-
     /// Takes `bytes` for a file that will be at `path`.
-    pub(crate) fn take(&self, path: &str, bytes: u64) -> Result<WriteCharge, HttpError> {
+    pub(crate) fn take(&self, path: &str, bytes: u64) -> Result<WriteCharge, BackendError> {
         let charge = self.0.as_ref().map(|lots| lots.charge(path, bytes, seconds())).transpose()?;
         Ok(WriteCharge(charge))
     }
@@ -67,8 +63,8 @@ impl LotCharging {
         &self,
         tree: &ConfinedDir,
         path: &str,
-        check: impl FnOnce() -> Result<(), HttpError>,
-    ) -> Result<(), HttpError> {
+        check: impl FnOnce() -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
         let alone = tree.lock_names();
         check()?;
         let replaced = tree.unlink_or_hide(path)?;
@@ -99,8 +95,8 @@ impl LotCharging {
         tree: &ConfinedDir,
         (from, to): (&str, &str),
         replace: bool,
-        check: impl FnOnce() -> Result<(), HttpError>,
-    ) -> Result<bool, HttpError> {
+        check: impl FnOnce() -> Result<(), BackendError>,
+    ) -> Result<bool, BackendError> {
         // Whoever writes a file in parts is told so with its name that it is whole.
         tree.sync_file(from)?;
         let alone = tree.lock_names();
@@ -130,8 +126,8 @@ impl LotCharging {
         tree: &ConfinedDir,
         (from, to): (&str, &str),
         (deep, replace): (bool, bool),
-        check: impl FnOnce() -> Result<(), HttpError>,
-    ) -> Result<bool, HttpError> {
+        check: impl FnOnce() -> Result<(), BackendError>,
+    ) -> Result<bool, BackendError> {
         let taken = self.take(to, self.count(to, from)?)?;
         if let Some(lots) = &self.0 {
             lots.cut();
@@ -147,7 +143,7 @@ impl LotCharging {
             drop(alone);
             Ok(replaced)
         };
-        let replaced = named().inspect_err(|_: &HttpError| drop(tree.remove(&hidden)))?;
+        let replaced = named().inspect_err(|_: &BackendError| drop(tree.remove(&hidden)))?;
         clear(tree, &replaced);
         tree.sync_name(to)?;
         Ok(replaced == ReplacedEntry::Nothing)
@@ -176,19 +172,12 @@ fn clear(tree: &ConfinedDir, replaced: &ReplacedEntry) {
 }
 
 impl WriteCharge {
-    /// For what has been taken already.
-    pub(crate) fn nothing() -> Self {
-        Self(None)
-    }
-
-    /// Sees to it that a body that has `bytes` by now, and goes to `file`, fits: in its lot, and on the disk.
-    pub(crate) async fn cover(&mut self, bytes: u64, file: &Arc<File>) -> Result<(), HttpError> {
+    /// Charges for a file that has `bytes` by now, and reserves what that takes more of the disk.
+    pub(crate) fn cover(&mut self, bytes: u64, file: &File) -> Result<(), BackendError> {
         let Some(charge) = &mut self.0 else { return Ok(()) };
         if charge.cover(bytes)? {
-            let (lots, file, charged) =
-                (Arc::clone(charge.lots()), Arc::clone(file), charge.bytes());
-            let room = move || lots.with_room(|| reserve(&file, charged));
-            tokio::task::spawn_blocking(room).await.map_err(io::Error::from)??;
+            let charged = charge.bytes();
+            charge.lots().with_room(|| reserve(file, charged))?;
         }
         Ok(())
     }
@@ -206,5 +195,21 @@ impl WriteCharge {
         if let Some(charge) = self.0 {
             charge.settle(size, replaced);
         }
+    }
+}
+
+impl From<LotError> for BackendError {
+    fn from(error: LotError) -> Self {
+        let kind = match &error {
+            LotError::Full { .. } | LotError::NoSpace | LotError::Terms(_) => {
+                BackendErrorKind::NoSpace
+            }
+            LotError::Overlap => BackendErrorKind::Conflict,
+            LotError::Invalid(_) => BackendErrorKind::Invalid,
+            LotError::NotFound => BackendErrorKind::NotFound,
+            LotError::Forbidden => BackendErrorKind::PermissionDenied,
+            LotError::Failed(_) => BackendErrorKind::Internal,
+        };
+        Self::new(kind, error.to_string())
     }
 }

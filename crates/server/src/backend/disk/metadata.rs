@@ -1,5 +1,7 @@
 //! What the file system tells of a file.
 
+use crate::backend::EntryMetadata;
+use hither_core::storage::FileKind;
 use hither_http::conditions::Version;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
@@ -13,25 +15,15 @@ pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
-/// What a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
-    File,
-    Directory,
-    Other,
-}
-
 /// What is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiskMetadata {
-    pub(crate) kind: EntryKind,
+    pub(crate) kind: FileKind,
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
     pub(crate) created: Option<SystemTime>,
     /// When anything of it was changed, be it its bytes, its name or its attributes.
     pub(crate) touched: SystemTime,
-    /// It is a symbolic link itself, and was not followed.
-    pub(crate) is_link: bool,
     inode: u64,
     nanoseconds: u32,
 }
@@ -51,40 +43,48 @@ impl DiskMetadata {
     fn new(stat: &Statx) -> Self {
         let file_type = FileType::from_raw_mode(u32::from(stat.stx_mode));
         let kind = match file_type {
-            FileType::RegularFile => EntryKind::File,
-            FileType::Directory => EntryKind::Directory,
-            _ => EntryKind::Other,
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            FileType::Symlink => FileKind::Link,
+            _ => FileKind::Other,
         };
         let born = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
         Self {
             kind,
-            size: if kind == EntryKind::File { stat.stx_size } else { 0 },
+            size: if kind == FileKind::File { stat.stx_size } else { 0 },
             modified: time(stat.stx_mtime),
             created: born.then(|| time(stat.stx_btime)),
             touched: time(stat.stx_ctime),
-            is_link: file_type == FileType::Symlink,
             inode: stat.stx_ino,
             nanoseconds: stat.stx_mtime.tv_nsec,
         }
     }
 
-    /// Which version of the file this is. The tag has inode, size and time of change to the nanosecond, and the time at which
-    /// the inode came to be: a file that is removed leaves its inode to the next one, and copies have the time of what they
-    /// were copied from. It is weak as long as the file could change once more without another time. (The time of change of the inode is not in it: it moves when
-    /// a checksum is noted or the file gets another name, while the bytes stay.)
-    pub(crate) fn version(&self, now: SystemTime) -> Version {
-        let weak = if self.is_settled(now) { "" } else { "W/" };
-        Version { etag: format!("{weak}{}", self.strong_tag()), modified: self.modified }
+    /// What clients see of it. The entity tag has inode, size and time of change to the nanosecond, and
+    /// the time at which the inode was created: a file that is removed leaves its inode to the next
+    /// one, and copies have the time of what they were copied from. It is weak as long as the file
+    /// could change once more without another time. (The time of change of the inode is not in it: it
+    /// moves when a checksum is stored or the file is renamed, while the bytes stay.)
+    pub(crate) fn entry(&self, now: SystemTime) -> EntryMetadata {
+        self.entry_with(self.is_settled(now))
     }
 
-    pub(crate) fn strong_tag(&self) -> String {
+    /// The same for a file that was committed just now, with the time to the nanosecond that it got
+    /// then.
+    pub(crate) fn committed_entry(&self) -> EntryMetadata {
+        self.entry_with(self.is_fine())
+    }
+
+    fn entry_with(&self, is_strong: bool) -> EntryMetadata {
+        let weak = if is_strong { "" } else { "W/" };
         let (inode, size, changed, born) = self.key();
-        format!("\"{inode:x}-{size:x}-{changed:x}-{born:x}\"")
-    }
-
-    /// The tag of a file that was put just now, with the time to the nanosecond that it got then.
-    pub(crate) fn put_tag(&self) -> String {
-        if self.is_fine() { self.strong_tag() } else { format!("W/{}", self.strong_tag()) }
+        let etag = format!("{weak}\"{inode:x}-{size:x}-{changed:x}-{born:x}\"");
+        EntryMetadata {
+            kind: self.kind,
+            size: self.size,
+            version: Version { etag, modified: self.modified },
+            created: self.created,
+        }
     }
 
     /// Whether any further change will have another time.

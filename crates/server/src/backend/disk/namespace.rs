@@ -6,9 +6,10 @@
 //! something waits for a few calls of the kernel.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
-use crate::backend::disk::metadata::{DiskMetadata, EntryKind};
+use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::disk::temp_file::{private_name, sync_directory};
 use crate::backend::path::MAX_DEPTH;
+use hither_core::storage::FileKind;
 use hither_core::storage::sibling;
 use hither_core::sync::lock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,7 +58,7 @@ impl ConfinedDir {
     pub(crate) fn unlink_or_hide(&self, path: &str) -> io::Result<ReplacedEntry> {
         let (parent, name) = self.spot(path)?;
         let own = DiskMetadata::at(&parent, name)?;
-        if own.kind != EntryKind::Directory {
+        if own.kind != FileKind::Directory {
             unlinkat(parent, name, AtFlags::empty())?;
             return Ok(ReplacedEntry::File(own.size));
         }
@@ -93,7 +94,7 @@ impl ConfinedDir {
             done => return Ok(done.map(|()| ReplacedEntry::Nothing)?),
         }
         let there = DiskMetadata::at(&to_parent, to_name)?;
-        let is_directory = |meta: &DiskMetadata| meta.kind == EntryKind::Directory;
+        let is_directory = |meta: &DiskMetadata| meta.kind == FileKind::Directory;
         if !is_directory(&there) && !is_directory(&DiskMetadata::at(&from_parent, from_name)?) {
             rename(RenameFlags::empty())?;
             return Ok(ReplacedEntry::File(there.size));
@@ -116,7 +117,7 @@ impl ConfinedDir {
     /// The bytes of a file will outlast a loss of power. What cannot be opened has none.
     pub(crate) fn sync_file(&self, path: &str) -> io::Result<()> {
         match self.durable.then(|| self.find(path)) {
-            Some(Ok(found)) if found.meta.kind == EntryKind::File => found.file.sync_all(),
+            Some(Ok(found)) if found.meta.kind == FileKind::File => found.file.sync_all(),
             _ => Ok(()),
         }
     }
@@ -136,12 +137,12 @@ impl ConfinedDir {
             return Ok(false);
         }
         let (parent, name) = self.spot(path)?;
-        Ok(DiskMetadata::at(parent, name)?.is_link)
+        Ok(DiskMetadata::at(parent, name)?.kind == FileKind::Link)
     }
 
     /// What is known of a name in a directory, the link itself not followed but checked: none for what cannot be opened.
     pub(crate) fn meta_below(&self, path: &str) -> Option<DiskMetadata> {
-        self.meta(path).ok().filter(|meta| meta.kind != EntryKind::Other)
+        self.meta(path).ok().filter(|meta| meta.kind != FileKind::Other)
     }
 }
 

@@ -1,21 +1,18 @@
 //! Properties that clients give to files (RFC 4918 section 4): kept in one extended attribute beside the file, so that they go
 //! where it goes.
 
+use crate::backend::DeadProperties;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::OWN_ATTRIBUTES;
 use hither_core::sync::lock;
-use hither_http::propfind::PropertyName;
+use hither_http::propfind::{PropertyName, PropertyUpdate};
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
 /// Most bytes of the attribute: what the kernel takes.
 const MAX_BYTES: usize = 64 << 10;
-
-/// Names, and what is in their elements.
-pub(crate) type DeadProperties = BTreeMap<PropertyName, String>;
 
 fn attribute() -> String {
     format!("{OWN_ATTRIBUTES}properties")
@@ -37,12 +34,17 @@ pub(crate) fn read(file: &File) -> DeadProperties {
 pub(crate) fn change(
     tree: &ConfinedDir,
     path: &str,
-    change: impl FnOnce(&mut DeadProperties),
+    updates: Vec<PropertyUpdate>,
 ) -> io::Result<()> {
     let _one = lock(&tree.patching);
     let found = tree.find(path)?;
     let mut properties = read(&found.file);
-    change(&mut properties);
+    for update in updates {
+        match update {
+            PropertyUpdate::Set { name, value } => drop(properties.insert(name, value)),
+            PropertyUpdate::Remove(name) => drop(properties.remove(&name)),
+        }
+    }
     if properties.is_empty() {
         return match fremovexattr(&found.file, &*attribute()) {
             Ok(()) | Err(Errno::NODATA) => Ok(()),

@@ -1,0 +1,231 @@
+//! A file of the disk that is being written.
+//!
+//! Its space is taken before the first byte, of the lot that it is in and of the disk; a file whose
+//! size is not known takes more as it grows. Each write is one job of a thread that may block: it
+//! takes the space, writes, and computes the checksums of what it wrote while the bytes are in the
+//! processor's cache.
+
+use crate::backend::disk::DiskBackend;
+use crate::backend::disk::checksums;
+use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::lot_charging::WriteCharge;
+use crate::backend::disk::metadata::DiskMetadata;
+use crate::backend::disk::temp_file::{TempFile, reserve};
+use crate::backend::{
+    BackendError, BackendErrorKind, BackendFuture, CommitOptions, Committed, CreateOptions,
+    FileWriter,
+};
+use bytes::Bytes;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::time::Instant;
+
+/// A file of the disk that is being written.
+#[derive(Debug)]
+pub(crate) struct DiskWriter {
+    disk: DiskBackend,
+    path: String,
+    state: Arc<State>,
+}
+
+/// What the threads that write share.
+#[derive(Debug)]
+struct State {
+    file: File,
+    /// What becomes the file when it is committed; none afterwards, and for a file in place.
+    temp: Mutex<Option<Temp>>,
+    hashing: Mutex<Hashing>,
+    /// Bytes that were written, and those of them that are durable.
+    written: AtomicU64,
+    synced: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Temp {
+    file: TempFile,
+    charge: WriteCharge,
+}
+
+/// Checksums of a file that is written in order.
+#[derive(Debug)]
+struct Hashing {
+    at: u64,
+    hashers: Vec<Hasher>,
+}
+
+impl Hashing {
+    fn update(&mut self, offset: u64, data: &[Bytes]) {
+        if offset != self.at {
+            // Out of order: checksums are computed from the file.
+            self.hashers.clear();
+            return;
+        }
+        for bytes in data {
+            self.at += bytes.len() as u64;
+            for hasher in &mut self.hashers {
+                hasher.update(bytes);
+            }
+        }
+    }
+}
+
+impl State {
+    fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, offset: u64, data: &[Bytes]) -> Result<(), BackendError> {
+        let bytes: u64 = data.iter().map(|bytes| bytes.len() as u64).sum();
+        if let Some(temp) = &mut *Self::lock(&self.temp) {
+            temp.charge.cover(offset.saturating_add(bytes), &self.file)?;
+        }
+        let mut at = offset;
+        for bytes in data {
+            self.file.write_all_at(bytes, at)?;
+            at += bytes.len() as u64;
+        }
+        let mut hashing = Self::lock(&self.hashing);
+        if !hashing.hashers.is_empty() {
+            hashing.update(offset, data);
+        }
+        drop(hashing);
+        self.written.fetch_add(bytes, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn checksum(&self, algorithm: Algorithm) -> io::Result<Checksum> {
+        let hashing = Self::lock(&self.hashing);
+        let hasher = hashing.hashers.iter().find(|hasher| hasher.algorithm() == algorithm);
+        if let Some(hasher) = hasher {
+            return Ok(hasher.clone().finish());
+        }
+        drop(hashing);
+        checksums::checksum_of(&self.file, algorithm)
+    }
+}
+
+impl DiskWriter {
+    /// Begins a file.
+    pub(crate) fn create(
+        disk: &DiskBackend,
+        tree: &ConfinedDir,
+        path: String,
+        options: CreateOptions,
+    ) -> Result<Self, BackendError> {
+        let hashers = options.checksums.into_iter().map(Hasher::new).collect();
+        let size = options.size.unwrap_or_default();
+        let (file, temp) = if options.in_place {
+            (open_in_place(disk, tree, &path, size)?, None)
+        } else {
+            let charge = disk.lots().take(&path, size)?;
+            let (directory, _) = path.rsplit_once('/').unwrap_or_default();
+            let temp = tree.begin(directory)?;
+            charge.with_room(|| temp.reserve(size))?;
+            (temp.file().try_clone()?, Some(Temp { file: temp, charge }))
+        };
+        let state = Arc::new(State {
+            file,
+            temp: Mutex::new(temp),
+            hashing: Mutex::new(Hashing { at: 0, hashers }),
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+        });
+        Ok(Self { disk: disk.clone(), path, state })
+    }
+}
+
+/// Opens a partial file of `size` bytes, made by whichever of its writers comes first.
+fn open_in_place(
+    disk: &DiskBackend,
+    tree: &ConfinedDir,
+    path: &str,
+    size: u64,
+) -> Result<File, BackendError> {
+    // Of several writers that come first at the same time, one takes the space for all.
+    let _names = tree.lock_names();
+    let file = tree.write_to(path, true)?;
+    let before = file.metadata()?.len();
+    if before < size {
+        let charge = disk.lots().take(path, size)?;
+        charge.with_room(|| reserve(&file, size))?;
+        if before == 0 {
+            file.set_len(size)?;
+        }
+        charge.done(size, before);
+    }
+    Ok(file)
+}
+
+impl FileWriter for DiskWriter {
+    fn write(&self, offset: u64, data: Vec<Bytes>) -> BackendFuture<'static, std::time::Duration> {
+        let state = Arc::clone(&self.state);
+        let writing = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            state.write(offset, &data)?;
+            Ok(began.elapsed())
+        });
+        Box::pin(async move { writing.await.map_err(|_| BackendError::shutting_down())? })
+    }
+
+    fn sync(&self) -> BackendFuture<'_, u64> {
+        let state = Arc::clone(&self.state);
+        Box::pin(async move {
+            let syncing = self.disk.run_durably(move |_| -> io::Result<u64> {
+                let written = state.written.load(Ordering::Acquire);
+                state.file.sync_data()?;
+                state.synced.store(written, Ordering::Release);
+                Ok(written)
+            });
+            // An error shows when the file is committed.
+            Ok(syncing.await.unwrap_or_else(|_| self.state.synced.load(Ordering::Acquire)))
+        })
+    }
+
+    fn checksum(&self, algorithm: Algorithm) -> BackendFuture<'_, Checksum> {
+        let state = Arc::clone(&self.state);
+        Box::pin(self.disk.run(move |_| state.checksum(algorithm)))
+    }
+
+    fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed> {
+        let (state, path) = (Arc::clone(&self.state), self.path.clone());
+        Box::pin(self.disk.run_durably(move |tree| {
+            let Some(Temp { file, charge }) = State::lock(&state.temp).take() else {
+                let what = "the file was already committed, or is written in place";
+                return Err(BackendError::new(BackendErrorKind::Conflict, what));
+            };
+            commit(tree, file, charge, &path, options)
+        }))
+    }
+}
+
+/// Gives a complete file its path.
+fn commit(
+    tree: &ConfinedDir,
+    mut file: TempFile,
+    charge: WriteCharge,
+    path: &str,
+    options: CommitOptions,
+) -> Result<Committed, BackendError> {
+    // A time to the nanosecond that no change will have again: stored checksums are bound to it.
+    file.file().set_modified(SystemTime::now())?;
+    let meta = DiskMetadata::of(file.file())?;
+    for sum in options.checksums.iter().filter(|_| meta.is_fine()) {
+        // Where attributes cannot be written, checksums are computed when a client wants them.
+        drop(checksums::store(file.file(), &meta, sum));
+    }
+    file.sync()?;
+    let names = tree.lock_names();
+    let there = tree.look(path)?.map(|meta| meta.entry(SystemTime::now()));
+    (options.precondition)(there.as_ref())?;
+    let own = tree.own(path)?;
+    file.link_as(tree, path, options.replace)?;
+    charge.done(meta.size, own.as_ref().map_or(0, |own| own.size));
+    drop(names);
+    file.sync_name()?;
+    Ok(Committed { metadata: meta.committed_entry(), replaced: own.is_some() })
+}

@@ -1,0 +1,126 @@
+//! Errors of a backend, by what a front end makes of them.
+
+use rustix::io::Errno;
+use std::borrow::Cow;
+use std::{error, fmt, io};
+
+/// The kind of a [`BackendError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendErrorKind {
+    /// There is no such file or directory, or no parent directory for it.
+    NotFound,
+    /// Something else has the name.
+    AlreadyExists,
+    /// The request makes no sense.
+    Invalid,
+    /// The state of the namespace does not allow it.
+    Conflict,
+    /// The server may not do that.
+    PermissionDenied,
+    /// The condition of the request does not hold.
+    PreconditionFailed,
+    /// The space of the disk, or of a reservation, is used up.
+    NoSpace,
+    /// A name or path is too long.
+    NameTooLong,
+    /// The backend cannot do it now; the same request may succeed later.
+    Unavailable,
+    /// Anything else.
+    Internal,
+}
+
+/// An error of a backend, with a message for the client.
+#[derive(Debug)]
+pub struct BackendError {
+    kind: BackendErrorKind,
+    message: Cow<'static, str>,
+    source: Option<io::Error>,
+}
+
+impl BackendError {
+    /// An error with a message for the client.
+    #[must_use]
+    pub fn new(kind: BackendErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> BackendErrorKind {
+        self.kind
+    }
+
+    /// There is no such file or directory.
+    #[must_use]
+    pub fn not_found() -> Self {
+        Self::new(BackendErrorKind::NotFound, "there is no such file or directory")
+    }
+
+    /// The precondition of a request does not hold.
+    #[must_use]
+    pub fn precondition_failed() -> Self {
+        let message = "precondition failed: the file has another version than the request expects";
+        Self::new(BackendErrorKind::PreconditionFailed, message)
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(BackendErrorKind::Unavailable, "the server is shutting down")
+    }
+}
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl error::Error for BackendError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.source.as_ref().map(|error| error as &(dyn error::Error + 'static))
+    }
+}
+
+impl From<io::Error> for BackendError {
+    fn from(error: io::Error) -> Self {
+        use BackendErrorKind as Kind;
+        if error.raw_os_error().is_none() && error.kind() == io::ErrorKind::InvalidInput {
+            return Self::new(Kind::Conflict, error.to_string());
+        }
+        let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+        let (kind, message) = match errno {
+            Errno::NOENT | Errno::NOTDIR => return Self::not_found(),
+            // XDEV: a link that leads out of the tree. LOOP: one that leads in a circle, or
+            // anywhere it must not.
+            Errno::XDEV | Errno::LOOP => (
+                Kind::PermissionDenied,
+                "a symbolic link in the path leads out of the served directory",
+            ),
+            Errno::OPNOTSUPP => {
+                (Kind::PermissionDenied, "the file system does not support this operation")
+            }
+            Errno::ACCESS | Errno::PERM => {
+                (Kind::PermissionDenied, "the server's user has no permission for this")
+            }
+            Errno::ROFS => (Kind::PermissionDenied, "the file system is read-only"),
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::MLINK => {
+                (Kind::NoSpace, "no space is left on the device")
+            }
+            Errno::NAMETOOLONG => (Kind::NameTooLong, "the name is too long"),
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
+                (Kind::Unavailable, "the server has too many open files, try again later")
+            }
+            Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::BUSY => {
+                (Kind::AlreadyExists, "the name is in use by something else")
+            }
+            _ => (Kind::Internal, "the file system reported an error"),
+        };
+        Self { source: Some(error), ..Self::new(kind, message) }
+    }
+}
+
+impl From<Errno> for BackendError {
+    fn from(errno: Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}
