@@ -10,7 +10,6 @@ mod column;
 mod error;
 pub mod root;
 mod sparse;
-mod suggest;
 mod take;
 mod values;
 

@@ -1,76 +1,76 @@
-//! Near matches for a misspelt name.
+//! Names to suggest in place of an unknown one.
 
-/// Names compared per look-up; trees have hundreds of branches, hostile files may have millions.
-const COMPARED: usize = 20_000;
-/// Longest name, in characters, for which an edit distance is worked out.
-const MAX_CHARS: usize = 256;
+use strsim::levenshtein;
 
-/// The names that resemble `wanted`, `most` of them, best first: equal but for case, equal last path component, within a
-/// small edit distance, or containing it.
+/// Maximum number of names compared: trees have hundreds of branches, hostile files may have
+/// millions.
+const MAX_COMPARED: usize = 20_000;
+/// Maximum length of a compared name in characters; longer ones are cut.
+const MAX_CHARS: usize = 128;
+/// Maximum number of names from [`closest_or_all`].
+const MAX_SUGGESTED: usize = 5;
+
+/// At most `max` of `names` that resemble `wanted`, best first: equal but for case, equal last path
+/// component, within a small edit distance, or containing it.
 #[must_use]
 pub fn closest_names<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str>,
-    most: usize,
+    max: usize,
 ) -> Vec<&'a str> {
     let wanted = lower(wanted);
     let mut scored: Vec<(usize, &str)> = names
         .into_iter()
-        .take(COMPARED)
+        .take(MAX_COMPARED)
         .filter_map(|name| Some((score(&wanted, &lower(name))?, name)))
         .collect();
     scored.sort();
     scored.dedup();
-    scored.into_iter().take(most).map(|(_, name)| name).collect()
+    scored.into_iter().take(max).map(|(_, name)| name).collect()
 }
 
-fn lower(name: &str) -> Vec<char> {
+/// At most five of `names` that resemble `wanted`; all names if none does and there are few.
+#[must_use]
+pub fn closest_or_all<'a>(
+    wanted: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Vec<String> {
+    let mut suggested = closest_names(wanted, names.clone(), MAX_SUGGESTED);
+    if suggested.is_empty() {
+        suggested = names.take(2 * MAX_SUGGESTED + 1).collect();
+        if suggested.len() > 2 * MAX_SUGGESTED {
+            suggested.clear();
+        }
+    }
+    suggested.into_iter().map(str::to_owned).collect()
+}
+
+fn lower(name: &str) -> String {
     name.chars().take(MAX_CHARS).flat_map(char::to_lowercase).collect()
 }
 
-fn score(wanted: &[char], name: &[char]) -> Option<usize> {
+/// Rank of a name among the suggestions, 0 for the best; none if it does not resemble `wanted`.
+fn score(wanted: &str, name: &str) -> Option<usize> {
     if wanted.is_empty() || name.is_empty() {
         return None;
     }
-    let last = name.rsplit(|&c| c == '/' || c == '.').next().unwrap_or(name);
+    let last = name.rsplit(['/', '.']).next().unwrap_or(name);
     if last == wanted {
         return Some(0);
     }
-    let allowed = wanted.len().div_ceil(3).min(4);
-    if let Some(distance) =
-        distance(wanted, name, allowed).or_else(|| distance(wanted, last, allowed))
-    {
+    let chars = wanted.chars().count();
+    let max = chars.div_ceil(3).min(4);
+    if let Some(distance) = distance(wanted, name, max).or_else(|| distance(wanted, last, max)) {
         return Some(1 + distance);
     }
-    let contains = wanted.len() >= 3 && name.windows(wanted.len()).any(|part| part == wanted);
-    contains.then_some(10)
+    (chars >= 3 && name.contains(wanted)).then_some(10)
 }
 
-/// The Levenshtein distance if it is at most `allowed`.
-fn distance(a: &[char], b: &[char], allowed: usize) -> Option<usize> {
-    if a.len().abs_diff(b.len()) > allowed {
-        return None;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut best = left;
-        for (cell, y) in row.iter_mut().skip(1).zip(b) {
-            let above = *cell;
-            left = (above + 1).min(left + 1).min(diagonal + usize::from(x != y));
-            diagonal = above;
-            *cell = left;
-            best = best.min(left);
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-        if best > allowed {
-            return None;
-        }
-    }
-    row.last().copied().filter(|&d| d <= allowed)
+/// The Levenshtein distance if it is at most `max`.
+fn distance(a: &str, b: &str, max: usize) -> Option<usize> {
+    // The difference in length is a lower bound, and spares nearly all comparisons.
+    let difference = a.chars().count().abs_diff(b.chars().count());
+    (difference <= max).then(|| levenshtein(a, b)).filter(|distance| *distance <= max)
 }
 
 #[cfg(test)]
@@ -88,14 +88,20 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_comes_first() {
+    fn the_closest_name_comes_first() {
         assert_eq!(closest_names("abcdef", ["abcxef", "abcdef"], 2), ["abcdef", "abcxef"]);
     }
 
     #[test]
-    fn distance_is_levenshtein_up_to_the_limit() {
-        let chars = |s: &str| s.chars().collect::<Vec<_>>();
-        assert_eq!(distance(&chars("kitten"), &chars("sitting"), 3), Some(3));
-        assert_eq!(distance(&chars("kitten"), &chars("sitting"), 2), None);
+    fn a_name_further_away_than_the_maximum_has_no_distance() {
+        assert_eq!(distance("kitten", "sitting", 3), Some(3));
+        assert_eq!(distance("kitten", "sitting", 2), None);
+    }
+
+    #[test]
+    fn few_names_are_all_suggested_when_none_is_close() {
+        assert_eq!(closest_or_all("Events", ["tree", "meta"].into_iter()), ["tree", "meta"]);
+        let many: Vec<String> = (0..50).map(|i| format!("column{i}")).collect();
+        assert!(closest_or_all("zz", many.iter().map(String::as_str)).is_empty());
     }
 }

@@ -6,9 +6,9 @@ use super::key::Key;
 use super::tree::Tree;
 use crate::error::{FormatError, Result};
 use crate::root::object::streamer_info::StreamerInfos;
-use crate::suggest::near;
 use crate::{DecodeResult, NeededRanges, SparseBytes};
 use bytes::Bytes;
+use hither_core::error::suggest::closest_or_all;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -279,7 +279,7 @@ impl RootFile {
         for part in parts.into_iter().take(MAX_DEPTH) {
             let directories = newest(&keys, |key| is_directory(&key.class));
             let Some(directory) = directories.iter().find(|key| key.name == part) else {
-                let near = near(part, directories.iter().map(|key| key.name.as_str()));
+                let near = closest_or_all(part, directories.iter().map(|key| key.name.as_str()));
                 return Err(FormatError::NotFound {
                     kind: "directory",
                     name: part.to_owned(),
@@ -304,7 +304,7 @@ impl RootFile {
         let mut near_ones: Vec<String> =
             cycles.map(|key| format!("{};{}", key.name, key.cycle)).collect();
         if near_ones.is_empty() {
-            near_ones = near(name, trees.iter().map(|key| key.name.as_str()));
+            near_ones = closest_or_all(name, trees.iter().map(|key| key.name.as_str()));
         }
         Err(FormatError::NotFound { kind: "tree", name: wanted.to_owned(), near: near_ones })
     }

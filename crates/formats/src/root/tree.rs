@@ -15,8 +15,8 @@ use crate::root::object::streamer_info::StreamerInfos;
 use crate::root::tree::branch::Branch;
 use crate::root::tree::clusters::Clusters;
 use crate::root::tree::reader::read_tree;
-use crate::suggest::near;
 use bytes::Bytes;
+use hither_core::error::suggest::closest_or_all;
 use std::collections::HashMap;
 
 /// A table of entries (events) and branches (columns).
@@ -122,7 +122,7 @@ impl Tree {
                 }
             }
         }
-        let near = near(name, self.branches.iter().map(Branch::name));
+        let near = closest_or_all(name, self.branches.iter().map(Branch::name));
         Err(FormatError::NotFound { kind: "branch", name: name.to_owned(), near })
     }
 }
