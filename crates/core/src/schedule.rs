@@ -1,34 +1,37 @@
-//! Carries a plan out: so many requests at a time, so many bytes, and what failed again.
+//! Executes a plan: a bounded number of requests and bytes at a time, and retries of what failed.
 //!
-//! A [`Reader`] holds a queue of planned requests for one source. Each call of [`Reader::next`] first sends as many of
-//! them as there are connections and budget, then waits for whatever comes first, a part or the end of a request. Parts are
-//! handed on as they arrive, in any order and of any size; nothing is reassembled here.
+//! A [`Reader`] holds a queue of planned requests for one source. Each call of
+//! [`Reader::next_event`] first sends as many of them as connections and budget allow, then waits
+//! for the next event, a part or the end of a request. Parts are handed on as they arrive, in any
+//! order and of any size; nothing is reassembled here.
 //!
-//! What bounds memory: bytes that were asked for and not yet [released](Reader::release) by the consumer never exceed
-//! [`ReaderConfig::budget_bytes`], except that one request is always admitted when nothing is on its way, so that a
-//! budget smaller than a request slows a job down but cannot stop it.
+//! *Memory.* Bytes that were requested and not yet [released](Reader::release) by the consumer
+//! never exceed [`ReaderConfig::budget_bytes`], except that one request is always admitted when
+//! none is in flight, so that a budget smaller than a request slows a job down but cannot stop it.
 //!
-//! What happens on failure: parts that arrived are kept. The rest of the request is planned again, by the limits that the
-//! source has by then, and sent again, until [`ReaderConfig::attempts`] requests in a row on each connection have failed without
-//! bringing a wanted byte. Whether to try at all is the error's own advice, [`Error::retry`], taken here and nowhere else.
+//! *Failure* (`retry`). Parts that arrived are kept. The rest of the request is planned again, by
+//! the limits that the source has by then, and sent again, until [`ReaderConfig::attempts`]
+//! requests in a row on each connection have failed without bringing a wanted byte.
+//! [`Error::retry`] decides whether to retry at all, and nothing else does.
 //!
-//! What happens at the end: connections are not equally fast, because one that loses a packet early keeps a small window for
-//! long. When the queue is empty and a connection has nothing to do, the straggler that will need longest gives
-//! the later half of what it still owes to that connection; once it has delivered the rest it is cut off. See
-//! `straggler.rs` for when that pays.
+//! *The end* (`in_flight`). Connections are not equally fast, because one that loses a packet early
+//! keeps a small window for long. When the queue is empty and a connection is idle, it takes over
+//! the later half of the slowest request; once that has received the rest, it is aborted. See
+//! [`crate::tune::straggler`] for the conditions.
 //!
-//! How many requests are on their way: as many as there are connections, and where connections carry several at a time, as many
-//! as the source says. See `schedule/abreast.rs`.
+//! *Requests in flight* (`concurrency`). As many as there are connections, and where connections
+//! carry several at a time, as many as the source takes.
 //!
-//! What is urgent: a reader may live as long as its file is open and be given more at any time. What somebody waits for
-//! is pushed as urgent ([`Reader::push_urgent`]); it is sent before everything else, and at once, also if all connections are
-//! taken by what is fetched ahead (the source then opens another, or the next that becomes free is its). See
-//! `schedule/urgent.rs`.
+//! *Demand reads* (`priority`). A reader may live as long as its file is open and be given more at
+//! any time. Reads that a program waits for are pushed as urgent ([`Reader::push_urgent`]); they
+//! are sent before everything else, and at once, even if prefetches have taken all connections: the
+//! source then opens another one, or uses the next that becomes idle.
 //!
-//! Nothing here needs a runtime: the futures of the source run inside [`Reader::next`], so dropping the reader cancels
-//! every request.
+//! Nothing here needs a runtime: the futures of the source run inside [`Reader::next_event`], so
+//! dropping the reader cancels every request.
 
 mod concurrency;
+mod in_flight;
 mod priority;
 mod retry;
 
@@ -36,30 +39,32 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, Request, ResponseMeta, Source};
 use crate::tune::connections;
-use crate::tune::straggler;
-use crate::tune::straggler::InFlightRequest;
 use crate::{Limits, plan, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use in_flight::InFlightRequest;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-/// How much a [`Reader`] may have on its way, and how stubborn it is.
+/// Limits and retries of a [`Reader`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReaderConfig {
-    /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2 Gbit/s at 240 ms.
+    /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2
+    /// Gbit/s at 240 ms.
     pub budget_bytes: u64,
-    /// Failures in a row, without a wanted byte in between, after which the reader gives up; for each connection in use.
+    /// Failures in a row, without a wanted byte in between, after which the reader gives up; for
+    /// each connection in use.
     pub attempts: u32,
-    /// How long a file is waited for that its server has to make ready first ([`Retry::Later`](crate::Retry::Later)), in
-    /// all. 10 min by default; with 0 it is not waited for.
-    pub patience: Duration,
-    /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps that cost less than one more
-    /// range are not read over (`PlanConfig::waste`), and no connection takes over what another one owes. False by default.
+    /// Maximum total time to wait for a file that its server has to make ready first
+    /// ([`Retry::Later`](crate::Retry::Later)). 10 min by default; with 0 it is not waited for.
+    pub staging_timeout: Duration,
+    /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps
+    /// that cost less than one more range are not read over (`PlanConfig::waste`), and no
+    /// connection takes over what another one owes. False by default.
     pub exact: bool,
 }
 
@@ -68,7 +73,7 @@ impl Default for ReaderConfig {
         Self {
             budget_bytes: 64 << 20,
             attempts: 4,
-            patience: Duration::from_secs(600),
+            staging_timeout: Duration::from_secs(600),
             exact: false,
         }
     }
@@ -82,7 +87,7 @@ pub struct Reader<'a> {
     validator: Option<String>,
     /// Invariant: disjoint among each other, from what is urgent and from what is running.
     queue: VecDeque<Request>,
-    /// What somebody waits for; sent first.
+    /// Requests that a program waits for; sent first.
     urgent: VecDeque<Request>,
     /// Which of the requests under way come from there.
     urgent_ids: HashSet<u64>,
@@ -102,31 +107,31 @@ pub struct Reader<'a> {
     ended: VecDeque<(u64, Ended)>,
     unreleased_bytes: u64,
     barren_failures: u32,
-    /// Since when the file is put off.
-    put_off_since: Option<Duration>,
+    /// Time since which the server has been staging the file.
+    staging_since: Option<Duration>,
     /// Requests relieved by others.
     reliefs: usize,
     retries: u64,
     answer: ResponseMeta,
 }
 
-/// What happens to a [`Reader`].
+/// Event of a [`Reader`].
 #[derive(Debug, Clone)]
 pub enum FetchEvent {
     /// Bytes arrived.
     Part(Part),
     /// A request was answered in full; its parts came before.
     Answered(ResponseMeta),
-    /// A request failed for good. The others go on.
+    /// A request failed and is not retried. The others go on.
     Failed {
         /// Why.
         error: Error,
-        /// What it did not bring.
+        /// The ranges that did not arrive.
         ranges: Vec<Range<u64>>,
     },
 }
 
-/// How a request ended; none if it was cut off because it had delivered what was left to it.
+/// Result of a request; none if it was aborted after its own half had arrived.
 type Ended = Option<Result<ResponseMeta>>;
 
 impl<'a> Reader<'a> {
@@ -153,7 +158,7 @@ impl<'a> Reader<'a> {
             ended: VecDeque::new(),
             unreleased_bytes: 0,
             barren_failures: 0,
-            put_off_since: None,
+            staging_since: None,
             reliefs: 0,
             retries: 0,
             answer: ResponseMeta::default(),
@@ -171,14 +176,15 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Asks for `ranges`, on at most `max_connections` connections. What was pushed before is sent before.
+    /// Asks for `ranges`, on at most `max_connections` connections. What was pushed before is sent
+    /// before.
     pub fn push(&mut self, ranges: &[Range<u64>], max_connections: usize) {
         let requests = self.planned(ranges, max_connections);
         self.queue.extend(requests);
     }
 
-    /// As [`Reader::push`], for a consumer that goes on with what comes first while the rest arrives; see
-    /// `plan/stripes.rs`.
+    /// As [`Reader::push`], for a consumer that goes on with what comes first while the rest
+    /// arrives; see `plan/stripes.rs`.
     pub fn push_striped(&mut self, ranges: &[Range<u64>], max_connections: usize) {
         let requests = self.planned(ranges, max_connections);
         let requests = requests.into_iter().map(|request| request.ranges).collect();
@@ -196,7 +202,8 @@ impl<'a> Reader<'a> {
         let useful = connections::for_requests(useful, requests, bytes, most);
         let connections =
             connections::prefer_open(useful, self.running.len() + self.source.idle_connections());
-        // Where those that are open suffice, no others are opened to have all take the same number of turns.
+        // Where those that are open suffice, no others are opened to have all take the same number
+        // of turns.
         let cap = if connections < useful { connections } else { most };
         let config = self.plan_config(PlanConfig::balanced(ranges, &limits, connections, cap));
         self.source.preconnect(config.connections);
@@ -214,7 +221,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure that retrying does not cure. What else was pushed goes on; [`Reader::next_event`] tells what failed.
+    /// The first failure that retrying does not cure. What else was pushed goes on;
+    /// [`Reader::next_event`] tells what failed.
     pub async fn next(&mut self) -> Option<Result<Part>> {
         loop {
             match self.next_event().await? {
@@ -225,7 +233,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What happens next; `None` when everything that was pushed has arrived or failed. Dropping the future loses nothing.
+    /// The next event; `None` when everything that was pushed has arrived or failed. Dropping the
+    /// future loses nothing.
     pub async fn next_event(&mut self) -> Option<FetchEvent> {
         loop {
             // Parts first: a request's end says what is missing only once its parts are counted.
@@ -250,7 +259,8 @@ impl<'a> Reader<'a> {
                     return Some(FetchEvent::Part(part));
                 }
                 Either::Right((Some(ended), _)) => self.ended.push_back(ended),
-                // The reader holds a sender itself and something is running, so neither stream can have ended.
+                // The reader holds a sender itself and something is running, so neither stream can
+                // have ended.
                 Either::Left((None, _)) | Either::Right((None, _)) => return None,
             }
         }
@@ -261,7 +271,7 @@ impl<'a> Reader<'a> {
         self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
     }
 
-    /// What the server has said about the file so far.
+    /// Metadata of the file from the responses so far.
     #[must_use]
     pub fn answer(&self) -> &ResponseMeta {
         &self.answer
@@ -296,7 +306,7 @@ impl<'a> Reader<'a> {
         let now = self.source.clock().now();
         let link = self.source.link();
         let requests = self.requests.values_mut();
-        if let Some(relief) = straggler::split_slowest(requests, now, &link) {
+        if let Some(relief) = in_flight::split_slowest(requests, now, &link) {
             self.reliefs += 1;
             // Those bytes are charged already, to the request that they come from.
             self.send(relief, 0);
@@ -328,37 +338,41 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes came that the request had not asked for, as from servers that merge ranges. The consumer has them now: what was
-    /// pushed of them by then is not sent any more, and not sent again. Nothing is said of what will be pushed: who asks for
-    /// bytes that came before has not kept them.
+    /// Bytes came that the request had not asked for, as from servers that merge ranges. The
+    /// consumer has them now: what was pushed of them by then is not sent any more, and not sent
+    /// again. Nothing is said of what will be pushed: who asks for bytes that came before has not
+    /// kept them.
     fn came_unasked(&mut self, by: u64, ranges: &[Range<u64>]) {
         for (id, in_flight) in &mut self.requests {
             if *id != by {
-                in_flight.came_elsewhere(ranges);
+                in_flight.received_elsewhere(ranges);
             }
         }
-        let (queue, urgent) = (std::mem::take(&mut self.queue), std::mem::take(&mut self.urgent));
+        let queue = std::mem::take(&mut self.queue);
+        let urgent = std::mem::take(&mut self.urgent);
         (self.queue, _) = self.parted(queue, ranges);
         (self.urgent, _) = self.parted(urgent, ranges);
     }
 
-    /// The requests of a queue without `ranges`, which are sorted and disjoint, and what there was of these. Those with a
-    /// tail are left as they are.
+    /// The requests of a queue without `ranges`, which are sorted and disjoint, and what there was
+    /// of these. Those with a tail are left as they are.
     fn parted(
         &self,
         queue: VecDeque<Request>,
         ranges: &[Range<u64>],
     ) -> (VecDeque<Request>, Vec<Range<u64>>) {
-        let (mut kept, mut parted) = (VecDeque::with_capacity(queue.len()), Vec::new());
+        let mut kept = VecDeque::with_capacity(queue.len());
+        let mut parted = Vec::new();
         for request in queue {
-            let left = match request.tail > 0 || range::are_apart(&request.ranges, ranges) {
-                true => None,
-                false => Some(range::difference(&request.ranges, ranges)),
-            };
-            let Some(left) = left.filter(|left| *left != request.ranges) else {
+            if request.tail > 0 || range::are_apart(&request.ranges, ranges) {
                 kept.push_back(request);
                 continue;
-            };
+            }
+            let left = range::difference(&request.ranges, ranges);
+            if left == request.ranges {
+                kept.push_back(request);
+                continue;
+            }
             parted.extend(range::difference(&request.ranges, &left));
             // A range without its middle is two, which may be too many for one request.
             let config = self.plan_config(PlanConfig::default());

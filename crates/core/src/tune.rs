@@ -1,7 +1,34 @@
-//! tune.
+//! Rules for load: how many connections to open, how much to ask of a server at a time, and when to
+//! split a request that everything waits for.
+//!
+//! Every rule is a function of measured values. Nothing here sends, waits, or keeps state of its
+//! own beyond the numbers it is given, so each rule can be tested with a table of figures.
+//!
+//! - Connections to open while the bandwidth is unknown: [`connections::speculative`], from the
+//!   round-trip time; for transport, after a handshake.
+//! - Connections for one job: [`connections::for_bytes`], [`connections::for_requests`] and
+//!   [`connections::prefer_open`], from the bandwidth-delay product, bytes, requests and open
+//!   connections; for [`crate::schedule`].
+//! - Connections for one positional read: [`connections::for_read`], from bytes and requests; for
+//!   [`crate::cache`]. Its share while other reads wait: [`connections::fair_share`].
+//! - Workers of a copy: [`connections::for_bulk`], from round-trip time and bandwidth; for
+//!   transfer.
+//! - Requests in flight at one server: [`concurrency_limit`], from responses 429 and 503; for
+//!   transport, before every request.
+//! - Ranges and bytes in one request: [`limit_discovery`], from requests accepted and rejected; for
+//!   [`crate::Endpoint`] and transport.
+//! - Splitting the slowest request: [`straggler`], from bytes so far and the round-trip time; for
+//!   [`crate::schedule`] and transfer.
+//! - Round-trip time and bandwidth: [`link`], from handshakes and arrival times; for all of these.
+//!
+//! The rules for connections say how many *help*. The caller's own maximum bounds them
+//! ([`crate::Source::max_connections`]), and above both stands the adaptive
+//! [`concurrency_limit::ConcurrencyLimit`] of the server: a connection that it admits no request
+//! for stays idle. Where a connection carries many requests (HTTP/2), [`crate::schedule`] sends as
+//! many as the source takes, again under that limit.
 
 pub mod concurrency_limit;
 pub mod connections;
 pub mod limit_discovery;
 pub mod link;
-pub(crate) mod straggler;
+pub mod straggler;

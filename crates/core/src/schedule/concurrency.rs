@@ -1,15 +1,16 @@
-//! How many requests are on their way at a time.
+//! Number of requests in flight at a time.
 //!
-//! Connections are planned by what the path holds, since each opens a window of its own. Where one connection carries many
-//! requests (HTTP/2), a request more costs no window, and the server answers one after the other as fast as the windows
-//! of its few connections let it. What counts then is that requests never wait for answers to others: all that are in
-//! line are sent, as far as the source takes them. It is asked each time, because what a server can do may turn out in the
+//! Connections are planned by what the path holds, since each opens a window of its own. Where one
+//! connection carries many requests (HTTP/2), a request more costs no window, and the server
+//! answers one after the other as fast as the windows of its few connections let it. What counts
+//! then is that requests never wait for answers to others: all that are in line are sent, as far as
+//! the source takes them. It is asked each time, because what a server can do may turn out in the
 //! middle of a job, and what it is willing to do as well.
 
 use super::Reader;
 
 impl Reader<'_> {
-    /// Whether there is room for one more request beside `under_way` of them.
+    /// Returns true if there is room for one more request beside `under_way` of them.
     pub(super) fn has_room(&self, under_way: usize) -> bool {
         under_way < self.connections || under_way < self.shared_requests()
     }

@@ -1,26 +1,24 @@
-//! What somebody waits for, in a reader that also fetches ahead.
+//! Demand reads before prefetches, in a reader that does both.
 //!
-//! Urgent requests have a queue of their own, which is looked at first. They are sent whether or not what is fetched ahead
-//! has taken the connections: a program that waits must not wait for what nobody has asked for yet. Among themselves they keep
-//! to the connections that were planned for them, so that what the first answers teach is known to those that follow, and to the
-//! budget, except that one is always admitted when none is under way.
+//! Requests that a program waits for have a queue of their own, which is looked at first. They are
+//! sent even if prefetches have taken all connections: a program must not wait for bytes that it
+//! has not asked for yet. Among themselves they keep to the connections that were planned for them,
+//! so that requests profit from what the first responses teach, and to the budget; but one is
+//! always admitted when none is in flight.
 //!
-//! Several may wait at a time, each for a read of its own. Alone, a read is dealt out to many connections, of which each brings a
-//! window in one round trip. When 32 threads do that at a time, the connections are taken by small requests, and each of them
-//! waits for a round trip: 1 MiB in 64 requests of 16 KB came to 200 Mbit/s on a path of 400 and 40 ms. So a read gets no
-//! larger share of the connections than it has of the bytes that are waited for; but what fits into a few first windows may have
-//! a connection for each, because it comes in one round trip then. And there may be twice as many requests on their way as connections
-//! were planned: a connection that has brought one is idle for a round trip until the next one is there, which on that path was
-//! a sixth of the time, and meanwhile the others have it.
+//! Several reads may wait at a time. Alone, a read is spread over many connections, each of which
+//! brings a window in one round trip. When 32 threads do that at a time, small requests take the
+//! connections, and each of them waits for a round trip: 1 MiB in 64 requests of 16 KB came to 200
+//! Mbit/s on a path of 400 and 40 ms. So a read gets a share of the connections ([`fair_share`]).
+//! And twice as many requests may be in flight as connections were planned: a connection that has
+//! brought one is idle for a round trip until the next one is there, which on that path was a sixth
+//! of the time, and meanwhile the others use the bandwidth.
 
 use super::Reader;
+use super::in_flight::InFlightRequest;
 use crate::range;
-use crate::tune::link::INITIAL_WINDOW_BYTES;
-use crate::tune::straggler::InFlightRequest;
+use crate::tune::connections::fair_share;
 use std::ops::Range;
-
-/// Connections that a small read may have, whatever else is waited for.
-const SMALL_READ_CONNECTIONS: u64 = 4;
 
 impl Reader<'_> {
     /// Asks for `ranges` before everything that was pushed so far and is not urgent.
@@ -32,7 +30,7 @@ impl Reader<'_> {
         self.urgent.extend(requests);
     }
 
-    /// What is waited for and has not come, in bytes.
+    /// Bytes of demand reads that have not arrived.
     fn urgent_bytes(&self) -> u64 {
         let queued = self.urgent.iter().map(|it| range::total_bytes(&it.ranges));
         let under_way = self.urgent_ids.iter().filter_map(|id| self.requests.get(id));
@@ -47,7 +45,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and disjoint.
+    /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and
+    /// disjoint.
     pub fn cancel(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let queue = std::mem::take(&mut self.queue);
         let (queue, withdrawn) = self.parted(queue, &range::merged(ranges, 0));
@@ -55,13 +54,13 @@ impl Reader<'_> {
         range::merged(&withdrawn, 0)
     }
 
-    /// What has not been sent and is not urgent: requests.
+    /// Number of requests that have not been sent and are not urgent.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// What is sent from now on carries `validator`.
+    /// Sends `validator` with all further requests.
     pub fn set_validator(&mut self, validator: &str) {
         self.validator = Some(validator.to_owned());
         for request in self.queue.iter_mut().chain(&mut self.urgent) {
@@ -69,13 +68,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether every request under way carries a validator, so that all that arrives is of one version.
+    /// Returns true if every request in flight carries a validator, so that all parts are of one
+    /// version.
     #[must_use]
     pub fn is_conditional(&self) -> bool {
         self.requests.values().all(|request| request.has_validator())
     }
 
-    /// Whether there is room for a request for one of several who wait.
+    /// Returns true if there is room for a request of one of several waiting reads.
     fn is_beside(&self, under_way: usize) -> bool {
         self.crowded && under_way < self.source.max_connections().min(2 * self.connections)
     }
@@ -92,34 +92,5 @@ impl Reader<'_> {
             let id = self.send(request, bytes);
             self.urgent_ids.insert(id);
         }
-    }
-}
-
-/// How many of `connections` are for a read of so many bytes where so many others are waited for. One that is more than all the
-/// others may have any number: it is the job, and what was asked for before was to get to know the server.
-fn fair_share(bytes: u64, others: u64, connections: usize) -> usize {
-    if others <= bytes {
-        return usize::MAX;
-    }
-    let windows = bytes.div_ceil(INITIAL_WINDOW_BYTES);
-    let least = if windows <= SMALL_READ_CONNECTIONS { windows } else { 1 };
-    let all = u128::from(bytes) + u128::from(others);
-    let share = (u128::from(bytes) * connections as u128).div_ceil(all).max(least.into());
-    usize::try_from(share).unwrap_or(connections).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fair_share;
-
-    #[test]
-    fn connections_are_shared_by_what_is_waited_for() {
-        assert_eq!(fair_share(1 << 20, 0, 64), usize::MAX);
-        assert_eq!(fair_share(1 << 20, 7 << 20, 64), 8);
-        assert_eq!(fair_share(1 << 20, 31 << 20, 14), 1);
-        assert_eq!(fair_share(40_000, 1 << 30, 64), 3);
-        assert_eq!(fair_share(0, 1, 64), 1);
-        assert_eq!(fair_share(20 << 20, 12 << 10, 1), usize::MAX);
-        assert_eq!(fair_share(u64::MAX - 1, u64::MAX, 64), 32);
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of a request that has ended: done, or its rest planned again.
+//! End of a request: completion, or a retry of its rest.
 
 use super::{Ended, FetchEvent, Reader};
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -27,7 +27,7 @@ impl Reader<'_> {
                 if answer.validator.is_some() {
                     self.answer.validator.clone_from(&answer.validator);
                 }
-                self.put_off_since = None;
+                self.staging_since = None;
                 // With a tail, the size of the file was not known when its head was asked for.
                 if missing.is_empty() || request.tail > 0 {
                     self.barren_failures = 0;
@@ -62,7 +62,7 @@ impl Reader<'_> {
             ),
             None => Error::new(
                 ErrorKind::Protocol,
-                format!("{}: the answer lacks {bytes} of the bytes asked for", self.source.name()),
+                format!("{}: the response lacks {bytes} requested bytes", self.source.name()),
             ),
         }
     }
@@ -103,8 +103,8 @@ impl Reader<'_> {
         if urgent { &mut self.urgent } else { &mut self.queue }
     }
 
-    /// A plan for what a request left over and for the next one in the queue together: where every answer is cut short,
-    /// left-overs sent alone would make twice as many requests.
+    /// A plan for what a request left over and for the next one in the queue together: where every
+    /// answer is cut short, left-overs sent alone would make twice as many requests.
     fn topped_up(&mut self, missing: &[Range<u64>], alone: Plan, urgent: bool) -> Plan {
         let one = matches!(alone.requests.as_slice(), [_]);
         let queue = self.queue_of(urgent);
@@ -115,11 +115,11 @@ impl Reader<'_> {
         Plan::new(&both, &self.source.limits(), &self.plan_config(PlanConfig::default()))
     }
 
-    /// Whether a file that is put off is waited for still.
+    /// Returns true if a file that is being staged is still worth waiting for.
     fn is_patient(&mut self, after: Duration) -> bool {
         let now = self.source.clock().now();
-        let since = *self.put_off_since.get_or_insert(now);
-        now.saturating_sub(since).saturating_add(after) < self.config.patience
+        let since = *self.staging_since.get_or_insert(now);
+        now.saturating_sub(since).saturating_add(after) < self.config.staging_timeout
     }
 
     fn again(
@@ -141,13 +141,14 @@ impl Reader<'_> {
             (_, Retry::Later { after }) => self.is_patient(after),
             (_, retry) => matches!(retry, Retry::SameServer { .. }),
         };
-        let put_off = matches!(error.retry(), Retry::Later { .. });
-        // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no more with every
-        // connection would be asked for ever. A request with a tail is sent again as a whole.
+        let staging = matches!(error.retry(), Retry::Later { .. });
+        // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no
+        // more with every connection would be asked for ever. A request with a tail is sent again
+        // as a whole.
         let useful = request.tail == 0 && got > 0 && got >= MIN_PROGRESS_BYTES.min(asked / 16);
         if useful {
             self.barren_failures = 0;
-        } else if (!smaller || request.tail > 0) && !put_off {
+        } else if (!smaller || request.tail > 0) && !staging {
             self.barren_failures += 1;
         }
         self.plan_again();

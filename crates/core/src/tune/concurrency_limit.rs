@@ -1,23 +1,27 @@
-//! How many requests a server is asked to serve at the same time, once it has said that there are too many.
+//! Adaptive limit on requests in flight at one server, once it has rejected one as too many.
 //!
-//! A server that answers 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves others is busy, not
-//! broken. As with congestion in a network, the answer is to ask for less at a time, and for a little more
-//! again as long as that goes well: the limit is cut to nine tenths of what was under way when a request was refused
-//! while others were served, and to half of it when more have been refused than served since the last cut: then there are
-//! far too many. It grows by one for each round of answers up to just below where the server refused last, and twenty
-//! times as slowly beyond: most of the time is spent close to what the server can do. Requests that were refused together
-//! count as one sign.
+//! A server that answers 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves
+//! others is busy, not broken. As with congestion in a network, the answer is to ask for less at a
+//! time, and for a little more again as long as that goes well: the limit is cut to nine tenths of
+//! what was under way when a request was refused while others were served, and to half of it when
+//! more have been refused than served since the last cut: then there are far too many. It grows by
+//! one for each round of answers up to just below where the server refused last, and twenty times
+//! as slowly beyond: most of the time is spent close to what the server can do. Requests that were
+//! refused together count as one sign.
 //!
 //! As long as nothing was refused there is no limit.
 //!
-//! **One file or the server.** Storage with tape behind it says 503 with `Retry-After` for a file that it has to fetch
-//! first, and goes on serving the others. Whoever takes that for overload slows down or stops for no reason: with one file
-//! in twenty being fetched, the rule above would settle at a dozen requests at a time, each pause holding up all. From a
-//! single answer the two cannot be told apart, from many they can. So a 503 that names a time is about its file
-//! ([`RequestOutcome::RetryAfter`]: asked again when it said, by itself, and nothing else changes) as long as less than half of the
-//! latest answers were refusals, and also when it was the only request under way: then there cannot have been too many. An
-//! overloaded server that refuses by the dozen is past the half within `MEMORY` answers; one that refuses a few of many
-//! is served well enough by those few waiting as long as it said. A 202 is always about its file, a 429 never.
+//! **One file or the server.** Storage with tape behind it says 503 with `Retry-After` for a file
+//! that it has to fetch first, and goes on serving the others. A client that takes that for
+//! overload slows down or stops for no reason: with one file in twenty being fetched, the rule
+//! above would settle at a dozen requests at a time, each pause holding up all. From a single
+//! answer the two look alike, from many they do not. So a 503 that names a time is about its file
+//! ([`RequestOutcome::RetryAfter`]: asked again when it said, by itself, and nothing else changes)
+//! as long as less than half of the latest responses were rejections, and also when it was the only
+//! request in flight: then there cannot have been too many. An overloaded server that refuses by
+//! the dozen is past the half within `MEMORY` answers; one that refuses a few of many is served
+//! well enough by those few waiting as long as it said. A 202 is always about its file, a 429
+//! never.
 
 /// Share of what was under way that is kept after a refusal while others were served.
 const MILD_CUT: f64 = 0.9;
@@ -59,7 +63,7 @@ impl Default for ConcurrencyLimit {
     }
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// It was answered.
@@ -82,14 +86,15 @@ impl ConcurrencyLimit {
         fits
     }
 
-    /// Whether a request under way that is refused with a time to come back is so for its file's sake, not the server's.
+    /// Returns true if a request in flight that is rejected with a `Retry-After` is so for its
+    /// file's sake, not the server's.
     #[must_use]
     pub fn is_about_the_file(&self) -> bool {
         self.running <= 1 || self.refused_share < BUSY_SHARE
     }
 
-    /// A request is no longer under way. Tells whether it is worth sending again at once: it was refused, and fewer are
-    /// asked for now than there were.
+    /// A request is no longer under way. Tells whether it is worth sending again at once: it was
+    /// refused, and fewer are asked for now than there were.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     pub fn release(&mut self, fate: RequestOutcome) -> bool {
         let running = self.running;
@@ -145,11 +150,14 @@ impl ConcurrencyLimit {
 mod tests {
     use super::*;
 
-    /// A server that serves `capacity` requests a tick and refuses all of a tick in which there are more.
+    /// A server that serves `capacity` requests a tick and refuses all of a tick in which there are
+    /// more.
     fn collapsing(capacity: usize, connections: usize, ticks: usize) -> (usize, usize) {
-        let (mut courtesy, mut served, mut refused) = (ConcurrencyLimit::default(), 0, 0);
+        let mut limit = ConcurrencyLimit::default();
+        let mut served = 0;
+        let mut refused = 0;
         for _ in 0..ticks {
-            let sent = (0..connections).take_while(|_| courtesy.try_acquire()).count();
+            let sent = (0..connections).take_while(|_| limit.try_acquire()).count();
             let fate =
                 if sent > capacity { RequestOutcome::Overloaded } else { RequestOutcome::Served };
             match fate {
@@ -157,7 +165,7 @@ mod tests {
                 _ => served += sent,
             }
             for _ in 0..sent {
-                courtesy.release(fate);
+                limit.release(fate);
             }
         }
         (served, refused)
@@ -177,15 +185,17 @@ mod tests {
         }
     }
 
-    /// A server that serves `capacity` of each round and refuses the others: far above it, the limit halves.
+    /// A server that serves `capacity` of each round and refuses the others: far above it, the
+    /// limit halves.
     #[test]
     fn far_too_many_requests_are_soon_few_enough() {
-        let (mut courtesy, capacity) = (ConcurrencyLimit::default(), 64);
+        let mut limit = ConcurrencyLimit::default();
+        let capacity = 64;
         let mut refused = 0;
         for _ in 0..8 {
-            let sent = (0..1024).take_while(|_| courtesy.try_acquire()).count();
+            let sent = (0..1024).take_while(|_| limit.try_acquire()).count();
             for nth in 0..sent {
-                courtesy.release(if nth < capacity {
+                limit.release(if nth < capacity {
                     RequestOutcome::Served
                 } else {
                     RequestOutcome::Overloaded
@@ -193,7 +203,7 @@ mod tests {
             }
             refused += sent.saturating_sub(capacity);
         }
-        let limit = courtesy.limit().unwrap();
+        let limit = limit.limit().unwrap();
         assert!((capacity / 2..=2 * capacity).contains(&limit), "{limit}, {refused} refused");
     }
 
@@ -205,75 +215,71 @@ mod tests {
 
     #[test]
     fn a_server_that_recovers_is_asked_for_more_again() {
-        let mut courtesy = ConcurrencyLimit::default();
-        assert!((0..100).all(|_| courtesy.try_acquire()));
-        (0..100).for_each(|_| _ = courtesy.release(RequestOutcome::Overloaded));
-        let after_cut = courtesy.limit().unwrap();
+        let mut limit = ConcurrencyLimit::default();
+        assert!((0..100).all(|_| limit.try_acquire()));
+        (0..100).for_each(|_| _ = limit.release(RequestOutcome::Overloaded));
+        let after_cut = limit.limit().unwrap();
         for _ in 0..10_000 {
-            let sent = (0..100).take_while(|_| courtesy.try_acquire()).count();
-            (0..sent).for_each(|_| _ = courtesy.release(RequestOutcome::Served));
+            let sent = (0..100).take_while(|_| limit.try_acquire()).count();
+            (0..sent).for_each(|_| _ = limit.release(RequestOutcome::Served));
         }
-        assert_eq!((after_cut, courtesy.limit().unwrap() >= 100), (90, true));
+        assert_eq!((after_cut, limit.limit().unwrap() >= 100), (90, true));
     }
 
     #[test]
     fn the_last_request_is_never_held_back_and_its_refusal_is_final() {
-        let mut courtesy = ConcurrencyLimit::default();
+        let mut limit = ConcurrencyLimit::default();
         for _ in 0..10 {
-            assert!(courtesy.try_acquire());
-            assert!(!courtesy.release(RequestOutcome::Overloaded));
+            assert!(limit.try_acquire());
+            assert!(!limit.release(RequestOutcome::Overloaded));
         }
-        assert_eq!(courtesy.limit(), Some(1));
+        assert_eq!(limit.limit(), Some(1));
     }
 
     /// One in twenty is being fetched from tape: nobody else is held up.
     #[test]
-    fn files_that_are_put_off_do_not_slow_the_others_down() {
-        let mut courtesy = ConcurrencyLimit::default();
+    fn files_that_are_staged_do_not_slow_the_others_down() {
+        let mut limit = ConcurrencyLimit::default();
         for nth in 0..100_000 {
-            while courtesy.running < 64 {
-                assert!(courtesy.try_acquire());
+            while limit.running < 64 {
+                assert!(limit.try_acquire());
             }
-            let put_off = nth % 20 == 7;
-            assert!(!put_off || courtesy.is_about_the_file());
-            courtesy.release(if put_off {
-                RequestOutcome::RetryAfter
-            } else {
-                RequestOutcome::Served
-            });
+            let staged = nth % 20 == 7;
+            assert!(!staged || limit.is_about_the_file());
+            limit.release(if staged { RequestOutcome::RetryAfter } else { RequestOutcome::Served });
         }
-        assert_eq!(courtesy.limit(), None);
+        assert_eq!(limit.limit(), None);
     }
 
     #[test]
     fn a_server_that_refuses_by_the_dozen_is_busy_and_one_that_refuses_a_lone_request_is_not() {
-        let mut courtesy = ConcurrencyLimit::default();
-        assert!((0..64).all(|_| courtesy.try_acquire()));
-        let put_off = (0..64).take_while(|_| {
-            let about_the_file = courtesy.is_about_the_file();
-            courtesy.release(if about_the_file {
+        let mut limit = ConcurrencyLimit::default();
+        assert!((0..64).all(|_| limit.try_acquire()));
+        let staged = (0..64).take_while(|_| {
+            let about_the_file = limit.is_about_the_file();
+            limit.release(if about_the_file {
                 RequestOutcome::RetryAfter
             } else {
                 RequestOutcome::Overloaded
             });
             about_the_file
         });
-        let put_off = put_off.count();
-        assert!((8..16).contains(&put_off), "{put_off}");
-        assert!(courtesy.limit().is_some());
-        while courtesy.running > 1 {
-            courtesy.release(RequestOutcome::Overloaded);
+        let staged = staged.count();
+        assert!((8..16).contains(&staged), "{staged}");
+        assert!(limit.limit().is_some());
+        while limit.running > 1 {
+            limit.release(RequestOutcome::Overloaded);
         }
-        assert!(courtesy.is_about_the_file());
+        assert!(limit.is_about_the_file());
     }
 
     #[test]
     fn a_server_that_serves_nothing_is_soon_asked_by_one() {
-        let mut courtesy = ConcurrencyLimit::default();
+        let mut limit = ConcurrencyLimit::default();
         for _ in 0..7 {
-            let sent = (0..64).take_while(|_| courtesy.try_acquire()).count();
-            (0..sent).for_each(|_| _ = courtesy.release(RequestOutcome::Overloaded));
+            let sent = (0..64).take_while(|_| limit.try_acquire()).count();
+            (0..sent).for_each(|_| _ = limit.release(RequestOutcome::Overloaded));
         }
-        assert_eq!(courtesy.limit(), Some(1));
+        assert_eq!(limit.limit(), Some(1));
     }
 }

@@ -1,43 +1,52 @@
-//! How many connections (connections) pay.
+//! Number of connections that help.
 //!
-//! A new connection may send ten segments and then doubles once per round trip (RFC 6928, RFC 5681), so `n` of them
-//! move `n` times as much in the first round trips. That is worth a handshake wherever the path holds more than one
-//! initial window, and nothing where it does not: once the pipe and its queue are full, more connections only lose packets.
+//! A new connection may send ten segments and then doubles its window once per round trip (RFC
+//! 6928, RFC 5681), so `n` connections move `n` times as much in the first round trips. That is
+//! worth a handshake wherever the path holds more than one initial window, and nothing where it
+//! does not: once the pipe and its queue are full, more connections only lose packets.
 //!
-//! Hence two rules. Before anything is known but the round-trip time, [`speculative`] opens connections in proportion to it:
-//! a handshake costs two small packets, a connection missing later costs a round trip. Once a bandwidth has been seen,
-//! [`for_bytes`] says how many of them to send on: one for every two initial windows that the bandwidth-delay product
-//! holds. Fewer would leave the pipe empty for longer than the two round trips in which they grow to fill it; more would
-//! each have so small a window when it is full that a sender does not notice the queue before it overflows (HyStart
-//! looks from 16 segments on), and the losses, repaired connection by connection, cost more than the early start gains.
+//! Hence two rules. While only the round-trip time is known, [`speculative`] opens connections in
+//! proportion to it: a handshake costs two small packets, a connection missing later costs a round
+//! trip. Once a bandwidth has been seen, [`for_bytes`] says how many of them to send on: one for
+//! every two initial windows in the bandwidth-delay product. Fewer would leave the pipe empty for
+//! longer than the two round trips in which they grow to fill it; more would each have so small a
+//! window when it is full that a sender does not notice the queue before it overflows (HyStart
+//! looks from 16 segments on), and the losses, repaired connection by connection, cost more than
+//! the early start gains.
+//!
+//! A positional read gets connections by its own size ([`for_read`]), and shares them with the
+//! other reads that wait ([`fair_share`]). A copy lasts for many round trips and follows another
+//! rule ([`for_bulk`]).
 
 use crate::LinkEstimate;
 use crate::tune::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
-/// Most connections to one endpoint for a single interactive job.
+/// Maximum connections to one endpoint for a single interactive job.
 pub const MAX_INTERACTIVE: usize = 64;
-/// Connections used where the round-trip time is long but the bandwidth is not known: a server that paces its first window
-/// hides it. Sixteen windows are a tenth of a second on a path of 18 Mbit/s.
+/// Connections used where the round-trip time is long but the bandwidth is unknown, as with a
+/// server that paces its first window. Sixteen windows are a tenth of a second on a path of 18
+/// Mbit/s.
 const BANDWIDTH_UNKNOWN: usize = 16;
-/// Two connections at the least: one is busy while the other turns a request around.
+/// Minimum connections of a job: one is busy while the other waits for its next response.
 const MIN: usize = 2;
-/// From so many on, a connection more or less makes no great difference.
+/// Number of connections from which on one more or less makes no great difference.
 const MANY: usize = 8;
 
-/// Connections worth opening as soon as the handshake of the first one has shown the round-trip time: one, and one per 3 ms. At
-/// 100 Mbit/s that is what [`for_bytes`] will ask for when the first answer has shown the bandwidth; a connection that is opened
-/// only then is late by a round trip, over TLS by two.
+/// Connections to open as soon as the handshake of the first one has shown the round-trip time:
+/// one, and one more per 3 ms. At 100 Mbit/s that is the number that [`for_bytes`] returns once the
+/// first response has shown the bandwidth; a connection that is opened only then is late by a round
+/// trip, over TLS by two.
 ///
-/// Next door it is one alone: another is there almost as soon as it is wanted, and next door are the servers of one thread,
-/// which serve a connection at a time and wait for ever on one that is not used yet.
+/// On a local network it is one: another is open almost as soon as it is needed, and local servers
+/// of one thread serve a connection at a time and wait for ever on one that is not used yet.
 #[must_use]
 pub fn speculative(rtt: Duration, cap: usize) -> usize {
     let by_rtt = usize::try_from(rtt.as_millis() / 3).unwrap_or(usize::MAX);
     by_rtt.saturating_add(1).min(cap.max(1))
 }
 
-/// Connections worth sending on for a job of `bytes`.
+/// Connections to send on for a job of `bytes`.
 #[must_use]
 pub fn for_bytes(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
     let by_size = usize::try_from(bytes.div_ceil(SHARE_FLOOR_BYTES)).unwrap_or(usize::MAX);
@@ -49,11 +58,13 @@ pub fn for_bytes(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
     by_path.max(MIN).min(by_size).min(cap).max(1)
 }
 
-/// Connections worth sending on for a job of `bytes` whose server takes no fewer than so many `requests`.
+/// Connections to send on for a job of `bytes` that needs at least `requests` requests, where
+/// [`for_bytes`] returned `useful`.
 ///
-/// Where an answer is smaller than a window, connections are not filled, and what counts is how often each has to wait for a
-/// round trip. So there are as many as fill the windows of the useful ones: 2,000 requests of 2 KB at 150 ms took 19 s on
-/// the sixteen connections that an unknown bandwidth is worth, and 5 s on 64.
+/// A response smaller than a window does not fill its connection, and each request waits for a
+/// round trip. So there are as many connections as fill the windows of the useful ones: 2,000
+/// requests of 2 KB at 150 ms took 19 s on the sixteen connections used while the bandwidth is
+/// unknown, and 5 s on 64.
 #[must_use]
 pub fn for_requests(useful: usize, requests: usize, bytes: u64, cap: usize) -> usize {
     if requests <= useful {
@@ -64,11 +75,13 @@ pub fn for_requests(useful: usize, requests: usize, bytes: u64, cap: usize) -> u
     usize::try_from(filled).unwrap_or(usize::MAX).min(requests).min(cap).max(useful)
 }
 
-/// Connections to send on where `useful` are worth having and `open` of them are open: those, if they are many, and two in three.
+/// Connections to send on where `useful` would help and `open` are open: the open ones, if they are
+/// many and at least two thirds of the useful ones.
 ///
-/// What they have carried has opened their windows. At 22 ms and 100 Mbit/s eight connections that have brought a tree fill the
-/// path at once; four more, each a handshake late, only overflowed its queue, and repairing that took longer than they
-/// had gained (0.97 s on twelve connections, 0.89 s on eight, medians of five). Where connections are few, each counts.
+/// Earlier responses have opened their windows. At 22 ms and 100 Mbit/s eight connections that have
+/// brought a tree fill the path at once; four more, each a handshake late, only overflowed its
+/// queue, and repairing that took longer than they had gained (0.97 s on twelve connections, 0.89 s
+/// on eight, medians of five). Where connections are few, each counts.
 #[must_use]
 pub fn prefer_open(useful: usize, open: usize) -> usize {
     let kept = open.min(useful);
@@ -77,13 +90,15 @@ pub fn prefer_open(useful: usize, open: usize) -> usize {
 
 /// Connections for a bulk job, one that lasts for many round trips.
 ///
-/// There it is not slow start that counts but what a connection carries in the long run, and that is little on a long path.
-/// With stock settings a Linux sender keeps at most 4 MiB under way (`tcp_wmem`), and CUBIC at a loss of one packet in
-/// 10,000 a window of `1.05 (rtt / loss)^0.75` packets on average (RFC 9438 section 5.1): 310 KB at 120 ms, which is 20 Mbit/s.
-/// So connections go with the round-trip time: one for each 2 ms, which at that loss fill 1 Gbit/s, and without loss ramp up
-/// sooner. Measured, 1 GiB at 120 ms and 1 Gbit/s: see `bench/copying.py`.
+/// Its speed depends less on slow start than on what a connection carries in the long run, and that
+/// is little on a long path. With stock settings a Linux sender keeps at most 4 MiB in flight
+/// (`tcp_wmem`), and CUBIC at a loss of one packet in 10,000 a window of `1.05 (rtt / loss)^0.75`
+/// packets on average (RFC 9438 section 5.1): 310 KB at 120 ms, which is 20 Mbit/s. So there is one
+/// connection for each 2 ms of round-trip time, which at that loss fill 1 Gbit/s, and without loss
+/// ramp up sooner. Measured, 1 GiB at 120 ms and 1 Gbit/s: see `bench/copying.py`.
 ///
-/// A narrow path gets fewer: not more than leave each connection an initial window when path and queue are full.
+/// A narrow path gets fewer: at most as many as leave each connection an initial window when path
+/// and queue are full.
 #[must_use]
 pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
     let by_rtt =
@@ -92,14 +107,48 @@ pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
     by_rtt.min(by_path).max(MIN_BULK).min(cap).max(1)
 }
 
-/// Connections of a bulk job on the shortest path, and before anything is known: enough for small files to hide each other's
-/// opening and closing.
-pub const MIN_BULK: usize = 4;
+/// Connections for one positional read of `bytes` that needs at least `requests` requests: at most
+/// as many as bring an initial window each, which takes one round trip on a connection of any age.
+/// A job spreads its requests over more, because more will follow; after a read that is unknown.
+#[must_use]
+pub fn for_read(bytes: u64, requests: usize) -> usize {
+    initial_windows(bytes).max(requests)
+}
 
-/// Initial windows of the bandwidth-delay product to each connection.
+/// Share of `connections` for a read of `bytes` while other reads wait for `others` bytes.
+///
+/// A read gets the same share of the connections as of the bytes; but one that fits into a few
+/// first windows may have a connection for each, because it then takes one round trip. A read of at
+/// least half of the bytes may have any number: it is the job, and the reads before it were to get
+/// to know the server.
+#[must_use]
+pub fn fair_share(bytes: u64, others: u64, connections: usize) -> usize {
+    if others <= bytes {
+        return usize::MAX;
+    }
+    let windows = initial_windows(bytes);
+    let least = if windows <= SMALL_READ_CONNECTIONS { windows } else { 1 };
+    let all = u128::from(bytes) + u128::from(others);
+    let share = (u128::from(bytes) * connections as u128).div_ceil(all).max(least as u128);
+    usize::try_from(share).unwrap_or(connections).max(1)
+}
+
+/// Number of initial windows that hold `bytes`.
+#[must_use]
+pub fn initial_windows(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(INITIAL_WINDOW_BYTES)).unwrap_or(usize::MAX)
+}
+
+/// Connections of a bulk job on the shortest path, and before anything is known: enough to open and
+/// close small files while others are read.
+pub const MIN_BULK: usize = 4;
+/// Maximum connections that a small read has whatever else is waited for.
+const SMALL_READ_CONNECTIONS: usize = 4;
+
+/// Initial windows of the bandwidth-delay product per connection.
 const WINDOWS_PER_CONNECTION: f64 = 2.0;
 
-/// Below this, in bytes, another connection's share is not worth another request: two segments.
+/// Minimum share of a connection in bytes, two segments: less is not worth another request.
 const SHARE_FLOOR_BYTES: u64 = 2 * 1448;
 
 /// Initial windows in a bandwidth-delay product, rounded up.
@@ -158,13 +207,13 @@ mod tests {
         assert_eq!(for_requests(4, 2_000, 4_000_000, 64), 28);
         assert_eq!(for_requests(16, 20, 40_000, 64), 20);
         assert_eq!(for_requests(16, 2_000, 4_000_000, 16), 16);
-        // Answers that fill windows by themselves, and requests that all go at once.
+        // Responses that fill windows by themselves, and requests that are all sent at once.
         assert_eq!(for_requests(8, 100, 100_000_000, 64), 8);
         assert_eq!(for_requests(8, 8, 100, 64), 8);
     }
 
     #[test]
-    fn what_a_common_path_will_use_is_nearly_open_by_then() {
+    fn speculative_connections_match_later_use_on_common_paths() {
         for rtt in [11_u8, 22, 33] {
             let opened = speculative(Duration::from_millis(rtt.into()), 64);
             let used = for_bytes(1_000_000, &link(rtt.into(), 80.0), 64);
@@ -173,16 +222,27 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_are_nearly_enough_are_enough() {
+    fn open_connections_that_nearly_suffice_are_preferred() {
         assert_eq!([prefer_open(12, 8), prefer_open(12, 7), prefer_open(13, 8)], [8, 12, 13]);
         assert_eq!([prefer_open(4, 9), prefer_open(6, 4), prefer_open(64, 64)], [4, 6, 64]);
     }
 
     #[test]
-    fn the_callers_cap_holds() {
+    fn the_callers_maximum_holds() {
         assert_eq!(for_bytes(7_400_000, &link(240.0, 1000.0), 1), 1);
         assert_eq!(speculative(Duration::from_millis(240), 8), 8);
         assert_eq!(speculative(Duration::from_millis(240), 64), 64);
         assert_eq!(speculative(Duration::from_micros(30), 64), 1);
+    }
+
+    #[test]
+    fn reads_that_wait_share_connections_by_their_bytes() {
+        assert_eq!(fair_share(1 << 20, 0, 64), usize::MAX);
+        assert_eq!(fair_share(1 << 20, 7 << 20, 64), 8);
+        assert_eq!(fair_share(1 << 20, 31 << 20, 14), 1);
+        assert_eq!(fair_share(40_000, 1 << 30, 64), 3);
+        assert_eq!(fair_share(0, 1, 64), 1);
+        assert_eq!(fair_share(20 << 20, 12 << 10, 1), usize::MAX);
+        assert_eq!(fair_share(u64::MAX - 1, u64::MAX, 64), 32);
     }
 }

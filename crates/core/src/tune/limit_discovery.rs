@@ -1,19 +1,22 @@
-//! How much of something a server takes in one request: found out by asking.
+//! Discovery of a server's request limits by trial.
 //!
-//! Servers limit the number of ranges, the text of a header, or the bytes of an answer, and tell none of these. An
-//! allowance starts where every server is expected to follow, doubles as long as all goes well, and after a refusal closes
-//! in on the limit between what was taken and what was not. Two rules bound the price:
+//! Servers limit the number of ranges, the text of a header, or the bytes of an answer, and tell
+//! none of these. An allowance starts where every server is expected to follow, doubles as long as
+//! all goes well, and after a refusal closes in on the limit between what was taken and what was
+//! not. Two rules bound the price:
 //!
-//! - Steps between the two are geometric means, and end when what was taken is at least 7/8 of what was refused: no more
-//!   than 1.15 times the fewest possible requests are sent from then on, and nothing is refused any more.
-//! - Before anything was taken, a first refusal halves and every further one divides by eight: a limit is most often near,
-//!   and where it is not, it is one.
+//! - Steps between the two are geometric means, and end when what was taken is at least 7/8 of what
+//!   was refused: no more than 1.15 times the fewest possible requests are sent from then on, and
+//!   nothing is refused any more.
+//! - Before anything was taken, a first refusal halves and every further one divides by eight: a
+//!   limit is most often near, and where it is not, it is one.
 //!
-//! A refusal of an amount that is above what is asked for by now was under way when the allowance fell: it is no news.
+//! A refusal of an amount that is above what is asked for by now was under way when the allowance
+//! fell: it is no news.
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of one limit of a server.
+/// One learned limit of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedLimit {
     /// Most to put into one request now; at least 1.
@@ -73,7 +76,8 @@ impl LearnedLimit {
         .max(1);
     }
 
-    /// As [`LearnedLimit::refuse`], where the way of refusing makes it likely that more than one is never taken.
+    /// As [`LearnedLimit::refuse`], where the way of refusing makes it likely that more than one is
+    /// never taken.
     pub fn refuse_several(&mut self, amount: u64) {
         self.refuse(amount);
         if self.accepted <= 1 {
@@ -81,16 +85,17 @@ impl LearnedLimit {
         }
     }
 
-    /// Whether so much has never been taken yet.
+    /// Returns true if this amount was never accepted yet.
     #[must_use]
     pub fn is_unproven(&self, amount: u64) -> bool {
         amount > self.accepted
     }
 
-    /// Whether the limit is known well enough to look no further.
+    /// Returns true if the limit is known well enough to stop the search.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let (taken, refused) = (self.accepted.max(1), self.rejected);
+        let taken = self.accepted.max(1);
+        let refused = self.rejected;
         refused > 0
             && (taken.saturating_mul(8) >= refused.saturating_mul(7) || refused <= taken + 1)
     }
@@ -107,7 +112,8 @@ impl LearnedLimit {
 
     /// Where to look next for the limit.
     fn between(&self) -> u64 {
-        let (taken, refused) = (self.accepted.max(1), self.rejected);
+        let taken = self.accepted.max(1);
+        let refused = self.rejected;
         if self.is_settled() {
             return taken;
         }

@@ -1,13 +1,13 @@
-//! What is known about the path to a server.
+//! Estimates of the link to a server.
 
 use std::time::Duration;
 
-/// Bytes that a server sends before it hears back: ten segments (RFC 6928) of 1,448 bytes, what is left of an
-/// Ethernet frame of 1,500 after the headers of IPv4 and of TCP with timestamps.
+/// Bytes that a server sends before it hears back: ten segments (RFC 6928) of 1,448 bytes, what is
+/// left of an Ethernet frame of 1,500 after the headers of IPv4 and of TCP with timestamps.
 pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 
-/// What is asked of a stranger first, where there is more: with the head of the answer it fits into an initial window, so
-/// that it is there after one round trip.
+/// Size of the first request to an unknown server, if there is more: the response with its head
+/// fits into an initial window, so that it arrives after one round trip.
 pub const INITIAL_REQUEST_BYTES: u64 = 12 << 10;
 
 /// Estimates of a path; `None` where nothing was measured yet.
@@ -15,8 +15,8 @@ pub const INITIAL_REQUEST_BYTES: u64 = 12 << 10;
 pub struct LinkEstimate {
     /// Smallest round-trip time seen.
     pub rtt: Option<Duration>,
-    /// Bottleneck bandwidth in bytes per second, as far as the arrivals show it. A path that was never filled is
-    /// faster than this says.
+    /// Bottleneck bandwidth in bytes per second, as far as the arrivals show it. A path that was
+    /// never filled is faster than this says.
     pub bandwidth: Option<f64>,
 }
 
@@ -40,38 +40,43 @@ impl LinkEstimate {
 
 /// Bottleneck bandwidth from the arrival of a burst.
 ///
-/// A server's first window leaves it back to back, so the bottleneck alone spaces it (Dovrolis et al., "What do packet
-/// dispersion techniques measure?", INFOCOM 2001). Every read after the first gives a rate, its bytes over the time since
-/// the read before; the estimate is their median by bytes, which a reader that is late once does not move. What blurs the
-/// rest makes the path look slower than it is:
+/// A server's first window leaves it back to back, so the bottleneck alone spaces it (Dovrolis et
+/// al., "What do packet dispersion techniques measure?", INFOCOM 2001). Every read after the first
+/// gives a rate, its bytes over the time since the read before; the estimate is their median by
+/// bytes, which a reader that is late once does not move. What blurs the rest makes the path look
+/// slower than it is:
 ///
-/// - The answer takes several windows: a pause of a good part of a round trip ends the train. (What came before it may be
-///   too little for a train: the end of another answer. Then the train begins behind it.)
-/// - The server is slow: a head, or an answer of a few bytes, leaves before the data has come from its disk. So a train
-///   begins with the first read that is no such thing.
-/// - The sender paces, as BBR does, which spreads its first window over about a third of a round trip: a train spread
-///   like that says nothing.
-/// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they all came within one
-///   scheduling delay, the path was faster than the reader, and how fast the reader was is all that is known.
+/// - The answer takes several windows: a pause of a good part of a round trip ends the train. (What
+///   came before it may be too little for a train: the end of another answer. Then the train begins
+///   behind it.)
+/// - The server is slow: a head, or an answer of a few bytes, leaves before the data has come from
+///   its disk. So a train begins with the first read that is no such thing.
+/// - The sender paces, as BBR does, which spreads its first window over about a third of a round
+///   trip: a train spread like that says nothing.
+/// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they
+///   all came within one scheduling delay, the path was faster than the reader, and how fast the
+///   reader was is all that is known.
 #[derive(Debug, Clone, Default)]
 pub struct BandwidthEstimator {
     rtt: Option<Duration>,
     first: Option<Duration>,
     last: Duration,
     bytes: u64,
-    /// Time since the read before, and bytes, of every read but the first. Invariant: at most [`MAX_READS`].
+    /// Time since the read before, and bytes, of every read but the first. Invariant: at most
+    /// [`MAX_READS`].
     reads: Vec<(Duration, u64)>,
     over: bool,
 }
 
-/// Below this round-trip time a paced first window is spread over so little that a slow link is the likelier cause.
+/// Below this round-trip time a paced first window is spread over so little that a slow link is the
+/// likelier cause.
 const PACING_RTT: Duration = Duration::from_millis(20);
 /// Reads closer together than this are not told apart: waking a process takes as long.
 const RESOLUTION: Duration = Duration::from_micros(20);
 /// A process that is not alone on its processor is late by up to this.
 const LATE: Duration = Duration::from_millis(4);
-/// What is assumed of a path that was faster than a late reader, in bytes per second: 64 Mbit/s, the least that lets a path
-/// of 240 ms have all connections. More would flood the next slower one.
+/// Bandwidth assumed of a path that was faster than a late reader, in bytes per second: 64 Mbit/s,
+/// the least that lets a path of 240 ms have all connections. More would flood the next slower one.
 const FASTER_THAN_READER: f64 = 8e6;
 /// Bytes that make a train, a third of an initial window: fewer are over before they can be timed.
 const TRAIN_BYTES: u64 = INITIAL_WINDOW_BYTES / 3;

@@ -3,40 +3,34 @@
 use crate::cache::file::CachedFileState;
 use crate::cache::file::driver::{FIRST_BYTE, Session};
 use crate::sync::{MutexGuard, lock};
-use crate::tune::link::{INITIAL_REQUEST_BYTES, INITIAL_WINDOW_BYTES};
+use crate::tune::connections;
+use crate::tune::link::INITIAL_REQUEST_BYTES;
 use crate::{Limits, plan, range};
 use std::ops::{ControlFlow, Range};
 
 /// Up to this, one connection is as good as several: a few initial windows.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// Connections for a read: no more than give each an initial window, which comes in one round trip on a connection of any age, or than
-/// there have to be requests. A job shares what it has to do among more, because more will follow; here nobody knows.
-fn for_read(ranges: &[Range<u64>], limits: &Limits) -> usize {
-    windows(ranges).max(plan::fewest_requests(ranges, limits))
-}
-
-/// Initial windows that hold `ranges`.
-fn windows(ranges: &[Range<u64>]) -> usize {
-    let windows = range::total_bytes(ranges).div_ceil(INITIAL_WINDOW_BYTES);
-    usize::try_from(windows).unwrap_or(usize::MAX)
+/// Connections for a read of `ranges`.
+fn connections_for(ranges: &[Range<u64>], limits: &Limits) -> usize {
+    connections::for_read(range::total_bytes(ranges), plan::fewest_requests(ranges, limits))
 }
 
 impl Session<'_> {
     /// Hands the reader what is wanted.
-    pub(crate) fn feed(&mut self) -> ControlFlow<()> {
+    pub(crate) fn submit(&mut self) -> ControlFlow<()> {
         let file = self.file;
         let mut state = lock(&file.state);
         if state.closed || state.entry != self.claims.entry {
             return ControlFlow::Break(());
         }
-        let withdrawn = std::mem::take(&mut state.work.withdrawn);
-        if !withdrawn.is_empty() {
-            self.withdraw(&withdrawn);
+        let cancelled = std::mem::take(&mut state.work.cancelled);
+        if !cancelled.is_empty() {
+            self.cancel_prefetches(&cancelled);
         }
-        let hastened = std::mem::take(&mut state.work.hastened);
-        if !hastened.is_empty() {
-            self.reader.prioritize(&hastened);
+        let prioritized = std::mem::take(&mut state.work.prioritized);
+        if !prioritized.is_empty() {
+            self.reader.prioritize(&prioritized);
         }
         let urgent = std::mem::take(&mut state.work.urgent);
         if !urgent.is_empty() {
@@ -45,11 +39,11 @@ impl Session<'_> {
         if std::mem::take(&mut state.work.probe) && !self.probing {
             self.probe();
         }
-        self.feed_wishes(&mut state);
+        self.submit_prefetches(&mut state);
         ControlFlow::Continue(())
     }
 
-    fn feed_wishes(&mut self, state: &mut MutexGuard<'_, CachedFileState>) {
+    fn submit_prefetches(&mut self, state: &mut MutexGuard<'_, CachedFileState>) {
         let wished = std::mem::take(&mut state.work.wished);
         state.work.busy = self.reader.queued() > 0;
         if state.work.wishes.is_empty() || state.work.busy {
@@ -58,11 +52,13 @@ impl Session<'_> {
         if !self.versioned && (self.under_way || !wished) {
             return;
         }
-        if !state.work.has_room(&self.cache().standing(self.claims.entry)) {
+        if !state.work.has_room(&self.cache().snapshot(self.claims.entry)) {
             return;
         }
         let most = if self.versioned { u64::MAX } else { INITIAL_REQUEST_BYTES };
-        let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
+        let cache = self.cache();
+        let entry = self.claims.entry;
+        let owner = self.claims.owner;
         let mut left = most;
         let taken = state.work.wishes.take(|ranges| {
             let (claimed, later) = cache.claim_ahead(entry, owner, ranges, left);
@@ -72,11 +68,13 @@ impl Session<'_> {
         if !taken.is_empty() {
             let ranges = self.over_gaps(&taken);
             self.sends();
-            let connections = for_read(&ranges, &self.file.source.limits());
-            // More than a window for each: in the order of use.
-            match windows(&ranges) > self.file.source.max_connections() {
-                true => self.reader.push_striped(&ranges, connections),
-                false => self.reader.push(&ranges, connections),
+            let max_connections = connections_for(&ranges, &self.file.source.limits());
+            let windows = connections::initial_windows(range::total_bytes(&ranges));
+            if windows > self.file.source.max_connections() {
+                // More than a window for each connection: in the order of use.
+                self.reader.push_striped(&ranges, max_connections);
+            } else {
+                self.reader.push(&ranges, max_connections);
             }
             state.work.busy = self.reader.queued() > 0;
         }
@@ -89,7 +87,7 @@ impl Session<'_> {
             (ranges, self.rest) = range::divided(&ranges, INITIAL_REQUEST_BYTES);
         }
         self.sends();
-        self.reader.push_urgent(&ranges, for_read(&ranges, &self.file.source.limits()));
+        self.reader.push_urgent(&ranges, connections_for(&ranges, &self.file.source.limits()));
     }
 
     /// Reads over the gaps that cost less than another range, as far as nothing of them is there.
@@ -118,7 +116,7 @@ impl Session<'_> {
     }
 
     /// Holds back what has not been sent, unless somebody waits for it.
-    fn withdraw(&mut self, unwanted: &[Range<u64>]) {
+    fn cancel_prefetches(&mut self, unwanted: &[Range<u64>]) {
         let held = self.reader.cancel(unwanted);
         let released = self.cache().release(self.claims.entry, self.claims.owner, &held);
         let wanted = range::difference(&held, &released);
