@@ -1,33 +1,42 @@
-//! One file in several places: whoever answers, answers for it.
+//! A file with several replicas: which of them gets a request, and what follows from a failure.
 //!
-//! [`Replicas`] is a [`Source`] over other sources, so that nobody above knows how many servers there are. It decides for
-//! each request which member gets it, and what becomes of the request when that member fails.
+//! [`Replicas`] is a [`Source`] over other sources, so that nothing above it knows how many servers
+//! there are. One policy, in four parts:
 //!
-//! **Order.** Members are used in the order given, the first living one for everything, because its connections are warm
-//! and its limits known. Others join in when its connections are all taken, or when a job has become so large
-//! (`BULK_BYTES`) that several servers are likely to be faster than one; then each request goes where it should end
-//! first, by the speed of the requests before it.
+//! **Selection** (`selection`). Replicas are used in the order given, the first usable one for
+//! everything, because its connections are open and its limits known. Others join in when its
+//! connections are all taken, or when a job has become so large that several servers are likely to
+//! be faster than one; then each request goes to the replica where it should end first, by the
+//! speed of the requests before it.
 //!
-//! **Failure.** Every error is blamed on the request, on the member, or on chance (`verdict.rs` is the table). What a
-//! member is blamed for sends the rest of the request to the next member there and then; parts that arrived are kept. A
-//! member that cannot be reached is left alone for a while, by every file on that server ([`Health`]); one whose file
-//! is another one, or not there, is left alone for good, with a [notice](Replicas::notices). Only when every member has
-//! failed at one request does the reader see an error: the last member's, with those of the others in its message.
+//! **Failure** (`failure`). Every error is attributed to the request, to the replica's file, to its
+//! server, or to chance. An error that is not the request's own sends the rest of the request to
+//! the next replica at once; parts that arrived are kept. A replica whose file is another one, or
+//! is missing, is excluded for as long as the file is open, with a [notice](Replicas::notices).
+//! Only when every replica has failed at one request does the reader see an error: the last one,
+//! with the others in its message.
 //!
-//! **Identity.** The first member to answer settles the size of the file; requests to the others carry it, so that an
-//! answer of another size fails before its first byte is handed on. Entity tags differ between servers and
-//! are compared only with those of the same member. Where the file's checksum is known, a member other than the first
-//! is asked for its own before it is used, if it can tell.
+//! **Health** ([`Health`]). A server that cannot be reached, or that breaks connections, is skipped
+//! for a while by all files of the client. Code outside this module that chooses among servers asks
+//! and reports here as well ([`Health::observe`]), so that there is one opinion of each server.
 //!
-//! **Hedging.** A request that has brought nothing for [`ReplicasConfig::hedge_after`], or crawls, is sent to another
-//! member as well. Whoever is done first wins and the other is dropped. What that may cost is capped by
-//! [`ReplicasConfig::waste`].
+//! **Hedging** (`hedging`). A request that has brought nothing for [`ReplicasConfig::hedge_after`],
+//! or crawls, is sent to another replica as well. The first to finish wins and the other one is
+//! dropped. [`ReplicasConfig::waste`] bounds the bytes requested twice.
+//!
+//! **Identity.** The first response settles the size of the file; requests to the other replicas
+//! carry it, so that a response of another size fails before its first byte is handed on. Entity
+//! tags differ between servers and are compared only with those of the same replica. Where the
+//! file's checksum is known, a replica other than the first is asked for its own before it is used,
+//! if its server can compute one.
 
 mod failure;
 mod health;
 mod hedging;
 mod replica;
+mod selection;
 
+pub use failure::{FailureScope, classify};
 pub use health::Health;
 pub use replica::{ChecksumQuery, Replica};
 
@@ -37,27 +46,25 @@ use crate::report::SourceReport;
 use crate::source::{PartSink, Request, ResponseMeta, Source};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
-use failure::FailureScope;
 use futures_core::future::BoxFuture;
 use replica::ActiveReplica;
+use selection::Among;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a job has had this many bytes, further members share the work.
-const BULK_BYTES: u64 = 64 << 20;
-/// Notices kept; a thousand replicas that are all wrong need not fill the memory.
+/// Maximum number of notices kept.
 const MAX_NOTICES: usize = 64;
-/// What may be asked for twice before anything has arrived, in bytes.
+/// Bytes that may be requested twice before anything has arrived.
 const HEDGE_FLOOR_BYTES: u64 = 1 << 20;
 
-/// When to ask a second member for the same bytes.
+/// When to request the same bytes from a second replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ReplicasConfig {
-    /// Silence after which a request is sent to another member as well; on long paths eight round trips if that is
-    /// longer. 1 s by default.
+    /// Silence after which a request is sent to another replica as well; on long paths eight round
+    /// trips if that is longer. 1 s by default.
     pub hedge_after: Duration,
-    /// Share of the bytes delivered that may be asked for twice. 5 % by default, plus 1 MiB.
+    /// Share of the delivered bytes that may be requested twice. 5 % by default, plus 1 MiB.
     pub waste: f64,
 }
 
@@ -67,23 +74,15 @@ impl Default for ReplicasConfig {
     }
 }
 
-/// Whom to choose from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Among {
-    /// Those thought to be down as well, if nobody else is left: thinking so may be wrong.
-    All,
-    /// Those thought to be well.
-    Living,
-}
-
-/// Finds further replicas when those known have failed, by asking a catalogue or the servers themselves.
+/// Finds further replicas when those known have failed, by asking a catalogue or the servers
+/// themselves.
 pub trait ReplicaDiscovery: Send + Sync + std::fmt::Debug {
-    /// Replicas that are not among those known, whose `errors` these are; `None` if it is not worth asking yet. Once it has
-    /// answered it is not asked again.
+    /// Locates replicas after those known failed with `errors`; `None` if it is too early to ask.
+    /// Called again only after `None`.
     fn locate(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>>;
 }
 
-/// A file in several places.
+/// A file with several replicas.
 #[derive(Debug)]
 pub struct Replicas {
     config: ReplicasConfig,
@@ -121,8 +120,9 @@ impl Replicas {
         Self { config, health, discover: None, first, state: Mutex::new(state) }
     }
 
-    /// States the file's size in bytes and its checksum, as a catalogue has them: members that say otherwise are excluded.
-    /// What is known already is not changed; a catalogue that contradicts it is named in a notice.
+    /// States the file's size in bytes and its checksum, as a catalogue has them: members that say
+    /// otherwise are excluded. What is known already is not changed; a catalogue that contradicts
+    /// it is named in a notice.
     pub fn expect(&self, size: Option<u64>, checksum: Option<Checksum>) {
         let mut state = self.state();
         match (state.size, size) {
@@ -161,7 +161,7 @@ impl Replicas {
         self.state().notices.clone()
     }
 
-    /// What each member has done.
+    /// Counters of each replica.
     #[must_use]
     pub fn members(&self) -> Vec<SourceReport> {
         self.state().members.iter().map(|member| member.report()).collect()
@@ -184,45 +184,11 @@ impl Replicas {
                 Err(failed) => errors.extend(failed),
             }
             if let Some(fault) =
-                errors.iter().find(|e| failure::classify(e) == FailureScope::Request)
+                errors.iter().find(|error| classify(error) == FailureScope::Request)
             {
                 return Err(fault.clone());
             }
         }
-    }
-
-    /// The member for the next request, leaving out those tried.
-    fn choose(&self, tried: &[Arc<ActiveReplica>], among: Among) -> Option<Arc<ActiveReplica>> {
-        let state = self.state();
-        let open: Vec<&Arc<ActiveReplica>> = state
-            .members
-            .iter()
-            .filter(|member| {
-                member.excluded().is_none() && !tried.iter().any(|it| Arc::ptr_eq(it, member))
-            })
-            .collect();
-        let alive: Vec<&Arc<ActiveReplica>> =
-            open.iter().copied().filter(|member| !self.health.is_down(member.site())).collect();
-        let Some(&first) = alive.first() else {
-            // Everybody is thought to be down. Thinking so may be wrong.
-            return open.first().filter(|_| among == Among::All).map(|member| Arc::clone(member));
-        };
-        if first.has_room() && state.delivered_bytes < BULK_BYTES {
-            return Some(Arc::clone(first));
-        }
-        let usual = first.speed().unwrap_or(1.0);
-        let wait = |member: &ActiveReplica| member.wait(usual);
-        alive.into_iter().min_by(|a, b| wait(a).total_cmp(&wait(b))).map(Arc::clone)
-    }
-
-    /// The first living member: whose limits and path stand for all.
-    fn leader(&self) -> Arc<ActiveReplica> {
-        let state = self.state();
-        let living = |member: &&Arc<ActiveReplica>| {
-            member.excluded().is_none() && !self.health.is_down(member.site())
-        };
-        let leader = state.members.iter().find(living).unwrap_or(&self.first);
-        Arc::clone(leader)
     }
 
     fn can_discover(&self) -> bool {
@@ -241,7 +207,8 @@ impl Replicas {
         self.state().members.len() > before
     }
 
-    /// What the answer of a member means for all: the size, and the validator of the first one only.
+    /// Applies a response to the file: the size from any replica, the validator from the first one
+    /// only.
     fn settle(&self, member: &Arc<ActiveReplica>, mut answer: ResponseMeta) -> ResponseMeta {
         let mut state = self.state();
         if state.size.is_none() {

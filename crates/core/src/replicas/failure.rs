@@ -1,24 +1,26 @@
-//! Whose fault an error is.
+//! Classification of failures: what failed, and so what helps.
 
 use crate::error::{Error, ErrorKind, Retry};
 
-/// Who is to blame, and so what helps.
+/// The part of the system that an error speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FailureScope {
-    /// The request: nobody could answer it, or it must be cut smaller first.
+pub enum FailureScope {
+    /// The request: no replica can answer it, or it must be cut smaller first.
     Request,
-    /// The member's file: it is not there, not this one, or not for us. No use asking again.
+    /// The file of this replica: missing, another one, or forbidden. A retry does not help.
     File,
-    /// The member's server: it cannot be reached or is out of order. It may come back.
+    /// The server: unreachable or out of order. It may come back.
     Server,
-    /// Nobody: the member has to make the file ready first. Another may have it.
-    Nobody,
-    /// Chance: a connection that broke. It may happen to anybody once.
+    /// Nothing has failed: the server has to make the file ready first. Another replica may be
+    /// ready.
+    Staging,
+    /// Chance: a connection broke, which may happen to any server once.
     Chance,
 }
 
-/// The table.
-pub(super) fn classify(error: &Error) -> FailureScope {
+/// Classifies an error by its kind and its advice on retries.
+#[must_use]
+pub fn classify(error: &Error) -> FailureScope {
     match (error.kind(), error.retry()) {
         (
             ErrorKind::NotFound
@@ -30,7 +32,7 @@ pub(super) fn classify(error: &Error) -> FailureScope {
             | ErrorKind::Protocol,
             _,
         ) => FailureScope::File,
-        (_, Retry::Later { .. }) => FailureScope::Nobody,
+        (_, Retry::Later { .. }) => FailureScope::Staging,
         (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => {
             FailureScope::Chance
         }

@@ -1,74 +1,76 @@
-//! Which servers are out of order, as far as all files of a client know.
+//! Health of servers, as known to all files of a client.
 
+use super::failure::{FailureScope, classify};
 use crate::Clock;
+use crate::error::Error;
 use crate::sync::{Mutex, MutexGuard, lock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a server that could not be reached is left alone: long enough to spare every file of a dataset the same
-/// wait, short enough to notice a restart.
+/// Time for which a server that could not be reached is skipped: long enough to spare every file of
+/// a dataset the same wait, short enough to notice a restart.
 const FAIL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Broken connections in a row after which a server counts as out of order.
+/// Broken connections in a row after which a server counts as down.
 const MAX_FAILS: u32 = 3;
 
-/// The state of servers, shared by the files of a client.
+/// Health of servers, shared by the files of a client.
 #[derive(Debug)]
 pub struct Health {
     clock: Arc<dyn Clock>,
-    sites: Mutex<HashMap<String, Site>>,
+    servers: Mutex<HashMap<String, ServerHealth>>,
 }
 
 #[derive(Debug, Default)]
-struct Site {
-    strikes: u32,
+struct ServerHealth {
+    /// Broken connections since the last response.
+    fails: u32,
     down_until: Option<Duration>,
 }
 
 impl Health {
-    /// Everybody is well.
+    /// A record in which every server is healthy.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { clock, sites: Mutex::default() })
+        Arc::new(Self { clock, servers: Mutex::default() })
     }
 
-    /// Whether a server is to be left alone.
+    /// Returns true while a server is to be skipped.
     #[must_use]
-    pub fn is_down(&self, site: &str) -> bool {
+    pub fn is_down(&self, server: &str) -> bool {
         let now = self.clock.now();
-        let down_until = self.sites().get(site).and_then(|site| site.down_until);
+        let down_until = self.servers().get(server).and_then(|server| server.down_until);
         down_until.is_some_and(|until| now < until)
     }
 
-    /// A server could not be reached.
-    pub fn mark_down(&self, site: &str) {
+    /// Records a failed request. Returns true if the server counts as down because of it: it could
+    /// not be reached, or one connection too many broke.
+    pub fn record_error(&self, server: &str, error: &Error) -> bool {
+        let scope = classify(error);
+        if !matches!(scope, FailureScope::Server | FailureScope::Chance) {
+            return false;
+        }
         let until = self.clock.now() + FAIL_TIMEOUT;
-        self.sites().entry(site.to_owned()).or_default().down_until = Some(until);
-    }
-
-    /// A connection broke. Tells whether that was once too often.
-    pub fn record_failure(&self, site: &str) -> bool {
-        let strikes = {
-            let mut sites = self.sites();
-            let entry = sites.entry(site.to_owned()).or_default();
-            entry.strikes += 1;
-            entry.strikes
-        };
-        let out = strikes >= MAX_FAILS;
-        if out {
-            self.mark_down(site);
+        let mut servers = self.servers();
+        let health = servers.entry(server.to_owned()).or_default();
+        if scope == FailureScope::Chance {
+            health.fails += 1;
+            if health.fails < MAX_FAILS {
+                return false;
+            }
         }
-        out
+        health.down_until = Some(until);
+        true
     }
 
-    /// A server has answered.
-    pub fn record_success(&self, site: &str) {
-        if let Some(site) = self.sites().get_mut(site) {
-            *site = Site::default();
+    /// Records a response: the server is healthy.
+    pub fn record_success(&self, server: &str) {
+        if let Some(health) = self.servers().get_mut(server) {
+            *health = ServerHealth::default();
         }
     }
 
-    fn sites(&self) -> MutexGuard<'_, HashMap<String, Site>> {
-        lock(&self.sites)
+    fn servers(&self) -> MutexGuard<'_, HashMap<String, ServerHealth>> {
+        lock(&self.servers)
     }
 }

@@ -1,8 +1,9 @@
-//! One request at one member, and at a second one if the first is silent.
+//! One request at one replica, and at a second one if the first is silent.
 
 use super::failure::{FailureScope, classify};
 use super::replica::ActiveReplica;
-use super::{Among, HEDGE_FLOOR_BYTES, Replicas};
+use super::selection::Among;
+use super::{HEDGE_FLOOR_BYTES, Replicas};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, PartSink, Request, ResponseMeta};
@@ -16,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A member that is this many times as fast as the one at work is asked for the same bytes.
+/// Ratio of speeds from which on a faster replica is asked for the bytes that a slower one sends.
 const MUCH_FASTER: f64 = 4.0;
 
-/// Where the parts of one request go, whoever they come from; none is handed on twice.
+/// Sink of one request for the parts from all replicas; hands on no byte twice.
 #[derive(Clone)]
 pub(super) struct DedupSink(Arc<Mutex<Spout>>);
 
@@ -38,9 +39,10 @@ impl DedupSink {
         lock(&self.0)
     }
 
-    /// A sink for what `member` delivers.
+    /// A sink for the parts from `member`.
     fn sink(&self, member: &Arc<ActiveReplica>) -> PartSink {
-        let (tee, member) = (self.clone(), Arc::clone(member));
+        let tee = self.clone();
+        let member = Arc::clone(member);
         Box::new(move |part: Part| {
             member.delivered(part.bytes.len() as u64);
             tee.spout().accept(part);
@@ -51,7 +53,8 @@ impl DedupSink {
         self.spout().received_bytes
     }
 
-    /// What of a request is still wanted. One with a tail is wanted as a whole: where the tail lies, only its answer tells.
+    /// The part of a request that has not arrived; the whole of one with a tail, since only the
+    /// response tells where the tail lies.
     fn rest(&self, request: &Request) -> Request {
         if request.tail > 0 {
             return request.clone();
@@ -64,7 +67,7 @@ impl DedupSink {
 impl Spout {
     fn accept(&mut self, part: Part) {
         let whole = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
-        // In order and without overlap nearly always: then there is nothing to cut.
+        // Nearly always in order and without overlap: then nothing is to be cut.
         let fresh = match self.received.last_mut() {
             None => vec![whole],
             Some(last) if last.end == whole.start => {
@@ -92,8 +95,8 @@ impl Spout {
 }
 
 impl Replicas {
-    /// Asks `first`, and others while those asked are silent: the first to bring everything wins. Those asked are added
-    /// to `tried`; the errors are those of all of them.
+    /// Sends a request to `first`, and to others while those are silent: the first to bring
+    /// everything wins. Adds all of them to `tried`; returns the errors of all of them.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) async fn attempt(
         &self,
@@ -107,8 +110,8 @@ impl Replicas {
         let mut errors = Vec::new();
         let mut before = tee.received_bytes();
         loop {
-            let patience = self.staging_timeout(first);
-            match select(running.next(), self.clock().sleep(patience)).await {
+            let timeout = self.hedge_timeout(first);
+            match select(running.next(), self.clock().sleep(timeout)).await {
                 Either::Left((Some((member, Ok(answer))), _)) => {
                     return Ok(self.settle(&member, answer));
                 }
@@ -123,9 +126,9 @@ impl Replicas {
                 Either::Right(_) => {}
             }
             let now = tee.received_bytes();
-            let speed = (now - before) as f64 / patience.as_secs_f64().max(1e-6);
+            let speed = (now - before) as f64 / timeout.as_secs_f64().max(1e-6);
             before = now;
-            let Some(other) = self.choose(tried, Among::Living) else { continue };
+            let Some(other) = self.choose(tried, Among::Healthy) else { continue };
             let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);
             let rest = tee.rest(request);
             if rest.ranges.is_empty() && rest.tail == 0 {
@@ -138,13 +141,13 @@ impl Replicas {
         }
     }
 
-    /// Silence that is too long.
-    fn staging_timeout(&self, member: &ActiveReplica) -> Duration {
+    /// Silence after which a request is hedged.
+    fn hedge_timeout(&self, member: &ActiveReplica) -> Duration {
         let rtt = member.source().link().rtt.unwrap_or_default();
         self.config.hedge_after.max(rtt * 8)
     }
 
-    /// Whether `rest` may be asked for twice; if so it is charged.
+    /// Returns true if `rest` may be requested twice, and charges it then.
     fn may_hedge(&self, rest: &Request) -> bool {
         let bytes = range::total_bytes(&rest.ranges).saturating_add(rest.tail);
         let mut state = self.state();
@@ -163,14 +166,15 @@ impl Replicas {
         fits
     }
 
-    /// One request at one member, cut to that member's limits; what it shows about the member is noted.
+    /// One request at one replica, cut to its limits; records speed or failure of the replica.
     fn ask<'a>(
         &'a self,
         member: &Arc<ActiveReplica>,
         request: Request,
         tee: &DedupSink,
     ) -> BoxFuture<'a, (Arc<ActiveReplica>, Result<ResponseMeta>)> {
-        let (member, tee) = (Arc::clone(member), tee.clone());
+        let member = Arc::clone(member);
+        let tee = tee.clone();
         Box::pin(async move {
             let running = member.enter();
             let started = self.clock().now();
@@ -187,7 +191,7 @@ impl Replicas {
                     self.health.record_success(member.site());
                     member.took(bytes, self.clock().now().saturating_sub(started));
                 }
-                Err(error) => self.note_failure(&member, error),
+                Err(error) => self.record_failure(&member, error),
             }
             (member, result)
         })
@@ -201,11 +205,12 @@ impl Replicas {
     ) -> Result<ResponseMeta> {
         let size = self.state().size;
         if request.ranges.is_empty() && request.tail == 0 {
-            // All of it had come before whoever brought it failed.
+            // All of it arrived before the replica that sent it failed.
             return Ok(ResponseMeta { size, ..ResponseMeta::default() });
         }
         let own = member.validator();
-        // The validator of the request is the first member's: from the reader, who had it from there or from the store.
+        // The validator of the request is the first replica's: the reader got it from there or from
+        // the store.
         let given = request.validator.filter(|_| Arc::ptr_eq(member, &self.first));
         let validator = own.or(given);
         let limits = member.source().limits();
@@ -223,7 +228,7 @@ impl Replicas {
         Ok(total)
     }
 
-    /// Compares checksums before a member other than the first is used, where both are known.
+    /// Compares checksums before a replica other than the first is used, where both are known.
     async fn same_file(&self, member: &Arc<ActiveReplica>) -> Result<()> {
         let expected = self.state().checksum.clone();
         let (Some(expected), Some(digest)) = (expected, member.digest()) else {
@@ -232,12 +237,12 @@ impl Replicas {
         if Arc::ptr_eq(member, &self.first) || member.compared.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // A server that fails at this may still serve the file: the sizes are compared in any case.
+        // A server that fails at this may still serve the file; the sizes are compared in any case.
         let told = digest.checksum(expected.algorithm()).await.ok().flatten();
         match told.filter(|told| *told != expected) {
             Some(told) => Err(Error::new(
                 ErrorKind::Changed,
-                format!("{}: its checksum is {told}, expected {expected}", member.name()),
+                format!("{}: the checksum is {told}, expected {expected}", member.name()),
             )),
             None => {
                 member.compared.store(true, Ordering::Relaxed);
@@ -246,24 +251,20 @@ impl Replicas {
         }
     }
 
-    fn note_failure(&self, member: &Arc<ActiveReplica>, error: &Error) {
+    fn record_failure(&self, member: &Arc<ActiveReplica>, error: &Error) {
         member.failed();
         match classify(error) {
-            FailureScope::Request | FailureScope::Nobody => {}
+            FailureScope::Request | FailureScope::Staging => {}
             FailureScope::File => {
-                // Alone, it is not left out: the error says all there is to say, and trying again must be possible.
+                // A single replica stays: the error says all, and the next read may try again.
                 if self.state().members.len() > 1 {
                     member.exclude(error.clone());
-                    self.notice(format!("this replica is not used any more: {error}"));
+                    self.notice(format!("replica excluded: {error}"));
                 }
             }
-            FailureScope::Server => {
-                self.health.mark_down(member.site());
-                self.notice(format!("this replica is left alone for a while: {error}"));
-            }
-            FailureScope::Chance => {
-                if self.health.record_failure(member.site()) {
-                    self.notice(format!("this replica fails too often: {error}"));
+            FailureScope::Server | FailureScope::Chance => {
+                if self.health.record_error(member.site(), error) {
+                    self.notice(format!("server skipped for a while: {error}"));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! One place where the file is.
+//! One replica of a file: its load, speed, validator, and exclusion.
 
 use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, Result};
@@ -17,14 +17,14 @@ pub trait ChecksumQuery: Send + Sync + fmt::Debug {
     fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>>;
 }
 
-/// A replica to be used.
+/// A replica of a file.
 #[derive(Debug, Clone)]
 pub struct Replica {
-    /// How to read it.
+    /// Source of its bytes.
     pub source: Arc<dyn Source>,
-    /// The server that it is on: what fails together.
+    /// Its server: replicas on one server fail together.
     pub server: String,
-    /// How to ask for its checksum.
+    /// Query of its checksum.
     pub digest: Option<Arc<dyn ChecksumQuery>>,
 }
 
@@ -32,13 +32,13 @@ pub struct Replica {
 #[derive(Debug)]
 pub(super) struct ActiveReplica {
     replica: Replica,
-    /// Requests under way.
+    /// Requests in flight.
     running: AtomicUsize,
     bytes: AtomicU64,
     failures: AtomicU64,
-    /// Why it is left alone for good.
+    /// The error for which it was excluded.
     excluded: Mutex<Option<Error>>,
-    /// The checksum was compared, or cannot be.
+    /// The checksum was compared, or cannot be compared.
     pub(super) compared: AtomicBool,
     validator: Mutex<Option<String>>,
     /// Bytes per second of its requests, smoothed.
@@ -75,7 +75,7 @@ impl ActiveReplica {
         &self.replica.server
     }
 
-    /// Why it is left alone for good, if it is.
+    /// The error for which it was excluded, if it was.
     pub(super) fn excluded(&self) -> Option<Error> {
         lock(&self.excluded).clone()
     }
@@ -88,12 +88,14 @@ impl ActiveReplica {
         self.running.load(Ordering::Relaxed) < self.source().max_requests()
     }
 
-    /// What one more request would have to wait for, in arbitrary units; `usual` is the speed of one not yet known.
+    /// Expected wait of one more request, in arbitrary units; `usual` is the speed where none is
+    /// known.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn wait(&self, usual: f64) -> f64 {
         let ahead = self.running.load(Ordering::Relaxed) + 1;
         let most = self.source().max_requests().max(1);
-        // Up to there a request waits for nobody; the number under way still tells who is less busy.
+        // Up to there a request waits for nobody; the number under way still tells who is less
+        // busy.
         let queue = if ahead > most { 1e3 } else { 1.0 };
         queue * ahead as f64 / self.speed().unwrap_or(usual).max(1.0)
     }
@@ -110,7 +112,7 @@ impl ActiveReplica {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request brought `bytes` in `took`.
+    /// Records that a request brought `bytes` in `took`.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn took(&self, bytes: u64, took: Duration) {
         const NEW_SHARE: f64 = 0.3;
@@ -119,7 +121,7 @@ impl ActiveReplica {
         *speed = Some(speed.map_or(seen, |old| old + NEW_SHARE * (seen - old)));
     }
 
-    /// The validator that its answers carry.
+    /// The validator of its responses.
     pub(super) fn validator(&self) -> Option<String> {
         lock(&self.validator).clone()
     }
@@ -131,7 +133,7 @@ impl ActiveReplica {
         }
     }
 
-    /// Counts a request as under way until dropped.
+    /// Counts a request as in flight until dropped.
     pub(super) fn enter(self: &Arc<Self>) -> Running {
         self.running.fetch_add(1, Ordering::Relaxed);
         Running(Arc::clone(self))
@@ -146,7 +148,7 @@ impl ActiveReplica {
     }
 }
 
-/// A request under way at a member.
+/// A request in flight at a replica.
 #[derive(Debug)]
 pub(super) struct Running(Arc<ActiveReplica>);
 

@@ -81,7 +81,7 @@ fn a_server_that_cannot_be_reached_is_passed_over_and_said() {
     let (dead, other) = (refusing_url().unwrap(), peer([]));
     let drawing = draw_from(&dead, &[other.url()]);
     let notices = drawing.report.notices.join("\n");
-    assert!(notices.contains("left alone for a while"), "{notices}");
+    assert!(notices.contains("skipped for a while"), "{notices}");
     assert!(notices.contains("Connection refused"), "{notices}");
 }
 

@@ -1,0 +1,52 @@
+//! Choice of the replica for a request: by order, free connections, and speed.
+
+use super::Replicas;
+use super::replica::ActiveReplica;
+use std::sync::Arc;
+
+/// Bytes of a job from which on further replicas share its requests.
+const BULK_BYTES: u64 = 64 << 20;
+
+/// Replicas to choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Healthy ones, and if none is left those whose server counts as down: it may be up again.
+    All,
+    /// Only those whose server is healthy.
+    Healthy,
+}
+
+impl Replicas {
+    /// The replica for the next request, except those of `tried`.
+    pub(super) fn choose(
+        &self,
+        tried: &[Arc<ActiveReplica>],
+        among: Among,
+    ) -> Option<Arc<ActiveReplica>> {
+        let state = self.state();
+        let is_tried =
+            |replica: &Arc<ActiveReplica>| tried.iter().any(|it| Arc::ptr_eq(it, replica));
+        let usable = || {
+            let included = state.members.iter().filter(|replica| replica.excluded().is_none());
+            included.filter(|replica| !is_tried(replica))
+        };
+        let healthy = || usable().filter(|replica| !self.health.is_down(replica.site()));
+        let Some(first) = healthy().next() else {
+            return usable().next().filter(|_| among == Among::All).cloned();
+        };
+        if first.has_room() && state.delivered_bytes < BULK_BYTES {
+            return Some(Arc::clone(first));
+        }
+        let usual = first.speed().unwrap_or(1.0);
+        healthy().min_by(|a, b| a.wait(usual).total_cmp(&b.wait(usual))).cloned()
+    }
+
+    /// The first usable replica, whose limits and link stand for all.
+    pub(super) fn leader(&self) -> Arc<ActiveReplica> {
+        let state = self.state();
+        let usable = |replica: &&Arc<ActiveReplica>| {
+            replica.excluded().is_none() && !self.health.is_down(replica.site())
+        };
+        Arc::clone(state.members.iter().find(usable).unwrap_or(&self.first))
+    }
+}
