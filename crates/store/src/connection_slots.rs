@@ -18,17 +18,6 @@ pub(crate) fn file_name(server: &str, nth: usize) -> String {
     format!("{PREFIX}{:016x}-{nth}", xxh64(server.as_bytes(), 0))
 }
 
-/// The result of a claim for one more connection.
-#[derive(Debug)]
-pub enum ConnectionClaim {
-    /// The slot is taken until this is dropped.
-    Granted(ConnectionSlot),
-    /// All slots are taken.
-    Full,
-    /// The store cannot count here.
-    Unknown,
-}
-
 /// The right to one connection, until dropped.
 #[derive(Debug)]
 pub struct ConnectionSlot {

@@ -252,7 +252,8 @@ impl DiskCacheFile {
         let (fields, sum) = header.split_last_chunk::<4>()?;
         let number = |at: usize| fields.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
         let offset = u64::from_le_bytes(fields.get(4..12)?.try_into().ok()?);
-        let (bytes, data_sum) = (number(12)?, number(16)?);
+        let bytes = number(12)?;
+        let data_sum = number(16)?;
         let sound = fields.starts_with(&RECORD)
             && crc32c::crc32c(fields) == u32::from_le_bytes(*sum)
             && bytes as usize <= MAX_RECORD_BYTES
@@ -267,7 +268,8 @@ impl DiskCacheFile {
         if status.st_nlink == 0 || end > self.max_bytes {
             return None;
         }
-        let (length, sum) = (u32::try_from(bytes.len()).ok()?, crc32c::crc32c(bytes));
+        let length = u32::try_from(bytes.len()).ok()?;
+        let sum = crc32c::crc32c(bytes);
         let mut record = RECORD.to_vec();
         record.extend(offset.to_le_bytes());
         record.extend(length.to_le_bytes());

@@ -20,7 +20,7 @@
 //!     pieces: vec![(0, "root".into())],
 //!     learned: now,
 //! };
-//! store.remember_metadata(&key, &learned, now);
+//! store.put_metadata(&key, &learned, now);
 //! let again = store.metadata(&key, now).expect("it was just written");
 //! assert_eq!(again.pieces, learned.pieces);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,7 +35,7 @@ mod private_dir;
 mod record;
 mod store;
 
-pub use connection_slots::{ConnectionClaim, ConnectionSlot};
+pub use connection_slots::ConnectionSlot;
 pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
 pub use hither_core::prefetch::columnar::LearnedSet;
 pub use learned::LearnedTree;

@@ -37,7 +37,7 @@ pub struct FileMetadata {
     /// Offsets in the file, with the bytes there.
     pub pieces: Vec<(u64, Bytes)>,
     /// When it was learned. Set on reading; a written record gets the `now` of
-    /// [`Store::remember_metadata`](crate::Store::remember_metadata).
+    /// [`Store::put_metadata`](crate::Store::put_metadata).
     pub learned: SystemTime,
 }
 

@@ -101,7 +101,8 @@ impl PrivateDir {
                 status.st_mode & 0o7777
             ));
         }
-        let (until_listed, serial) = (AtomicU64::new(0), AtomicU64::new(0));
+        let until_listed = AtomicU64::new(0);
+        let serial = AtomicU64::new(0);
         Ok(Self { directory, prefixes, max_bytes, until_listed, serial })
     }
 

@@ -1,13 +1,13 @@
 //! The store: what is kept, and for how long.
 
-use crate::connection_slots::{self, ConnectionClaim, ConnectionSlot};
+use crate::connection_slots::{self, ConnectionSlot};
 use crate::endpoint::{EndpointRecord, merged};
 use crate::learned::LearnedTree;
 use crate::metadata::{FileMetadata, MetadataKey};
 use crate::private_dir::PrivateDir;
 use crate::record::{self, Record, RecordKind};
 use hither_core::prefetch::columnar::LearnedSet;
-use hither_core::{Endpoint, Result};
+use hither_core::{Endpoint, Result, SlotClaim};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -84,7 +84,7 @@ impl Store {
     /// Remembers what was learned of the server `key`, merged with what other processes learned
     /// meanwhile: the smallest round-trip time and the highest bandwidth stay, otherwise the last
     /// value counts.
-    pub fn remember_endpoint(&self, key: &str, endpoint: &Endpoint, now: SystemTime) {
+    pub fn put_endpoint(&self, key: &str, endpoint: &Endpoint, now: SystemTime) {
         let since = micros(now);
         let record = match self.endpoint_record(key, now) {
             Some(old) if is_fresh(old.since, self.config.endpoint_ttl, now) => {
@@ -107,7 +107,7 @@ impl Store {
 
     /// Remembers the metadata of a file, in place of the old. Pieces outside of the file, and
     /// validators that cannot be sent, are not remembered.
-    pub fn remember_metadata(&self, key: &MetadataKey, metadata: &FileMetadata, now: SystemTime) {
+    pub fn put_metadata(&self, key: &MetadataKey, metadata: &FileMetadata, now: SystemTime) {
         let Some(record) = metadata.record() else {
             return;
         };
@@ -116,7 +116,7 @@ impl Store {
     }
 
     /// Forgets a file: it has changed.
-    pub fn forget_metadata(&self, key: &MetadataKey) {
+    pub fn remove_metadata(&self, key: &MetadataKey) {
         self.folder.remove(&RecordKind::Metadata.file_name(key.text().as_bytes()));
     }
 
@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// Remembers a set of the tree `tree` of this schema, beside the others.
-    pub fn remember_learned(&self, schema: &str, tree: &str, set: LearnedSet, now: SystemTime) {
+    pub fn put_learned(&self, schema: &str, tree: &str, set: LearnedSet, now: SystemTime) {
         let known = self.learned(schema, now);
         let mut known = known.unwrap_or_else(|| LearnedTree {
             schema: schema.to_owned(),
@@ -148,13 +148,13 @@ impl Store {
         }
         // The newest is put last, and so comes first again.
         for set in tree.sets.iter().rev() {
-            self.remember_learned(&tree.schema, &tree.tree, set.clone(), now);
+            self.put_learned(&tree.schema, &tree.tree, set.clone(), now);
         }
         true
     }
 
     /// Forgets the learned sets of trees of this schema.
-    pub fn forget_learned(&self, schema: &str) {
+    pub fn remove_learned(&self, schema: &str) {
         self.folder.remove(&RecordKind::Learned.file_name(schema.as_bytes()));
     }
 
@@ -167,16 +167,17 @@ impl Store {
     /// Claims one more connection to the server `key`, of a maximum for all processes that share
     /// this store.
     #[must_use]
-    pub fn claim_slot(&self, key: &str, most: usize) -> ConnectionClaim {
+    pub fn claim_slot(&self, key: &str, most: usize) -> SlotClaim {
         for nth in 0..most {
             let Some(file) = self.folder.lockable(&connection_slots::file_name(key, nth)) else {
-                return ConnectionClaim::Unknown;
+                // Slots cannot be counted in this store: the limit does not hold.
+                return SlotClaim::Granted(Box::new(()));
             };
             if let Some(held) = ConnectionSlot::take(file) {
-                return ConnectionClaim::Granted(held);
+                return SlotClaim::Granted(Box::new(held));
             }
         }
-        ConnectionClaim::Full
+        SlotClaim::Full
     }
 
     /// Forgets everything.

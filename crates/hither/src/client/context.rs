@@ -7,7 +7,7 @@ use crate::open_ahead::queue::OpenAheadQueue;
 use crate::trace::recorder::TraceFileSink;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Cache, Endpoint, EndpointStore, Health, SlotClaim};
-use hither_store::{ConnectionClaim, DiskCache, FileMetadata, Store, StoreConfig};
+use hither_store::{DiskCache, FileMetadata, Store, StoreConfig};
 use hither_transport::{MonotonicClock, Network, TransferCounters};
 use std::path::Path;
 use std::sync::Arc;
@@ -103,14 +103,10 @@ impl EndpointStore for StoreLedger {
     }
 
     fn put(&self, origin: &str, endpoint: &Endpoint) {
-        self.0.remember_endpoint(origin, endpoint, SystemTime::now());
+        self.0.put_endpoint(origin, endpoint, SystemTime::now());
     }
 
     fn claim_slot(&self, origin: &str, most: usize) -> SlotClaim {
-        match self.0.claim_slot(origin, most) {
-            ConnectionClaim::Granted(held) => SlotClaim::Granted(Box::new(held)),
-            ConnectionClaim::Full => SlotClaim::Full,
-            ConnectionClaim::Unknown => SlotClaim::Granted(Box::new(())),
-        }
+        self.0.claim_slot(origin, most)
     }
 }

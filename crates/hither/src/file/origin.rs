@@ -209,7 +209,7 @@ impl FileOrigin {
         };
         let runtime = self.context.network.runtime();
         self.context.writes.enqueue(runtime, metadata.held_bytes(), move || {
-            store.remember_metadata(&key, &metadata, SystemTime::now());
+            store.put_metadata(&key, &metadata, SystemTime::now());
         });
     }
 
@@ -224,7 +224,7 @@ impl FileOrigin {
         self.context.writes.enqueue(self.context.network.runtime(), 0, move || {
             let now = SystemTime::now();
             if let Some(known) = store.metadata(&key, now).filter(|it| it.validator == validator) {
-                store.remember_metadata(&key, &known, now);
+                store.put_metadata(&key, &known, now);
             }
         });
     }
@@ -233,7 +233,7 @@ impl FileOrigin {
     pub(crate) fn forget_metadata(&self) -> bool {
         match (&self.context.store, self.metadata_key()) {
             (Some(store), Some(key)) => {
-                store.forget_metadata(&key);
+                store.remove_metadata(&key);
                 true
             }
             _ => false,

@@ -159,6 +159,6 @@ fn first_need() -> NeededRanges {
 fn keep(file: &OpenAheadTask, key: Option<MetadataKey>, found: FileMetadata) {
     let (Some(store), Some(key)) = (file.origin.context.store.clone(), key) else { return };
     let bytes = found.held_bytes();
-    let write = move || Store::remember_metadata(&store, &key, &found, SystemTime::now());
+    let write = move || Store::put_metadata(&store, &key, &found, SystemTime::now());
     file.origin.context.writes.enqueue(file.origin.context.network.runtime(), bytes, write);
 }

@@ -100,7 +100,7 @@ impl Drop for LearningPrefetcher {
         let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         for (tree, set) in self.cache.handle().learned_sets() {
             if let Some((schema, name)) = schemas.get(tree) {
-                store.remember_learned(schema, name, set, SystemTime::now());
+                store.put_learned(schema, name, set, SystemTime::now());
             }
         }
     }

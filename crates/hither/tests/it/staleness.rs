@@ -59,7 +59,7 @@ fn staleness_counts_from_when_the_file_was_last_asked_about() {
     for work in [list as fn(&Client, &str), read_head] {
         let known = Store::open(store.path(), StoreConfig::default()).unwrap();
         let metadata = known.metadata(&key, SystemTime::now()).unwrap();
-        known.remember_metadata(&key, &metadata, SystemTime::now() - 2 * HOUR);
+        known.put_metadata(&key, &metadata, SystemTime::now() - 2 * HOUR);
         assert_eq!([run(HOUR, work), run(HOUR, work)], [1, 0]);
     }
 }

@@ -1,6 +1,7 @@
 //! Connections counted together.
 
-use hither_store::{ConnectionClaim, Store, StoreConfig};
+use hither_core::SlotClaim;
+use hither_store::{Store, StoreConfig};
 use std::process::Command;
 
 fn store(path: &std::path::Path) -> Store {
@@ -8,30 +9,30 @@ fn store(path: &std::path::Path) -> Store {
 }
 
 #[test]
-fn no_more_than_so_many_are_granted_until_one_is_given_back() {
+fn a_freed_slot_can_be_claimed_again() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (store(folder.path()), store(folder.path()));
     let mut held: Vec<_> = (0..3).map(|_| a.claim_slot("http://h:80", 4)).collect();
     held.push(b.claim_slot("http://h:80", 4));
-    assert!(held.iter().all(|claim| matches!(claim, ConnectionClaim::Granted(_))));
-    assert!(matches!(a.claim_slot("http://h:80", 4), ConnectionClaim::Full));
-    assert!(matches!(b.claim_slot("http://other:80", 4), ConnectionClaim::Granted(_)));
+    assert!(held.iter().all(|claim| matches!(claim, SlotClaim::Granted(_))));
+    assert!(matches!(a.claim_slot("http://h:80", 4), SlotClaim::Full));
+    assert!(matches!(b.claim_slot("http://other:80", 4), SlotClaim::Granted(_)));
     drop(held.pop());
-    assert!(matches!(a.claim_slot("http://h:80", 4), ConnectionClaim::Granted(_)));
+    assert!(matches!(a.claim_slot("http://h:80", 4), SlotClaim::Granted(_)));
 }
 
-/// Not a test of its own: the one below runs it in a process that then ends without a word.
+/// A helper of the next test, which runs it in a process that then aborts.
 #[test]
 fn a_process_that_holds_all() {
     let Some(folder) = std::env::var_os("HITHER_STORE_TEST_CONNECTIONS") else { return };
     let store = store(folder.as_ref());
     let held: Vec<_> = (0..4).map(|_| store.claim_slot("http://h:80", 4)).collect();
-    assert!(held.iter().all(|claim| matches!(claim, ConnectionClaim::Granted(_))));
+    assert!(held.iter().all(|claim| matches!(claim, SlotClaim::Granted(_))));
     std::process::abort();
 }
 
 #[test]
-fn what_a_dead_process_held_is_free_again() {
+fn slots_of_a_dead_process_are_free_again() {
     let folder = tempfile::tempdir().unwrap();
     let me = std::env::current_exe().unwrap();
     let status = Command::new(me)
@@ -41,8 +42,5 @@ fn what_a_dead_process_held_is_free_again() {
         .unwrap()
         .status;
     assert!(!status.success() && status.code().is_none(), "it was to abort: {status}");
-    assert!(matches!(
-        store(folder.path()).claim_slot("http://h:80", 4),
-        ConnectionClaim::Granted(_)
-    ));
+    assert!(matches!(store(folder.path()).claim_slot("http://h:80", 4), SlotClaim::Granted(_)));
 }

@@ -19,7 +19,7 @@ fn only_file(folder: &Path) -> PathBuf {
 fn replaceable(store: &Store) {
     assert_eq!(store.metadata(&key("a"), at(0)), None);
     let again = metadata(2, &[30]);
-    store.remember_metadata(&key("a"), &again, at(0));
+    store.put_metadata(&key("a"), &again, at(0));
     assert_eq!(store.metadata(&key("a"), at(0)), Some(again));
 }
 
@@ -31,7 +31,7 @@ proptest! {
         flip in prop::option::of(1u8..),
     ) {
         let (folder, store) = store(StoreConfig::default());
-        store.remember_metadata(&key("a"), &metadata(1, &lengths), at(0));
+        store.put_metadata(&key("a"), &metadata(1, &lengths), at(0));
         let path = only_file(folder.path());
         let mut file = fs::read(&path).unwrap();
         let place = place.index(file.len());
@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn arbitrary_files_read_as_nothing(file in prop::collection::vec(any::<u8>(), 0..300)) {
         let (folder, store) = store(StoreConfig::default());
-        store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+        store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
         fs::write(only_file(folder.path()), file).unwrap();
         replaceable(&store);
     }
@@ -55,9 +55,9 @@ proptest! {
 #[test]
 fn a_valid_file_under_the_name_of_another_key_reads_as_nothing() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("b"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("b"), &metadata(1, &[10]), at(0));
     let of_b = only_file(folder.path());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     for file in fs::read_dir(folder.path().join("store")).unwrap() {
         fs::copy(&of_b, file.unwrap().path()).ok();
     }
@@ -67,7 +67,7 @@ fn a_valid_file_under_the_name_of_another_key_reads_as_nothing() {
 #[test]
 fn a_file_larger_than_the_bound_is_not_read() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     // A sparse file: were it read, the memory for it would be asked for.
     OpenOptions::new()
         .write(true)
@@ -81,7 +81,7 @@ fn a_file_larger_than_the_bound_is_not_read() {
 #[test]
 fn a_link_in_the_place_of_a_file_is_not_followed() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     let path = only_file(folder.path());
     let target = folder.path().join("target");
     fs::rename(&path, &target).unwrap();
@@ -94,7 +94,7 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
 #[test]
 fn a_pipe_in_the_place_of_a_file_does_not_hang() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     let path = only_file(folder.path());
     fs::remove_file(&path).unwrap();
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -104,11 +104,11 @@ fn a_pipe_in_the_place_of_a_file_does_not_hang() {
 #[test]
 fn a_directory_in_the_place_of_a_file_stops_nothing() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     let path = only_file(folder.path());
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     assert_eq!(store.metadata(&key("a"), at(0)), None);
     assert_eq!(fs::read_dir(folder.path().join("store")).unwrap().count(), 1, "no leftovers");
 }
@@ -117,7 +117,7 @@ fn a_directory_in_the_place_of_a_file_stops_nothing() {
 fn a_removed_directory_stops_nothing() {
     let (folder, store) = store(StoreConfig::default());
     fs::remove_dir_all(folder.path().join("store")).unwrap();
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     assert_eq!(store.metadata(&key("a"), at(0)), None);
     assert_eq!(store.usage(), 0);
     store.clear();

@@ -22,8 +22,8 @@ fn refusal(path: &Path) -> String {
 #[test]
 fn directory_and_files_are_for_their_owner_only() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
-    store.remember_endpoint("h", &Endpoint::default(), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_endpoint("h", &Endpoint::default(), at(0));
     let directory = folder.path().join("store");
     assert_eq!(mode(&directory), 0o700);
     let files: Vec<_> =
@@ -53,7 +53,8 @@ fn a_directory_that_others_can_write_to_is_refused() {
 #[test]
 fn a_link_is_refused_with_and_without_a_slash() {
     let folder = tempfile::tempdir().unwrap();
-    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    let target = folder.path().join("target");
+    let link = folder.path().join("link");
     fs::create_dir(&target).unwrap();
     fs::set_permissions(&target, Permissions::from_mode(0o700)).unwrap();
     symlink(&target, &link).unwrap();
@@ -88,7 +89,7 @@ fn files_of_others_in_the_directory_are_left_alone() {
     fs::write(directory.join("notes.txt"), [0; 5_000]).unwrap();
     fs::create_dir(directory.join("metadata-directory")).unwrap();
     for byte in 0..10 {
-        store.remember_metadata(&key(&byte.to_string()), &metadata(byte, &[500]), at(0));
+        store.put_metadata(&key(&byte.to_string()), &metadata(byte, &[500]), at(0));
     }
     assert!(store.usage() <= 2_000);
     store.clear();

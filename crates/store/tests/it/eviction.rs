@@ -17,7 +17,7 @@ fn the_bound_is_exceeded_by_a_sixteenth_at_most() {
     let (_folder, store) = store(bounded());
     for number in 0..300 {
         let bytes = 500 + usize::try_from(number).unwrap() * 37 % 5_000;
-        store.remember_metadata(&key(&number.to_string()), &metadata(1, &[bytes]), at(number));
+        store.put_metadata(&key(&number.to_string()), &metadata(1, &[bytes]), at(number));
         assert!(store.usage() <= MAX_BYTES + MAX_BYTES / 16, "after {number}");
     }
     assert!(store.usage() > MAX_BYTES / 2, "the bound is used");
@@ -28,16 +28,12 @@ fn least_recently_used_values_go_first() {
     let (_folder, store) = store(bounded());
     let remembered = |number: u64| store.metadata(&key(&number.to_string()), at(100_000)).is_some();
     for number in 0..9 {
-        store.remember_metadata(&key(&number.to_string()), &metadata(1, &[10_000]), at(number));
+        store.put_metadata(&key(&number.to_string()), &metadata(1, &[10_000]), at(number));
     }
     // Reading counts as use.
     assert!(store.metadata(&key("0"), at(1_000)).is_some());
     for number in 9..14 {
-        store.remember_metadata(
-            &key(&number.to_string()),
-            &metadata(1, &[10_000]),
-            at(1_000 + number),
-        );
+        store.put_metadata(&key(&number.to_string()), &metadata(1, &[10_000]), at(1_000 + number));
     }
     assert!(remembered(0) && remembered(13));
     assert!(!remembered(1) && !remembered(2));
@@ -46,8 +42,8 @@ fn least_recently_used_values_go_first() {
 #[test]
 fn what_alone_exceeds_the_bound_is_not_kept_and_pushes_nothing_out() {
     let (_folder, store) = store(bounded());
-    store.remember_metadata(&key("small"), &metadata(1, &[10_000]), at(0));
-    store.remember_metadata(&key("large"), &metadata(2, &[100_000]), at(1));
+    store.put_metadata(&key("small"), &metadata(1, &[10_000]), at(0));
+    store.put_metadata(&key("large"), &metadata(2, &[100_000]), at(1));
     assert_eq!(store.metadata(&key("large"), at(1)), None);
     assert_eq!(store.metadata(&key("small"), at(1)), Some(metadata(1, &[10_000])));
 }
@@ -55,8 +51,8 @@ fn what_alone_exceeds_the_bound_is_not_kept_and_pushes_nothing_out() {
 #[test]
 fn a_bound_of_nothing_keeps_nothing() {
     let (_folder, store) = store(StoreConfig { max_bytes: 0, ..StoreConfig::default() });
-    store.remember_endpoint("h", &Endpoint::default(), at(0));
-    store.remember_metadata(&key("a"), &metadata(1, &[]), at(0));
+    store.put_endpoint("h", &Endpoint::default(), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[]), at(0));
     assert_eq!(store.usage(), 0);
 }
 
@@ -64,7 +60,7 @@ fn a_bound_of_nothing_keeps_nothing() {
 fn the_number_of_files_is_bounded_too() {
     let (folder, store) = store(StoreConfig::default());
     for number in 0..5_000 {
-        store.remember_endpoint(&number.to_string(), &Endpoint::default(), at(number));
+        store.put_endpoint(&number.to_string(), &Endpoint::default(), at(number));
     }
     let count = fs::read_dir(folder.path().join("store")).unwrap().count();
     assert!((3_600..=4_096 + 256).contains(&count), "{count} files");
@@ -83,7 +79,7 @@ fn what_a_dead_process_left_is_swept_after_an_hour() {
     leave_temporary(&directory, "temporary-1-1", 3_000);
     drop(first);
     let second = Store::open(&directory, bounded()).unwrap();
-    second.remember_endpoint("h", &Endpoint::default(), at(3_601));
+    second.put_endpoint("h", &Endpoint::default(), at(3_601));
     assert!(!directory.join("temporary-1-0").exists());
     assert!(directory.join("temporary-1-1").exists(), "it may still be written");
 }
@@ -95,6 +91,6 @@ fn names_left_by_a_process_of_the_same_number_are_stepped_over() {
     for serial in 0..5 {
         leave_temporary(&directory, &format!("temporary-{}-{serial}", std::process::id()), 0);
     }
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(1));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(1));
     assert!(store.metadata(&key("a"), at(1)).is_some());
 }

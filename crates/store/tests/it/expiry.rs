@@ -16,12 +16,12 @@ fn config() -> StoreConfig {
 #[test]
 fn metadata_ends_with_its_time_however_often_it_is_read() {
     let (_folder, store) = store(config());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     for seconds in [0, 200, 400, 499] {
         assert!(store.metadata(&key("a"), at(seconds)).is_some(), "{seconds} s");
     }
     assert_eq!(store.metadata(&key("a"), at(500)), None);
-    store.remember_metadata(&key("a"), &metadata(2, &[10]), at(600));
+    store.put_metadata(&key("a"), &metadata(2, &[10]), at(600));
     assert_eq!(store.metadata(&key("a"), at(601)).unwrap().learned, at(600));
 }
 
@@ -32,10 +32,10 @@ fn an_endpoint_is_renewed_by_writing_but_its_best_figures_are_not_kept_for_ever(
     near.rtt_micros = 300;
     let mut far = Endpoint::default();
     far.rtt_micros = 240_000;
-    store.remember_endpoint("h", &near, at(0));
-    store.remember_endpoint("h", &far, at(900));
+    store.put_endpoint("h", &near, at(0));
+    store.put_endpoint("h", &far, at(900));
     assert_eq!(store.endpoint("h", at(1_800)).unwrap().rtt_micros, 300);
-    store.remember_endpoint("h", &far, at(1_800));
+    store.put_endpoint("h", &far, at(1_800));
     assert_eq!(store.endpoint("h", at(1_801)).unwrap().rtt_micros, 240_000);
     assert_eq!(store.endpoint("h", at(2_800)), None);
 }
@@ -43,9 +43,9 @@ fn an_endpoint_is_renewed_by_writing_but_its_best_figures_are_not_kept_for_ever(
 #[test]
 fn a_clock_that_was_ahead_is_forgiven_an_hour() {
     let (_folder, store) = store(config());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(3_600));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(3_600));
     assert!(store.metadata(&key("a"), at(0)).is_some());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(3_601));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(3_601));
     assert_eq!(store.metadata(&key("a"), at(0)), None);
 }
 
@@ -53,7 +53,7 @@ fn a_clock_that_was_ahead_is_forgiven_an_hour() {
 fn a_time_to_live_of_nothing_keeps_nothing() {
     let nothing = StoreConfig { metadata_ttl: Duration::ZERO, ..config() };
     let (_folder, store) = store(nothing);
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(10));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(10));
     assert_eq!(store.metadata(&key("a"), at(10)), None);
     assert_eq!(store.metadata(&key("a"), at(9)), None);
 }
@@ -62,6 +62,6 @@ fn a_time_to_live_of_nothing_keeps_nothing() {
 fn times_before_1970_are_taken_for_1970() {
     let (_folder, store) = store(config());
     let before = UNIX_EPOCH - Duration::from_secs(5);
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), before);
+    store.put_metadata(&key("a"), &metadata(1, &[10]), before);
     assert_eq!(store.metadata(&key("a"), before).unwrap().learned, UNIX_EPOCH);
 }

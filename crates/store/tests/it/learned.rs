@@ -22,13 +22,13 @@ fn only_file(store: &Store, folder: &std::path::Path) -> std::path::PathBuf {
 fn sets_come_back_the_newest_first() {
     let (_folder, store) = store(StoreConfig::default());
     assert_eq!(store.learned(SCHEMA, at(0)), None);
-    store.remember_learned(SCHEMA, "T", set(&["E33", "rawtr"], &[]), at(0));
-    store.remember_learned(SCHEMA, "T", set(&["x"], &["y", "z"]), at(1));
+    store.put_learned(SCHEMA, "T", set(&["E33", "rawtr"], &[]), at(0));
+    store.put_learned(SCHEMA, "T", set(&["x"], &["y", "z"]), at(1));
     let known = store.learned(SCHEMA, at(2)).unwrap();
     assert_eq!(known.tree, "T");
     assert_eq!(known.sets, [set(&["x"], &["y", "z"]), set(&["E33", "rawtr"], &[])]);
     assert_eq!(store.learned(&SCHEMA.replace('0', "1"), at(2)), None);
-    store.forget_learned(SCHEMA);
+    store.remove_learned(SCHEMA);
     assert_eq!(store.learned(SCHEMA, at(2)), None);
 }
 
@@ -36,8 +36,8 @@ fn sets_come_back_the_newest_first() {
 fn sets_expire_unless_they_are_learned_again() {
     let config = StoreConfig { learned_ttl: Duration::from_secs(100), ..StoreConfig::default() };
     let (_folder, store) = store(config);
-    store.remember_learned(SCHEMA, "T", set(&["a"], &[]), at(0));
-    store.remember_learned(SCHEMA, "T", set(&["a"], &[]), at(90));
+    store.put_learned(SCHEMA, "T", set(&["a"], &[]), at(0));
+    store.put_learned(SCHEMA, "T", set(&["a"], &[]), at(90));
     assert!(store.learned(SCHEMA, at(180)).is_some());
     assert_eq!(store.learned(SCHEMA, at(190)), None);
 }
@@ -45,21 +45,21 @@ fn sets_expire_unless_they_are_learned_again() {
 #[test]
 fn a_damaged_file_reads_as_nothing_and_is_written_anew() {
     let (folder, store) = store(StoreConfig::default());
-    store.remember_learned(SCHEMA, "T", set(&["a"], &[]), at(0));
+    store.put_learned(SCHEMA, "T", set(&["a"], &[]), at(0));
     let path = only_file(&store, folder.path());
     let whole = std::fs::read(&path).unwrap();
     for damaged in [&whole[..whole.len() - 1], b"", b"{}"] {
         std::fs::write(&path, damaged).unwrap();
         assert_eq!(store.learned(SCHEMA, at(1)), None);
     }
-    store.remember_learned(SCHEMA, "T", set(&["b"], &[]), at(2));
+    store.put_learned(SCHEMA, "T", set(&["b"], &[]), at(2));
     assert_eq!(store.learned(SCHEMA, at(3)).unwrap().sets, [set(&["b"], &[])]);
 }
 
 #[test]
 fn what_is_imported_is_checked_and_joins_what_is_known() {
     let (_folder, store) = store(StoreConfig::default());
-    store.remember_learned(SCHEMA, "T", set(&["own"], &[]), at(0));
+    store.put_learned(SCHEMA, "T", set(&["own"], &[]), at(0));
     let sets = vec![set(&["a"], &[]), set(&["b"], &[])];
     let shipped = LearnedTree { schema: SCHEMA.to_owned(), tree: "T".to_owned(), sets };
     assert!(store.import_learned(&shipped, at(1)));
@@ -77,7 +77,7 @@ fn what_is_imported_is_checked_and_joins_what_is_known() {
 #[test]
 fn branches_that_no_tree_has_are_not_written() {
     let (_folder, store) = store(StoreConfig::default());
-    store.remember_learned(SCHEMA, "T", set(&[], &[]), at(0));
-    store.remember_learned(SCHEMA, "T", set(&["line\nbreak"], &[]), at(0));
+    store.put_learned(SCHEMA, "T", set(&[], &[]), at(0));
+    store.put_learned(SCHEMA, "T", set(&["line\nbreak"], &[]), at(0));
     assert_eq!(store.learned(SCHEMA, at(1)), None);
 }

@@ -31,12 +31,12 @@ fn write(store: &Store, writer: u64) {
     for round in 0..ROUNDS {
         let key_number = (round + writer) % u64::from(KEYS);
         let now = at(round);
-        store.remember_metadata(&key(&key_number.to_string()), &value(writer, round), now);
+        store.put_metadata(&key(&key_number.to_string()), &value(writer, round), now);
         let mut endpoint = Endpoint::default();
         endpoint.rtt_micros = 100 + writer;
         endpoint.bandwidth = 100 + writer;
         // Newer than all metadata: it is never the one that has to go.
-        store.remember_endpoint("h", &endpoint, at(1_000 + round));
+        store.put_endpoint("h", &endpoint, at(1_000 + round));
     }
 }
 

@@ -40,7 +40,7 @@ fn metadata_comes_back_whole() {
     let (_folder, store) = store(StoreConfig::default());
     let learned = metadata(7, &[1_000, 0, 1_500_000]);
     assert_eq!(store.metadata(&key("http://a/b"), at(0)), None);
-    store.remember_metadata(&key("http://a/b"), &learned, at(0));
+    store.put_metadata(&key("http://a/b"), &learned, at(0));
     assert_eq!(store.metadata(&key("http://a/b"), at(1)), Some(learned));
     assert_eq!(store.metadata(&key("http://a/c"), at(1)), None);
 }
@@ -48,7 +48,7 @@ fn metadata_comes_back_whole() {
 #[test]
 fn pieces_share_one_buffer() {
     let (_folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("u"), &metadata(7, &[100, 200]), at(0));
+    store.put_metadata(&key("u"), &metadata(7, &[100, 200]), at(0));
     let pieces = store.metadata(&key("u"), at(0)).unwrap().pieces;
     assert_eq!(pieces[0].1.as_ptr_range().end, pieces[1].1.as_ptr());
 }
@@ -57,20 +57,20 @@ fn pieces_share_one_buffer() {
 fn one_identity_does_not_see_what_another_read() {
     let (_folder, store) = store(StoreConfig::default());
     let of = |identity: &str| MetadataKey { url: "http://a/b".into(), identity: identity.into() };
-    store.remember_metadata(&of("alice"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&of("alice"), &metadata(1, &[10]), at(0));
     assert_eq!(store.metadata(&of("bob"), at(0)), None);
     assert_eq!(store.metadata(&of(""), at(0)), None);
-    store.remember_metadata(&of("bob"), &metadata(2, &[10]), at(0));
+    store.put_metadata(&of("bob"), &metadata(2, &[10]), at(0));
     assert_eq!(store.metadata(&of("alice"), at(0)), Some(metadata(1, &[10])));
 }
 
 #[test]
 fn a_forgotten_file_is_gone_and_others_stay() {
     let (_folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
-    store.remember_metadata(&key("b"), &metadata(2, &[10]), at(0));
-    store.forget_metadata(&key("a"));
-    store.forget_metadata(&key("never there"));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_metadata(&key("b"), &metadata(2, &[10]), at(0));
+    store.remove_metadata(&key("a"));
+    store.remove_metadata(&key("never there"));
     assert_eq!(store.metadata(&key("a"), at(0)), None);
     assert_eq!(store.metadata(&key("b"), at(0)), Some(metadata(2, &[10])));
 }
@@ -78,8 +78,8 @@ fn a_forgotten_file_is_gone_and_others_stay() {
 #[test]
 fn clearing_forgets_everything() {
     let (_folder, store) = store(StoreConfig::default());
-    store.remember_metadata(&key("a"), &metadata(1, &[10]), at(0));
-    store.remember_endpoint("http://a", &Endpoint::default(), at(0));
+    store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
+    store.put_endpoint("http://a", &Endpoint::default(), at(0));
     assert!(store.usage() > 0);
     store.clear();
     assert_eq!(store.usage(), 0);
@@ -95,7 +95,7 @@ fn metadata_that_cannot_be_true_is_not_remembered() {
     let mut injected = metadata(1, &[10]);
     injected.validator = Some("\"a\"\r\nHost: elsewhere".into());
     for impossible in [beyond, injected] {
-        store.remember_metadata(&key("a"), &impossible, at(0));
+        store.put_metadata(&key("a"), &impossible, at(0));
         assert_eq!(store.metadata(&key("a"), at(0)), None);
     }
 }
@@ -112,9 +112,9 @@ fn endpoints_are_merged_with_what_others_learned() {
     second.range_count.current = 500;
     second.rtt_micros = 900;
     second.bandwidth = 5_000;
-    store.remember_endpoint("http://a", &first, at(0));
+    store.put_endpoint("http://a", &first, at(0));
     assert_eq!(store.endpoint("http://a", at(1)), Some(first));
-    store.remember_endpoint("http://a", &second, at(1));
+    store.put_endpoint("http://a", &second, at(1));
     let both = store.endpoint("http://a", at(2)).unwrap();
     assert_eq!((both.range_count.current, both.rtt_micros, both.bandwidth), (500, 300, 5_000));
     assert_eq!(store.endpoint("http://a:81", at(2)), None);
@@ -127,6 +127,6 @@ fn absurd_figures_of_an_endpoint_are_clamped() {
     absurd.range_count.current = 0;
     absurd.header_bytes.current = u64::MAX;
     absurd.max_connections = usize::MAX;
-    store.remember_endpoint("http://a", &absurd, at(0));
+    store.put_endpoint("http://a", &absurd, at(0));
     assert_eq!(store.endpoint("http://a", at(0)), Some(absurd.clamped()));
 }
