@@ -1,11 +1,12 @@
-//! What the names on the two sides of a copy mean.
+//! Sources, destination and target paths of a copy.
 //!
-//! As in `cp`: a source goes *into* a destination that is a directory, under its own last name, and becomes the destination
-//! where there is nothing of that name. A destination that ends with a slash is meant as a directory, and made if it is
-//! not there; so is one that takes several sources. `.` at the end of a source directory means what is in it.
+//! As in `cp`: a source goes *into* a destination that is a directory, under its own last name, and
+//! becomes the destination where there is nothing of that name. A destination that ends with a
+//! slash is meant as a directory, and made if it is not there; so is one that takes several
+//! sources. `.` at the end of a source directory means what is in it.
 //!
-//! Names come from servers, so they are looked at before they become part of a path here: `..`, the empty name and
-//! anything with a slash or NUL in it would lead out of the destination.
+//! Names come from servers, so they are looked at before they become part of a path here: `..`, the
+//! empty name and anything with a slash or NUL in it would lead out of the destination.
 
 use hither_core::{Error, ErrorKind, Result, Storage};
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ impl CopyPath {
 }
 
 impl Destination {
-    /// The target of `source` if the destination is (`into`) or is not a directory that takes it in.
+    /// The target of `source` if the destination is (`into`) or is not a directory that takes it
+    /// in.
     ///
     /// # Errors
     ///
@@ -86,7 +88,7 @@ impl Destination {
                 let name = source.last_name().ok_or_else(|| {
                     Error::new(
                         ErrorKind::Invalid,
-                        format!("{} has no name: write {0}/. to copy what is in it", source.name()),
+                        format!("{} has no name: write {0}/. to copy its contents", source.name()),
                     )
                 })?;
                 place.target().join(name)
@@ -109,7 +111,7 @@ impl Target {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
             return Err(Error::new(
                 ErrorKind::Protocol,
-                format!("{name:?} is listed as a name, which it cannot be: it is left out"),
+                format!("listed name {name:?} is not valid, left out"),
             ));
         }
         Ok(match self {

@@ -1,8 +1,9 @@
 //! One file on its way.
 //!
-//! Workers take [`Piece`]s of it and bring bytes; what has come in a row is written (see `write.rs`). Three kinds of targets
-//! differ in what a write may be: a local file takes any bytes at any place; what is uploaded goes in whole blocks, on some
-//! servers in order; the standard output takes bytes in order.
+//! Workers take [`Piece`]s of it and bring bytes; what has come in a row is written (see
+//! `write.rs`). Three kinds of targets differ in what a write may be: a local file takes any bytes
+//! at any place; what is uploaded goes in whole blocks, on some servers in order; the standard
+//! output takes bytes in order.
 
 pub(crate) mod block_map;
 pub(crate) mod fetch;
@@ -13,7 +14,7 @@ pub(crate) mod piece_buffer;
 pub(crate) mod sequencer;
 pub(crate) mod version;
 pub(crate) mod write;
-use crate::copy::CopyContext;
+use crate::copy::context::CopyContext;
 use crate::destination::Target;
 use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file::PartialFile;
@@ -23,7 +24,8 @@ use crate::file::version::Version;
 use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
 use hither_core::sync::lock;
-use hither_core::{Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload};
+use hither_core::tune::straggler::{RequestProgress, SplitRule};
+use hither_core::{Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload, range};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
+use tracing::debug;
 
 /// A file to be copied.
 #[derive(Debug, Clone)]
@@ -42,7 +45,7 @@ pub(crate) struct CopyItem {
     pub(crate) name: String,
     /// The same on this machine, if it is here.
     pub(crate) local: Option<PathBuf>,
-    /// What its directory says; none if that is not known.
+    /// Its directory entry, if known.
     pub(crate) entry: Option<DirEntry>,
     pub(crate) target: Target,
     /// It changed once already while it was copied.
@@ -70,7 +73,14 @@ pub(crate) struct Piece {
     pub(crate) sent: Duration,
 }
 
-/// A file on its way.
+impl Piece {
+    fn progress(&self) -> RequestProgress {
+        let (received_bytes, missing_bytes) = self.inlet.progress();
+        RequestProgress { sent: self.sent, received_bytes, missing_bytes }
+    }
+}
+
+/// A file that is being copied.
 #[derive(Debug)]
 pub(crate) struct FileCopy {
     pub(crate) shared: Arc<CopyContext>,
@@ -80,7 +90,7 @@ pub(crate) struct FileCopy {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) version: Version,
     pub(crate) sink: Sink,
-    /// What is computed of the whole.
+    /// Checksum algorithm of the whole file.
     pub(crate) algorithm: Option<Algorithm>,
     /// An interruption costs more than a block.
     pub(crate) is_journaled: bool,
@@ -98,24 +108,25 @@ pub(crate) struct FileCopy {
     /// The server's checksum.
     told: Mutex<Option<Checksum>>,
     validator: Mutex<Option<String>>,
-    /// What an upload is called.
+    /// Token of an upload.
     pub(crate) token: Mutex<Option<String>>,
     books: Mutex<FileCopyState>,
 }
 
-/// What is known of the bytes of a file.
+/// State of the bytes of a file.
 #[derive(Debug)]
 pub(crate) struct FileCopyState {
     pub(crate) blocks: BlockMap,
     running: Vec<Arc<Piece>>,
     over: bool,
-    /// Checksums of the blocks as they came the first time, when the file is fetched again because its checksum was wrong.
+    /// Checksums of the blocks as they came the first time, when the file is fetched again because
+    /// its checksum was wrong.
     pub(crate) before: Option<BTreeMap<u64, Checksum>>,
     /// Blocks that came differently the second time.
     pub(crate) damaged: Vec<u64>,
 }
 
-/// What [`FileCopy`] is made from.
+/// Arguments of [`FileCopy::new`].
 pub(crate) struct Opened {
     pub(crate) shared: Arc<CopyContext>,
     pub(crate) item: CopyItem,
@@ -131,13 +142,8 @@ pub(crate) struct Opened {
     pub(crate) blocks: BlockMap,
 }
 
-/// The smallest request worth making for a worker that has nothing to do, in bytes.
-const MIN_RELIEF_BYTES: u64 = 256 << 10;
-/// Round trips that a piece must still need for its half to be worth a request of its own: one for the request, and as
-/// much again to gain from it.
-const RELIEF_ROUND_TRIPS: u32 = 3;
-/// Below this round-trip time, a worker that ends later than the others does not matter.
-const RELIEF_RTT: Duration = Duration::from_millis(2);
+/// Round-trip time below which a worker that ends later than the others does not matter.
+const MIN_BALANCING_RTT: Duration = Duration::from_millis(2);
 
 impl FileCopy {
     pub(crate) fn new(opened: Opened) -> Arc<Self> {
@@ -175,15 +181,16 @@ impl FileCopy {
         })
     }
 
-    /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this file there is nothing more
-    /// (`is_last`), it is as large as will be done when all others are.
+    /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this
+    /// file there is nothing more (`is_last`), it is as large as will be done when all others are.
     pub(crate) fn take(&self, worker: usize, is_last: bool) -> Option<Arc<Piece>> {
         let mut books = self.books();
         if books.over || books.running.len() >= self.max_pieces {
             return None;
         }
         let range = match self.source.endpoint().ranges {
-            // A server that knows no ranges sends everything for every question: there must be only one.
+            // A server that knows no ranges sends everything for every question: there must be only
+            // one.
             RangeSupport::Whole => books.blocks.take_rest(),
             _ => {
                 let max_bytes = if is_last { self.share(worker, &books) } else { u64::MAX };
@@ -194,7 +201,7 @@ impl FileCopy {
     }
 
     fn share(&self, worker: usize, books: &FileCopyState) -> u64 {
-        let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT) else {
+        let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= MIN_BALANCING_RTT) else {
             return u64::MAX;
         };
         if self.is_exact() {
@@ -205,10 +212,9 @@ impl FileCopy {
         self.shared.pace.piece_bytes(worker, self.shared.workers(), left_bytes, rtt)
     }
 
-    /// Half of what the slowest piece still owes, for a worker that has nothing to do; see core's `straggler.rs` for when
-    /// that pays.
+    /// Splits off the later half of the slowest piece for an idle worker, by [`SplitRule::COPY`].
     pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
-        let rtt = self.source.link().rtt.filter(|rtt| *rtt >= RELIEF_RTT)?;
+        let rtt = self.source.link().rtt.filter(|rtt| *rtt >= MIN_BALANCING_RTT)?;
         if self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
             return None;
         }
@@ -217,22 +223,16 @@ impl FileCopy {
         if books.over || !books.blocks.all_taken() {
             return None;
         }
-        let remaining = |piece: &Piece| {
-            let active = now.checked_sub(piece.sent + rtt)?;
-            let (arrived_bytes, missing_bytes) = piece.inlet.progress();
-            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let ratio = missing_bytes as f64 / arrived_bytes.max(1) as f64;
-            let time = active.mul_f64(ratio.min(1e6));
-            let worth_it = missing_bytes >= 2 * MIN_RELIEF_BYTES && time > rtt * RELIEF_ROUND_TRIPS;
-            worth_it.then_some(time)
-        };
-        let (_, slowest) = books
-            .running
-            .iter()
-            .filter_map(|piece| Some((remaining(piece)?, piece)))
-            .max_by_key(|(time, _)| *time)?;
+        let pieces = books.running.iter().map(|piece| (piece.progress(), piece));
+        let slowest = SplitRule::COPY.slowest(pieces, now, rtt)?;
         let given = slowest.inlet.give_half();
-        (given.start < given.end).then(|| self.start(&mut books, given))
+        if given.is_empty() {
+            return None;
+        }
+        let offset = given.start;
+        let bytes = range::len(&given);
+        debug!(file = self.item.name, offset, bytes, "slowest piece split for an idle worker");
+        Some(self.start(&mut books, given))
     }
 
     fn start(&self, books: &mut FileCopyState, range: Range<u64>) -> Arc<Piece> {
@@ -242,7 +242,8 @@ impl FileCopy {
         piece
     }
 
-    /// `worker` is through with a piece. Whether that made the file complete: whoever is told so has to finish it.
+    /// Records that `worker` has completed a piece. Returns true if that made the file complete:
+    /// the caller then has to finish it.
     pub(crate) fn ended(&self, worker: usize, piece: &Arc<Piece>) -> bool {
         let took = self.source.clock().now().saturating_sub(piece.sent);
         self.shared.pace.note(worker, piece.inlet.progress().0, took);
@@ -251,7 +252,7 @@ impl FileCopy {
         self.claim(&mut books)
     }
 
-    /// Whether the file is complete and nobody finishes it yet.
+    /// Returns true if the file is complete and no worker finishes it yet; the caller then has to.
     pub(crate) fn is_to_be_finished(&self) -> bool {
         self.claim(&mut self.books())
     }
@@ -283,7 +284,7 @@ impl FileCopy {
         self.books().blocks.block_bytes()
     }
 
-    /// What requests carry, so that a file that changes is noticed.
+    /// Validator that requests carry, so that a change of the file is noticed.
     pub(crate) fn validator(&self) -> Option<String> {
         lock(&self.validator).clone()
     }
@@ -346,7 +347,7 @@ impl FileCopy {
         *lock(&self.told) = told;
     }
 
-    /// What the server has told.
+    /// The server's checksum.
     pub(crate) fn told(&self) -> Option<Checksum> {
         lock(&self.told).clone()
     }
@@ -357,7 +358,7 @@ impl FileCopy {
         Some(chain.clone().finish())
     }
 
-    /// What is there of it helps the next attempt.
+    /// Returns true if the bytes written so far help the next attempt.
     pub(crate) async fn can_go_on(&self) -> bool {
         match &self.sink {
             Sink::Part(_) => true,

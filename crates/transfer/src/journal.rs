@@ -1,19 +1,23 @@
-//! What an interrupted job leaves behind for the next attempt: a file of records, appended to, one line each.
+//! Journal of a job, from which an interrupted copy resumes: a file of records, appended to, one
+//! line each.
 //!
-//! A job is known by its sources and its destination as they were given; the same command finds the same journal. A
-//! record is `CRC JSON`: a line whose checksum is wrong, as the last one is when the process was killed while it was
-//! written, ends the reading, and writing goes on from there. Records say:
+//! A job is known by its sources and its destination as they were given; the same command finds the
+//! same journal. A record is `CRC JSON`: a line whose checksum is wrong, as the last one is when
+//! the process was killed while it was written, ends the reading, and writing goes on from there.
+//! Records say:
 //!
-//! - `begin`: which job this is, and whether the destination was a directory that existed, because that decides what the
-//!   names mean and the first attempt may have made it;
-//! - `file`: a file is being copied: its version, and where the bytes go until it is whole (a name beside the target, or
-//!   what the server calls the upload). It makes earlier blocks of that file void;
+//! - `begin`: which job this is, and whether the destination was a directory that existed, because
+//!   that decides what the names mean and the first attempt may have made it;
+//! - `file`: a file is being copied: its version, and where the bytes go until it is whole (a name
+//!   beside the target, or what the server calls the upload). It makes earlier blocks of that file
+//!   void;
 //! - `part`: that name is another one by now;
 //! - `block`: a block was written, with its crc32c;
 //! - `done`: the file has its final name; what the target looked like then.
 //!
-//! Nothing is synced. Killing the process loses nothing that was written to a file, as the system has it; a crash of the
-//! system may lose any part of journal or data, and so every block is read and compared before it is believed.
+//! Nothing is synced. Killing the process loses nothing that was written to a file, as the system
+//! has it; a crash of the system may lose any part of journal or data, and so every block is read
+//! and compared before it is believed.
 //!
 //! Two processes must not do the same job at once: the journal is locked for as long as it is open.
 
@@ -28,8 +32,10 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use tracing::debug;
 
-/// A longer journal is not one of ours: a hundred bytes a block make ten thousand terabytes of this.
+/// A longer journal is not one of ours: a hundred bytes a block make ten thousand terabytes of
+/// this.
 const MAX_BYTES: u64 = 4 << 30;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +48,7 @@ enum Record {
     Done { target: String, version: Version, seen: Version },
 }
 
-/// What the journal says about one file.
+/// Records of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The version of the source that the rest is about.
@@ -51,7 +57,7 @@ pub(crate) struct Known {
     pub(crate) part: Option<String>,
     /// Blocks that were written, by their start: length and crc32c.
     pub(crate) blocks: BTreeMap<u64, (u64, Checksum)>,
-    /// What the target looked like when the file was whole.
+    /// Version of the target when the file was complete.
     pub(crate) done: Option<Version>,
 }
 
@@ -87,7 +93,7 @@ impl Journal {
                 return Err(Error::new(
                     ErrorKind::Local,
                     format!(
-                        "another process does the same copy just now ({} is locked)",
+                        "another process is running the same copy ({} is locked)",
                         path.display()
                     ),
                 ));
@@ -98,12 +104,19 @@ impl Journal {
         let read = (&mut file).take(MAX_BYTES).read_to_end(&mut text);
         read.map_err(|error| failed(&path, &error))?;
         let (known, into, valid_bytes) = replay(&text, job);
+        debug!(
+            journal = %path.display(),
+            files = known.len(),
+            valid_bytes,
+            ignored_bytes = text.len() as u64 - valid_bytes,
+            "journal replayed"
+        );
         let cut = file.set_len(valid_bytes).and_then(|()| file.seek(SeekFrom::Start(valid_bytes)));
         cut.map_err(|error| failed(&path, &error))?;
         Ok(Self { path, file: Mutex::new(file), known: Mutex::new(known), into })
     }
 
-    /// Whether the destination was a directory that existed when the job began; none if it begins now.
+    /// True if the destination was an existing directory when the job began; none if it begins now.
     pub(crate) fn goes_into(&self) -> Option<bool> {
         self.into
     }
@@ -118,7 +131,8 @@ impl Journal {
     }
 
     pub(crate) fn file(&self, target: &str, version: &Version, part: Option<&str>) -> Result<()> {
-        let (target, part) = (target.to_owned(), part.map(str::to_owned));
+        let target = target.to_owned();
+        let part = part.map(str::to_owned);
         self.append(&Record::File { target, version: version.clone(), part })
     }
 
@@ -128,12 +142,14 @@ impl Journal {
     }
 
     pub(crate) fn block(&self, target: &str, at: u64, bytes: u64, crc32c: &Checksum) -> Result<()> {
-        let (target, crc32c) = (target.to_owned(), crc32c.hex());
+        let target = target.to_owned();
+        let crc32c = crc32c.hex();
         self.append(&Record::Block { target, at, bytes, crc32c })
     }
 
     pub(crate) fn done(&self, target: &str, version: &Version, seen: &Version) -> Result<()> {
-        let (version, seen) = (version.clone(), seen.clone());
+        let version = version.clone();
+        let seen = seen.clone();
         self.append(&Record::Done { target: target.to_owned(), version, seen })
     }
 
@@ -166,8 +182,8 @@ fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_str(json).ok()
 }
 
-/// What the records say, whether the job began with an existing directory, and how many bytes of the text are sound. A
-/// journal of another job is as good as empty.
+/// Replays the records: state of each file, whether the job began with an existing directory, and
+/// the length of the valid text in bytes. A journal of another job is as good as empty.
 fn replay(text: &[u8], job: &str) -> (HashMap<String, Known>, Option<bool>, u64) {
     let mut known: HashMap<String, Known> = HashMap::new();
     let mut began = None;
@@ -208,7 +224,8 @@ fn replay(text: &[u8], job: &str) -> (HashMap<String, Known>, Option<bool>, u64)
     }
 }
 
-/// Sixteen digits that stand for a job. A collision is noticed: the journal says which job it is of.
+/// Sixteen digits that stand for a job. A collision is noticed: the journal says which job it is
+/// of.
 pub(crate) fn short_name(job: &str) -> String {
     let mut name = Hasher::of(Algorithm::Sha256, job.as_bytes()).hex();
     name.truncate(16);

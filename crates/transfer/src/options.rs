@@ -1,9 +1,9 @@
-//! How a copy is to be made.
+//! Options of a copy.
 
 use hither_core::checksum::{Algorithm, Checksum};
 use std::path::PathBuf;
 
-/// What happens to a target that exists.
+/// Treatment of targets that exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OverwritePolicy {
     /// It is replaced, in one step, when the new file is whole.
@@ -11,15 +11,15 @@ pub enum OverwritePolicy {
     Replace,
     /// It is kept, and the source is skipped.
     Keep,
-    /// It is kept if it has the size of the source and was not changed before it; else it is replaced. A source whose
-    /// last change is not known is always copied.
+    /// It is kept if it has the size of the source and was not changed before it; else it is
+    /// replaced. A source whose last change is not known is always copied.
     Update,
     /// It is kept, and the copy of the source fails ([`hither_core::ErrorKind::AlreadyExists`]).
     Refuse,
 }
 
 impl OverwritePolicy {
-    /// Whether anything may be written in place of a target that is there when the file is whole.
+    /// Returns true if an existing target may be replaced once the file is complete.
     pub(crate) fn replaces(self) -> bool {
         matches!(self, Self::Replace | Self::Update)
     }
@@ -28,8 +28,8 @@ impl OverwritePolicy {
 /// Which checksum of each whole file is computed and compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Adler-32, compared with the server's if it knows one; files smaller than a block are not asked about, because the
-    /// question would cost as much as the file.
+    /// Adler-32, compared with the server's if it knows one; files smaller than a block are not
+    /// asked about, because the question would cost as much as the file.
     #[default]
     Automatic,
     /// None.
@@ -57,25 +57,28 @@ impl Verify {
     }
 }
 
-/// How a copy is to be made.
+/// Options of a copy.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// Whether directories are copied, with all that is in them. Not by default.
+    /// Copies directories with their contents. Not by default.
     pub recursive: bool,
-    /// What happens to targets that exist; replaced by default.
+    /// Treatment of targets that exist; replaced by default.
     pub existing: OverwritePolicy,
-    /// What is compared.
+    /// Verification of checksums.
     pub verify: Verify,
-    /// The unit of resumption, in bytes: what each worker may have to fetch again after an interruption. 4 MiB by default:
-    /// sixty-four workers of a path of 1 Gbit/s need two seconds for one, so that the round trip between two is small beside
-    /// them. A server that takes parts of a size of its own gets those.
+    /// The unit of resumption, in bytes: what each worker may have to fetch again after an
+    /// interruption. 4 MiB by default: sixty-four workers of a path of 1 Gbit/s need two seconds
+    /// for one, so that the round trip between two is small beside them. A server that takes parts
+    /// of a size of its own gets those.
     pub block_bytes: u64,
-    /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each of 64 workers.
+    /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each
+    /// of 64 workers.
     pub budget_bytes: u64,
     /// Most workers, that is connections and files, in use at the same time. 64 by default.
     pub max_workers: usize,
-    /// Folder for the journal, without which an interrupted copy begins again. None by default: the command gives one.
+    /// Folder for the journal, without which an interrupted copy begins again. None by default: the
+    /// command gives one.
     pub journal: Option<PathBuf>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a copy is. Cheap to read at any time, from any thread.
+/// Progress of a copy. Cheap to read at any time, from any thread.
 #[derive(Debug, Default)]
 pub struct CopyProgress {
     files_found: AtomicU64,
@@ -22,7 +22,8 @@ pub struct ProgressSnapshot {
     pub files_done: u64,
     /// Sum of their sizes in bytes, as far as known.
     pub bytes_found: u64,
-    /// Bytes of these that need not be moved any more, those that an earlier attempt has moved included.
+    /// Bytes of these that need not be moved any more, those that an earlier attempt has moved
+    /// included.
     pub bytes_done: u64,
     /// Bytes that came in, those that came twice included.
     pub bytes_arrived: u64,
@@ -57,12 +58,12 @@ impl CopyProgress {
         self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What was counted as done has to be moved again.
+    /// Takes back bytes that were counted as done and have to be moved again.
     pub(crate) fn undone_bytes(&self, bytes: u64) {
         self.bytes_done.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes came in, so many of which were there already.
+    /// Counts `bytes` that arrived, of which `useless_bytes` were there already.
     pub(crate) fn arrived(&self, bytes: u64, useless_bytes: u64) {
         self.bytes_arrived.fetch_add(bytes, Ordering::Relaxed);
         self.bytes_useless.fetch_add(useless_bytes, Ordering::Relaxed);

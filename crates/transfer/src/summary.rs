@@ -1,9 +1,9 @@
-//! What a copy came to.
+//! Summary of a copy.
 
 use hither_core::checksum::Checksum;
 use hither_core::{DirEntry, Error, ErrorKind};
 
-/// What a copy came to.
+/// Summary of a copy.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CopySummary {
@@ -11,7 +11,8 @@ pub struct CopySummary {
     pub files: u64,
     /// Their bytes, those that an earlier attempt has moved included.
     pub bytes: u64,
-    /// Files left as they were, by the rule for existing targets or because an earlier attempt has copied them.
+    /// Files left as they were, by the rule for existing targets or because an earlier attempt has
+    /// copied them.
     pub files_skipped: u64,
     /// Directories made.
     pub directories: u64,
@@ -25,9 +26,9 @@ pub struct CopySummary {
     pub checksums: Vec<FileChecksum>,
     /// Files that were copied anew because they had changed, and blocks that came damaged.
     pub notices: Vec<String>,
-    /// What its storage says of the file that was uploaded last.
+    /// Directory entry of the file that was uploaded last, from its storage.
     pub last_uploaded: Option<DirEntry>,
-    /// What could not be copied.
+    /// Files that could not be copied.
     pub failures: Vec<CopyFailure>,
 }
 
@@ -42,7 +43,7 @@ pub struct FileChecksum {
     pub compared: bool,
 }
 
-/// What could not be copied.
+/// A file that could not be copied.
 #[derive(Debug, Clone)]
 pub struct CopyFailure {
     /// The source, a file or directory.
@@ -52,8 +53,8 @@ pub struct CopyFailure {
 }
 
 impl CopySummary {
-    /// The error of the whole: none if everything was copied; that of the failure if there is one; else of the kind of
-    /// the first.
+    /// The error of the whole: none if everything was copied; that of the failure if there is one;
+    /// else of the kind of the first.
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         let first = self.failures.first()?;
@@ -69,7 +70,7 @@ impl CopySummary {
         }
     }
 
-    /// Whether the same job, started again, would go on where this one ended.
+    /// Returns true if the same job, started again, would resume where this one ended.
     #[must_use]
     pub fn can_go_on(&self) -> bool {
         self.failures.iter().any(|failure| {

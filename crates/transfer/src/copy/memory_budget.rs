@@ -1,9 +1,9 @@
-//! What bounds the memory of a job: bytes that have arrived and are not written yet.
+//! Limit on the memory of a job: bytes that have arrived and are not written yet.
 //!
-//! A sink cannot refuse what is handed to it. So a worker asks before it lets its connection deliver any more
-//! ([`MemoryBudget::poll_room`]); while there is no room nobody reads the socket, the kernel's buffer fills up, and the server
-//! is told to wait. A worker that has room may deliver a read or two beyond it: the bound is exceeded by at most that for
-//! each worker.
+//! A sink cannot refuse what is handed to it. So a worker asks before it lets its connection
+//! deliver any more ([`MemoryBudget::poll_room`]); while there is no room nobody reads the socket,
+//! the kernel's buffer fills up, and TCP stops the server. A worker that has room may deliver
+//! a read or two beyond it: the bound is exceeded by at most that for each worker.
 
 use hither_core::sync::lock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,11 @@
-//! How fast each worker is, and so how much it should take on when the end is near.
+//! Piece sizes near the end of a job, from the rates of the workers.
 //!
-//! A worker that takes a whole block shortly before the end is still at it when all others have nothing left to do, and the
-//! path is idle but for it. So pieces become smaller towards the end. What is left, divided by the rate of all workers, is
-//! the time left; what a worker brings in half of that is its next piece. Halves, because a rate is an estimate: the worker
-//! comes again, and each time less depends on it. But each piece costs its worker a round trip, so when only a few are left,
-//! it takes what it can bring until the end, and all end at nearly the same time.
+//! A worker that takes a whole block shortly before the end is still at it when all others have
+//! nothing left to do, and the path is idle but for it. So pieces become smaller towards the end.
+//! What is left, divided by the rate of all workers, is the time left; what a worker brings in half
+//! of that is its next piece. Halves, because a rate is an estimate: the worker comes again, and
+//! each time less depends on it. But each piece costs its worker a round trip, so when only a few
+//! are left, it takes what it can bring until the end, and all end at nearly the same time.
 
 use hither_core::sync::lock;
 use std::collections::BTreeMap;
@@ -34,7 +35,8 @@ impl WorkerRates {
         }
     }
 
-    /// Bytes for `worker`, one of so many `workers`, to take on when `left_bytes` have not come yet.
+    /// Bytes of the next piece of `worker`, one of `workers`, when `left_bytes` have not arrived
+    /// yet.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

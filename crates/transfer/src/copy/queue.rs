@@ -1,7 +1,8 @@
-//! What there is to do: files that were found and not opened yet, and files that are open.
+//! Work queue of a job: files that were found and not opened yet, and open files.
 //!
-//! Every worker asks here for its next work. Pieces of open files come before files that are not open, so that few files are
-//! half done at any time; a worker for which there is neither takes half of what the slowest other one still owes.
+//! Every worker asks here for its next work. Pieces of open files come before files that are not
+//! open, so that few files are half done at any time; a worker for which there is neither takes
+//! half of what the slowest other one still owes.
 
 use crate::file::{CopyItem, FileCopy, Piece};
 use hither_core::sync::lock;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// What a worker is to do next.
+/// Next task of a worker.
 #[derive(Debug)]
 pub(crate) enum NextTask {
     Piece(Arc<FileCopy>, Arc<Piece>),
@@ -39,7 +40,7 @@ struct State {
 }
 
 impl Queue {
-    /// A queue of at most so many open files, which lasts for as long as there are `finders`.
+    /// A queue of at most `max_open` open files, which lasts as long as there are `finders`.
     pub(crate) fn new(max_open: usize, finders: usize) -> Self {
         let state =
             State { found: VecDeque::new(), open: Vec::new(), in_hand: 0, finders, max_open };
@@ -59,7 +60,8 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// What `worker` is to do next. A file that is to be opened is in the worker's hand until [`Queue::opened`] or [`Queue::closed`].
+    /// The next task of `worker`. A file that is to be opened is in the worker's hand until
+    /// [`Queue::opened`] or [`Queue::closed`].
     pub(crate) fn take(&self, worker: usize) -> NextTask {
         let mut state = self.state();
         let is_last = state.found.is_empty() && state.finders == 0;
@@ -81,9 +83,10 @@ impl Queue {
                 }
             }
         }
-        match state.found.is_empty() && state.in_hand == 0 && state.finders == 0 {
-            true => NextTask::Over,
-            false => NextTask::Wait,
+        if state.found.is_empty() && state.in_hand == 0 && state.finders == 0 {
+            NextTask::Over
+        } else {
+            NextTask::Wait
         }
     }
 
@@ -110,7 +113,8 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// Done when there may be something to do that there was not when this was [enabled](Notified::enable).
+    /// Done when there may be something to do that there was not when this was
+    /// [enabled](Notified::enable).
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }

@@ -1,6 +1,7 @@
-//! Before anything moves: what the job is called, what its destination is, and what its sources are.
+//! Before anything moves: what the job is called, what its destination is, and what its sources
+//! are.
 
-use crate::copy::CopyContext;
+use crate::copy::context::CopyContext;
 use crate::copy::walk;
 use crate::destination::{CopyPath, Destination, Target};
 use crate::file::CopyItem;
@@ -18,7 +19,8 @@ pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> Strin
     names.join("\n")
 }
 
-/// Whether the destination is a directory that takes the sources in. It is made if it is meant as one.
+/// Returns true if the destination is a directory that takes the sources in. It is made if it is
+/// meant as one.
 pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Result<bool> {
     let Destination::Place(place) = destination else { return Ok(false) };
     let kind = match &place.local {
@@ -40,7 +42,7 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
         Some(FileKind::Directory) => Ok(true),
         Some(_) if several || place.is_directory => Err(Error::new(
             ErrorKind::Invalid,
-            format!("{} is a file, a directory is needed to copy into", place.name()),
+            format!("{} is a file, expected a directory to copy into", place.name()),
         )),
         Some(_) => Ok(false),
         None if several || place.is_directory => {
@@ -65,14 +67,14 @@ pub(crate) async fn begin(
     target: Target,
 ) -> Result<()> {
     let look = source.local.is_some() || shared.options.recursive || source.is_directory;
-    let entry = match look {
-        false => None,
-        true => match source.storage.stat(&source.path).await {
-            Ok(entry) => Some(entry),
-            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+    let mut entry = None;
+    if look {
+        match source.storage.stat(&source.path).await {
+            Ok(found) => entry = Some(found),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
             Err(error) => return Err(error),
-        },
-    };
+        }
+    }
     let is_directory = entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory);
     if is_directory {
         if !shared.options.recursive {

@@ -1,9 +1,10 @@
 //! Through a tree of directories: makes them at the target, and queues the files.
 //!
-//! Several directories are listed at the same time, and files move while others are still being listed: on a long path a
-//! tree that is listed directory by directory first costs a round trip for each before a byte has moved.
+//! Several directories are listed at the same time, and files move while others are still being
+//! listed: on a long path a tree that is listed directory by directory first costs a round trip for
+//! each before a byte has moved.
 
-use crate::copy::CopyContext;
+use crate::copy::context::CopyContext;
 use crate::destination::{CopyPath, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
@@ -27,7 +28,8 @@ struct Folder {
 ///
 /// # Errors
 ///
-/// If the directory itself cannot be made or listed. What fails further down is noted, and left out.
+/// If the directory itself cannot be made or listed. What fails further down is noted, and left
+/// out.
 pub(crate) async fn walk(
     shared: &Arc<CopyContext>,
     source: CopyPath,
@@ -41,7 +43,7 @@ pub(crate) async fn walk(
         while listing.len() < AT_ONCE
             && let Some(folder) = waiting.pop()
         {
-            let (shared, storage) = (shared, &storage);
+            let storage = &storage;
             listing.push(async move {
                 let found = list(shared, storage, &folder).await;
                 found.map_err(|error| (name(&**storage, &folder), error))
@@ -90,7 +92,7 @@ async fn list(
                 Ok(led_to) if led_to.kind == FileKind::File => entry = led_to,
                 // It leads out of the tree, or in a circle, or nowhere.
                 _ => {
-                    shared.note(format!("{}: a link that leads to no file, left out", entry.path));
+                    shared.note(format!("{}: broken link, left out", entry.path));
                     continue;
                 }
             }

@@ -1,16 +1,18 @@
-//! The books of one file: which bytes are still to be fetched, which blocks are whole, and what they sum up to.
+//! Map of a file's blocks: which bytes are missing, which blocks are complete, and their checksums.
 //!
-//! A file is cut into blocks of one size. A block is what is journaled, and so what an interruption can cost each worker.
-//! What workers fetch are *pieces*: a block at the most, less where part of it is there already, more only from a server that
-//! knows no ranges. Bytes arrive in any order; each written run brings its checksums along, and neighbours are joined, so
-//! that in the end one run is left, with the checksums of the file.
+//! A file is cut into blocks of one size. A block is what is journaled, and so what an interruption
+//! can cost each worker. What workers fetch are *pieces*: a block at the most, less where part of
+//! it is there already, more only from a server that knows no ranges. Bytes arrive in any order;
+//! each written run brings its checksums along, and neighbours are joined, so that in the end one
+//! run is left, with the checksums of the file.
 
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::range;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The checksums of a run of bytes: always crc32c, which the journal keeps, and adler32 if it is wanted.
+/// The checksums of a run of bytes: always crc32c, which the journal keeps, and adler32 if it is
+/// wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockChecksums {
     pub(crate) crc32c: Checksum,
@@ -54,14 +56,14 @@ struct Run {
     sums: BlockChecksums,
 }
 
-/// The books of one file.
+/// The blocks of one file.
 #[derive(Debug)]
 pub(crate) struct BlockMap {
     size: u64,
     block_bytes: u64,
     /// Invariant: disjoint; none of it taken or written.
     todo: VecDeque<Range<u64>>,
-    /// What is written, by its start. Invariant: disjoint; runs meet at the ends of blocks only.
+    /// Written runs by their start. Invariant: disjoint; runs meet at the ends of blocks only.
     runs: BTreeMap<u64, Run>,
     written_bytes: u64,
 }
@@ -141,11 +143,13 @@ impl BlockMap {
         self.written(range, sums);
     }
 
-    /// Notes that `range`, which lies within one block and was taken, is written. The block, if that made it whole.
+    /// Notes that `range`, which lies within one block and was taken, is written. The block, if
+    /// that made it whole.
     pub(crate) fn written(&mut self, range: Range<u64>, sums: BlockChecksums) -> Option<Whole> {
         self.written_bytes += range::len(&range);
         let block = range.start - range.start % self.block_bytes..self.block_end(range.start);
-        let (mut start, mut run) = (range.start, Run { end: range.end, sums });
+        let mut start = range.start;
+        let mut run = Run { end: range.end, sums };
         if let Some((&before, _)) = self.runs.range(block.start..start).next_back()
             && self.runs.get(&before).is_some_and(|known| known.end == start)
             && let Some(known) = self.runs.remove(&before)
@@ -169,7 +173,8 @@ impl BlockMap {
 
     /// The pieces of `range` that lie within one block each.
     pub(crate) fn within_blocks(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let (size, block_bytes) = (self.size, self.block_bytes);
+        let size = self.size;
+        let block_bytes = self.block_bytes;
         let mut at = range.start;
         std::iter::from_fn(move || {
             let end = block_end(at, block_bytes, size).min(range.end);

@@ -1,33 +1,36 @@
 //! One worker: fetches a piece, and has what arrives written, both at the same time.
 //!
-//! The connection delivers into the piece's inlet, on the threads that drive sockets; as soon as enough waits there, it
-//! is written by a thread that may block, one write at a time for each worker, while more arrives. When the budget is spent,
-//! the worker stops asking its connection for more until something has been written. A piece is done when it is written,
-//! not when it has arrived, so that an interruption never costs a worker more than the block it is at.
+//! The connection delivers into the piece's inlet, on the threads that drive sockets; as soon as
+//! enough waits there, it is written by a thread that may block, one write at a time for each
+//! worker, while more arrives. When the budget is spent, the worker stops asking its connection for
+//! more until something has been written. A piece is done when it is written, not when it has
+//! arrived, so that an interruption never costs a worker more than the block it is at.
 //!
-//! A request that fails is sent again for the rest of the piece, if the error says that this can help, until
-//! [`ATTEMPTS`] in a row have failed without bringing a byte.
+//! A request that fails is sent again for the rest of the piece, if the error says that this can
+//! help, until [`ATTEMPTS`] in a row have failed without bringing a byte.
 
 use crate::file::open::STAGING_TIMEOUT;
 use crate::file::{FileCopy, Piece};
 use futures_core::future::BoxFuture;
-use hither_core::{Error, ErrorKind, Part, Request, ResponseMeta, Result, Retry};
+use hither_core::{Error, ErrorKind, Part, Request, ResponseMeta, Result, Retry, range};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tracing::{debug, trace};
 
 /// Bytes that are worth a write: below, calling the system costs more than copying.
 const WRITE_BYTES: u64 = 1 << 20;
-/// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written: more would be out of the
-/// processor's caches by the time that it is its turn.
+/// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written:
+/// more would be out of the processor's caches by the time that it is its turn.
 const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
 /// Failures in a row, without a byte in between, after which a piece is given up.
 const ATTEMPTS: u32 = 4;
 
 /// Fetches and writes a piece.
 pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
-    let (mut barren, mut waited) = (0, Duration::ZERO);
+    let mut barren = 0;
+    let mut waited = Duration::ZERO;
     loop {
         let missing = piece.inlet.missing();
         let worker = PieceFetch {
@@ -44,17 +47,25 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
             return Ok(());
         }
         let error = fetched.err().unwrap_or_else(|| {
-            let bytes = still_missing.end - still_missing.start;
-            let message =
-                format!("{}: the answer lacks {bytes} of the bytes asked for", file.item.name);
+            let bytes = range::len(&still_missing);
+            let message = format!("{}: the response lacks {bytes} requested bytes", file.item.name);
             Error::new(ErrorKind::Protocol, message)
                 .with_retry(Retry::SameServer { after: Duration::ZERO })
         });
-        let put_off = matches!(error.retry(), Retry::Later { .. });
-        barren = match still_missing.start > missing.start {
-            true => 0,
-            false => barren + u32::from(!put_off),
-        };
+        let staging = matches!(error.retry(), Retry::Later { .. });
+        if still_missing.start > missing.start {
+            barren = 0;
+        } else {
+            barren += u32::from(!staging);
+        }
+        debug!(
+            file = file.item.name,
+            offset = still_missing.start,
+            bytes = range::len(&still_missing),
+            failures = barren,
+            %error,
+            "piece failed"
+        );
         match error.retry() {
             Retry::Later { after } if waited < STAGING_TIMEOUT && !file.is_over() => {
                 waited += after;
@@ -77,7 +88,8 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         validator: file.validator(),
         size: Some(file.version.size),
     };
-    let (shared, inlet_of) = (Arc::clone(&file.shared), Arc::clone(piece));
+    let shared = Arc::clone(&file.shared);
+    let inlet_of = Arc::clone(piece);
     let keep = !file.is_blind;
     let sink = Box::new(move |part: Part| {
         let came = part.bytes.len() as u64;
@@ -121,13 +133,11 @@ impl PieceFetch<'_> {
         self.write.is_some()
     }
 
-    /// Whether more may arrive. Where writes are whole blocks, what bounds memory is the number of workers: the one whose
-    /// turn it is must never wait for the others.
+    /// Ready when more may arrive. Where writes are whole blocks, what bounds memory is the number
+    /// of workers: the one whose turn it is must never wait for the others.
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        let (max_bytes, exact) = match self.file.is_exact() {
-            true => (2 * self.file.block_bytes(), true),
-            false => (MAX_WAITING_BYTES, false),
-        };
+        let exact = self.file.is_exact();
+        let max_bytes = if exact { 2 * self.file.block_bytes() } else { MAX_WAITING_BYTES };
         if self.write.is_some() && self.piece.inlet.waiting_bytes() >= max_bytes {
             // The write under way wakes this worker.
             return Poll::Pending;
@@ -167,6 +177,7 @@ impl Future for PieceFetch<'_> {
                 if std::mem::replace(&mut self.is_full, true) {
                     return Poll::Pending;
                 }
+                trace!(file = self.file.item.name, "receiving stalls until a write frees memory");
                 continue;
             }
             self.is_full = false;

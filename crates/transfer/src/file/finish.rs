@@ -1,8 +1,9 @@
-//! What happens between the last byte and the final name: checksums are compared, and the file is given its name.
+//! End of a file's copy, between the last byte and the final name: checksums are compared, and the
+//! file is renamed.
 //!
-//! A file whose checksum is wrong is fetched once more, whole, block by block: those that come differently the second time
-//! were damaged on the way. If the checksum is still wrong, the file is damaged where it comes from, or what it was compared
-//! with is; nothing gets the final name then.
+//! A file whose checksum is wrong is fetched once more, whole, block by block: those that come
+//! differently the second time were damaged on the way. If the checksum is still wrong, the file is
+//! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
 
 use crate::file::version::Version;
 use crate::file::write::over;
@@ -12,8 +13,9 @@ use crate::summary::FileChecksum;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use tracing::{debug, warn};
 
-/// How it ended.
+/// Outcome of finishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     Done,
@@ -31,17 +33,21 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     {
         let can_again = matches!(file.sink, Sink::Part(_) | Sink::Discard);
         if can_again && file.fetch_again() {
+            warn!(file = file.item.name, %checksum, %expected, "checksum differs, fetching again");
             return Ok(Finished::Again);
         }
         abandon(file).await;
         return Err(Error::new(ErrorKind::Corrupt, mismatch(file, checksum, expected)));
     }
+    if let (Some(checksum), Some(_)) = (&checksum, &expected) {
+        debug!(file = file.item.name, %checksum, "file verified");
+    }
     if let Some(damaged) = file.damaged() {
-        file.shared.note(format!(
-            "{}: {} blocks came damaged and were fetched again",
-            file.item.name,
-            damaged.len()
-        ));
+        let blocks = match damaged.len() {
+            1 => "1 damaged block was".to_owned(),
+            number => format!("{number} damaged blocks were"),
+        };
+        file.shared.note(format!("{}: {blocks} fetched again", file.item.name));
     }
     give_name(file, checksum.as_ref()).await?;
     let explicit = file.shared.options.verify.is_explicit();
@@ -54,15 +60,15 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
 
 fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String {
     let told_by = match file.shared.options.verify {
-        Verify::Value(_) => "you gave",
-        _ => "the server tells",
+        Verify::Value(_) => "given by the user",
+        _ => "stated by the server",
     };
     let again = match file.damaged() {
         None => String::new(),
-        Some(blocks) if blocks.is_empty() => ", and a second time the same bytes came".to_owned(),
-        Some(blocks) => format!(", and a second time {} blocks came differently", blocks.len()),
+        Some(blocks) if blocks.is_empty() => ", and fetching again gave the same bytes".to_owned(),
+        Some(blocks) => format!(", and {} blocks differed when fetched again", blocks.len()),
     };
-    format!("{}: what arrived has {checksum}, {told_by} {expected}{again}", file.item.name)
+    format!("{}: received {checksum}, expected {expected} ({told_by}){again}", file.item.name)
 }
 
 /// A local source has no validator that would show a change while it is read.
@@ -100,7 +106,7 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
     }
 }
 
-/// What the checksum should be, if somebody knows.
+/// The expected checksum, if the user or the server gave one.
 async fn expected(file: &FileCopy) -> Option<Checksum> {
     if let Verify::Value(value) = &file.shared.options.verify {
         return Some(value.clone());
@@ -123,12 +129,15 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
                 part.finish(file.version.modified(), replace)?;
                 crate::file::open::local_version(part.target())
             });
-            seen.await?
+            let seen = seen.await?;
+            debug!(file = file.item.name, "file renamed to its target");
+            seen
         }
         Sink::Upload(upload) => {
             let upload = upload.write().await.take().ok_or_else(over)?;
             let entry = upload.commit(checksum.cloned()).await?;
             let version = Version::of(&entry);
+            debug!(file = file.item.name, "upload committed");
             file.shared.note_uploaded(entry);
             Some(version)
         }

@@ -1,10 +1,11 @@
-//! How a file is opened: which version it is, whether it has to be copied at all, where its bytes go, and what of them is
-//! there already.
+//! Opening of a file to be copied: its version, the decision to skip it, its target, and the bytes
+//! already there.
 //!
-//! A file out of a listing is known by its entry there. One that was named by its URL is asked for its first bytes
-//! instead, which tells the size and the version as well as a question for them would, and brings a small file whole.
+//! A file out of a listing is known by its entry there. One that was named by its URL is asked for
+//! its first bytes instead, which tells the size and the version as well as a question for them
+//! would, and brings a small file whole.
 
-use crate::copy::CopyContext;
+use crate::copy::context::CopyContext;
 use crate::destination::Target;
 use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file;
@@ -25,8 +26,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
+use tracing::debug;
 
-/// What became of a file that was to be opened.
+/// Result of opening a file.
 pub(crate) enum OpenResult {
     /// It is to be copied.
     File(Arc<FileCopy>),
@@ -36,7 +38,7 @@ pub(crate) enum OpenResult {
 
 /// Workers that read ahead for a target that takes blocks in order: enough to hide a round trip.
 const READ_AHEAD: usize = 16;
-/// How long a file is waited for that its server has to make ready first.
+/// Maximum time to wait for a file that its server has to make ready first.
 pub(crate) const STAGING_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<OpenResult> {
@@ -48,6 +50,7 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
         shared.progress.found_bytes(version.size);
     }
     if is_to_be_skipped(shared, &item, &version, known.as_ref()).await? {
+        debug!(file = item.name, bytes = version.size, "file skipped");
         return Ok(OpenResult::Skipped(version.size));
     }
     let known = known.filter(|known| known.version.is_surely(&version));
@@ -75,6 +78,10 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
     if let Some(head) = &head {
         // Written below.
         blocks.take_exactly(&head.range());
+    }
+    match blocks.written_bytes() {
+        0 => debug!(file = item.name, bytes = version.size, "file begun"),
+        resumed => debug!(file = item.name, bytes = version.size, resumed, "file resumed"),
     }
     let file = FileCopy::new(Opened {
         shared: Arc::clone(shared),
@@ -141,11 +148,13 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<WriteBatch>)> {
     let into = Arc::clone(&inlet);
     let first = 0..INITIAL_REQUEST_BYTES;
     let request = Request { ranges: vec![first], tail: 0, validator: None, size: None };
-    // Files that are named one by one are large ones as a rule. On a long path a small one costs handshakes for nothing, a
-    // large one would cost two round trips more: one to learn that it is large, one to open the workers.
+    // Files that are named one by one are large ones as a rule. On a long path a small one costs
+    // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
+    // large, one to open the workers.
     source.expect_bulk();
-    // Two failures may befall the best server; a third is one to be told.
-    let (mut tries, mut waited) = (0, Duration::ZERO);
+    // Two failures may befall the best server; a third is reported.
+    let mut tries = 0;
+    let mut waited = Duration::ZERO;
     let answer = loop {
         let into = Arc::clone(&into);
         let sink = Box::new(move |part| {
@@ -169,7 +178,7 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<WriteBatch>)> {
     let size = answer.size.ok_or_else(|| {
         Error::new(
             ErrorKind::Protocol,
-            format!("{}: the server does not tell the size of the file", source.name()),
+            format!("{}: the server does not state the size of the file", source.name()),
         )
     })?;
     let version = Version { size, validator: answer.validator, modified: None };
@@ -235,7 +244,7 @@ async fn is_to_be_skipped(
     })
 }
 
-/// What a local name stands for now.
+/// The version of a local file now; none if there is none.
 pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
@@ -245,7 +254,7 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
     if metadata.is_dir() {
         return Err(Error::new(
             ErrorKind::AlreadyExists,
-            format!("{} is a directory, a file is to be written there", path.display()),
+            format!("{} is a directory, expected a file or nothing", path.display()),
         ));
     }
     if !metadata.is_file() {
@@ -262,7 +271,7 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
     }))
 }
 
-/// Where the bytes go, what is there already, and whether the journal has to be told.
+/// The sink, the blocks already there, and true if the journal needs a record of a new file.
 async fn sink(
     shared: &Arc<CopyContext>,
     item: &CopyItem,
@@ -279,7 +288,8 @@ async fn sink(
             let name = PartialFile::name(path, &shared.job);
             let mode = item.local.as_ref().and_then(|path| partial_file::mode_of(path));
             let known = known.filter(|known| known.part.as_ref() == Some(&name));
-            let (path, size) = (path.clone(), version.size);
+            let path = path.clone();
+            let size = version.size;
             let with_adler32 = algorithm == Some(Algorithm::Adler32);
             let opened = spawn_blocking(move || {
                 let part = PartialFile::open(&path, &name, size, mode)?;
@@ -288,7 +298,7 @@ async fn sink(
                 Ok((Sink::Part(part), blocks, is_new))
             });
             let died =
-                |error| Err(Error::new(ErrorKind::Local, "a thread has died").with_source(error));
+                |error| Err(Error::new(ErrorKind::Local, "a thread panicked").with_source(error));
             let opened = opened.await.unwrap_or_else(died)?;
             shared.note_resumed(opened.1.written_bytes());
             Ok(opened)
@@ -330,7 +340,8 @@ async fn upload(
     known: Option<Known>,
     with_checksum: bool,
 ) -> Result<(Sink, BlockMap, bool)> {
-    // The sums of blocks that went in an earlier attempt are not all known: where one was asked for, all go again.
+    // The sums of blocks that went in an earlier attempt are not all known: where one was asked
+    // for, all go again.
     let resumable = !(shared.options.verify.is_explicit() && with_checksum);
     let known = known.filter(|_| resumable);
     let options = PutOptions {
@@ -346,7 +357,8 @@ async fn upload(
     };
     let mut blocks = BlockMap::new(version.size, block_bytes);
     let is_new = resume.is_none() || upload.token() != resume;
-    // An upload that is still the same has every block that it took, so the journal's word is enough.
+    // An upload that is still the same has every block that it took, so the journal's word is
+    // enough.
     let known = known.filter(|_| !is_new).unwrap_or_default();
     for (&at, (bytes, crc32c)) in &known.blocks {
         let range = at..at.saturating_add(*bytes);
@@ -367,7 +379,8 @@ impl FileCopy {
         let Some(algorithm) = algorithm.filter(|_| self.item.local.is_none() && !given) else {
             return;
         };
-        let (storage, path) = (Arc::clone(&self.item.storage), self.item.path.clone());
+        let storage = Arc::clone(&self.item.storage);
+        let path = self.item.path.clone();
         let asking = tokio::spawn(async move { storage.checksum(&path, algorithm).await });
         self.set_asking(asking);
     }

@@ -1,9 +1,9 @@
 //! A local file that is being written, under another name until it is whole.
 //!
-//! The bytes go to a hidden name in the directory of the target, so that giving it the final name is one step that works
-//! or does not. Blocks are written by position, by whichever thread has them; the room is reserved first, so that a full
-//! disk shows at the start and blocks that come out of order do not scatter. What is written is on the disk before the
-//! file gets its name.
+//! The bytes go to a hidden name in the directory of the target, so that giving it the final name
+//! is one step that works or does not. Blocks are written by position, by whichever thread has
+//! them; the room is reserved first, so that a full disk shows at the start and blocks that come
+//! out of order do not scatter. What is written is on the disk before the file gets its name.
 
 use crate::file::block_map::BlockChecksums;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What one reading of a file for its checksum takes at a time.
+/// Bytes per read when computing the checksum of a file.
 const READ_BYTES: usize = 1 << 20;
 /// Buffers in one call to the system: `IOV_MAX` of Linux.
 const MAX_BUFFERS: usize = 1024;
@@ -35,8 +35,8 @@ pub(crate) struct PartialFile {
 }
 
 impl PartialFile {
-    /// The name that the bytes of `target` have until it is whole, within its directory: the same for each attempt of a
-    /// job, and for no other job.
+    /// The name that the bytes of `target` have until it is whole, within its directory: the same
+    /// for each attempt of a job, and for no other job.
     pub(crate) fn name(target: &Path, job: &str) -> String {
         let text = format!("{job}\n{}", target.display());
         let digest = Hasher::of(Algorithm::Sha256, text.as_bytes());
@@ -44,8 +44,9 @@ impl PartialFile {
         partial_name(number)
     }
 
-    /// Opens `name` beside `target` for `size` bytes; what it holds already stays. The permissions are those of the file
-    /// that it will replace, else `mode` less what the user's mask takes away. Blocks the thread.
+    /// Opens `name` beside `target` for `size` bytes; what it holds already stays. The permissions
+    /// are those of the file that it will replace, else `mode` less what the user's mask takes
+    /// away. Blocks the thread.
     pub(crate) fn open(target: &Path, name: &str, size: u64, mode: Option<u32>) -> Result<Self> {
         let part = target.with_file_name(name);
         let failed = |error| failed("cannot write", &part, error);
@@ -164,12 +165,13 @@ impl PartialFile {
 
     /// Removes what was written.
     pub(crate) fn remove(&self) {
-        // Nothing depends on it: it is in the way of nobody but the next attempt, which takes it over.
+        // Nothing depends on it: it is in the way of nobody but the next attempt, which takes it
+        // over.
         drop(std::fs::remove_file(&self.part));
     }
 }
 
-/// Whether two paths lead to the same file.
+/// Returns true if two paths lead to the same file.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
     identity(a).is_some_and(|a| Some(a) == identity(b))

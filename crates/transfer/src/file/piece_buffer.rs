@@ -1,4 +1,5 @@
-//! Where the bytes of one piece arrive, between the connection that delivers them and the thread that writes them.
+//! Where the bytes of one piece arrive, between the connection that delivers them and the thread
+//! that writes them.
 
 use bytes::Bytes;
 use hither_core::Part;
@@ -6,7 +7,7 @@ use hither_core::sync::lock;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
-/// What has arrived of a piece, in order.
+/// Bytes of a piece that have arrived, in order.
 #[derive(Debug)]
 pub(crate) struct PieceBuffer {
     inside: Mutex<Inside>,
@@ -59,8 +60,9 @@ impl PieceBuffer {
         Self { inside: Mutex::new(inside) }
     }
 
-    /// Takes what is new of `part`: what lies beyond the end, or came before, or leaves a gap, is left. Returns how many
-    /// bytes were taken. They wait to be taken on if they are to be kept (`keep`).
+    /// Takes what is new of `part`: what lies beyond the end, or came before, or leaves a gap, is
+    /// left. Returns how many bytes were taken. They wait to be taken on if they are to be kept
+    /// (`keep`).
     pub(crate) fn accept(&self, part: &Part, keep: bool) -> u64 {
         let mut inside = self.inside();
         let end = part.offset.saturating_add(part.bytes.len() as u64);
@@ -78,8 +80,8 @@ impl PieceBuffer {
         taken
     }
 
-    /// What is waiting, if it is at least `min_bytes`, or everything has come. What follows `min_bytes` stays if
-    /// `exactly`.
+    /// Takes the waiting bytes if they are at least `min_bytes`, or everything has arrived. What
+    /// follows `min_bytes` stays if `exactly`.
     pub(crate) fn take(&self, min_bytes: u64, exactly: bool) -> Option<WriteBatch> {
         let mut inside = self.inside();
         let all_there = inside.next >= inside.end;
@@ -99,13 +101,13 @@ impl PieceBuffer {
         Some(WriteBatch { offset, pieces, bytes })
     }
 
-    /// What is still to come.
+    /// The range that has not arrived yet.
     pub(crate) fn missing(&self) -> Range<u64> {
         let inside = self.inside();
         inside.next..inside.end.max(inside.next)
     }
 
-    /// What has come.
+    /// The range that has arrived.
     pub(crate) fn arrived(&self) -> Range<u64> {
         let inside = self.inside();
         inside.start..inside.next
@@ -143,7 +145,7 @@ impl PieceBuffer {
     }
 }
 
-/// Cuts `pieces` after so many bytes.
+/// Cuts `pieces` after `bytes` bytes.
 fn split(pieces: Vec<Bytes>, bytes: u64) -> (Vec<Bytes>, Vec<Bytes>) {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     let mut room = usize::try_from(bytes).unwrap_or(usize::MAX);

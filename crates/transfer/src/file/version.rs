@@ -4,7 +4,7 @@ use hither_core::DirEntry;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What tells a version of a file from another, as far as it is known.
+/// Version of a file, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Version {
     /// Size in bytes.
@@ -31,8 +31,8 @@ impl Version {
         UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
     }
 
-    /// Whether the two are surely the same version: of the same size, nothing that both tell differs, and there is
-    /// something that both tell.
+    /// Returns true if the two are surely the same version: the sizes are equal, no property known
+    /// of both differs, and at least one is known of both.
     pub(crate) fn is_surely(&self, other: &Self) -> bool {
         fn agree<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> Option<bool> {
             Some(a? == b?)

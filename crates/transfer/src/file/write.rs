@@ -1,7 +1,7 @@
-//! What has arrived becomes part of the target, away from the threads that drive sockets.
+//! Writing of batches that have arrived, away from the threads that drive sockets.
 //!
-//! Summing up goes along with writing, by the same thread, while the bytes are in its cache. A block that becomes whole is
-//! noted in the journal after it was written, never before.
+//! Summing up goes along with writing, by the same thread, while the bytes are in its cache. A
+//! block that becomes whole is noted in the journal after it was written, never before.
 
 use crate::file::block_map::BlockChecksums;
 use crate::file::partial_file;
@@ -56,7 +56,8 @@ impl FileCopy {
         .await
     }
 
-    /// What the next attempt has to know the upload by may change with every block.
+    /// Records the token that a later attempt resumes the upload with; it may change with every
+    /// block.
     fn note_token(&self, token: Option<String>) -> Result<()> {
         let mut known = lock(&self.token);
         if *known == token {
@@ -75,7 +76,7 @@ impl FileCopy {
         let file = Arc::clone(self);
         let done = spawn_blocking(move || work(&file)).await;
         done.unwrap_or_else(|error| {
-            Err(Error::new(ErrorKind::Local, "a thread that writes has died").with_source(error))
+            Err(Error::new(ErrorKind::Local, "a writing thread panicked").with_source(error))
         })
     }
 
@@ -106,7 +107,7 @@ impl FileCopy {
 
 /// The error of whoever writes to a file that is done with.
 pub(crate) fn over() -> Error {
-    Error::new(ErrorKind::Cancelled, "the upload is over")
+    Error::new(ErrorKind::Cancelled, "the upload has ended")
 }
 
 /// The parts of a batch that lie in `range`.
@@ -127,7 +128,7 @@ fn print(batch: &WriteBatch) -> Result<()> {
     let written = batch.pieces.iter().try_for_each(|piece| out.write_all(piece));
     written.and_then(|()| out.flush()).map_err(|error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => {
-            Error::new(ErrorKind::Cancelled, "nobody reads the standard output any more")
+            Error::new(ErrorKind::Cancelled, "the standard output was closed by its reader")
         }
         _ => partial_file::failed("cannot write", Path::new("the standard output"), error),
     })

@@ -236,7 +236,11 @@ async fn bits_that_flip_on_the_way_are_found_and_fetched_again() {
     let summary = fetch(source, &target, options).await.unwrap();
     assert!(summary.failures.is_empty(), "{:?}", summary.failures);
     assert_eq!(std::fs::read(&target).unwrap(), bytes);
-    assert!(summary.notices[0].contains("1 blocks came damaged"), "{:?}", summary.notices);
+    assert!(
+        summary.notices[0].contains("1 damaged block was fetched again"),
+        "{:?}",
+        summary.notices
+    );
 }
 
 #[tokio::test]

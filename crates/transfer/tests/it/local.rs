@@ -45,7 +45,8 @@ fn existing(existing: OverwritePolicy) -> CopyOptions {
     options
 }
 
-/// `tree/{a, sub/{b, deeper/c}}`, with a link to a file, one to a directory, and what an upload left.
+/// `tree/{a, sub/{b, deeper/c}}`, with a link to a file, one to a directory, and what an upload
+/// left.
 fn tree(folder: &Path) -> CopyPath {
     let tree = folder.join("tree");
     fs::create_dir_all(tree.join("sub/deeper")).unwrap();

@@ -1,4 +1,5 @@
-//! Copies from beginning to end: between local directories, and from a server that misbehaves on demand.
+//! Copies from beginning to end: between local directories, and from a server that misbehaves on
+//! demand.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -31,7 +31,7 @@ impl ServerFiles {
         Self { checksum: Some(checksum), ..self }
     }
 
-    /// The server lists so many files of `size` bytes in the directory `tree`.
+    /// Lists `files` files of `size` bytes in the directory `tree`.
     pub(crate) fn with_listing(mut self, files: usize, size: u64) -> Self {
         self.entries = (0..files)
             .map(|n| DirEntry {
@@ -68,7 +68,8 @@ impl Storage for ServerFiles {
 
     fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         if path == "tree" {
-            let (path, kind) = (path.to_owned(), FileKind::Directory);
+            let path = path.to_owned();
+            let kind = FileKind::Directory;
             let entry = DirEntry { path, kind, size: 0, modified: None, validator: None };
             return Box::pin(async { Ok(entry) });
         }
