@@ -31,7 +31,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let all: usize = tree.branches().map(|branch| branch.baskets().len()).sum();
         println!("open {opened:?}: {} columns, {all} baskets", tree.branches().count());
         let start = Instant::now();
-        let (mut baskets, mut packed, mut values) = (0, 0, 0);
+        let mut baskets = 0;
+        let mut packed = 0;
+        let mut values = 0;
         let mut decoder = Decompressor::new();
         for name in &columns {
             let branch = tree.branch(name)?;

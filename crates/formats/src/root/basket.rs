@@ -129,7 +129,8 @@ pub(super) fn decode_stored(
     entries: usize,
 ) -> Result<Column> {
     let head = BasketHead::read(&mut Cursor::new(stored, "basket"))?;
-    let (keylen, nbytes) = (usize::from(head.key.keylen), head.key.nbytes as usize);
+    let keylen = usize::from(head.key.keylen);
+    let nbytes = head.key.nbytes as usize;
     if nbytes > stored.len() {
         return Err(FormatError::Truncated {
             what: "basket".to_owned(),
@@ -253,7 +254,8 @@ fn decode_any_lists(
     table: Option<&[u8]>,
     placement: &Placement,
 ) -> Result<Column> {
-    let (item, packed) = (placement.record, placement.packed);
+    let item = placement.record;
+    let packed = placement.packed;
     let mut values = Values::with_capacity(packed.element(), data.len() / packed.size());
     let mut starts = positions(head, table)?;
     let mut offsets = Vec::with_capacity(head.entries + 1);
@@ -295,7 +297,8 @@ fn decode_plain_lists(
     table: Option<&[u8]>,
     placement: &Placement,
 ) -> Option<Column> {
-    let (item, entries) = (placement.record, head.entries);
+    let item = placement.record;
+    let entries = head.entries;
     if placement.marker > 0 || head.generated_offsets || entries == 0 || !item.is_power_of_two() {
         return None;
     }
@@ -331,7 +334,8 @@ fn positions<'a>(
     head: &BasketHead,
     table: Option<&'a [u8]>,
 ) -> Result<impl Iterator<Item = Result<usize>> + use<'a>> {
-    let (entries, key) = (head.entries, usize::from(head.key.keylen));
+    let entries = head.entries;
+    let key = usize::from(head.key.keylen);
     let table = match table {
         Some(table) => table,
         None if entries == 0 => &[],

@@ -113,7 +113,8 @@ impl Decompressor {
 
     /// Unpacks blocks that together make all of `out`.
     fn unpack_blocks(&mut self, packed: &[u8], out: &mut [u8]) -> Result<()> {
-        let (mut packed, mut out) = (packed, out);
+        let mut packed = packed;
+        let mut out = out;
         while !out.is_empty() {
             let (block, after) = split_block(packed)?;
             let (now, later) = out
@@ -221,7 +222,8 @@ fn unpack_lz4(payload: &[u8], out: &mut [u8]) -> Result<usize> {
     let Some((sum, data)) = payload.split_first_chunk::<8>() else {
         return Err(corrupt("lz4: no room for the checksum"));
     };
-    let (expected, seen) = (u64::from_be_bytes(*sum), xxhash_rust::xxh64::xxh64(data, 0));
+    let expected = u64::from_be_bytes(*sum);
+    let seen = xxhash_rust::xxh64::xxh64(data, 0);
     if expected != seen {
         return Err(corrupt(format!("lz4: checksum {seen:016x}, expected {expected:016x}")));
     }

@@ -197,9 +197,10 @@ pub(super) fn of_element(
             return (parts(Some(comment)), name.to_owned());
         }
         LeafKind::Bits => {
-            let (shape, name) = match branch.in_collection() {
-                true => (in_all(StreamedType::Bits), "uint32_t[]"),
-                false => (StreamedType::Bits, "uint32_t"),
+            let (shape, name) = if branch.in_collection() {
+                (in_all(StreamedType::Bits), "uint32_t[]")
+            } else {
+                (StreamedType::Bits, "uint32_t")
             };
             return (of_shape(&shape, name), name.to_owned());
         }
@@ -221,10 +222,10 @@ pub(super) fn of_element(
             },
         }
     };
-    let (shape, name) = match branch.in_collection() {
-        true => (in_all(shape), format!("{name}[]")),
-        false => (shape, name),
-    };
+    if branch.in_collection() {
+        let name = format!("{name}[]");
+        return (of_shape(&in_all(shape), &name), name);
+    }
     (of_shape(&shape, &name), name)
 }
 

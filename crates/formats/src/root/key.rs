@@ -110,7 +110,8 @@ pub(super) fn read_object(
     what: &'static str,
 ) -> Result<Object> {
     let head = KeyHead::read(&mut Cursor::new(stored, what))?;
-    let (nbytes, origin) = (head.nbytes as usize, usize::from(head.keylen));
+    let nbytes = head.nbytes as usize;
+    let origin = usize::from(head.keylen);
     if nbytes > stored.len() {
         return Err(FormatError::Truncated {
             what: what.to_owned(),

@@ -129,6 +129,7 @@ fn a_file_shorter_than_its_header_says_is_cut_off() {
     let data = write(Style::default(), &[mixed("T", 1)]);
     let bytes = SparseBytes::whole(Bytes::from(data[..data.len() - 1].to_vec()));
     let error = RootFile::open(&bytes).unwrap_err().to_string();
-    let (n, all) = (data.len() - 1, data.len());
+    let n = data.len() - 1;
+    let all = data.len();
     assert_eq!(error, format!("file is cut off: {all} bytes are needed, {n} are there"));
 }

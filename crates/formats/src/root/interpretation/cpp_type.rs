@@ -68,10 +68,10 @@ fn parse(name: &str, depth: usize) -> CppType {
         return CppType::CharStar;
     }
     if let Some(pointee) = name.strip_suffix('*') {
-        return match depth < MAX_DEPTH {
-            true => CppType::Pointer(Box::new(parse(pointee, depth + 1))),
-            false => CppType::Class(name.to_owned()),
-        };
+        if depth >= MAX_DEPTH {
+            return CppType::Class(name.to_owned());
+        }
+        return CppType::Pointer(Box::new(parse(pointee, depth + 1)));
     }
     if let Some(plain) = plain(name) {
         return plain;
@@ -154,7 +154,8 @@ fn map_name(template: &str) -> Option<&'static str> {
 
 /// The arguments of a template.
 fn split(arguments: &str) -> Vec<&str> {
-    let (mut depth, mut start) = (0_usize, 0);
+    let mut depth = 0_usize;
+    let mut start = 0;
     let mut found = Vec::new();
     for (at, letter) in arguments.char_indices() {
         match letter {

@@ -106,9 +106,10 @@ impl ColumnBuilder {
 
     fn numbers(&mut self, packed: NumberEncoding, bytes: &[u8]) -> Result<()> {
         let same = self.values.element_type() == packed.element();
-        match same && packed.append(&mut self.values, bytes) {
-            true => Ok(()),
-            false => Err(unlike("its type differs between versions of its class")),
+        if same && packed.append(&mut self.values, bytes) {
+            Ok(())
+        } else {
+            Err(unlike("its type differs between versions of its class"))
         }
     }
 
@@ -230,12 +231,11 @@ impl<'a> EntryReader<'a, '_> {
                 }
             }
             StreamedType::Text { wide } => {
-                let text = match wide {
-                    true => {
-                        let length = self.cursor.count()?;
-                        self.cursor.take(length)?
-                    }
-                    false => self.cursor.text()?,
+                let text = if *wide {
+                    let length = self.cursor.count()?;
+                    self.cursor.take(length)?
+                } else {
+                    self.cursor.text()?
                 };
                 target.map_or(Ok(()), |_| self.out.text(text))
             }
@@ -503,10 +503,10 @@ impl<'a> EntryReader<'a, '_> {
                 }
             }
         }
-        match found {
-            true => Ok(true),
-            false => Err(unlike("an object is of a version that does not have this member")),
+        if !found {
+            return Err(unlike("an object is of a version that does not have this member"));
         }
+        Ok(true)
     }
 
     fn counted(

@@ -188,6 +188,7 @@ fn read_element(buffer: &Buffer<'_>, class: &[u8], at: usize) -> Result<Streamer
         count_name = cursor.string()?;
     }
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let (name, title) = (text(name), text(title));
+    let name = text(name);
+    let title = text(title);
     Ok(StreamerElement { name, code, title, array_length, dims, type_name, count_name })
 }

@@ -1,15 +1,15 @@
 //! Map of a file's baskets by offset, by column and by entry.
 //!
-//! A program that reads a tree byte by byte asks for offsets. The map turns them back into a tree, a
-//! branch, a basket and its entries, from which a prefetcher predicts what it will ask for next.
+//! A program that reads a tree byte by byte asks for offsets. The map turns them back into a tree,
+//! a branch, a basket and its entries, from which a prefetcher predicts what it will ask for next.
 //!
 //! All baskets of all trees are in one list of 16 bytes each, sorted by offset: where a basket
-//! begins, and which it is. Its length and entries stay in the tables of the branches, which the map
-//! shares with the trees it was made from. A file of a million baskets thus costs 16 MB beyond what
-//! its trees take anyway, and finding a basket takes 20 steps.
+//! begins, and which it is. Its length and entries stay in the tables of the branches, which the
+//! map shares with the trees it was made from. A file of a million baskets thus costs 16 MB beyond
+//! what its trees take anyway, and finding a basket takes 20 steps.
 //!
-//! Where baskets overlap, which no writer does, an offset belongs to the one that begins last before
-//! it.
+//! Where baskets overlap, which no writer does, an offset belongs to the one that begins last
+//! before it.
 
 use crate::root::tree::Tree;
 use crate::root::tree::basket_table::BasketTable;

@@ -107,7 +107,8 @@ impl BasketTable {
         }
         let (seeks, bytes): (Vec<u64>, Vec<u32>) = places.iter().copied().unzip();
         let compressed = bytes.iter().copied().map(u64::from).sum();
-        let (embedded, uncompressed) = (Vec::new(), compressed);
+        let embedded = Vec::new();
+        let uncompressed = compressed;
         Ok(Self { seeks, bytes, entries: starts, embedded, compressed, uncompressed })
     }
 
@@ -117,13 +118,14 @@ impl BasketTable {
         self.seeks.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.seeks.is_empty()
     }
 
-    /// Where basket `index` is in the file; none if it is inside the tree's object, or does not exist.
+    /// Where basket `index` is in the file; none if it is inside the tree's object, or does not
+    /// exist.
     #[must_use]
     pub fn range(&self, index: usize) -> Option<Range<u64>> {
         let (&seek, &size) = (self.seeks.get(index)?, self.bytes.get(index)?);
@@ -215,17 +217,22 @@ mod tests {
 
     #[test]
     fn the_end_of_the_last_basket_is_the_end_of_the_branch_where_the_table_is_full() {
-        let (sizes, starts, seeks) = (narrow(&[50, 50]), wide(&[0, 10]), wide(&[100, 200]));
+        let sizes = narrow(&[50, 50]);
+        let starts = wide(&[0, 10]);
+        let seeks = wide(&[100, 200]);
         let baskets = BasketTable::new(tables(&sizes, &starts, &seeks, 2)).unwrap();
         assert_eq!(baskets.entries(1), 10..30);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let (sizes, starts, seeks) = (narrow(&[50, 50]), wide(&[0, 10, 30]), wide(&[100, 990]));
+        let sizes = narrow(&[50, 50]);
+        let starts = wide(&[0, 10, 30]);
+        let seeks = wide(&[100, 990]);
         assert!(BasketTable::new(tables(&sizes, &starts, &seeks, 2)).is_err(), "beyond the file");
         assert!(BasketTable::new(tables(&sizes, &starts, &seeks, 9)).is_err(), "too few");
-        let (starts, seeks) = (wide(&[0, 10, 5]), wide(&[100, 200]));
+        let starts = wide(&[0, 10, 5]);
+        let seeks = wide(&[100, 200]);
         assert!(BasketTable::new(tables(&sizes, &starts, &seeks, 2)).is_err(), "backwards");
     }
 }

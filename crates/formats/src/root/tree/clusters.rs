@@ -50,10 +50,10 @@ impl Clusters {
         let ends = raw.last_entries.iter().map(|last| last.saturating_add(1).min(entries));
         let stretches: Vec<_> = ends.zip(raw.sizes.iter().copied()).collect();
         let ascending = stretches.windows(2).all(|pair| pair[0].0 <= pair[1].0);
-        match ascending {
-            true => Self { stretches, size: raw.auto_flush, entries },
-            false => Self { entries, ..Self::default() },
+        if !ascending {
+            return Self { entries, ..Self::default() };
         }
+        Self { stretches, size: raw.auto_flush, entries }
     }
 
     /// Those that end at `ends`, which ascend, and at the end of the tree of `entries`.

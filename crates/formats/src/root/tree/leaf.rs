@@ -42,7 +42,9 @@ pub(crate) fn read_leaf(
     }
     let header = buffer.header(&mut cursor)?;
     let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
-    let (mut length, mut unsigned, mut counter) = (1, false, None);
+    let mut length = 1;
+    let mut unsigned = false;
+    let mut counter = None;
     let members = members("TLeaf", header.version, streamers)?;
     visit_members(buffer, &mut cursor, header.version, &members, |member, field| {
         match (member, field) {

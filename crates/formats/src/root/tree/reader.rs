@@ -81,7 +81,9 @@ pub(crate) fn read_tree<'a>(
     }
     let version = buffer.header(&mut cursor)?.version;
     let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
-    let (mut entries, mut branches, mut clusters) = (0, None, RawClusters::default());
+    let mut entries = 0;
+    let mut branches = None;
+    let mut clusters = RawClusters::default();
     let layout = members("TTree", version, streamers)?;
     visit_members(&buffer, &mut cursor, version, &layout, |member, field| {
         match (member, field) {
@@ -299,13 +301,10 @@ impl<'a> Reader<'a> {
             kind: raw.kind,
         };
         let (parts, type_name) = of_element(&branch, leaf, &mut self.describer, self.streamers);
-        match type_name.is_empty() {
-            true => {
-                let name = self.type_name(parent, raw, &[(0, leaf.clone())]);
-                (parts, name)
-            }
-            false => (parts, type_name),
+        if type_name.is_empty() {
+            return (parts, self.type_name(parent, raw, &[(0, leaf.clone())]));
         }
+        (parts, type_name)
     }
 
     fn read_leaves(&mut self, raw: &BranchMembers<'a>) -> Result<Vec<(usize, Leaf)>> {
@@ -353,7 +352,8 @@ impl<'a> Reader<'a> {
         }
         let member = usize::try_from(raw.id).ok().filter(|_| !parent.is_empty() || raw.kind == 0);
         let element = member.and_then(|id| {
-            let (class, version) = (&raw.class_name, raw.class_version);
+            let class = &raw.class_name;
+            let version = raw.class_version;
             self.streamers.look_up(class, version, raw.checksum)?.elements.get(id)
         });
         match element {
