@@ -1,30 +1,34 @@
-//! Bytes of files that are kept in memory, and those that are on their way.
+//! Memory cache of file ranges, shared by all open files of a client.
 //!
-//! One [`Cache`] serves all open files of a client. What it knows of a file is kept in an *entry*: one version of one file
-//! as one identity sees it. Of each byte an entry knows whether it is
+//! A [`Cache`] keeps one *entry* per version of a file and identity that reads it. For each byte an
+//! entry knows one of three states:
 //!
-//! - *present*: it lies in an extent, a run of bytes with memory of its own. Extents are as long as what was fetched, not
-//!   blocks: a basket of 1.5 KB costs 1.5 KB. They end at multiples of 128 KiB, so that none keeps much else alive;
-//! - *in flight*: an open file has asked for it. Everybody else who wants it waits for that, for exactly the bytes that he
-//!   wants, and is woken when these are there, not when the request ends;
-//! - *absent*: who wants it claims it, and by that it is in flight. Claiming and looking are one step under one lock, so
-//!   that however many want it, one asks.
+//! - *present*: the byte lies in an extent, a run of bytes with memory of its own. Extents are as
+//!   long as what was fetched, not blocks: a basket of 1.5 KB costs 1.5 KB. They end at multiples
+//!   of 128 KiB, so that none keeps much else alive.
+//! - *in flight*: an open file has requested it. Every other read of it waits for exactly the bytes
+//!   that it needs, and wakes when these have arrived, not when the request ends.
+//! - *absent*: a read that needs it claims it, which puts it in flight. Looking up and claiming are
+//!   one step under one lock, so that any number of concurrent reads cause one request.
 //!
-//! A read that waits collects its bytes as they arrive. It needs none of them to stay: a budget of one byte makes a cache
-//! that keeps nothing, and still every reader gets what he asked for, with one request.
+//! A read that waits collects its bytes as they arrive and needs none of them to stay: with a
+//! budget of one byte the cache keeps nothing, and still every read gets its bytes with one
+//! request.
 //!
-//! **Budget.** All extents of all files share one budget of bytes. What goes when it is exceeded is said in
-//! `cache/policy.rs`. Bytes in flight are not part of it; what bounds them is the budget of the reader that asks
-//! ([`ReaderConfig`](crate::ReaderConfig)), and for what is fetched ahead a part of this one
-//! ([`CacheConfig::ahead_bytes`]).
+//! **Budget.** All extents of all files share one budget of bytes; `cache/eviction_policy.rs` says
+//! which are evicted. Bytes in flight are not part of it: the budget of the reader that requests
+//! them bounds them ([`ReaderConfig`](crate::ReaderConfig)), and [`CacheConfig::ahead_bytes`]
+//! bounds prefetches.
 //!
-//! **Versions.** The first answer of a server says which version an entry is. Whatever shows another one ends the entry:
-//! its bytes are dropped, who waits is told, and the next who opens the file begins a new entry. A file that is opened
-//! again finds the bytes of its last version, but is not served any of them before an answer of the server, asked after
-//! that opening, has confirmed that they are those of the file. Openings are counted for that; an answer confirms for all
-//! openings before the request was sent. A version without a validator cannot be confirmed: every opening begins anew.
+//! **Versions.** The first response names the version of an entry. A response with another version
+//! ends the entry: its bytes are dropped, waiting reads wake with an error, and the next opening of
+//! the file begins a new entry. A file that is opened again finds the bytes of its last version,
+//! but none is served before a response to a request sent after that opening has confirmed the
+//! version. Openings are counted for this; a response confirms for all openings before its request
+//! was sent. A version without a validator cannot be confirmed: every opening begins with an empty
+//! entry.
 //!
-//! The lock is one for all: a hit holds it for a look-up and a copy, a fraction of a microsecond.
+//! One lock guards the cache: a hit holds it for a look-up and a copy, a fraction of a microsecond.
 
 mod claims;
 mod config;
@@ -53,7 +57,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::task::{Context, Poll, Waker};
 
-/// What a cache holds at a moment. All but the first are 0 when nothing is going on.
+/// Contents of a cache at one moment. All but the first are 0 when nothing is going on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Bytes present, with what keeping them costs besides.
@@ -62,7 +66,8 @@ pub struct Gauges {
     pub in_flight_bytes: u64,
     /// Reads that wait.
     pub waiters: usize,
-    /// Bytes that were fetched ahead, or are on their way, for files that are open, and have not been read.
+    /// Bytes that were fetched ahead, or are on their way, for files that are open, and have not
+    /// been read.
     pub ahead_bytes: u64,
 }
 
@@ -86,7 +91,7 @@ struct CacheState {
     tally: ByteCounters,
 }
 
-/// How things stand with a file, from the point of view of who reads it.
+/// State of a file as its readers see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FileSnapshot {
     pub(crate) size: Option<u64>,
@@ -96,13 +101,13 @@ pub(crate) struct FileSnapshot {
     pub(crate) tally: ByteCounters,
 }
 
-/// What a look at a range found.
+/// Result of looking up a range.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     /// Present means that the bytes have been copied.
     pub(crate) found: CacheStatus,
     pub(crate) absent_bytes: u64,
-    pub(crate) standing: FileSnapshot,
+    pub(crate) snapshot: FileSnapshot,
 }
 
 impl Lookup {
@@ -110,7 +115,7 @@ impl Lookup {
     pub(crate) const UNCONFIRMED: Self = Self {
         found: CacheStatus::InFlight,
         absent_bytes: 0,
-        standing: FileSnapshot {
+        snapshot: FileSnapshot {
             size: None,
             ahead_bytes: 0,
             ahead_budget_bytes: 0,
@@ -140,13 +145,13 @@ impl Cache {
         Self { config, counts: ReadCounters::default(), state: Mutex::new(state) }
     }
 
-    /// How much it holds.
+    /// Limits of the cache.
     #[must_use]
     pub fn config(&self) -> &CacheConfig {
         &self.config
     }
 
-    /// What it holds now.
+    /// Contents of the cache now.
     #[must_use]
     pub fn gauges(&self) -> Gauges {
         let state = lock(&self.state);
@@ -159,7 +164,7 @@ impl Cache {
         }
     }
 
-    /// What all reads through it found, and what has become of what was fetched for them.
+    /// Counters of all reads through the cache, and of the bytes fetched for them.
     #[must_use]
     pub fn totals(&self) -> ReadTotals {
         let tally = lock(&self.state).tally;
@@ -197,8 +202,8 @@ impl Cache {
     ) -> Option<T> {
         self.with(|state| {
             let CacheState { policy, entries, wakers, tally, .. } = state;
-            let mut house = EntryContext { policy, wakers, tally };
-            entries.get_mut(&id).map(|entry| act(entry, &mut house))
+            let mut context = EntryContext { policy, wakers, tally };
+            entries.get_mut(&id).map(|entry| act(entry, &mut context))
         })
     }
 
@@ -226,10 +231,10 @@ impl Cache {
 
     /// Closes a file that was opened.
     pub(crate) fn close(&self, id: u64) {
-        self.entry(id, |entry, house| {
+        self.entry(id, |entry, context| {
             entry.handles = entry.handles.saturating_sub(1);
             if entry.handles == 0 {
-                entry.demote(&(0..u64::MAX), house);
+                entry.demote(&(0..u64::MAX), context);
             }
         });
         self.with(|state| state.forget_if_empty(id));
@@ -240,7 +245,8 @@ impl Cache {
         lock(&self.state).openings
     }
 
-    /// Looks at `range`; if all of it is present and confirmed since the opening numbered `opened`, copies it to `target`.
+    /// Looks at `range`; if all of it is present and confirmed since the opening numbered `opened`,
+    /// copies it to `target`.
     pub(crate) fn read(
         &self,
         id: u64,
@@ -250,15 +256,15 @@ impl Cache {
     ) -> Lookup {
         let mut state = lock(&self.state);
         let CacheState { policy, entries, wakers, tally, .. } = &mut *state;
-        let mut house = EntryContext { policy, wakers, tally };
+        let mut context = EntryContext { policy, wakers, tally };
         let mut look =
-            Lookup { found: CacheStatus::Miss, absent_bytes: 0, standing: FileSnapshot::default() };
+            Lookup { found: CacheStatus::Miss, absent_bytes: 0, snapshot: FileSnapshot::default() };
         let Some(entry) = entries.get_mut(&id) else { return look };
         let confirmed = entry.confirmed >= opened && entry.changed.is_none();
         if confirmed && entry.covers(range) {
             look.found = CacheStatus::Hit;
             if let Some(target) = target {
-                entry.copy(range, target, &mut house);
+                entry.copy(range, target, &mut context);
             }
         } else {
             (look.found, look.absent_bytes) = entry.find(range);
@@ -266,18 +272,18 @@ impl Cache {
                 look.found = CacheStatus::InFlight;
             }
         }
-        look.standing = standing(entry, house.policy, &self.config);
+        look.snapshot = snapshot(entry, context.policy, &self.config);
         look
     }
 
-    /// How things stand with a file.
-    pub(crate) fn standing(&self, id: u64) -> FileSnapshot {
+    /// State of a file.
+    pub(crate) fn snapshot(&self, id: u64) -> FileSnapshot {
         let state = lock(&self.state);
         let known = state.entries.get(&id);
-        known.map(|entry| standing(entry, &state.policy, &self.config)).unwrap_or_default()
+        known.map(|entry| snapshot(entry, &state.policy, &self.config)).unwrap_or_default()
     }
 
-    /// What is known of the version, and whether it was confirmed since the opening numbered `opened`.
+    /// The known version, and true if it was confirmed since the opening numbered `opened`.
     pub(crate) fn version(&self, id: u64, opened: u64) -> (Option<Version>, bool) {
         let state = lock(&self.state);
         let entry = state.entries.get(&id);
@@ -286,9 +292,9 @@ impl Cache {
 
     /// Bytes arrived.
     pub(crate) fn insert(&self, id: u64, part: &Part) {
-        self.entry(id, |entry, house| {
+        self.entry(id, |entry, context| {
             if entry.changed.is_none() {
-                entry.insert(part.offset, &part.bytes, house);
+                entry.insert(part.offset, &part.bytes, context);
             }
         });
     }
@@ -299,21 +305,22 @@ impl Cache {
     ///
     /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) if it is another one.
     pub(crate) fn learn(&self, id: u64, told: &Version) -> Result<(), Error> {
-        self.entry(id, |entry, house| entry.learn(told, house)).unwrap_or(Ok(()))
+        self.entry(id, |entry, context| entry.learn(told, context)).unwrap_or(Ok(()))
     }
 
-    /// A server confirmed the version, asked when there had been so many openings.
+    /// Records that a server confirmed the version, asked when the number of openings was
+    /// `openings`.
     pub(crate) fn confirm(&self, id: u64, openings: u64) {
-        self.entry(id, |entry, house| entry.confirm(openings, house));
+        self.entry(id, |entry, context| entry.confirm(openings, context));
     }
 
     /// The file is not the one any more that the entry is of.
     pub(crate) fn change(&self, id: u64, error: &Error) {
         self.with(|state| {
             let CacheState { policy, entries, wakers, tally, latest, .. } = state;
-            let mut house = EntryContext { policy, wakers, tally };
+            let mut context = EntryContext { policy, wakers, tally };
             if let Some(entry) = entries.get_mut(&id) {
-                entry.change(error, &mut house);
+                entry.change(error, &mut context);
                 if latest.get(&entry.key) == Some(&id) {
                     latest.remove(&entry.key);
                 }
@@ -321,22 +328,22 @@ impl Cache {
         });
     }
 
-    /// What was fetched ahead in `ranges` will not be read: it may go like everything else.
+    /// Removes the protection of prefetched bytes in `ranges`, which will not be read.
     pub(crate) fn demote(&self, id: u64, ranges: &[Range<u64>]) {
-        self.entry(id, |entry, house| {
+        self.entry(id, |entry, context| {
             let ranges = ranges.iter().filter(|range| range.start < range.end);
-            ranges.for_each(|range| entry.demote(range, house));
+            ranges.for_each(|range| entry.demote(range, context));
         });
     }
 
-    /// Whether a read has come to its end; its bytes.
+    /// Polls a read; its bytes once it is complete.
     pub(crate) fn poll(
         &self,
         id: u64,
         waiter: u64,
         cx: &Context<'_>,
     ) -> Poll<(WaitOutcome, Collected)> {
-        let ended = self.entry(id, |entry, house| {
+        let ended = self.entry(id, |entry, context| {
             let Some(waiting) = entry.waiter(waiter) else {
                 return Poll::Ready((WaitOutcome::Again, Collected::default()));
             };
@@ -344,7 +351,7 @@ impl Cache {
                 waiting.waker = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            let ended = entry.remove_waiter(waiter, house);
+            let ended = entry.remove_waiter(waiter, context);
             let (outcome, collected) =
                 ended.map_or((None, Collected::default()), |it| (it.outcome, it.collected));
             Poll::Ready((outcome.unwrap_or(WaitOutcome::Again), collected))
@@ -354,14 +361,14 @@ impl Cache {
 
     /// A read is given up.
     pub(crate) fn forget(&self, id: u64, waiter: u64) {
-        self.entry(id, |entry, house| drop(entry.remove_waiter(waiter, house)));
+        self.entry(id, |entry, context| drop(entry.remove_waiter(waiter, context)));
         self.with(|state| state.forget_if_empty(id));
     }
 }
 
-fn standing(entry: &CacheEntry, policy: &EvictionPolicy, config: &CacheConfig) -> FileSnapshot {
+fn snapshot(entry: &CacheEntry, policy: &EvictionPolicy, config: &CacheConfig) -> FileSnapshot {
     let ahead_bytes = entry.ahead_bytes();
-    let others = (policy.ahead_bytes() + policy.flying_ahead).saturating_sub(ahead_bytes);
+    let others = (policy.ahead_bytes() + policy.prefetching_bytes).saturating_sub(ahead_bytes);
     FileSnapshot {
         size: entry.size(),
         ahead_bytes,

@@ -1,7 +1,8 @@
 //! The name and value of a checksum over a whole file.
 //!
-//! Values are compared as bytes. As text they are lower-case hexadecimal, the form that grid catalogues use; servers
-//! that drop leading zeros of an adler32 (xrootd issue 1483) are understood.
+//! Values are compared as bytes. As text they are lower-case hexadecimal, the form that grid
+//! catalogues use; servers that drop leading zeros of an adler32 (xrootd issue 1483) are
+//! understood.
 
 mod hasher;
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a checksum is computed.
+/// A checksum algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -41,7 +42,8 @@ impl Algorithm {
         }
     }
 
-    /// Whether the checksum of a whole follows from those of its parts, so that the parts may be read in any order.
+    /// Returns true if the checksum of a whole follows from those of its parts, so that the parts
+    /// may be read in any order.
     #[must_use]
     pub fn is_combinable(self) -> bool {
         matches!(self, Self::Adler32 | Self::Crc32c)
@@ -74,7 +76,7 @@ impl FromStr for Algorithm {
         Self::ALL.into_iter().find(|a| plain.eq_ignore_ascii_case(a.name())).ok_or_else(|| {
             Error::new(
                 ErrorKind::Invalid,
-                format!("{text:?} is no known checksum: expected adler32, crc32c, md5 or sha256"),
+                format!("unknown checksum {text:?}: expected adler32, crc32c, md5 or sha256"),
             )
         })
     }
@@ -113,7 +115,9 @@ impl Checksum {
         let bad = || {
             Error::new(
                 ErrorKind::Invalid,
-                format!("{text:?} is no {algorithm}: expected {digits} hexadecimal digits"),
+                format!(
+                    "{text:?} is not a value of {algorithm}: expected {digits} hexadecimal digits"
+                ),
             )
         };
         if text.is_empty() || text.len() > digits || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -126,7 +130,7 @@ impl Checksum {
         Ok(Self { algorithm, value: value.map_err(|_| bad())? })
     }
 
-    /// How it was computed.
+    /// Its algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -146,8 +150,8 @@ impl Checksum {
 }
 
 impl Checksum {
-    /// The checksum of the bytes of this one followed by the `next_bytes` bytes of `next`; none if the algorithm cannot
-    /// tell ([`Algorithm::is_combinable`]) or the two are of different kinds.
+    /// The checksum of the bytes of this one followed by the `next_bytes` bytes of `next`; none if
+    /// the algorithm cannot tell ([`Algorithm::is_combinable`]) or the two are of different kinds.
     #[must_use]
     pub fn followed_by(&self, next: &Self, next_bytes: u64) -> Option<Self> {
         hasher::combined(self, next, next_bytes)

@@ -1,15 +1,18 @@
-//! What a server can do: learned, not assumed.
+//! Capabilities of a server: learned, not assumed.
 //!
-//! The record of one endpoint (scheme, host and port) starts conservative, is raised on success and lowered on
-//! refusal. It is kept in memory by the transport and on disk by the store, with an expiry, and is untrusted when it
-//! comes back from there: [`Endpoint::clamped`] clamps every figure.
+//! The record of one endpoint (scheme, host and port) starts conservative, is raised on success and
+//! lowered on refusal. It is kept in memory by the transport and on disk by the store, with an
+//! expiry, and is untrusted when it comes back from there: [`Endpoint::clamped`] clamps every
+//! figure.
 
 pub mod store;
+pub mod xrootd;
 use crate::{LearnedLimit, Limits, LinkEstimate};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+pub use xrootd::{HandleNumbering, LearnedRedirect, MAX_DIRECTION, MAX_DIRECTIONS, XrootdEndpoint};
 
-/// How a server answers a request for several ranges.
+/// Response of a server to a request for several ranges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -30,9 +33,9 @@ pub enum RangeSupport {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Endpoint {
-    /// How it answers several ranges.
+    /// Response to requests for several ranges.
     pub ranges: RangeSupport,
-    /// Whether `bytes=-N` works.
+    /// True if `bytes=-N` works.
     pub suffix: bool,
     /// Ranges in one request.
     pub range_count: LearnedLimit,
@@ -46,24 +49,24 @@ pub struct Endpoint {
     pub bandwidth: u64,
     /// Most connections the server was seen to accept before it pushed back; 0 if it never did.
     pub max_connections: usize,
-    /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak that, 0 if it was never
-    /// offered.
+    /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak
+    /// that, 0 if it was never offered.
     pub streams: usize,
-    /// Whether it answers a list of ranges in the body of a `QUERY`: none if it never said so, false if it did and then
-    /// refused one.
+    /// Support of a list of ranges in the body of a `QUERY`: none if the server never offered it,
+    /// false if it did and then rejected one.
     #[serde(default)]
     pub query: Option<bool>,
     /// Most ranges in one of them.
     pub query_ranges: usize,
-    /// What it can do for those who list and write.
+    /// Capabilities for listing and writing.
     #[serde(default)]
     pub names: NamespaceSupport,
-    /// How one logs in to it over XRootD's own protocol, if that was done.
+    /// Login parameters of the XRootD protocol, once a login has succeeded.
     #[serde(default)]
     pub xrootd: Option<XrootdEndpoint>,
 }
 
-/// What a server can do besides sending files; none for what was never asked.
+/// Capabilities of a server besides sending files; none where it was never asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -74,96 +77,12 @@ pub struct NamespaceSupport {
     pub moves: Option<bool>,
     /// It takes a file in pieces, by PUT with `Content-Range`.
     pub pieces: Option<bool>,
-    /// It replaces what exists also where it is told not to.
+    /// The server replaces existing files even if the request forbids it.
     pub replaces: bool,
 }
 
-/// What a server of XRootD's protocol is like, as far as a client has to know it to log in without asking. The numbers are
-/// the protocol's.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct XrootdEndpoint {
-    /// The version that it speaks.
-    pub version: u32,
-    /// What it says of itself.
-    pub flags: u32,
-    /// Names of the ways to prove who one is that it offers; none if it wants no proof.
-    pub methods: Vec<String>,
-    /// The one that it accepted.
-    pub method: Option<String>,
-    /// What it calls the first file that is opened on a connection.
-    pub first_handle: Option<[u8; 4]>,
-    /// Ranges in one vector read, and bytes in each, if it said so.
-    pub vector: Option<(usize, u32)>,
-    /// How it numbers the files that are opened on a connection, if that was seen.
-    pub numbering: Option<HandleNumbering>,
-    /// Where it sends those who ask for files, if it has none itself; what was used last comes first.
-    pub directions: Vec<LearnedRedirect>,
-}
-
-/// How a server names the files that are open on a connection: by numbers, of which it gives the lowest that is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum HandleNumbering {
-    /// The lowest byte first.
-    LittleEndian,
-    /// The highest byte first.
-    BigEndian,
-    /// In another way, which was not understood.
-    Other,
-}
-
-/// Where a server that knows who has files sent those who asked for one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct LearnedRedirect {
-    /// The directory of the file.
-    pub directory: String,
-    /// The name or address of the server that has it, as it stands in a URL.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// How often another server had the file that was looked for there, since one was found there.
-    pub misses: u8,
-}
-
-/// Methods that are remembered, and letters in the name of one.
-const MAX_METHODS: (usize, usize) = (16, 32);
-/// Directions that are remembered of a server.
-pub const MAX_DIRECTIONS: usize = 64;
-/// Letters in a directory and in a host that are remembered.
-pub const MAX_DIRECTION: (usize, usize) = (1024, 255);
-
-impl XrootdEndpoint {
-    /// The record with everything clamped to what can be meant.
-    #[must_use]
-    fn clamped(mut self) -> Self {
-        let (methods, letters) = MAX_METHODS;
-        self.methods.retain(|name| name.len() <= letters);
-        self.methods.truncate(methods);
-        self.method = self.method.filter(|name| self.methods.contains(name));
-        self.directions.retain(LearnedRedirect::is_plausible);
-        self.directions.truncate(MAX_DIRECTIONS);
-        self
-    }
-}
-
-impl LearnedRedirect {
-    /// Whether it is short enough to be remembered, and names a server.
-    #[must_use]
-    pub fn is_plausible(&self) -> bool {
-        let (longest_directory, longest_host) = MAX_DIRECTION;
-        self.directory.len() <= longest_directory
-            && (1..=longest_host).contains(&self.host.len())
-            && self.port != 0
-    }
-}
-
 impl NamespaceSupport {
-    /// What is known here, else what `older` knows.
+    /// This record, completed by `older` where it knows nothing.
     #[must_use]
     pub fn or(self, older: Self) -> Self {
         Self {
@@ -175,28 +94,30 @@ impl NamespaceSupport {
     }
 }
 
-/// Ranges and header text that every server seen so far accepts: Apache stops at 200 ranges, and 3,900 bytes leave room
-/// for other headers in the 4 KiB buffers of the smallest ones (davix uses the same figure).
+/// Ranges and header text that every server seen so far accepts: Apache stops at 200 ranges, and
+/// 3,900 bytes leave room for other headers in the 4 KiB buffers of the smallest ones (davix uses
+/// the same figure).
 pub const CONSERVATIVE_RANGES: u64 = 200;
 /// See [`CONSERVATIVE_RANGES`].
 pub const CONSERVATIVE_HEADER_BYTES: u64 = 3_900;
 /// No request grows beyond this, whatever a server accepts: its text has to leave in a few windows.
 pub const MAX_HEADER_BYTES: u64 = 64 * 1024;
-/// What the text grows to on success: the most common limit, 8 KiB, without the field's name and some reserve. More is
-/// asked only of servers that are known to take it.
+/// Text length grown to on success: the most common limit, 8 KiB, without the field's name and some
+/// reserve. More is asked only of servers that are known to take it.
 pub const COMMON_HEADER_BYTES: u64 = 7_900;
 /// No request holds more ranges than this, whatever a server accepts.
 pub const MAX_RANGES: u64 = 10_000;
 
-/// Most bytes of the file in one request: what bounds memory is counted in requests, so one of them must not be the
-/// whole budget.
+/// Most bytes of the file in one request: what bounds memory is counted in requests, so one of them
+/// must not be the whole budget.
 pub const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// Most requests on one connection of HTTP/2 at a time, whatever its server allows: what nginx allows, and more than RFC
-/// 9113 (section 6.5.2) recommends as the least.
+/// Most requests on one connection of HTTP/2 at a time, whatever its server allows: what nginx
+/// allows, and more than RFC 9113 (section 6.5.2) recommends as the least.
 pub const MAX_STREAMS: usize = 128;
 
-/// One range is asked for whatever its text takes ([`Plan`](crate::Plan)), so this stands for single ranges.
+/// One range is asked for whatever its text takes ([`Plan`](crate::Plan)), so this stands for
+/// single ranges.
 const MIN_HEADER_BYTES: u64 = 1;
 /// No allowance for the bytes of an answer falls below this: a server that gives less is of no use.
 pub const MIN_ANSWER_BYTES: u64 = 4 * 1024;
@@ -236,7 +157,8 @@ impl Endpoint {
         self
     }
 
-    /// After a refusal: keeps the allowances usable, and says [`RangeSupport::Single`] where two ranges were too many.
+    /// After a refusal: keeps the allowances usable, and says [`RangeSupport::Single`] where two
+    /// ranges were too many.
     pub fn settle(&mut self) {
         self.header_bytes.current = self.header_bytes.current.max(MIN_HEADER_BYTES);
         self.answer_bytes.current = self.answer_bytes.current.max(MIN_ANSWER_BYTES);
@@ -260,7 +182,7 @@ impl Endpoint {
         }
     }
 
-    /// What is remembered of the path.
+    /// The stored estimate of the link.
     #[must_use]
     pub fn link(&self) -> LinkEstimate {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -269,10 +191,12 @@ impl Endpoint {
         LinkEstimate { rtt, bandwidth }
     }
 
-    /// The limits that follow from the record for a many-range GET, or for a `QUERY` where the server takes one.
+    /// The limits that follow from the record for a many-range GET, or for a `QUERY` where the
+    /// server takes one.
     ///
-    /// One more part costs 70 to 155 bytes of framing in the answer and about 20 in the question, measured on nginx,
-    /// Apache, Go and XrdHttp. Where one more range is one more request, it costs the heads of both: some 500 bytes.
+    /// One more part costs 70 to 155 bytes of framing in the answer and about 20 in the question,
+    /// measured on nginx, Apache, Go and XrdHttp. Where one more range is one more request, it
+    /// costs the heads of both: some 500 bytes.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let count =
@@ -294,7 +218,8 @@ impl Endpoint {
         }
         match self.ranges {
             RangeSupport::Unknown | RangeSupport::Multi if limits.max_ranges > 1 => limits,
-            // Every request is a download of the whole file, so there must be only one; what is not wanted is dropped.
+            // Every request is a download of the whole file, so there must be only one; what is not
+            // wanted is dropped.
             RangeSupport::Whole => Limits::unlimited(),
             _ => Limits { max_ranges: 1, range_cost_bytes: REQUEST_COST_BYTES, ..limits },
         }
@@ -305,7 +230,7 @@ impl Endpoint {
 const PART_COST_BYTES: u64 = 120;
 /// Bytes on the wire for one more range in a `QUERY`: its frame, and its place in the list.
 const FRAME_COST_BYTES: u64 = 24;
-/// Most ranges in a `QUERY`: what `hither serve` takes unless it is told otherwise, with one to spare for a tail.
+/// Maximum ranges in a `QUERY`: the default limit of `hither serve`, with one to spare for a tail.
 const MAX_QUERY_RANGES: usize = 19_999;
 /// Bytes on the wire for one more request.
 const REQUEST_COST_BYTES: u64 = 500;

@@ -1,7 +1,7 @@
-//! What went wrong, sorted by what the caller can do about it.
+//! Errors, classified by what the caller can do about them.
 //!
-//! Every layer turns its failures into an [`Error`]; [`Error::kind`] and [`Error::retry`] are the only things that
-//! decisions are taken on, so that they are taken in one place.
+//! Every layer turns its failures into an [`Error`]; [`Error::kind`] and [`Error::retry`] are the
+//! only things that decisions are taken on, so that they are taken in one place.
 
 pub mod suggest;
 use std::fmt;
@@ -11,7 +11,8 @@ use std::time::Duration;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of failure it is. The command's exit codes and the exceptions of language bindings follow this list.
+/// Kind of failure. The command's exit codes and the exceptions of language bindings follow this
+/// list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -47,20 +48,20 @@ pub enum ErrorKind {
     Local,
 }
 
-/// Whether asking again can help.
+/// Advice on retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// It cannot.
     Never,
     /// The same server may answer after a while.
     SameServer {
-        /// How long to wait first.
+        /// Time to wait first.
         after: Duration,
     },
-    /// The server is well, but has to make this file ready first, as from tape: it said when to ask for it again. Nothing
-    /// is wrong, so it is no failure to be counted.
+    /// The server is well, but has to make this file ready first, as from tape: it said when to ask
+    /// for it again. Nothing is wrong, so it is no failure to be counted.
     Later {
-        /// How long to wait first.
+        /// Time to wait first.
         after: Duration,
     },
     /// Only another replica may answer.
@@ -82,8 +83,8 @@ struct Inner {
 }
 
 impl Error {
-    /// An error that retrying does not cure, except [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`] and
-    /// [`ErrorKind::Protocol`], which another server may.
+    /// An error that retrying does not cure, except [`ErrorKind::Unavailable`],
+    /// [`ErrorKind::Timeout`] and [`ErrorKind::Protocol`], which another server may.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let retry = match kind {
@@ -117,13 +118,13 @@ impl Error {
         self
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether asking again can help.
+    /// Advice on retries.
     #[must_use]
     pub fn retry(&self) -> Retry {
         self.0.retry

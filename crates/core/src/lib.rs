@@ -1,7 +1,7 @@
-//! What to read, when, and where it waits.
+//! Decisions on what to read, when, and how much at a time.
 //!
-//! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and no wall clock:
-//! every byte comes in through a [`Source`], every instant through a [`Clock`].
+//! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and
+//! no wall clock: every byte comes in through a [`Source`], every instant through a [`Clock`].
 
 pub mod cache;
 pub mod checksum;

@@ -1,19 +1,21 @@
-//! From the ranges that are wanted to the requests that are sent.
+//! Plans: from wanted ranges to requests.
 //!
-//! A plan is pure arithmetic over ranges: sort, merge, cut to the limits, deal out. Two ideas carry it.
+//! A plan is pure arithmetic over ranges: sort, merge, cut to the limits, distribute. It rests on
+//! two ideas.
 //!
-//! **Merging is a matter of price.** In a request that carries many ranges, one more range costs its framing in the
-//! answer and its text in the question, some 120 bytes, not a round trip. A gap is therefore read over only if it is
-//! no larger than that price ([`Limits::range_cost_bytes`](crate::Limits)), and only if it is small beside both of its
-//! neighbours ([`PlanConfig::waste`]); the second rule keeps a great many tiny ranges from drowning in gaps. The rule
-//! looks at merged neighbours until nothing changes any more, which makes a plan of a plan's own output the same
-//! plan.
+//! **Merging has a price.** In a request of many ranges, one more range costs its framing in the
+//! response and its text in the request, some 120 bytes, not a round trip. A gap is therefore read
+//! over only if it is no larger than that price ([`Limits::range_cost_bytes`](crate::Limits)), and
+//! only if it is small beside both of its neighbours ([`PlanConfig::waste`]); the second rule keeps
+//! a great many tiny ranges from drowning in gaps. The rule is applied to merged neighbours until
+//! nothing changes any more, so that a plan of a plan's own output is the same plan.
 //!
-//! **Dealing is a matter of symmetry.** Every request costs a round trip on its connection, whatever it carries, and every
-//! connection opens its congestion window alike. So the work is cut into as many equal shares of bytes as there are connections,
-//! in file order, each share a run of neighbouring ranges; a range larger than a share is cut. Only where the limits
-//! need more requests than there are connections are there more; then connections take the next one as they become free, and
-//! [`PlanConfig::balanced`] picks a number of connections that all have the same number of turns.
+//! **Shares are equal.** Every request costs a round trip on its connection, whatever it carries,
+//! and the congestion windows of all connections open alike. So the work is cut into as many equal
+//! shares of bytes as there are connections, in file order, each share a run of neighbouring
+//! ranges; a range larger than a share is cut. There are more requests than connections only where
+//! the limits need them; then each connection takes the next one when it becomes free, and
+//! [`PlanConfig::balanced`] picks a number of connections that all get equally many.
 
 mod stripes;
 
@@ -22,17 +24,18 @@ use crate::range;
 use std::ops::Range;
 pub(crate) use stripes::striped;
 
-/// How to plan.
+/// Parameters of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct PlanConfig {
     /// Shares to cut the work into; at least 1.
     pub connections: usize,
-    /// A gap is read over only if it is at most this fraction of the smaller of its neighbours. 0.05 by default: what is
-    /// fetched stays below 1.25 times what is wanted even for the worst input, and below 1.05 times for ordinary ones.
+    /// A gap is read over only if it is at most this fraction of the smaller of its neighbours.
+    /// 0.05 by default: what is fetched stays below 1.25 times what is wanted even for the worst
+    /// input, and below 1.05 times for ordinary ones.
     pub waste: f64,
-    /// A range is not cut into pieces smaller than this, in bytes. One segment of TCP by default: less cannot arrive
-    /// sooner.
+    /// A range is not cut into pieces smaller than this, in bytes. One segment of TCP by default:
+    /// less cannot arrive sooner.
     pub min_cut_bytes: u64,
 }
 
@@ -49,9 +52,10 @@ impl PlanConfig {
         Self { connections: connections.max(1), ..Self::default() }
     }
 
-    /// The default for about `connections` connections, of `cap` at the most: where the limits need more requests than that, so many
-    /// that every connection gets the same number of them. Twelve requests on eight connections would leave four of them, with
-    /// windows grown for an eighth of the path, to carry the last third of the work.
+    /// The default for about `connections` connections, at most `cap`: where the limits need more
+    /// requests than that, a number that gives every connection equally many. Twelve
+    /// requests on eight connections would leave four of them, with windows grown for an eighth of
+    /// the path, to carry the last third of the work.
     #[must_use]
     pub fn balanced(
         wanted: &[Range<u64>],
@@ -64,7 +68,8 @@ impl PlanConfig {
         if needed <= connections {
             return Self::for_connections(connections);
         }
-        // To the nearest; half as many connections again rather than another turn, because turns leave gaps.
+        // To the nearest; half as many connections again rather than another turn, because turns
+        // leave gaps.
         let turns = (2 * needed - connections).div_ceil(2 * connections);
         let even = needed.div_ceil(turns);
         Self::for_connections(if even <= cap { even } else { connections })
@@ -73,7 +78,8 @@ impl PlanConfig {
 
 /// Requests that together cover what is wanted.
 ///
-/// Invariant: all ranges of all requests are disjoint and ascending, and every request keeps the limits.
+/// Invariant: all ranges of all requests are disjoint and ascending, and every request keeps the
+/// limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The requests, each a list of ascending ranges.
@@ -110,15 +116,17 @@ pub fn fewest_requests(wanted: &[Range<u64>], limits: &Limits) -> usize {
     min_requests(&range::merged(wanted, 0), limits).0
 }
 
-/// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range does.
+/// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range
+/// does.
 #[must_use]
 pub fn gaps_worth_reading(ranges: &[Range<u64>], limits: &Limits) -> Vec<Range<u64>> {
     let waste = PlanConfig::default().waste;
     range::difference(&merge(ranges, limits.range_cost_bytes, waste), ranges)
 }
 
-/// Reads over gaps of up to `gap_bytes` that are small beside both neighbours. A stack suffices for the fixed point:
-/// only the last range ever grows, and each time it does its left neighbour is looked at again.
+/// Reads over gaps of up to `gap_bytes` that are small beside both neighbours. A stack suffices for
+/// the fixed point: only the last range ever grows, and each time it does its left neighbour is
+/// looked at again.
 fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
     #[expect(clippy::cast_precision_loss, reason = "a threshold; gaps are small")]
     let small = |left: &Range<u64>, right: &Range<u64>| {
@@ -139,8 +147,9 @@ fn merge(sorted: &[Range<u64>], gap_bytes: u64, waste: f64) -> Vec<Range<u64>> {
     stack
 }
 
-/// What shares are made equal in: bytes, or where a limit needs more requests than there are connections, whatever it limits,
-/// because requests alike in bytes would overflow that limit here and there, and every overflow is one more request.
+/// The unit of equal shares: bytes, or where a limit needs more requests than there are
+/// connections, whatever it limits, because requests alike in bytes would overflow that limit here
+/// and there, and every overflow is one more request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measure {
     Bytes,
@@ -232,7 +241,7 @@ impl<'a> Dealer<'a> {
         }
     }
 
-    /// How much of a range of `len` bytes goes into the open request; 0 only if that is not empty.
+    /// Bytes of a range of `len` bytes that go into the open request; 0 only if that is not empty.
     fn take_bytes(&self, len: u64) -> u64 {
         let hard = self.limits.max_range_bytes.max(1);
         let hard = hard.min(self.limits.max_total_bytes.max(1).saturating_sub(self.open_bytes));
@@ -245,7 +254,8 @@ impl<'a> Dealer<'a> {
         } else if share >= self.min_cut_bytes && len - share >= self.min_cut_bytes {
             share
         } else if share >= len / 2 || self.open.is_empty() {
-            // A crumb on either side of a cut would cost a range and save nothing; the next share makes up for it.
+            // A crumb on either side of a cut would cost a range and save nothing; the next share
+            // makes up for it.
             len
         } else {
             0
@@ -253,8 +263,8 @@ impl<'a> Dealer<'a> {
         wanted.min(hard)
     }
 
-    /// What is left of the open share. Its end is counted from the start of all shares, so what one takes too much the next
-    /// takes less, and shares by bytes are never more than the connections.
+    /// Rest of the open share. Its end is counted from the start of all shares, so what one takes
+    /// too much the next takes less, and shares by bytes are never more than the connections.
     fn share_room(&self) -> u64 {
         let done = (self.requests.len() + 1).min(self.shares) as u128;
         let end = (u128::from(self.total) * done).div_ceil(self.shares as u128);
@@ -311,7 +321,7 @@ mod tests {
             .prop_map(|(ranges, header, range, total)| limits(ranges, header, range, total))
     }
 
-    /// What a request costs under the model that the planner uses: bytes fetched plus framing.
+    /// Cost of a request in the planner's model: bytes fetched plus framing.
     fn cost(ranges: &[Range<u64>], limits: &Limits) -> u64 {
         range::total_bytes(ranges) + ranges.len() as u64 * limits.range_cost_bytes
     }

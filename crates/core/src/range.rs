@@ -14,8 +14,8 @@ pub fn total_bytes(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(len).fold(0, u64::saturating_add)
 }
 
-/// The same bytes as sorted, disjoint, non-empty ranges: empty ones dropped, and those that overlap, touch, or leave
-/// no more than `gap_bytes` between them joined.
+/// The same bytes as sorted, disjoint, non-empty ranges: empty ones dropped, and those that
+/// overlap, touch, or leave no more than `gap_bytes` between them joined.
 #[must_use]
 pub fn merged(ranges: &[Range<u64>], gap_bytes: u64) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.iter().filter(|r| r.start < r.end).cloned().collect();
@@ -32,7 +32,8 @@ pub fn merged(ranges: &[Range<u64>], gap_bytes: u64) -> Vec<Range<u64>> {
     out
 }
 
-/// What of `wanted` is not in `have`. Both sorted and disjoint, as [`merged`] makes them; so is the result.
+/// The parts of `wanted` that are not in `have`. Both sorted and disjoint, as [`merged`] makes
+/// them; so is the result.
 #[must_use]
 pub fn difference(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut out = Vec::new();
@@ -57,7 +58,7 @@ pub fn difference(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>>
     out
 }
 
-/// Whether all of `left` lies before all of `right`, or after it. Both sorted and disjoint.
+/// Returns true if all of `left` lies before all of `right`, or after it. Both sorted and disjoint.
 #[must_use]
 pub(crate) fn are_apart(left: &[Range<u64>], right: &[Range<u64>]) -> bool {
     let before = |one: &[Range<u64>], other: &[Range<u64>]| match (one.last(), other.first()) {
@@ -71,7 +72,8 @@ pub(crate) fn are_apart(left: &[Range<u64>], right: &[Range<u64>]) -> bool {
 #[must_use]
 pub fn divided(ranges: &[Range<u64>], bytes: u64) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
     let mut left = bytes;
-    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    let mut first = Vec::new();
+    let mut rest = Vec::new();
     for range in ranges {
         let cut = range.start + len(range).min(left);
         left -= cut - range.start;

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 
 /// The account of one job. Bytes and requests equal what the server logs.
 ///
-/// `round_trips` counts flights that had to wait for an earlier one: requests sent together are one. The connection's
-/// handshake is not among them; it is in `connect_seconds`.
+/// `round_trips` counts requests that had to wait for an earlier one; requests sent together count
+/// once. The connection's handshake is not included; it is in `connect_seconds`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// From the opening of the URL to the result, in seconds.
     pub seconds: f64,
     /// Requests sent.
     pub requests: u64,
-    /// Dependent flights after connecting.
+    /// Dependent round trips after connecting.
     pub round_trips: u64,
     /// Connections opened.
     pub connections: u64,
@@ -27,8 +27,8 @@ pub struct Report {
     pub bytes_used: u64,
     /// Requests that were sent again.
     pub retries: u64,
-    /// Files that were downloaded whole though only ranges of them were wanted: because their server sends no ranges, or
-    /// because they are so small that it costs less.
+    /// Files that were downloaded whole though only ranges of them were wanted: because their
+    /// server sends no ranges, or because they are so small that it costs less.
     #[serde(default)]
     pub whole_file_downloads: u64,
     /// Waiting for the first connection, in seconds.
@@ -43,10 +43,10 @@ pub struct Report {
     pub decode_seconds: f64,
     /// Evaluating expressions and filling, in seconds, summed over threads.
     pub compute_seconds: f64,
-    /// What reads through the cache found and waited for.
+    /// Counters of reads through the cache.
     #[serde(default)]
     pub reads: ReadReport,
-    /// Whether the tree came from the store rather than from the server.
+    /// True if the tree came from the store rather than from the server.
     pub metadata_from_store: bool,
     /// The places that the file was read from, in the order of preference.
     pub sources: Vec<SourceReport>,
@@ -54,7 +54,7 @@ pub struct Report {
     pub notices: Vec<String>,
 }
 
-/// What reads through the cache found and waited for; all zeros where nothing was read so.
+/// Counters of reads through the cache; all zeros where there were none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadReport {
     /// Ranges that were read.
@@ -65,12 +65,12 @@ pub struct ReadReport {
     pub partial: u64,
     /// Those whose bytes all had to be asked for.
     pub misses: u64,
-    /// What they waited for, in seconds, summed over calls.
+    /// Total time that calls waited, in seconds.
     pub waited_seconds: f64,
     /// Bytes that were asked for before anybody waited for them.
     pub bytes_ahead: u64,
-    /// Bytes that were dropped from the cache unread. Those that are still there unread are not among them, but they are in
-    /// [`Report::bytes_wasted`].
+    /// Bytes that were dropped from the cache unread. Those that are still there unread are not
+    /// among them, but they are in [`Report::bytes_wasted`].
     pub bytes_dropped: u64,
 }
 
@@ -88,7 +88,7 @@ impl From<ReadTotals> for ReadReport {
     }
 }
 
-/// What one place of a file has done.
+/// Counters of one replica of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceReport {
     /// Its URL, secrets removed.

@@ -8,7 +8,8 @@ use futures_core::future::BoxFuture;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// One request: ranges that fit the source's [`Limits`], sorted, disjoint and not empty. [`crate::plan`] makes them.
+/// One request: ranges that fit the source's [`Limits`], sorted, disjoint and not empty.
+/// [`crate::plan`] makes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The ranges, ascending.
@@ -31,7 +32,8 @@ impl Request {
     }
 }
 
-/// A run of bytes that arrived. It may be smaller than any range asked for, and may arrive in any order.
+/// A run of bytes that arrived. It may be smaller than any range asked for, and may arrive in any
+/// order.
 #[derive(Debug, Clone)]
 pub struct Part {
     /// Position of the first byte in the file.
@@ -40,10 +42,11 @@ pub struct Part {
     pub bytes: Bytes,
 }
 
-/// Takes the parts of an answer as they arrive. Called on the I/O runtime: it must not block nor decode.
+/// Takes the parts of an answer as they arrive. Called on the I/O runtime: it must not block nor
+/// decode.
 pub type PartSink = Box<dyn FnMut(Part) + Send>;
 
-/// What a server said about the file while it answered.
+/// Metadata of the file from a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResponseMeta {
     /// Size of the file, if told.
@@ -56,24 +59,24 @@ pub struct ResponseMeta {
 
 /// A file that can be read by ranges.
 ///
-/// Contract: parts delivered to the sink hold exactly the bytes of the file; when [`Source::fetch`] succeeds, every
-/// byte asked for has been delivered. Parts delivered before a failure are good and need not be asked for again.
-/// Dropping the future cancels the request.
+/// Contract: parts delivered to the sink hold exactly the bytes of the file; when [`Source::fetch`]
+/// succeeds, every byte asked for has been delivered. Parts delivered before a failure are good and
+/// need not be asked for again. Dropping the future cancels the request.
 pub trait Source: Send + Sync + Debug {
-    /// What is read, for messages; secrets removed.
+    /// Name of the source for messages; without secrets.
     fn name(&self) -> String;
-    /// What one request may hold at this moment; it moves as the source learns.
+    /// Limits of one request at this moment; they move as the source learns.
     fn limits(&self) -> Limits;
-    /// What is known about the path to the server at this moment.
+    /// Estimates of the link to the server at this moment.
     fn link(&self) -> LinkEstimate;
     /// The clock by which the source's timings are taken.
     fn clock(&self) -> &dyn Clock;
-    /// What has been learned about the server.
+    /// Capabilities of the server, learned so far.
     fn endpoint(&self) -> Endpoint;
     /// Most connections (connections) that the caller and the server allow.
     fn max_connections(&self) -> usize;
-    /// Most requests that may be on their way at a time: more than the connections where one connection carries several, as
-    /// many otherwise. It moves as the source learns.
+    /// Most requests that may be on their way at a time: more than the connections where one
+    /// connection carries several, as many otherwise. It moves as the source learns.
     fn max_requests(&self) -> usize {
         self.max_connections()
     }
@@ -81,8 +84,9 @@ pub trait Source: Send + Sync + Debug {
     fn idle_connections(&self) -> usize;
     /// Starts connecting until there are `connections` in all; returns at once.
     fn preconnect(&self, connections: usize);
-    /// A job is coming that will want more than one connection if the path is long: as soon as the first one has shown how long
-    /// it is, others may be opened beside its first request. Returns at once.
+    /// A job is coming that will want more than one connection if the path is long: as soon as the
+    /// first one has shown how long it is, others may be opened beside its first request. Returns
+    /// at once.
     fn expect_bulk(&self) {}
     /// Sends one request on one connection: one round trip.
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>>;

@@ -1,16 +1,16 @@
 //! The name space of a server and its writing side.
 //!
-//! Paths are relative to the storage's root, separated by `/`, neither beginning nor ending with one, not encoded in any
-//! way; the empty path is the root. `.`, `..`, empty components and NUL are refused with
-//! [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+//! Paths are relative to the storage's root, separated by `/`, neither beginning nor ending with
+//! one, not encoded in any way; the empty path is the root. `.`, `..`, empty components and NUL are
+//! refused with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
 //!
-//! A file that is being written does not exist under its name until [`Upload::commit`] has succeeded: what is interrupted
-//! leaves no half a file. (A server on which that cannot be had writes under another name first and renames; such names
-//! are told by [`is_partial`].)
+//! A file that is being written does not exist under its name until [`Upload::commit`] has
+//! succeeded: what is interrupted leaves no half a file. (A server on which that cannot be had
+//! writes under another name first and renames; [`is_partial`] recognises such names.)
 //!
-//! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] shows them as what they are, and
-//! [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on the link itself. So what descends by
-//! `list` never leaves the tree that it was given.
+//! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] shows them as
+//! what they are, and [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on
+//! the link itself. So what descends by `list` never leaves the tree that it was given.
 
 mod path;
 
@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What a name stands for.
+/// Kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// Bytes.
@@ -52,44 +52,46 @@ pub struct DirEntry {
     pub size: u64,
     /// Last modification.
     pub modified: Option<SystemTime>,
-    /// What tells this version of the file from others: an entity tag with its quotes, or another such text.
+    /// Validator of this version of the file: an entity tag with its quotes, or another such text.
     pub validator: Option<String>,
 }
 
-/// How a file is to be written.
+/// Options of a write.
 #[derive(Debug, Clone, Default)]
 pub struct PutOptions {
     /// Size in bytes.
     pub size: u64,
-    /// Whether a file of that name may be replaced; else that is
+    /// Replaces a file of that name; else it is
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists).
     pub overwrite: bool,
-    /// What an interrupted upload of the same file gave as [`Upload::token`]. If that is of no use any more, the upload
-    /// starts from nothing and has another token.
+    /// [`Upload::token`] of an interrupted upload of the same file. If that is of no use any more,
+    /// the upload starts from nothing and has another token.
     pub resume: Option<String>,
 }
 
 /// A file that is being written.
 ///
-/// Blocks may be written concurrently, up to [`Upload::parallel`] at a time. Where that is 1, they come in order of
-/// offsets, without gaps.
+/// Blocks may be written concurrently, up to [`Upload::parallel`] at a time. Where that is 1, they
+/// come in order of offsets, without gaps.
 pub trait Upload: Send + Sync + Debug {
     /// Most blocks that may be on their way at the same time.
     fn parallel(&self) -> usize;
-    /// The unit that blocks start at multiples of and, but for the last one, are long, in bytes; 1 if any will do.
+    /// The unit that blocks start at multiples of and, but for the last one, are long, in bytes; 1
+    /// if any will do.
     fn block_bytes(&self) -> u64;
-    /// What of an earlier attempt is there already, as far as the storage can tell, ascending. Where [`Upload::token`] is
-    /// the one that was given, every block whose [`Upload::write`] had succeeded is there too, told or not, unless the
-    /// storage's machine has crashed since.
+    /// Ranges written by an earlier attempt, as far as the storage can tell, ascending. Where
+    /// [`Upload::token`] is the one that was given, every block whose [`Upload::write`] had
+    /// succeeded is there too, told or not, unless the storage's machine has crashed since.
     fn present(&self) -> Vec<Range<u64>>;
-    /// What to give as [`PutOptions::resume`] to go on after an interruption; none if that is not possible. It may change
-    /// with every block written: keep the latest.
+    /// Token for [`PutOptions::resume`] after an interruption; none if the upload cannot be
+    /// resumed. It may change with every block written: keep the latest.
     fn token(&self) -> Option<String>;
     /// Writes `bytes` at `offset`. Done when the server has taken them, as far as it tells.
     fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>>;
-    /// Makes the file visible. If `checksum` is given and the server can compute one of that kind, the two are compared
-    /// before that; a difference is [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt). If it fails, nothing
-    /// becomes visible, and what was written is removed as far as that is possible.
+    /// Makes the file visible. If `checksum` is given and the server can compute one of that kind,
+    /// the two are compared before that; a difference is
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt). If it fails, nothing becomes visible, and
+    /// what was written is removed as far as that is possible.
     fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>>;
     /// Removes what was written.
     fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
@@ -99,7 +101,7 @@ pub trait Upload: Send + Sync + Debug {
 pub trait Storage: Send + Sync + Debug {
     /// The root, for messages; secrets removed.
     fn name(&self) -> String;
-    /// What is known about one name.
+    /// Metadata of one path.
     fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>>;
     /// The names in a directory, in the order of their bytes, without itself. A file is
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
@@ -115,7 +117,8 @@ pub trait Storage: Send + Sync + Debug {
     /// Removes a file, a link or an empty directory. A directory that is not empty is
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>>;
-    /// Removes a file, or a directory with all that is in it. Links in it are removed, not followed.
+    /// Removes a file, or a directory with all that is in it. Links in it are removed, not
+    /// followed.
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>>;
     /// Gives a file or directory another name; what has that name is replaced only if `overwrite`.
     fn rename<'a>(

@@ -1,13 +1,16 @@
-//! What a program read, one record for each read.
+//! Trace of a program's reads, one record for each.
 //!
-//! A trace answers questions that no total can: in what order a program reads, how far it jumps, what it reads again, for
-//! which reads it waited. It can be looked at long after the job, and the same reads can be done again over another link.
+//! A trace answers questions that no total can: in what order a program reads, how far it jumps,
+//! what it reads again, for which reads it waited. It can be looked at long after the job, and the
+//! same reads can be done again over another link.
 //!
-//! Whoever serves reads keeps a [`FileRecorder`] for each open file and tells it every read when it is done. The recorder
-//! turns the times of the file's own clock into those of the trace and hands a [`ReadEvent`] to the [`TraceSink`], which
-//! numbers files and keeps the records. Recording must cost next to nothing: a read that finds its bytes takes less than
-//! a microsecond. [`TraceWriter`] writes the records down (`block.rs` says how they lie in a file), [`TraceReader`] reads
-//! them, [`SubmissionOrder`] puts them in the order in which the program asked, and [`Statistics`] are what they say.
+//! Whoever serves reads keeps a [`FileRecorder`] for each open file and tells it every read when it
+//! is done. The recorder turns the times of the file's own clock into those of the trace and hands
+//! a [`ReadEvent`] to the [`TraceSink`], which numbers files and keeps the records. Recording must
+//! cost next to nothing: a read that finds its bytes takes less than a microsecond. [`TraceWriter`]
+//! writes the records down (`trace/format.rs` describes the file format), [`TraceReader`] reads
+//! them, [`SubmissionOrder`] puts them in the order in which the program asked, and [`Statistics`]
+//! are what they say.
 
 mod format;
 mod order;
@@ -33,7 +36,8 @@ use std::time::Duration;
 pub struct ReadTimes {
     /// The program asked.
     pub submitted: Duration,
-    /// The last of the bytes was there; not before [`ReadTimes::submitted`], also if they had been there for long.
+    /// The last of the bytes was there; not before [`ReadTimes::submitted`], also if they had been
+    /// there for long.
     pub completed: Duration,
     /// The program had them in hand.
     pub consumed: Duration,
@@ -54,26 +58,26 @@ pub struct ReadEvent<'a> {
     pub file: u32,
     /// Which thread of the program: a small number, see [`thread_number`].
     pub thread: u32,
-    /// What was read, in the order of the program; several ranges if it asked for a vector.
+    /// The ranges read, in the order of the program; several if it asked for a vector.
     pub ranges: &'a [Range<u64>],
     /// When, since the trace began.
     pub times: ReadTimes,
-    /// How the read found its bytes.
+    /// Presence of the bytes of the read.
     pub found: CacheStatus,
-    /// How many of its bytes had to be asked for; more than 0 if and only if [`CacheStatus::Miss`]. Less than all of them is
-    /// a read that was served in part.
+    /// Bytes that had to be requested; more than 0 if and only if [`CacheStatus::Miss`]. Less than
+    /// all of them is a read that was served in part.
     pub absent_bytes: u64,
 }
 
-/// Takes the records of reads. Shared by all files of a client and called on the threads of the program: it must be quick
-/// and must not fail; a sink that cannot go on drops what comes.
+/// Takes the records of reads. Shared by all files of a client and called on the threads of the
+/// program: it must be quick and must not fail; a sink that cannot go on drops what comes.
 pub trait TraceSink: Send + Sync + Debug {
     /// Time since the trace began.
     fn now(&self) -> Duration;
     /// The number of the file of this name (secrets removed), the same for the same name.
     fn number(&self, name: &str) -> u32;
-    /// Takes one record. Reads are told when they end, so those of different threads are not in the order of their
-    /// beginnings.
+    /// Takes one record. Reads are recorded when they end, so those of different threads are not in
+    /// the order of their starts.
     fn record(&self, event: &ReadEvent<'_>);
 }
 
@@ -82,7 +86,8 @@ pub trait TraceSink: Send + Sync + Debug {
 pub struct FileRecorder {
     sink: Arc<dyn TraceSink>,
     file: u32,
-    /// What the trace's clock shows when that of the file shows zero. Negative if the file's is the older one.
+    /// Time on the trace's clock when the file's clock shows zero. Negative if the file's is the
+    /// older one.
     origin: Offset,
 }
 
@@ -102,7 +107,7 @@ impl Offset {
         }
     }
 
-    /// What is `at` there, here.
+    /// Converts a time of that clock to this one.
     fn applied(self, at: Duration) -> Duration {
         match self {
             Self::Ahead(ahead) => at.saturating_add(ahead),
@@ -112,7 +117,7 @@ impl Offset {
 }
 
 impl FileRecorder {
-    /// For the file called `name` (secrets removed), whose reads will be told in times of `clock`.
+    /// A recorder for the file `name` (secrets removed), whose reads carry times of `clock`.
     #[must_use]
     pub fn new(sink: Arc<dyn TraceSink>, name: &str, clock: &dyn Clock) -> Self {
         let origin = Offset::between(sink.now(), clock.now());
@@ -120,8 +125,8 @@ impl FileRecorder {
         Self { sink, file, origin }
     }
 
-    /// Tells that a read is done, on the thread that did it. Times are those of the file's clock; `absent_bytes` as in
-    /// [`ReadEvent::absent_bytes`].
+    /// Tells that a read is done, on the thread that did it. Times are those of the file's clock;
+    /// `absent_bytes` as in [`ReadEvent::absent_bytes`].
     pub fn record(
         &self,
         ranges: &[Range<u64>],

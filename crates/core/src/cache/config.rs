@@ -1,14 +1,15 @@
-//! How much a cache holds.
+//! Limits of a cache.
 
-/// How much a [`Cache`](super::Cache) holds.
+/// Limits of a [`Cache`](super::Cache).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// Bytes that are present, of all files. 256 MiB by default: what a path of 1 Gbit/s and 240 ms has under way, eight
-    /// times, and less than the memory that a batch system leaves a job for each processor.
+    /// Bytes that are present, of all files. 256 MiB by default: what a path of 1 Gbit/s and 240 ms
+    /// has under way, eight times, and less than the memory that a batch system leaves a job for
+    /// each processor.
     pub budget_bytes: u64,
-    /// How many of them may be there, or on their way, before anybody has read them. Half of the budget by default: what
-    /// is fetched ahead must leave room for what is read again.
+    /// Maximum bytes that are cached or in flight before any read needed them. Half of the budget
+    /// by default: what is fetched ahead must leave room for what is read again.
     pub ahead_bytes: u64,
 }
 
@@ -25,8 +26,9 @@ impl CacheConfig {
         Self { budget_bytes, ahead_bytes: budget_bytes / 2 }
     }
 
-    /// The size that XrdClient had in 2006: 3 MB (Furano et al., "Latencies and data access", CHEP 2006). The block of
-    /// 128 KB that went with it is [`HISTORICAL_BLOCK_BYTES`]; blocks are a matter of who reads ahead.
+    /// The size that XrdClient had in 2006: 3 MB (Furano et al., "Latencies and data access", CHEP
+    /// 2006). The block of 128 KB that went with it is [`HISTORICAL_BLOCK_BYTES`]; blocks are a
+    /// matter of who reads ahead.
     #[must_use]
     pub const fn historical() -> Self {
         Self::with_budget(3_000_000)

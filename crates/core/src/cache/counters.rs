@@ -1,4 +1,4 @@
-//! The books of reads.
+//! Counters of reads.
 
 use crate::CacheStatus;
 use crate::cache::Lookup;
@@ -15,7 +15,7 @@ pub(crate) struct ReadCounters {
     waited_micros: AtomicU64,
 }
 
-/// What reads through a cache found, and what has become of what was fetched.
+/// Counters of reads through a cache, and of the bytes fetched for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadTotals {
     /// Ranges that were read.
@@ -28,7 +28,7 @@ pub struct ReadTotals {
     pub misses: u64,
     /// Bytes that were read, again and again included.
     pub bytes_read: u64,
-    /// What calls waited for, in sum.
+    /// Total time that calls waited.
     pub waited: Duration,
     /// Bytes that were asked for before anybody waited for them.
     pub bytes_ahead: u64,
@@ -62,7 +62,9 @@ impl ReadCounters {
 
     pub(crate) fn totals(&self) -> ReadTotals {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (reads, hits, misses) = (get(&self.reads), get(&self.hits), get(&self.misses));
+        let reads = get(&self.reads);
+        let hits = get(&self.hits);
+        let misses = get(&self.misses);
         ReadTotals {
             reads,
             hits,

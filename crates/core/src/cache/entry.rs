@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::task::Waker;
 
-/// What an extent costs besides its bytes, about.
+/// Approximate cost of an extent besides its bytes.
 pub(super) const EXTENT_COST_BYTES: u64 = 192;
 
 /// One version of one file.
@@ -26,19 +26,19 @@ pub(super) struct CacheEntry {
     /// By their first byte. Invariant: disjoint from each other and from what is in flight.
     pub(super) extents: BTreeMap<u64, Extent>,
     /// By their first byte. Invariant: disjoint.
-    pub(super) flights: BTreeMap<u64, InFlightRange>,
+    pub(super) in_flight: BTreeMap<u64, InFlightRange>,
     pub(super) waiters: HashMap<u64, Waiter>,
     pub(super) next_waiter: u64,
     /// Open files that read it.
     pub(super) handles: usize,
     pub(super) tally: ByteCounters,
     /// In flight, and nobody waits for them.
-    pub(super) flying_ahead: u64,
+    pub(super) prefetching_bytes: u64,
     /// Present, fetched ahead, and in extents that nobody has read from.
     ahead_bytes: u64,
 }
 
-/// What has become of the bytes of a file.
+/// Fate of the bytes of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ByteCounters {
     /// They were asked for before anybody waited for them.
@@ -51,7 +51,7 @@ pub(crate) struct ByteCounters {
     pub(crate) wasted_bytes: u64,
 }
 
-/// What the entries share.
+/// State that all entries share.
 pub(super) struct EntryContext<'a> {
     pub(super) policy: &'a mut EvictionPolicy,
     /// To be woken when the lock has been given back.
@@ -59,7 +59,7 @@ pub(super) struct EntryContext<'a> {
     pub(super) tally: &'a mut ByteCounters,
 }
 
-/// What a stretch of a file is.
+/// State of a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RangeState {
     Present,
@@ -76,12 +76,12 @@ impl CacheEntry {
             confirmed: 0,
             changed: None,
             extents: BTreeMap::new(),
-            flights: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             waiters: HashMap::new(),
             next_waiter: 0,
             handles: 0,
             tally: ByteCounters::default(),
-            flying_ahead: 0,
+            prefetching_bytes: 0,
             ahead_bytes: 0,
         }
     }
@@ -92,7 +92,7 @@ impl CacheEntry {
 
     /// Fetched ahead or on the way, and not read yet.
     pub(super) fn ahead_bytes(&self) -> u64 {
-        self.ahead_bytes + self.flying_ahead
+        self.ahead_bytes + self.prefetching_bytes
     }
 
     pub(super) fn waiter_count(&self) -> usize {
@@ -100,14 +100,14 @@ impl CacheEntry {
     }
 
     pub(super) fn in_flight_bytes(&self) -> u64 {
-        self.flights.iter().map(|(start, flight)| flight.end - start).sum()
+        self.in_flight.iter().map(|(start, fetch)| fetch.end - start).sum()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.extents.is_empty() && self.flights.is_empty() && self.waiters.is_empty()
+        self.extents.is_empty() && self.in_flight.is_empty() && self.waiters.is_empty()
     }
 
-    /// Whether all of `range` is present.
+    /// Returns true if all of `range` is present.
     pub(super) fn covers(&self, range: &Range<u64>) -> bool {
         let mut at = range.start;
         while at < range.end {
@@ -124,7 +124,7 @@ impl CacheEntry {
         &mut self,
         range: &Range<u64>,
         target: &mut [u8],
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) {
         let mut at = range.start;
         let mut left = target;
@@ -144,22 +144,23 @@ impl CacheEntry {
                 head.copy_from_slice(source);
             }
             left = tail;
-            let (fresh, was_ahead) = (extent.touch(&within), extent.class == Class::Ahead);
+            let fresh = extent.touch(&within);
+            let was_ahead = extent.class == Class::Ahead;
             if was_ahead {
-                self.class_read(start, house);
+                self.class_read(start, context);
             }
-            self.used(fresh, house);
+            self.used(fresh, context);
             at = to;
         }
     }
 
-    fn used(&mut self, bytes: u64, house: &mut EntryContext<'_>) {
+    fn used(&mut self, bytes: u64, context: &mut EntryContext<'_>) {
         self.tally.used_bytes += bytes;
-        house.tally.used_bytes += bytes;
+        context.tally.used_bytes += bytes;
     }
 
     /// Notes that bytes of it are read that somebody else hands on.
-    fn touch(&mut self, range: &Range<u64>, house: &mut EntryContext<'_>) {
+    fn touch(&mut self, range: &Range<u64>, context: &mut EntryContext<'_>) {
         let mut at = range.start;
         while at < range.end {
             let found = self.extents.range_mut(..=at).next_back();
@@ -170,43 +171,43 @@ impl CacheEntry {
             let (fresh, was_ahead) =
                 (extent.touch(&(at - start..to - start)), extent.class == Class::Ahead);
             if was_ahead {
-                self.class_read(start, house);
+                self.class_read(start, context);
             }
-            self.used(fresh, house);
+            self.used(fresh, context);
             at = to;
         }
     }
 
     /// An extent is read for the first time.
-    fn class_read(&mut self, start: u64, house: &mut EntryContext<'_>) {
-        let class = house.policy.class_of_read(self.id, start);
-        self.move_to(start, class, house);
+    fn class_read(&mut self, start: u64, context: &mut EntryContext<'_>) {
+        let class = context.policy.class_of_read(self.id, start);
+        self.move_to(start, class, context);
     }
 
-    pub(super) fn move_to(&mut self, start: u64, class: Class, house: &mut EntryContext<'_>) {
+    pub(super) fn move_to(&mut self, start: u64, class: Class, context: &mut EntryContext<'_>) {
         let Some(extent) = self.extents.get_mut(&start) else { return };
         let cost = extent.len() + EXTENT_COST_BYTES;
-        house.policy.leave(extent.class, cost);
+        context.policy.leave(extent.class, cost);
         if extent.class == Class::Ahead {
             self.ahead_bytes -= extent.len();
         }
         extent.class = class;
-        extent.stamp = house.policy.enter(class, self.id, start, cost);
+        extent.stamp = context.policy.enter(class, self.id, start, cost);
     }
 
-    /// Whether the extent of a token is still where the token says.
+    /// Returns true if the extent of a token is still at the token's offset.
     pub(super) fn is_at(&self, token: &Token) -> bool {
         self.extents.get(&token.start).is_some_and(|extent| extent.stamp == token.stamp)
     }
 
-    pub(super) fn drop_extent(&mut self, start: u64, house: &mut EntryContext<'_>) {
+    pub(super) fn drop_extent(&mut self, start: u64, context: &mut EntryContext<'_>) {
         let Some(extent) = self.extents.remove(&start) else { return };
-        house.policy.leave(extent.class, extent.len() + EXTENT_COST_BYTES);
+        context.policy.leave(extent.class, extent.len() + EXTENT_COST_BYTES);
         if extent.class == Class::Ahead {
             self.ahead_bytes -= extent.len();
         }
         self.tally.wasted_bytes += extent.unread_bytes();
-        house.tally.wasted_bytes += extent.unread_bytes();
+        context.tally.wasted_bytes += extent.unread_bytes();
     }
 
     /// `range` in the order of the file: what is present, in flight and absent.
@@ -221,9 +222,9 @@ impl CacheEntry {
                 .chain(within)
                 .map(|(at, it)| (*at..at + it.len(), RangeState::Present)),
         );
-        let before = self.flights.range(..=range.start).next_back();
+        let before = self.in_flight.range(..=range.start).next_back();
         let within =
-            self.flights.range(range.start.saturating_add(1)..range.end.max(range.start + 1));
+            self.in_flight.range(range.start.saturating_add(1)..range.end.max(range.start + 1));
         known.extend(
             before.into_iter().chain(within).map(|(at, it)| (*at..it.end, RangeState::InFlight)),
         );
@@ -247,9 +248,10 @@ impl CacheEntry {
         stretches
     }
 
-    /// How a read of `range` finds its bytes, and how many are absent.
+    /// The cache status of a read of `range`, and the number of absent bytes.
     pub(super) fn find(&self, range: &Range<u64>) -> (CacheStatus, u64) {
-        let (mut flying, mut absent) = (false, 0);
+        let mut flying = false;
+        let mut absent = 0;
         for (it, what) in self.stretches(range) {
             match what {
                 RangeState::Present => {}
@@ -265,53 +267,54 @@ impl CacheEntry {
         (found, absent)
     }
 
-    /// What of `range` is neither present nor in flight.
+    /// The parts of `range` that are neither present nor in flight.
     pub(super) fn absent(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let stretches = self.stretches(range).into_iter();
         stretches.filter(|(_, what)| *what == RangeState::Absent).map(|(it, _)| it).collect()
     }
 
     /// Bytes arrive: for who waits, and to stay.
-    pub(super) fn insert(&mut self, offset: u64, bytes: &[u8], house: &mut EntryContext<'_>) {
+    pub(super) fn insert(&mut self, offset: u64, bytes: &[u8], context: &mut EntryContext<'_>) {
         self.tally.fetched_bytes += bytes.len() as u64;
-        house.tally.fetched_bytes += bytes.len() as u64;
+        context.tally.fetched_bytes += bytes.len() as u64;
         let all = offset..offset.saturating_add(bytes.len() as u64);
-        let landed = self.cut_flights(&all, house);
+        let landed = self.cut_in_flight(&all, context);
         for (range, what) in self.stretches(&all) {
             if what != RangeState::Present
                 && let Some(piece) = slice(bytes, offset, &range)
             {
-                self.place(range.start, piece, house);
+                self.place(range.start, piece, context);
             }
         }
-        for (start, flight) in landed {
-            let range = start..flight.end;
+        for (start, fetch) in landed {
+            let range = start..fetch.end;
             let Some(piece) = slice(bytes, offset, &range) else { continue };
-            if !flight.waiters.is_empty() {
-                self.touch(&range, house);
+            if !fetch.waiters.is_empty() {
+                self.touch(&range, context);
             }
-            for id in flight.waiters {
+            for id in fetch.waiters {
                 if let Some(waiter) = self.waiters.get_mut(&id) {
                     waiter.collected.put(start, piece);
                     waiter.missing -= range::len(&range);
-                    self.settle(id, house);
+                    self.settle(id, context);
                 }
             }
         }
     }
 
     /// Puts absent bytes into extents, each within a cell.
-    fn place(&mut self, start: u64, bytes: &[u8], house: &mut EntryContext<'_>) {
-        let (mut at, mut left) = (start, bytes);
+    fn place(&mut self, start: u64, bytes: &[u8], context: &mut EntryContext<'_>) {
+        let mut at = start;
+        let mut left = bytes;
         while !left.is_empty() {
             let cell_end = (at / CELL_BYTES + 1).saturating_mul(CELL_BYTES);
             let room = usize::try_from(cell_end - at).unwrap_or(usize::MAX).min(left.len());
             let (piece, rest) = left.split_at(room);
             let end = at + piece.len() as u64;
             // As much as will follow soon, so that the memory is taken once.
-            let follows = self.flights.get(&end).map_or(end, |flight| flight.end).min(cell_end);
+            let follows = self.in_flight.get(&end).map_or(end, |fetch| fetch.end).min(cell_end);
             let expected = usize::try_from(follows - at).unwrap_or(piece.len()).max(piece.len());
-            self.place_in_cell(at, piece, expected, house);
+            self.place_in_cell(at, piece, expected, context);
             (at, left) = (end, rest);
         }
     }
@@ -321,7 +324,7 @@ impl CacheEntry {
         at: u64,
         piece: &[u8],
         expected: usize,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) {
         let len = piece.len() as u64;
         let left = self.extents.range_mut(..at).next_back();
@@ -333,7 +336,7 @@ impl CacheEntry {
                 extent.bytes.reserve_exact(expected);
             }
             extent.bytes.extend_from_slice(piece);
-            house.policy.grow(extent.class, len);
+            context.policy.grow(extent.class, len);
             if extent.class == Class::Ahead {
                 self.ahead_bytes += len;
             }
@@ -343,7 +346,7 @@ impl CacheEntry {
         extent.bytes.extend_from_slice(piece);
         // What comes late, when nobody has the file open any more, is not kept for anybody.
         extent.class = if self.handles > 0 { Class::Ahead } else { Class::Small };
-        extent.stamp = house.policy.enter(extent.class, self.id, at, len + EXTENT_COST_BYTES);
+        extent.stamp = context.policy.enter(extent.class, self.id, at, len + EXTENT_COST_BYTES);
         if extent.class == Class::Ahead {
             self.ahead_bytes += len;
         }
@@ -354,7 +357,7 @@ impl CacheEntry {
     pub(super) fn learn(
         &mut self,
         told: &Version,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) -> Result<(), Error> {
         let changed = |what: String| Err(Error::new(ErrorKind::Changed, what));
         let known = self.version.get_or_insert(Version { size: None, validator: None });
@@ -371,7 +374,7 @@ impl CacheEntry {
             }
             (None, Some(is)) => {
                 known.size = Some(is);
-                self.clip(is, house);
+                self.clip(is, context);
                 Ok(())
             }
             _ => Ok(()),
@@ -379,33 +382,33 @@ impl CacheEntry {
     }
 
     /// A server confirmed the version, at the time of the `stamp`th opening or later.
-    pub(super) fn confirm(&mut self, stamp: u64, house: &mut EntryContext<'_>) {
+    pub(super) fn confirm(&mut self, stamp: u64, context: &mut EntryContext<'_>) {
         if stamp > self.confirmed {
             self.confirmed = stamp;
             let ids: Vec<_> = self.waiters.keys().copied().collect();
-            ids.into_iter().for_each(|id| self.settle(id, house));
+            ids.into_iter().for_each(|id| self.settle(id, context));
         }
     }
 
     /// The file is another one now: nothing of this one is of use.
-    pub(super) fn change(&mut self, error: &Error, house: &mut EntryContext<'_>) {
+    pub(super) fn change(&mut self, error: &Error, context: &mut EntryContext<'_>) {
         self.changed = Some(error.clone());
         let starts: Vec<_> = self.extents.keys().copied().collect();
-        starts.into_iter().for_each(|start| self.drop_extent(start, house));
-        self.cut_flights(&(0..u64::MAX), house);
+        starts.into_iter().for_each(|start| self.drop_extent(start, context));
+        self.cut_in_flight(&(0..u64::MAX), context);
         let ids: Vec<_> = self.waiters.keys().copied().collect();
-        self.end(&ids, || WaitOutcome::Changed(error.clone()), house);
+        self.end(&ids, || WaitOutcome::Changed(error.clone()), context);
     }
 
-    /// What was fetched ahead within `range` is not protected any more.
-    pub(super) fn demote(&mut self, range: &Range<u64>, house: &mut EntryContext<'_>) {
+    /// Removes the protection of prefetched bytes within `range`.
+    pub(super) fn demote(&mut self, range: &Range<u64>, context: &mut EntryContext<'_>) {
         let starts: Vec<_> = self
             .extents
             .range(range.clone())
             .filter(|(_, extent)| extent.class == Class::Ahead)
             .map(|(start, _)| *start)
             .collect();
-        starts.into_iter().for_each(|start| self.move_to(start, Class::Small, house));
+        starts.into_iter().for_each(|start| self.move_to(start, Class::Small, context));
     }
 }
 

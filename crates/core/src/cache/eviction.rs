@@ -1,26 +1,27 @@
-//! Makes room: what goes is said in `policy.rs`.
+//! Eviction: makes room in the order of `eviction_policy.rs`.
 
 use super::entry::EntryContext;
 use super::eviction_policy::Class;
 use super::{Cache, CacheState};
 
 impl Cache {
-    /// Something had to be asked for although there is no room for more that is fetched ahead: what is there is not what
-    /// is read. The oldest of it, about `bytes`, is not kept room for any longer.
+    /// Something had to be asked for although there is no room for more that is fetched ahead: what
+    /// is there is not what is read. The oldest of it, about `bytes`, is not kept room for any
+    /// longer.
     pub(crate) fn age(&self, bytes: u64) {
         self.with(|state| {
-            let used = state.policy.ahead_bytes() + state.policy.flying_ahead;
+            let used = state.policy.ahead_bytes() + state.policy.prefetching_bytes;
             let mut excess = (used + bytes).saturating_sub(self.config.ahead_bytes).min(bytes);
             while excess > 0 {
                 let Some(token) = state.policy.next_ahead() else { return };
                 let CacheState { policy, entries, wakers, tally, .. } = &mut *state;
-                let mut house = EntryContext { policy, wakers, tally };
+                let mut context = EntryContext { policy, wakers, tally };
                 let Some(entry) = entries.get_mut(&token.entry).filter(|it| it.is_at(&token))
                 else {
                     continue;
                 };
                 let len = entry.extents.get(&token.start).map_or(0, |extent| extent.len());
-                entry.move_to(token.start, Class::Small, &mut house);
+                entry.move_to(token.start, Class::Small, &mut context);
                 excess = excess.saturating_sub(len);
             }
         });
@@ -33,7 +34,7 @@ impl CacheState {
         while self.policy.is_over_budget() {
             let Some((class, token)) = self.policy.next_victim() else { return };
             let Self { policy, entries, wakers, tally, .. } = self;
-            let mut house = EntryContext { policy, wakers, tally };
+            let mut context = EntryContext { policy, wakers, tally };
             let Some(entry) = entries.get_mut(&token.entry).filter(|entry| entry.is_at(&token))
             else {
                 continue;
@@ -42,17 +43,17 @@ impl CacheState {
             match (class, extent.again) {
                 (Class::Small, 1..) => {
                     extent.again = 0;
-                    entry.move_to(token.start, Class::Main, &mut house);
+                    entry.move_to(token.start, Class::Main, &mut context);
                 }
                 (Class::Main, 1..) => {
                     extent.again -= 1;
-                    entry.move_to(token.start, Class::Main, &mut house);
+                    entry.move_to(token.start, Class::Main, &mut context);
                 }
                 _ => {
                     if class == Class::Small {
-                        house.policy.remember(token.entry, token.start);
+                        context.policy.remember(token.entry, token.start);
                     }
-                    entry.drop_extent(token.start, &mut house);
+                    entry.drop_extent(token.start, &mut context);
                     self.forget_if_empty(token.entry);
                 }
             }

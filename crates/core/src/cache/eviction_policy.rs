@@ -1,18 +1,21 @@
-//! What goes when there is no room.
+//! Order of eviction when there is no room.
 //!
-//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023): what is new
-//! enters a small queue of a tenth of the room, and what has not been read again when it comes to its end goes; what has
-//! moves to the main queue, where every further reading buys one more turn. What went is remembered for a while by its
-//! place (the ghost), and if it comes back enters the main queue at once. So a program that reads a file from end to end
-//! passes through the small queue and leaves alone what others read again and again. A hit moves nothing.
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP
+//! 2023): what is new enters a small queue of a tenth of the room, and what has not been read again
+//! when it comes to its end goes; what has moves to the main queue, where every further reading
+//! buys one more turn. What went is remembered for a while by its place (the ghost), and if it
+//! comes back enters the main queue at once. So a program that reads a file from end to end passes
+//! through the small queue and leaves alone what others read again and again. A hit moves nothing.
 //!
 //! Two things are different here.
 //!
-//! *Reading again* means the same bytes: a program that reads an extent in small steps, one after the other, reads it once.
+//! *Reading again* means the same bytes: a program that reads an extent in small steps, one after
+//! the other, reads it once.
 //!
-//! *What was fetched ahead* and has not been read at all has a third queue, [`Class::Ahead`], which is touched only when
-//! the others are empty: it is bounded by those who fetch, and to drop it is to have fetched for nothing. With the first
-//! reading it becomes like any other. It can also be [demoted](super::Cache): once it is known that nobody comes for it.
+//! *What was fetched ahead* and has not been read at all has a third queue, [`Class::Ahead`], which
+//! is touched only when the others are empty: it is bounded by those who fetch, and to drop it is
+//! to have fetched for nothing. With the first reading it becomes like any other. It can also be
+//! [demoted](super::Cache): once it is known that nobody comes for it.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -27,7 +30,8 @@ pub(super) enum Class {
     Main,
 }
 
-/// A place in a queue: of which entry, where in the file, and which of the places that the extent has had.
+/// A place in a queue: of which entry, where in the file, and which of the places that the extent
+/// has had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) entry: u64,
@@ -54,10 +58,10 @@ pub(super) struct EvictionPolicy {
     ghost_set: HashSet<(u64, u64)>,
     next_stamp: u64,
     /// On the way, and nobody waits for them; in all files.
-    pub(super) flying_ahead: u64,
+    pub(super) prefetching_bytes: u64,
 }
 
-/// The small queue's part of the room: one in so many.
+/// Divisor of the capacity that gives the small queue's part.
 const SMALL_PART: u64 = 10;
 
 impl EvictionPolicy {
@@ -70,7 +74,7 @@ impl EvictionPolicy {
             ghosts: VecDeque::new(),
             ghost_set: HashSet::new(),
             next_stamp: 0,
-            flying_ahead: 0,
+            prefetching_bytes: 0,
         }
     }
 
@@ -139,9 +143,10 @@ impl EvictionPolicy {
     /// The next one to look at when room is wanted. The extent may have left the place.
     pub(super) fn next_victim(&mut self) -> Option<(Class, Token)> {
         let small_full = self.small.bytes.saturating_mul(SMALL_PART) >= self.bytes();
-        let order = match small_full {
-            true => [Class::Small, Class::Main, Class::Ahead],
-            false => [Class::Main, Class::Small, Class::Ahead],
+        let order = if small_full {
+            [Class::Small, Class::Main, Class::Ahead]
+        } else {
+            [Class::Main, Class::Small, Class::Ahead]
         };
         order.into_iter().find_map(|class| Some((class, self.queue(class).tokens.pop_front()?)))
     }

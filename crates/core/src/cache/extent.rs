@@ -15,16 +15,16 @@ pub(super) struct Extent {
     pub(super) class: Class,
     /// Tells its place in a queue from places that it has left.
     pub(super) stamp: u64,
-    /// How often its bytes were read again, up to [`MAX_AGAIN`].
+    /// Number of repeated reads of its bytes, up to [`MAX_AGAIN`].
     pub(super) again: u8,
 }
 
-/// No extent crosses a multiple of this many bytes: small enough that a piece that is read again and again does not keep
-/// much else, large enough that a gigabyte has some thousand of them.
+/// No extent crosses a multiple of this many bytes: small enough that a piece that is read again
+/// and again does not keep much else, large enough that a gigabyte has some thousand of them.
 pub(super) const CELL_BYTES: u64 = 128 << 10;
 
-/// Runs of read bytes that are told apart; beyond that the smallest gap between two counts as read. More would take more
-/// memory than the bytes.
+/// Maximum runs of read bytes per extent; beyond that the smallest gap between two counts as read.
+/// More would take more memory than the bytes.
 const MAX_RUNS: usize = 64;
 
 /// Where counting ends, as in S3-FIFO.
@@ -87,10 +87,7 @@ impl Extent {
             return fresh;
         }
         self.read.splice(first..last, [run]);
-        match self.read.len() > MAX_RUNS {
-            true => fresh + self.close_smallest_gap(),
-            false => fresh,
-        }
+        if self.read.len() > MAX_RUNS { fresh + self.close_smallest_gap() } else { fresh }
     }
 
     /// Returns how long it was.

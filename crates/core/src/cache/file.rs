@@ -1,23 +1,24 @@
-//! An open file that is read through the cache.
+//! An open file, read through the cache.
 //!
-//! A read goes three ways. If all of its bytes are present it copies them and is done: a look-up, no waiting, nothing
-//! allocated ([`CachedFile::begin`]). If not, it claims what is absent and waits for that and for what is in flight
-//! ([`PendingRead`]); who has bytes in flight, this open file or another one of the same file, does not matter. And each read,
-//! found or not, is shown to the file's [`Prefetcher`], whose advice becomes wishes beside the hints of the program.
+//! A read takes one of two ways. If all of its bytes are present it copies them: a look-up, no
+//! waiting, no allocation ([`CachedFile::begin`]). Otherwise it claims the absent bytes and waits
+//! for them and for those in flight ([`PendingRead`]), whichever open file requested them. Every
+//! read is also shown to the file's [`Prefetcher`], whose advice is queued beside the hints of the
+//! program.
 //!
-//! What is to be asked for is handed to the *driver*, a future that the first need of it starts and that ends when there is
-//! nothing to do. It owns the [`Reader`](crate::Reader), and with that the requests: see `file/driver.rs`. No byte is
-//! fetched but by it.
+//! The *driver* fetches all bytes: a future that starts with the first need and ends when nothing
+//! is left to do. It owns the [`Reader`](crate::Reader), and with that the requests: see
+//! `cache/file/driver.rs`.
 //!
-//! **One version.** An open file reads one version of it, that of its first read. If the file changes, reads that notice
-//! fail with [`ErrorKind::Changed`], and so do all later ones, until it is opened again; a change that shows before the
-//! first read was served is none. Bytes of a version that was read before the opening are served after one answer of the
-//! server has confirmed it.
+//! **One version.** An open file reads one version, that of its first read. If the file changes,
+//! reads that notice fail with [`ErrorKind::Changed`], and so do all later ones until it is opened
+//! again; a change that shows before the first read was served does not count. Bytes of a version
+//! that was read before the opening are served once a response has confirmed it.
 //!
-//! **Failures** strike the reads that wait for the bytes that failed; the next read of them asks again. What was fetched
-//! ahead fails without a word.
+//! **Failures** end the reads that wait for the bytes that failed; the next read requests those
+//! bytes again. A failed prefetch is not reported.
 //!
-//! Locks: that of the file before that of the cache, never the other way round.
+//! Lock order: the file's lock before the cache's.
 
 mod driver;
 mod inner;
@@ -51,7 +52,8 @@ use work::DriverWork;
 /// Runs a future to its end, somewhere else.
 pub type Spawn = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
-/// An open file. Clones are the same open file; it is closed with the last of them, and what it has asked for is cancelled.
+/// An open file. Clones are the same open file; it is closed with the last of them, and what it has
+/// asked for is cancelled.
 #[derive(Debug, Clone)]
 pub struct CachedFile {
     open: Arc<Open>,
@@ -77,7 +79,7 @@ struct Open {
     file: Arc<CachedFileInner>,
 }
 
-/// What the open file and its driver share.
+/// State that the open file and its driver share.
 struct CachedFileInner {
     source: Arc<dyn Source>,
     cache: Arc<Cache>,
@@ -121,10 +123,10 @@ impl Prefetcher for NoPrefetch {
     }
 }
 
-/// How a read begins.
+/// Start of a read.
 #[derive(Debug)]
 pub enum ReadStart {
-    /// It is over: so many bytes were copied, fewer than asked for at the end of the file.
+    /// The read is complete: number of bytes copied, fewer than requested at the end of the file.
     Done(usize),
     /// It has to wait.
     Waiting(PendingRead),
@@ -134,8 +136,9 @@ pub enum ReadStart {
 pub const MAX_READ_BYTES: u64 = 1 << 30;
 
 impl CachedFile {
-    /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the futures that do the
-    /// fetching. Nothing is fetched before somebody asks; nothing is fetched ahead before there is an advisor or a hint.
+    /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the
+    /// futures that do the fetching. Nothing is fetched before somebody asks; nothing is fetched
+    /// ahead before there is an advisor or a hint.
     #[must_use]
     pub fn new(
         source: Arc<dyn Source>,
@@ -203,7 +206,7 @@ impl CachedFile {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         let state = lock(&self.shared().state);
-        self.shared().cache.standing(state.entry).size
+        self.shared().cache.snapshot(state.entry).size
     }
 
     /// Which version of the file is read; none before the first answer.
@@ -213,8 +216,8 @@ impl CachedFile {
         self.shared().cache.version(state.entry, state.opened).0
     }
 
-    /// Takes over what somebody else has just been told by the server: which version the file is, and bytes of it. For the
-    /// first thing after opening.
+    /// Adopts what another request has just learned from the server: the version of the file, and
+    /// bytes of it. To be called first after opening.
     pub fn adopt(&self, version: &Version, pieces: &[(u64, Bytes)]) {
         let file = self.shared();
         let mut state = lock(&file.state);
@@ -233,9 +236,10 @@ impl CachedFile {
         file.cache.confirm(state.entry, state.opened);
     }
 
-    /// Takes over what somebody knew of the file some time ago: its version, and bytes of it. Requests then carry the
-    /// validator from the start, and what will be read is asked for at once; but nothing is served before an answer of the
-    /// server has confirmed it. For the first thing after opening.
+    /// Takes over what somebody knew of the file some time ago: its version, and bytes of it.
+    /// Requests then carry the validator from the start, and what will be read is asked for at
+    /// once; but nothing is served before an answer of the server has confirmed it. For the first
+    /// thing after opening.
     pub fn expect(&self, version: &Version, pieces: &[(u64, Bytes)]) {
         let file = self.shared();
         let state = lock(&file.state);
@@ -246,8 +250,8 @@ impl CachedFile {
         }
     }
 
-    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched ahead of that as far as
-    /// there is room, together with what else will be read.
+    /// Says that `ranges` will be read, in this order, about `when` from now. They are fetched
+    /// ahead of that as far as there is room, together with what else will be read.
     pub fn hint(&self, ranges: &[Range<u64>], when: Duration) -> HintId {
         let file = self.shared();
         let due = file.source.clock().now().saturating_add(when);
@@ -263,11 +267,11 @@ impl CachedFile {
         let file = self.shared();
         let mut state = lock(&file.state);
         let unwanted = state.work.wishes.cancel(hint);
-        file.withdraw(&mut state, unwanted);
+        file.cancel_prefetches(&mut state, unwanted);
     }
 
-    /// Begins to read as many bytes as `target` holds, from `offset` on, or to the end of the file if that comes first.
-    /// What is present is copied at once.
+    /// Begins to read as many bytes as `target` holds, from `offset` on, or to the end of the file
+    /// if that comes first. What is present is copied at once.
     ///
     /// # Errors
     ///
@@ -277,7 +281,7 @@ impl CachedFile {
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
         let end = offset.saturating_add(target.len() as u64);
-        let size = state.conditions.size.or_else(|| file.cache.standing(state.entry).size);
+        let size = state.conditions.size.or_else(|| file.cache.snapshot(state.entry).size);
         let range = offset..size.map_or(end, |size| end.min(size));
         // Where a file ends that has not been confirmed to be the same, is not known.
         let is_end = range.end == end || state.bound || file.is_confirmed(&state);
@@ -285,7 +289,8 @@ impl CachedFile {
             return Ok(ReadStart::Done(0));
         }
         let wanted = usize::try_from(range::len(&range)).unwrap_or(0);
-        let (mut look, mut advice) = (Lookup::UNCONFIRMED, Advice::default());
+        let mut look = Lookup::UNCONFIRMED;
+        let mut advice = Advice::default();
         if !range.is_empty() {
             let target = target.get_mut(..wanted).filter(|_| is_end);
             look = file.cache.read(state.entry, state.opened, &range, target);
@@ -294,7 +299,7 @@ impl CachedFile {
         }
         if look.found == CacheStatus::Hit && is_end {
             state.bound = true;
-            file.heed(&mut state, &advice, at, &look.standing);
+            file.heed(&mut state, &advice, at, &look.snapshot);
             drop(state);
             file.record(std::slice::from_ref(&range), ReadTimes::at_once(at), &look);
             return Ok(ReadStart::Done(wanted));
@@ -303,11 +308,13 @@ impl CachedFile {
         Ok(ReadStart::Waiting(pending))
     }
 
-    /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file. Returns how many.
+    /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file.
+    /// Returns how many.
     ///
     /// # Errors
     ///
-    /// Whatever fetching them failed with; [`ErrorKind::Changed`] if the file is not the one any more that was opened.
+    /// Whatever fetching them failed with; [`ErrorKind::Changed`] if the file is not the one any
+    /// more that was opened.
     pub async fn read_at(&self, offset: u64, target: &mut [u8]) -> Result<usize> {
         match self.begin(offset, target)? {
             ReadStart::Done(bytes) => Ok(bytes),
@@ -315,17 +322,20 @@ impl CachedFile {
         }
     }
 
-    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and empty ranges included.
+    /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and
+    /// empty ranges included.
     ///
     /// # Errors
     ///
-    /// As [`CachedFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file, [`ErrorKind::Invalid`] for
-    /// more than [`MAX_READ_BYTES`] in all.
+    /// As [`CachedFile::read_at`]; [`ErrorKind::Corrupt`] for ranges beyond the end of the file,
+    /// [`ErrorKind::Invalid`] for more than [`MAX_READ_BYTES`] in all.
     pub async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if range::total_bytes(ranges) > MAX_READ_BYTES {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!("{MAX_READ_BYTES} bytes can be read at once, more are wanted: copy"),
+                format!(
+                    "a read of more than {MAX_READ_BYTES} bytes is not supported: copy the file instead"
+                ),
             ));
         }
         let wanted = range::merged(ranges, 0);
@@ -337,8 +347,9 @@ impl CachedFile {
         pending.into_bytes(ranges).await
     }
 
-    /// As [`CachedFile::read_ranges`], for somebody who reads the file besides the program: the advisor is not shown it, it
-    /// is neither counted nor recorded, and it does not settle which version of the file the program reads.
+    /// As [`CachedFile::read_ranges`], for somebody who reads the file besides the program: the
+    /// advisor is not shown it, it is neither counted nor recorded, and it does not settle which
+    /// version of the file the program reads.
     ///
     /// # Errors
     ///
@@ -361,7 +372,7 @@ impl CachedFile {
     fn check_size(&self, wanted: &[Range<u64>]) -> Result<()> {
         let file = self.shared();
         let state = lock(&file.state);
-        match file.cache.standing(state.entry).size {
+        match file.cache.snapshot(state.entry).size {
             Some(size) if file.is_confirmed(&state) => {
                 pending_read::check_within(wanted, size, file)
             }
@@ -402,7 +413,7 @@ impl CachedFile {
                     file.cache.claim_ahead(entry, state.opened, &advice.same_request, u64::MAX);
                 state.work.urgent.extend(along);
             }
-            file.heed(state, advice, at, &look.standing);
+            file.heed(state, advice, at, &look.snapshot);
         }
         file.drive(state);
         let looks = looks.iter().map(|(_, look)| look);

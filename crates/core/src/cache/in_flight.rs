@@ -1,11 +1,11 @@
-//! What is in flight of a file, and who waits for it.
+//! Ranges of a file in flight, and the reads that wait for them.
 
 use super::entry::{CacheEntry, EntryContext, RangeState};
 use super::waiter::{Collected, WaitOutcome, Waiter};
 use crate::{Error, range};
 use std::ops::Range;
 
-/// Bytes that were asked for. Whoever wants them is told when they come.
+/// Bytes that were requested. Their arrival wakes the reads that wait for them.
 #[derive(Debug, Clone)]
 pub(super) struct InFlightRange {
     pub(super) end: u64,
@@ -21,123 +21,140 @@ impl CacheEntry {
         &mut self,
         absent: Range<u64>,
         owner: u64,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) {
         self.tally.ahead_bytes += range::len(&absent);
-        house.tally.ahead_bytes += range::len(&absent);
-        self.add_flight(
+        context.tally.ahead_bytes += range::len(&absent);
+        self.insert_in_flight(
             absent.start,
             InFlightRange { end: absent.end, owner, waiters: Vec::new() },
-            house,
+            context,
         );
     }
 
-    /// A read of `ranges` (sorted, disjoint) begins to wait: its number, what it has to ask for, and what of it is on its
-    /// way without anybody having waited for it.
+    /// A read of `ranges` (sorted, disjoint) begins to wait: its number, what it has to ask for,
+    /// and what of it is on its way without anybody having waited for it.
     pub(super) fn claim(
         &mut self,
         ranges: &[Range<u64>],
         owner: u64,
         needs: u64,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) -> (u64, Vec<Range<u64>>, Vec<Range<u64>>) {
         let id = self.next_waiter;
         self.next_waiter += 1;
         let mut collected = Collected::new(ranges);
-        let (mut missing, mut fresh, mut hastened) = (0, Vec::new(), Vec::new());
+        let mut missing = 0;
+        let mut fresh = Vec::new();
+        let mut prioritized = Vec::new();
         for (it, what) in ranges.iter().flat_map(|range| self.stretches(range)).collect::<Vec<_>>()
         {
             match what {
-                RangeState::Present => self.collect(&it, &mut collected, house),
+                RangeState::Present => self.collect(&it, &mut collected, context),
                 RangeState::InFlight => {
                     missing += range::len(&it);
-                    self.split_flight(it.start, house);
-                    self.split_flight(it.end, house);
-                    for (start, mut flight) in self.take_flights(&it, house) {
-                        if flight.waiters.is_empty() {
-                            hastened.push(start..flight.end);
+                    self.split_in_flight(it.start, context);
+                    self.split_in_flight(it.end, context);
+                    for (start, mut fetch) in self.remove_all_in_flight(&it, context) {
+                        if fetch.waiters.is_empty() {
+                            prioritized.push(start..fetch.end);
                         }
-                        flight.waiters.push(id);
-                        self.add_flight(start, flight, house);
+                        fetch.waiters.push(id);
+                        self.insert_in_flight(start, fetch, context);
                     }
                 }
                 RangeState::Absent => {
                     missing += range::len(&it);
                     fresh.push(it.clone());
-                    self.add_flight(
+                    self.insert_in_flight(
                         it.start,
                         InFlightRange { end: it.end, owner, waiters: vec![id] },
-                        house,
+                        context,
                     );
                 }
             }
         }
         let waiter = Waiter { collected, missing, needs, outcome: None, waker: None };
         self.waiters.insert(id, waiter);
-        self.settle(id, house);
-        (id, fresh, hastened)
+        self.settle(id, context);
+        (id, fresh, prioritized)
     }
 
-    fn collect(&mut self, range: &Range<u64>, into: &mut Collected, house: &mut EntryContext<'_>) {
+    fn collect(
+        &mut self,
+        range: &Range<u64>,
+        into: &mut Collected,
+        context: &mut EntryContext<'_>,
+    ) {
         let mut piece = vec![0; usize::try_from(range::len(range)).unwrap_or(0)];
-        self.copy(range, &mut piece, house);
+        self.copy(range, &mut piece, context);
         into.put(range.start, &piece);
     }
 
-    fn add_flight(&mut self, start: u64, flight: InFlightRange, house: &mut EntryContext<'_>) {
-        if flight.waiters.is_empty() {
-            self.flying_ahead += flight.end - start;
-            house.policy.flying_ahead += flight.end - start;
+    fn insert_in_flight(
+        &mut self,
+        start: u64,
+        fetch: InFlightRange,
+        context: &mut EntryContext<'_>,
+    ) {
+        if fetch.waiters.is_empty() {
+            self.prefetching_bytes += fetch.end - start;
+            context.policy.prefetching_bytes += fetch.end - start;
         }
-        self.flights.insert(start, flight);
+        self.in_flight.insert(start, fetch);
     }
 
-    fn take_flight(&mut self, start: u64, house: &mut EntryContext<'_>) -> Option<InFlightRange> {
-        let flight = self.flights.remove(&start)?;
-        if flight.waiters.is_empty() {
-            self.flying_ahead -= flight.end - start;
-            house.policy.flying_ahead -= flight.end - start;
+    fn remove_in_flight(
+        &mut self,
+        start: u64,
+        context: &mut EntryContext<'_>,
+    ) -> Option<InFlightRange> {
+        let fetch = self.in_flight.remove(&start)?;
+        if fetch.waiters.is_empty() {
+            self.prefetching_bytes -= fetch.end - start;
+            context.policy.prefetching_bytes -= fetch.end - start;
         }
-        Some(flight)
+        Some(fetch)
     }
 
-    /// Makes `at` a border between flights, if it lies within one.
-    fn split_flight(&mut self, at: u64, house: &mut EntryContext<'_>) {
-        let found = self.flights.range(..at).next_back();
-        let Some((&start, flight)) = found.filter(|(_, flight)| flight.end > at) else { return };
-        let (left, right) = (InFlightRange { end: at, ..flight.clone() }, flight.clone());
-        self.take_flight(start, house);
-        self.add_flight(start, left, house);
-        self.add_flight(at, right, house);
+    /// Makes `at` a border between fetches, if it lies within one.
+    fn split_in_flight(&mut self, at: u64, context: &mut EntryContext<'_>) {
+        let found = self.in_flight.range(..at).next_back();
+        let Some((&start, fetch)) = found.filter(|(_, fetch)| fetch.end > at) else { return };
+        let left = InFlightRange { end: at, ..fetch.clone() };
+        let right = fetch.clone();
+        self.remove_in_flight(start, context);
+        self.insert_in_flight(start, left, context);
+        self.insert_in_flight(at, right, context);
     }
 
-    /// Removes all flights within `range`, at whose ends there are borders.
-    fn take_flights(
+    /// Removes all fetches within `range`, at whose ends there are borders.
+    fn remove_all_in_flight(
         &mut self,
         range: &Range<u64>,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) -> Vec<(u64, InFlightRange)> {
-        let starts: Vec<_> = self.flights.range(range.clone()).map(|(start, _)| *start).collect();
-        let take = |start| Some((start, self.take_flight(start, house)?));
+        let starts: Vec<_> = self.in_flight.range(range.clone()).map(|(start, _)| *start).collect();
+        let take = |start| Some((start, self.remove_in_flight(start, context)?));
         starts.into_iter().filter_map(take).collect()
     }
 
     /// The same for a range that may end anywhere.
-    pub(super) fn cut_flights(
+    pub(super) fn cut_in_flight(
         &mut self,
         range: &Range<u64>,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) -> Vec<(u64, InFlightRange)> {
         if range.is_empty() {
             return Vec::new();
         }
-        self.split_flight(range.start, house);
-        self.split_flight(range.end, house);
-        self.take_flights(range, house)
+        self.split_in_flight(range.start, context);
+        self.split_in_flight(range.end, context);
+        self.remove_all_in_flight(range, context)
     }
 
     /// Wakes a waiter that has all it waits for.
-    pub(super) fn settle(&mut self, id: u64, house: &mut EntryContext<'_>) {
+    pub(super) fn settle(&mut self, id: u64, context: &mut EntryContext<'_>) {
         let confirmed = self.confirmed;
         if let Some(waiter) = self.waiters.get_mut(&id)
             && waiter.missing == 0
@@ -145,7 +162,7 @@ impl CacheEntry {
             && waiter.outcome.is_none()
         {
             waiter.outcome = Some(WaitOutcome::Ready);
-            house.wakers.extend(waiter.waker.take());
+            context.wakers.extend(waiter.waker.take());
         }
     }
 
@@ -154,56 +171,57 @@ impl CacheEntry {
         &mut self,
         ids: &[u64],
         outcome: impl Fn() -> WaitOutcome,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) {
         for id in ids {
             let Some(waiter) = self.waiters.get_mut(id).filter(|it| it.outcome.is_none()) else {
                 continue;
             };
             waiter.outcome = Some(outcome());
-            house.wakers.extend(waiter.waker.take());
-            self.leave_flights(*id, house);
+            context.wakers.extend(waiter.waker.take());
+            self.stop_waiting(*id, context);
         }
     }
 
-    /// A waiter does not wait for any flight any more.
-    fn leave_flights(&mut self, id: u64, house: &mut EntryContext<'_>) {
+    /// A waiter does not wait for any fetch any more.
+    fn stop_waiting(&mut self, id: u64, context: &mut EntryContext<'_>) {
         let Some(waiter) = self.waiters.get(&id) else { return };
         let ranges: Vec<_> = waiter.collected.ranges().cloned().collect();
         let starts: Vec<u64> = ranges
             .into_iter()
-            .flat_map(|range| self.flights.range(range))
-            .filter(|(_, flight)| flight.waiters.contains(&id))
+            .flat_map(|range| self.in_flight.range(range))
+            .filter(|(_, fetch)| fetch.waiters.contains(&id))
             .map(|(start, _)| *start)
             .collect();
         for start in starts {
-            if let Some(mut flight) = self.take_flight(start, house) {
-                flight.waiters.retain(|it| *it != id);
-                self.add_flight(start, flight, house);
+            if let Some(mut fetch) = self.remove_in_flight(start, context) {
+                fetch.waiters.retain(|it| *it != id);
+                self.insert_in_flight(start, fetch, context);
             }
         }
     }
 
-    /// What was asked for by `owner` within `ranges` will not come.
+    /// Fails the parts of `ranges` that `owner` has in flight.
     pub(super) fn fail(
         &mut self,
         owner: u64,
         ranges: &[Range<u64>],
         outcome: impl Fn() -> WaitOutcome,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) {
         let mut struck = Vec::new();
         for range in ranges {
-            for (start, flight) in self.cut_flights(range, house) {
-                match flight.owner == owner {
-                    true => struck.extend(flight.waiters),
-                    false => self.add_flight(start, flight, house),
+            for (start, fetch) in self.cut_in_flight(range, context) {
+                if fetch.owner == owner {
+                    struck.extend(fetch.waiters);
+                } else {
+                    self.insert_in_flight(start, fetch, context);
                 }
             }
         }
         struck.sort_unstable();
         struck.dedup();
-        self.end(&struck, outcome, house);
+        self.end(&struck, outcome, context);
     }
 
     pub(super) fn lacks_confirmation(&self, opened: u64) -> bool {
@@ -216,13 +234,13 @@ impl CacheEntry {
         &mut self,
         opened: u64,
         error: &Error,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) {
         let confirmed = self.confirmed;
         let waiting = self.waiters.iter().filter(|(_, it)| it.needs == opened);
         let ids: Vec<_> =
             waiting.filter(|(_, it)| it.needs > confirmed).map(|(id, _)| *id).collect();
-        self.end(&ids, || WaitOutcome::Failed(error.clone()), house);
+        self.end(&ids, || WaitOutcome::Failed(error.clone()), context);
     }
 
     /// Of `ranges`, what `owner` asked for and nobody waits for is absent again; returns it.
@@ -230,33 +248,34 @@ impl CacheEntry {
         &mut self,
         owner: u64,
         ranges: &[Range<u64>],
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) -> Vec<Range<u64>> {
         let mut released = Vec::new();
         for range in ranges {
-            for (start, flight) in self.cut_flights(range, house) {
-                match flight.owner == owner && flight.waiters.is_empty() {
-                    true => released.push(start..flight.end),
-                    false => self.add_flight(start, flight, house),
+            for (start, fetch) in self.cut_in_flight(range, context) {
+                if fetch.owner == owner && fetch.waiters.is_empty() {
+                    released.push(start..fetch.end);
+                } else {
+                    self.insert_in_flight(start, fetch, context);
                 }
             }
         }
         range::merged(&released, 0)
     }
 
-    /// What `owner` has asked for and not got.
-    pub(super) fn flights_of(&self, owner: u64) -> Vec<Range<u64>> {
-        let mine = self.flights.iter().filter(|(_, flight)| flight.owner == owner);
-        mine.map(|(start, flight)| *start..flight.end).collect()
+    /// The ranges that `owner` has in flight.
+    pub(super) fn in_flight_of(&self, owner: u64) -> Vec<Range<u64>> {
+        let mine = self.in_flight.iter().filter(|(_, fetch)| fetch.owner == owner);
+        mine.map(|(start, fetch)| *start..fetch.end).collect()
     }
 
     /// Nothing lies beyond `size`, so nobody waits for it.
-    pub(super) fn clip(&mut self, size: u64, house: &mut EntryContext<'_>) {
-        for (start, flight) in self.cut_flights(&(size..u64::MAX), house) {
-            for id in flight.waiters {
+    pub(super) fn clip(&mut self, size: u64, context: &mut EntryContext<'_>) {
+        for (start, fetch) in self.cut_in_flight(&(size..u64::MAX), context) {
+            for id in fetch.waiters {
                 if let Some(waiter) = self.waiters.get_mut(&id) {
-                    waiter.missing -= flight.end - start;
-                    self.settle(id, house);
+                    waiter.missing -= fetch.end - start;
+                    self.settle(id, context);
                 }
             }
         }
@@ -269,9 +288,9 @@ impl CacheEntry {
     pub(super) fn remove_waiter(
         &mut self,
         id: u64,
-        house: &mut EntryContext<'_>,
+        context: &mut EntryContext<'_>,
     ) -> Option<Waiter> {
-        self.leave_flights(id, house);
+        self.stop_waiting(id, context);
         self.waiters.remove(&id)
     }
 }

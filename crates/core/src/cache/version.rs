@@ -1,6 +1,6 @@
-//! What tells files, and versions of a file, from each other.
+//! Identity of files and of their versions.
 
-/// What file, and as whom it is seen: what one identity was shown is not shown to another.
+/// A file and the identity it is read with: bytes shown to one identity are not shown to another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CacheKey {
     /// The URL or whatever else names the file, secrets included where they select it.
@@ -9,7 +9,7 @@ pub struct CacheKey {
     pub identity: String,
 }
 
-/// What tells a version of a file from others.
+/// Identity of a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// Size in bytes; none if the server does not tell.

@@ -4,7 +4,8 @@ use crate::{Error, range};
 use std::ops::Range;
 use std::task::Waker;
 
-/// A read that waits. It collects its bytes as they come, so that it needs none of them to stay in the cache.
+/// A read that waits. It collects its bytes as they come, so that it needs none of them to stay in
+/// the cache.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) collected: Collected,
@@ -16,7 +17,7 @@ pub(super) struct Waiter {
     pub(super) waker: Option<Waker>,
 }
 
-/// How waiting ends.
+/// End of a wait.
 #[derive(Debug)]
 pub(crate) enum WaitOutcome {
     /// All bytes are there, but those beyond the end of the file.
@@ -25,7 +26,7 @@ pub(crate) enum WaitOutcome {
     Failed(Error),
     /// The file has changed since it was opened.
     Changed(Error),
-    /// Who had asked for them has gone without them; they have to be asked for again.
+    /// The open file that had requested them was closed; they have to be requested again.
     Again,
 }
 

@@ -1,16 +1,18 @@
 //! Computing checksums, piece by piece.
 //!
-//! Adler-32 and CRC-32C are linear in what they sum up, so the sum of a whole can be had from the sums of its parts and
-//! the lengths of all but the first. A file whose blocks arrive in any order over several connections is summed up block by
-//! block, each as it arrives and by whichever thread has it, and the blocks' sums are joined in the end. MD5 and SHA-256
-//! are chains: their input has to come in order.
+//! Adler-32 and CRC-32C are linear in what they sum up, so the sum of a whole can be had from the
+//! sums of its parts and the lengths of all but the first. A file whose blocks arrive in any order
+//! over several connections is summed up block by block, each as it arrives and by whichever thread
+//! has it, and the blocks' sums are joined in the end. MD5 and SHA-256 are chains: their input has
+//! to come in order.
 //!
-//! Adler-32 (RFC 1950 section 8.2) keeps two numbers modulo 65521: `a`, one plus the sum of the bytes, and `b`, the sum of
-//! all values that `a` had. Appending `n` bytes with sums `(a', b')` of their own gives `a + a' - 1`, and
-//! `b + b' + n (a - 1)`, as each of the `n` new values of `a` is larger by what was there before.
+//! Adler-32 (RFC 1950 section 8.2) keeps two numbers modulo 65521: `a`, one plus the sum of the
+//! bytes, and `b`, the sum of all values that `a` had. Appending `n` bytes with sums `(a', b')` of
+//! their own gives `a + a' - 1`, and `b + b' + n (a - 1)`, as each of the `n` new values of `a` is
+//! larger by what was there before.
 //!
-//! A CRC is the remainder of a polynomial; appending `n` bytes multiplies it by `x^(8n)` first, which takes
-//! `log2 n` squarings.
+//! A CRC is the remainder of a polynomial; appending `n` bytes multiplies it by `x^(8n)` first,
+//! which takes `log2 n` squarings.
 
 use super::{Algorithm, Checksum};
 use md5::{Digest, Md5};
@@ -68,7 +70,7 @@ impl Hasher {
         }
     }
 
-    /// How it is computed.
+    /// Its algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         match self.state {
@@ -108,7 +110,8 @@ impl fmt::Debug for Hasher {
     }
 }
 
-/// The checksum of the bytes of `first` followed by the `next_bytes` bytes of `next`, if that can be told.
+/// The checksum of the bytes of `first` followed by the `next_bytes` bytes of `next`; none if the
+/// algorithm cannot combine them.
 pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Option<Checksum> {
     if first.algorithm != next.algorithm {
         return None;

@@ -1,30 +1,30 @@
-//! The memory of what servers can do, beyond the life of a process.
+//! Storage of endpoint records beyond the life of a process.
 
 use crate::Endpoint;
 use std::fmt::Debug;
 
-/// Keeps one [`Endpoint`] per origin (scheme, host and port, as in `http://host:80`).
+/// Stores one [`Endpoint`] per origin (scheme, host and port, as in `http://host:80`).
 ///
-/// What comes back is untrusted: whoever recalls a record passes it through [`Endpoint::clamped`].
+/// Values from the store are untrusted: callers pass a record through [`Endpoint::clamped`].
 pub trait EndpointStore: Send + Sync + Debug {
-    /// What is known of the server at `origin`.
+    /// The stored record of the server at `origin`.
     fn get(&self, origin: &str) -> Option<Endpoint>;
-    /// Remembers what was learned. Failures are swallowed: nothing depends on remembering.
+    /// Stores the record. Failures are ignored: nothing depends on it.
     fn put(&self, origin: &str, endpoint: &Endpoint);
-    /// Asks for one connection more to the server at `origin`, of at most `most` on this machine.
-    fn claim_slot(&self, origin: &str, most: usize) -> SlotClaim;
+    /// Claims one more connection to the server at `origin`, of at most `max` on this machine.
+    fn claim_slot(&self, origin: &str, max: usize) -> SlotClaim;
 }
 
-/// Whether there may be one connection more.
+/// Answer to a claim for one more connection.
 #[derive(Debug)]
 pub enum SlotClaim {
-    /// There may, until this is dropped.
+    /// Granted until this is dropped.
     Granted(Box<dyn SlotGuard>),
-    /// There are as many as there may be.
+    /// All slots are taken.
     Full,
 }
 
-/// Something that is held until it is dropped.
+/// A claimed slot, released when dropped.
 pub trait SlotGuard: Send + Sync + Debug {}
 
 impl<T: Send + Sync + Debug> SlotGuard for T {}

@@ -1,25 +1,27 @@
-//! Rounding a read to a block.
+//! Rounding of reads to blocks.
 //!
-//! A read that has to wait for a request may bring its neighbourhood along for nearly nothing, and if the program stays
-//! there, the reads to come find their bytes. Whether it stays is learned: every block fetched is a bet, and the latest
-//! of them are remembered, each with the reads that it spared.
+//! A read that has to wait for a request may fetch its neighbourhood for nearly nothing, and if the
+//! program stays there, later reads find their bytes. Whether it stays is learned: every block
+//! fetched is a bet, and the latest blocks are remembered, each with the reads that it spared.
 //!
-//! **Whether.** A block costs a coin, and every read that a block spares earns one. A file begins with a few coins. So a
-//! program with locality may go on for ever, and one without gets exactly what it asks for as soon as they are spent, but
-//! for a small block now and then, to see whether it has changed its ways.
+//! **Use.** A block costs a coin, and every read that a block spares earns one. A file begins with
+//! a few coins. So a program with locality keeps getting blocks, and one without gets exactly what
+//! it requests once the coins are spent, except for a small block now and then, in case its access
+//! pattern has changed.
 //!
-//! **How large.** What tells is the half of a block in which the read was not. Where most blocks spare reads in that half,
-//! too, blocks are doubled; where most do not, they are halved.
+//! **Size.** The half of a block that does not contain the read decides. Where most blocks spare
+//! reads in that half, too, blocks are doubled; where most do not, they are halved.
 //!
-//! Blocks are aligned, so that they do not overlap. The table remembers, for each 64 KiB of the latest blocks, which of
-//! their kibibytes were brought along and which have been read: that tells a read that was spared from one that was
-//! repeated, and a neighbourhood read through from one only sampled.
+//! Blocks are aligned, so that they do not overlap. The table remembers, for each 64 KiB of the
+//! latest blocks, which of their kibibytes were fetched in addition and which have been read: that
+//! distinguishes a spared read from a repeated one, and a neighbourhood that is read through from
+//! one that is sampled.
 
 use std::ops::Range;
 
-/// What the table has one slot for.
+/// Bytes per slot of the table.
 const SLOT_BYTES: u64 = 64 << 10;
-/// What it has one bit for.
+/// Bytes per bit of a slot.
 const GRAIN_BYTES: u64 = SLOT_BYTES / 64;
 /// Slots: 32 MiB of blocks.
 const SLOTS: usize = 512;
@@ -31,7 +33,8 @@ const BETS: usize = 32;
 const MIN_BLOCK: u64 = 16 << 10;
 /// Coins that a file begins with, and the most that are kept.
 const COINS: (u32, u32) = (8, 64);
-/// Without coins, a block is tried each time that so many times its size was fetched without.
+/// Multiple of a block's size that is fetched without blocks, when there are no coins, before a
+/// block is tried again.
 const EXACT_PER_TRIAL: u64 = 128;
 /// Share of bets won from which on blocks are doubled, and below which they are halved.
 const WON: (f32, f32) = (0.7, 0.3);
@@ -57,7 +60,7 @@ struct Bet {
     won: bool,
 }
 
-/// What the blocks of a file have been good for.
+/// Usefulness of blocks in a file.
 #[derive(Debug)]
 pub(super) struct BlockRounding {
     /// The block size now.
@@ -77,7 +80,7 @@ pub(super) struct BlockRounding {
 }
 
 impl BlockRounding {
-    /// What [`BlockRounding::used`] tells about at a time.
+    /// Bytes that [`BlockRounding::used`] reports on at a time.
     pub(super) const STRETCH_BYTES: u64 = SLOT_BYTES;
 
     /// Learns its size, up to `max` bytes; or, `fixed`, has this size.
@@ -129,8 +132,8 @@ impl BlockRounding {
         }
     }
 
-    /// What to fetch along with a read that has to go to the server: the read itself where blocks do not pay. `most` is
-    /// the largest block that is worth its time on this path.
+    /// The range to fetch for a read that has to go to the server: the read itself where blocks do
+    /// not help. `most` is the largest block that is worth its time on this path.
     pub(super) fn around(&mut self, range: &Range<u64>, size: u64, most: u64) -> Range<u64> {
         let block = if self.fixed { self.size } else { self.affordable(range, most) };
         if block == 0 {
@@ -211,7 +214,8 @@ impl BlockRounding {
         }
     }
 
-    /// How much of what was brought of this stretch of [`BlockRounding::STRETCH_BYTES`] has been read, 0 to 1.
+    /// Fraction of the bytes fetched of this stretch of [`BlockRounding::STRETCH_BYTES`] that has
+    /// been read, 0 to 1.
     pub(super) fn used(&self, stretch: u64) -> Option<f32> {
         let slot = self.slots.get(index(stretch)).filter(|slot| slot.stretch == stretch + 1)?;
         #[expect(clippy::cast_precision_loss, reason = "at most 64")]
@@ -228,9 +232,11 @@ fn index(stretch: u64) -> usize {
     usize::try_from(stretch % SLOTS as u64).unwrap_or(0)
 }
 
-/// The stretches that a range touches, the first few of them, each with the bits of the kibibytes touched.
+/// The stretches that a range touches, the first few of them, each with the bits of the kibibytes
+/// touched.
 fn masks(range: &Range<u64>) -> impl Iterator<Item = (u64, u64)> + use<> {
-    let (start, last) = (range.start, range.end.saturating_sub(1));
+    let start = range.start;
+    let last = range.end.saturating_sub(1);
     let first = start / SLOT_BYTES;
     let end = (last / SLOT_BYTES + 1).min(first.saturating_add(SLOTS_PER_READ));
     (first..end).map(move |stretch| {

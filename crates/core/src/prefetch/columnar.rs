@@ -85,8 +85,8 @@ pub struct ColumnarPrefetcher<L> {
     other: Option<Box<dyn Prefetcher>>,
 }
 
-/// Shared access to a [`ColumnarPrefetcher`] that serves reads: sets its layout, reads the sets that
-/// it has learned.
+/// Shared access to a [`ColumnarPrefetcher`] that serves reads: sets its layout, reads the sets
+/// that it has learned.
 #[derive(Debug)]
 pub struct ColumnarPrefetcherHandle<L>(Arc<Mutex<ColumnarState<L>>>);
 

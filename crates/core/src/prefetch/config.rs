@@ -1,25 +1,27 @@
-//! How eager reading ahead is.
+//! Configuration of read-ahead.
 
-/// How eager a [`ReadAhead`](super::ReadAhead) is.
+/// Configuration of a [`ReadAhead`](super::ReadAhead).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ReadAheadConfig {
     /// Most readers followed in one file. 16 by default.
     pub cursors: usize,
-    /// What may be fetched ahead and dropped unread, as a part of all that is fetched: 0.1 by default.
+    /// Maximum fraction of the fetched bytes that is prefetched and dropped unread: 0.1 by default.
     pub waste_limit: f64,
     /// Bytes that may be dropped unread before the limit counts: 2 MiB by default.
     pub allowance_bytes: u64,
     /// The window that a cursor begins with: 128 KiB by default.
     pub first_window_bytes: u64,
-    /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the path busy while the reader
-    /// has no pauses and requests are sent the moment that there is room.
+    /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the
+    /// path busy while the reader has no pauses and requests are sent the moment that there is
+    /// room.
     pub path_factor: f64,
     /// The longest window where the path is not known: 8 MiB by default.
     pub unknown_path_bytes: u64,
     /// The largest block, in bytes: 256 KiB by default; 0 for none.
     pub block_bytes: u64,
-    /// Whether the block size is learned, up to [`ReadAheadConfig::block_bytes`], as by default, or is always that.
+    /// Learns the block size, up to [`ReadAheadConfig::block_bytes`], as by default; else it is
+    /// always that.
     pub learn_blocks: bool,
 }
 

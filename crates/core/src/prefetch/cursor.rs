@@ -1,8 +1,8 @@
 //! One reader among those that share a file.
 //!
-//! A cursor follows a reader from run to run and holds what can be foretold of it: that the run goes on, that the next
-//! runs come at the same steps as the last ones, or only the neighbourhood. It remembers how far it has named what comes, so
-//! that nothing is named twice without need.
+//! A cursor follows a reader from run to run and holds what can be foretold of it: that the run
+//! goes on, that the next runs come at the same steps as the last ones, or only the neighbourhood.
+//! It remembers how far it has named what comes, so that nothing is named twice without need.
 
 mod window;
 
@@ -12,9 +12,9 @@ use super::strides::{Stride, Strides};
 use std::ops::Range;
 use window::Named;
 
-/// Backward seeks of up to so many bytes change nothing.
+/// Backward seeks up to this distance keep the cursor.
 const BACK_BYTES: u64 = 1 << 20;
-/// Hops of up to so many bytes are one reader's.
+/// Maximum distance in bytes between two reads of one reader.
 const NEAR_BYTES: u64 = 1 << 20;
 /// Runs of a rule that a reader may leave out.
 const SKIPPED_RUNS: usize = 8;
@@ -23,7 +23,7 @@ const IRREGULAR_RUNS: usize = 8;
 /// Repetitions of a rule in a neighbourhood that make it a rule: fewer happen by chance.
 const SURE: usize = 3;
 
-/// What is foretold.
+/// A prediction.
 #[derive(Debug, Clone)]
 enum CursorPattern {
     /// Nothing yet.
@@ -36,14 +36,14 @@ enum CursorPattern {
     Region(Region),
 }
 
-/// How a read fits to a cursor; the smaller, the better.
+/// Match of a read with a cursor; the smaller, the better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
     /// Where the run ended.
     Continues,
     /// Behind the end of the run or in front of it, but not far.
     Inside,
-    /// In the run so many runs ahead.
+    /// In a predicted run: number of runs ahead.
     Foretold(usize),
     /// Beyond the end of the run, in what was named.
     Skips,
@@ -51,7 +51,7 @@ pub(super) enum Fit {
     Region,
     /// It begins where a run ended that was given up. No cursor fits.
     Resumes,
-    /// So many bytes away from a cursor that foretells nothing.
+    /// Near a cursor that predicts nothing: distance in bytes.
     Near(u64),
     /// In the neighbourhood of readers that take turns.
     Crowd,
@@ -69,7 +69,7 @@ pub(super) struct Cursor {
     strides: Strides,
     course: CursorPattern,
     named: Named,
-    /// What the reader left out before this run, where it was foretold to read on.
+    /// The gap that the reader left before this run, where it was predicted to read on.
     gap: Range<u64>,
     /// Bytes to keep named ahead.
     window: u64,
@@ -84,8 +84,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// A reader's first read. A `parent` that went on for long and now has jumped here hands on its steps: the jump may be one
-    /// of a rule.
+    /// A reader's first read. A `parent` that went on for long and now has jumped here hands on its
+    /// steps: the jump may be one of a rule.
     pub(super) fn new(range: &Range<u64>, parent: Option<&Self>) -> Self {
         let mut cursor = Self {
             run: range.clone(),
@@ -120,7 +120,7 @@ impl Cursor {
         cursor
     }
 
-    /// How a read fits.
+    /// Match of a read with this cursor.
     pub(super) fn fit(&self, range: &Range<u64>) -> Fit {
         let (start, end) = (range.start, self.run.end);
         match &self.course {
@@ -172,7 +172,8 @@ impl Cursor {
         }
     }
 
-    /// Follows the reader; `touches` if the read begins where some earlier run ended. True if the read was foretold.
+    /// Follows the reader; `touches` if the read begins where some earlier run ended. True if the
+    /// read was foretold.
     pub(super) fn follow(
         &mut self,
         range: &Range<u64>,
@@ -208,7 +209,8 @@ impl Cursor {
         foretold
     }
 
-    /// A reader that went on and on turns out to have a rule: of what was named, this run's part is still wanted.
+    /// A reader that went on and on turns out to have a rule: of what was named, this run's part is
+    /// still wanted.
     fn find_rule(&mut self) {
         let named = self.named.to;
         self.set(CursorPattern::Regular);
@@ -310,7 +312,8 @@ impl Cursor {
         self.named = Named { run: 0, to: self.run.end };
     }
 
-    /// The run `n` after the one that goes on, that one for 0; endless if the file is read on and on.
+    /// The run `n` after the one that goes on, that one for 0; endless if the file is read on and
+    /// on.
     fn expected(&self, n: usize) -> Option<Range<u64>> {
         match self.course {
             CursorPattern::Sequential if n == 0 => Some(self.run.start..u64::MAX),
@@ -329,12 +332,12 @@ impl Cursor {
         &self.run
     }
 
-    /// Whether it knows what it will read to the byte.
+    /// Returns true if the next read is predicted to the byte.
     pub(super) fn is_exact(&self) -> bool {
         matches!(self.course, CursorPattern::Sequential | CursorPattern::Regular)
     }
 
-    /// Whether it goes on and on.
+    /// Returns true if it reads without gaps.
     pub(super) fn is_sequential(&self) -> bool {
         matches!(self.course, CursorPattern::Sequential)
     }
@@ -362,8 +365,9 @@ impl Cursor {
         std::mem::take(&mut self.passed)
     }
 
-    /// The window begins with `first` bytes and is never longer than `most`; it doubles where the reader `starved`, and
-    /// halves where memory is `short`, not more than once for each half of it that is read.
+    /// The window begins with `first` bytes and is never longer than `most`; it doubles where the
+    /// reader `starved`, and halves where memory is `short`, not more than once for each half of it
+    /// that is read.
     pub(super) fn steer(&mut self, first: u64, most: u64, starved: bool, short: bool) {
         if self.window == 0 {
             self.window = first;

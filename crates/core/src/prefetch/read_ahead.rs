@@ -1,23 +1,27 @@
-//! Reading ahead of programs that say nothing.
+//! Read-ahead for programs that give no hints.
 //!
-//! A file has up to [`ReadAheadConfig::cursors`] cursors, one for each reader that seems to be at work in it: a
-//! thread with a position of its own, a column, a tree. Every read goes to the cursor that it fits best. A cursor whose
-//! reads foretell the next ones keeps a window of them named ahead; one whose reads foretell nothing has its misses
-//! rounded to blocks, if that has paid (see `blocks.rs`).
+//! A file has up to [`ReadAheadConfig::cursors`] cursors, one for each reader that seems to be at
+//! work in it: a thread with a position of its own, a column, a tree. Every read is assigned to the
+//! cursor that it fits best. A cursor whose reads predict the next ones keeps a prefetch window;
+//! the misses of one whose reads predict nothing are rounded to blocks, if that has paid off
+//! (`block_rounding.rs`).
 //!
-//! **Which cursor.** Best fits a cursor that foretold the read; then one in whose neighbourhood it is. A read that begins
-//! where a run ended that its cursor left behind means that readers take turns: it gets a cursor of its own which
-//! goes on at once, and after two of them the next ones are named, too. Otherwise the read is a hop of a cursor that
-//! foretells nothing yet, or it takes the place of the cursor that was not used for longest. No cursor is disturbed by the reads of another. What a reader skips within what was
-//! named, and what it reads again a little way back, disturbs nothing either.
+//! **Which cursor.** The best fit is a cursor that predicted the read; then one in whose
+//! neighbourhood it is. A read that begins where an abandoned run of a cursor ended means that
+//! readers alternate: it gets a cursor of its own, which goes on at once, and after two of them the
+//! next ones are predicted, too. Otherwise the read is a hop of a cursor that predicts nothing yet,
+//! or it replaces the least recently used cursor. The reads of one cursor never disturb another.
+//! Skips within a window, and repeated reads a little way back, disturb nothing either.
 //!
-//! **How far.** A window begins small and doubles when the reader found what was foretold still on its way, that is when it
-//! starved; never because time has passed. So a slow reader keeps a small window. It is never longer than what keeps the
-//! path busy ([`ReadAheadConfig::path_factor`]), than this cursor's share of the memory, than what it has earned (see
-//! `waste.rs`). When memory is short it halves. A window is filled up when a quarter of it has been read, the longest when
-//! half of it has, so that requests are not tiny.
+//! **Window size.** A window starts small and doubles when the reader had to wait for a predicted
+//! range that was still in flight; never because time has passed. So a slow reader keeps a small
+//! window. The window is bounded by what keeps the path busy ([`ReadAheadConfig::path_factor`]), by
+//! the cursor's share of the memory, and by what it has earned (`waste.rs`). When memory is short
+//! it halves. A window is refilled when a quarter of it has been read, the largest when half of it
+//! has, so that requests are not tiny.
 //!
-//! A reader that takes turns with others stops where another began: what lies there has been read.
+//! A reader that alternates with others stops where another one began: the bytes there have been
+//! read.
 
 use super::block_rounding::BlockRounding;
 use super::config::ReadAheadConfig;
@@ -37,7 +41,7 @@ const SURE_TURNS: u32 = 2;
 /// Reads of a file after which a cursor that had none of them is no longer reckoned with.
 const IDLE_READS: u64 = 256;
 
-/// What a read tells about the speed of its reader.
+/// Evidence of the speed of a reader.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     read_bytes: u64,
@@ -55,7 +59,8 @@ pub struct ReadAhead {
     /// Where runs ended that were not followed further, the latest of them.
     ends: [u64; ENDS],
     next_end: usize,
-    /// How many runs have gone on in the order in which they were left, and the place of the end of the next one.
+    /// Number of runs that went on in the order in which they were left, and the position of the
+    /// end of the next one.
     turns: u32,
     next_turn: usize,
     /// Reads so far.
@@ -135,7 +140,7 @@ impl ReadAhead {
         index
     }
 
-    /// What the cursor has named is not wanted any more.
+    /// Cancels the prefetches of a cursor.
     fn give_up(&mut self, index: usize, advice: &mut Advice) {
         let cursor = &mut self.cursors[index];
         self.waste.orphan(cursor.ahead_bytes());
@@ -148,7 +153,8 @@ impl ReadAhead {
         self.next_end += 1;
     }
 
-    /// The run that ended here goes on. In how many turns now runs have gone on in the order in which they were left.
+    /// The run that ended here goes on. In how many turns now runs have gone on in the order in
+    /// which they were left.
     fn resumes(&mut self, end: u64) {
         let Some(place) = self.ends.iter().position(|known| *known == end) else { return };
         self.ends[place] = u64::MAX;
@@ -210,7 +216,8 @@ impl ReadAhead {
         cursor.name(bytes, end, MAX_RANGES, &mut self.blocks, &mut advice.will_need);
     }
 
-    /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is as many as ever.
+    /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is
+    /// as many as ever.
     fn window(
         &mut self,
         index: usize,
@@ -289,8 +296,8 @@ impl Prefetcher for ReadAhead {
         let mut advice = Advice::default();
         let mut range = access.range.clone();
         range.end = range.end.min(conditions.size.unwrap_or(u64::MAX));
-        // The ranges of a vector are neither neighbours by chance nor a step on the way: what else is read is not to be seen
-        // from them.
+        // The ranges of a vector are neither neighbours by chance nor a step on the way: what else
+        // is read is not to be seen from them.
         if range.start >= range.end || access.planned {
             return advice;
         }

@@ -1,14 +1,14 @@
 //! A reader that hops about in a neighbourhood, and what may be fetched ahead for it.
 //!
-//! Its next read cannot be foretold, but where it reads everything sooner or later and moves on slowly, what lies before
-//! the front of what it has read can. Two things are watched: how far it hops, and how much of the stretches
-//! that the front has left well behind has been read. Only if that is nearly all of them is anything fetched
-//! ahead of the front.
+//! Its next read cannot be foretold, but where it reads everything sooner or later and moves on
+//! slowly, what lies before the front of what it has read can. Two things are watched: how far it
+//! hops, and how much of the stretches that the front has left well behind has been read. Only if
+//! that is nearly all of them is anything fetched ahead of the front.
 
 use super::block_rounding::BlockRounding;
 use std::ops::Range;
 
-/// How far back from the front a read still belongs to the region, in bytes.
+/// Distance behind the front, in bytes, within which a read still belongs to the region.
 const DEPTH: u64 = 4 << 20;
 /// Stretches judged at a time: a front that leaps over more has not read them.
 const JUDGED_AT_ONCE: u64 = 64;
@@ -25,9 +25,9 @@ pub(super) struct Region {
     last: u64,
     /// The first stretch that has not been judged.
     judged: u64,
-    /// How much of a stretch is read in the end, 0 to 1.
+    /// Fraction of a stretch that is read in the end, 0 to 1.
     used: f32,
-    /// How many reads begin where an earlier one ended, 0 to 1.
+    /// Fraction of reads that begin where an earlier one ended, 0 to 1.
     touching: f32,
 }
 
@@ -44,19 +44,21 @@ impl Region {
         }
     }
 
-    /// Whether a read at this position is one of this reader's, if it hops at most `near` bytes.
+    /// Returns true if a read at this position belongs to this reader, if that skips at most `near`
+    /// bytes.
     pub(super) fn holds(&self, start: u64, near: u64) -> bool {
         start.abs_diff(self.last) <= near
             || (start >= self.front.saturating_sub(DEPTH)
                 && start <= self.front.max(self.named).saturating_add(near))
     }
 
-    /// Whether most reads go on where earlier ones ended: several readers that take turns.
+    /// Returns true if most reads begin where earlier ones ended: several readers that alternate.
     pub(super) fn is_several(&self) -> bool {
         self.touching > 0.6
     }
 
-    /// Notes a read. True if it is where bytes would have been fetched ahead: near the front or beyond.
+    /// Notes a read. True if it is where bytes would have been fetched ahead: near the front or
+    /// beyond.
     pub(super) fn read(
         &mut self,
         range: &Range<u64>,
@@ -80,7 +82,7 @@ impl Region {
         self.hop
     }
 
-    /// How much of what lies behind the front has been read, 0 to 1.
+    /// Fraction of the bytes behind the front that has been read, 0 to 1.
     pub(super) fn used(&self) -> f32 {
         self.used
     }
@@ -103,7 +105,7 @@ impl Region {
         start..end
     }
 
-    /// What was named has not been kept.
+    /// Forgets prefetches that were dropped.
     pub(super) fn forget(&mut self) {
         self.named = self.front;
     }

@@ -1,9 +1,9 @@
 //! From where a reader jumped to where it will.
 //!
-//! A run is a stretch of the file read in one go, by one read or by several that touch. Between the starts of its runs a
-//! reader makes steps, and a reader with a rule makes the same steps over and over: one step for a column of equal
-//! pieces, three for one that reads three pieces and leaves out the fourth. The rule is the shortest list of steps that the
-//! latest ones repeat.
+//! A run is a stretch of the file read in one go, by one read or by several that touch. Between the
+//! starts of its runs a reader makes steps, and a reader with a rule makes the same steps over and
+//! over: one step for a column of equal pieces, three for one that reads three pieces and leaves
+//! out the fourth. The rule is the shortest list of steps that the latest ones repeat.
 
 /// Longest list of steps that is found.
 const MAX_PERIOD: usize = 8;
@@ -28,7 +28,8 @@ pub(super) struct Stride {
 pub(super) struct Strides {
     steps: [Stride; KEPT],
     count: usize,
-    /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most [`MAX_PERIOD`].
+    /// Steps of the rule; 0 for none. Invariant: at most half of `count`, and at most
+    /// [`MAX_PERIOD`].
     period: usize,
     rule: Rule,
 }
@@ -84,8 +85,8 @@ impl Strides {
         (1..=known).take_while(|&n| self.back(n).by == self.back(n + period).by).count() / period
     }
 
-    /// Where the run `n` after the one that goes on is to start, counted from the start of that one, and how long it will be;
-    /// `n` is 0 for the one that goes on. None without a rule.
+    /// Where the run `n` after the one that goes on is to start, counted from the start of that
+    /// one, and how long it will be; `n` is 0 for the one that goes on. None without a rule.
     pub(super) fn ahead(&self, n: usize) -> Option<(i128, u64)> {
         let rounds = n.checked_div(self.period)?;
         let place = n % self.period;
@@ -101,7 +102,8 @@ impl Strides {
     }
 
     fn work_out(&mut self) {
-        let (mut start, mut bytes) = (0, 0_u64);
+        let mut start = 0;
+        let mut bytes = 0_u64;
         for place in 0..self.period {
             let length = self.length(place);
             bytes = if place == 0 { 0 } else { bytes.saturating_add(length) };
@@ -121,7 +123,8 @@ impl Strides {
         (first..=last).step_by(self.period).map(|n| self.back(n).length).max().unwrap_or(0)
     }
 
-    /// The `n`th step from the end, 1 being the latest. `n` is at most `count`, and at most [`KEPT`].
+    /// The `n`th step from the end, 1 being the latest. `n` is at most `count`, and at most
+    /// [`KEPT`].
     fn back(&self, n: usize) -> Stride {
         self.steps[(self.count - n) % KEPT]
     }

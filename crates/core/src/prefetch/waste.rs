@@ -1,15 +1,16 @@
-//! How much may be fetched for nothing.
+//! Limits on bytes that are prefetched in vain.
 //!
 //! What is fetched ahead is a bet. Two things keep the losses small.
 //!
-//! A cursor has as much **credit** as it has earned: however far its reader waits, its window is no longer than what the
-//! cursor has foreseen rightly so far. A reader that leaves after `n` bytes leaves at most `n` behind, and one that reads
-//! on doubles its window with every round trip.
+//! A cursor has as much **credit** as it has earned: however far its reader waits, its window is no
+//! longer than what the cursor has foreseen rightly so far. A reader that leaves after `n` bytes
+//! leaves at most `n` behind, and one that reads on doubles its window with every round trip.
 //!
-//! The losses of a file are **counted**, and as soon as they are near what they may be (and more than an allowance
-//! that a young file has) blocks end and the credit of every cursor shrinks to a small share of what it earned. From there on
-//! losses cannot grow faster than the limit, whatever the program does. So in all at most the limit is lost, the allowance, and
-//! what was ahead when the credit shrank, which is never more than the memory there is for it.
+//! The losses of a file are **counted**, and as soon as they are near what they may be (and more
+//! than an allowance that a young file has) blocks end and the credit of every cursor shrinks to a
+//! small share of what it earned. From there on losses cannot grow faster than the limit, whatever
+//! the program does. So in all at most the limit is lost, the allowance, and what was ahead when
+//! the credit shrank, which is never more than the memory there is for it.
 
 use super::ReadAheadConfig;
 use crate::PrefetchContext;
@@ -17,7 +18,7 @@ use crate::PrefetchContext;
 /// Part of the limit that is kept for what cursors lose when credit is short.
 const RESERVED: f64 = 0.5;
 
-/// What was lost so far, as far as it can be seen from here.
+/// Losses so far, as far as they show here.
 #[derive(Debug, Default)]
 pub(super) struct Waste {
     /// Bytes named for cursors that were given up.
@@ -30,9 +31,10 @@ impl Waste {
         self.orphaned = self.orphaned.saturating_add(bytes);
     }
 
-    /// Whether nearly all that may be lost is lost.
+    /// Returns true if nearly the whole allowance is used up.
     pub(super) fn tight(&self, config: &ReadAheadConfig, conditions: &PrefetchContext) -> bool {
-        // What was named may never have been fetched; what was fetched and not read is dropped sooner or later.
+        // What was named may never have been fetched; what was fetched and not read is dropped
+        // sooner or later.
         let orphaned = self.orphaned.min(conditions.fetched_bytes);
         let lost = conditions.wasted_bytes.max(orphaned);
         let allowed = share(config.waste_limit * (1.0 - RESERVED), conditions.fetched_bytes);
@@ -89,7 +91,8 @@ mod tests {
 
     #[test]
     fn credit_is_what_was_earned_until_too_much_is_lost() {
-        let (config, waste) = (ReadAheadConfig::default(), Waste::default());
+        let config = ReadAheadConfig::default();
+        let waste = Waste::default();
         let fetched = 1 << 30;
         let allowed = config.allowance_bytes + fetched / 20;
         let credit = |wasted| waste.credit(10 << 20, &config, &conditions(wasted, fetched));
@@ -101,7 +104,8 @@ mod tests {
 
     #[test]
     fn what_was_given_up_counts_as_far_as_it_can_have_been_fetched() {
-        let (config, mut waste) = (ReadAheadConfig::default(), Waste::default());
+        let config = ReadAheadConfig::default();
+        let mut waste = Waste::default();
         waste.orphan(u64::MAX);
         waste.orphan(1);
         assert!(!waste.tight(&config, &conditions(0, 2 << 20)));

@@ -1,21 +1,22 @@
-//! What one request may hold, and what it costs.
+//! Limits of one request, and its cost.
 
 /// The limits of a [`Source`](crate::Source), and its prices.
 ///
-/// The price of one more round trip and of one more range belong to the transport: a vector read of 1,000 pieces
-/// costs one round trip, 1,000 single GETs cost many.
+/// The price of one more round trip and of one more range belong to the transport: a vector read of
+/// 1,000 pieces costs one round trip, 1,000 single GETs cost many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most ranges in one request; at least 1.
     pub max_ranges: usize,
-    /// Most bytes that the text of the ranges may take, as [`Limits::range_text_bytes`] counts them.
+    /// Most bytes that the text of the ranges may take, as [`Limits::range_text_bytes`] counts
+    /// them.
     pub max_header_bytes: usize,
     /// Most bytes in one range.
     pub max_range_bytes: u64,
     /// Most bytes in one request.
     pub max_total_bytes: u64,
-    /// What one more range costs, in bytes on the wire, both directions added: its framing in a request that holds many,
-    /// all of the request where that holds only one.
+    /// Cost of one more range, in bytes on the wire, both directions added: its framing in a
+    /// request that holds many, all of the request where that holds only one.
     pub range_cost_bytes: u64,
 }
 
@@ -32,7 +33,7 @@ impl Limits {
         }
     }
 
-    /// Whether one request may hold these ranges.
+    /// Returns true if one request may hold these ranges.
     #[must_use]
     pub fn allow(&self, ranges: &[std::ops::Range<u64>]) -> bool {
         ranges.len() <= self.max_ranges
@@ -41,8 +42,8 @@ impl Limits {
             && crate::range::total_bytes(ranges) <= self.max_total_bytes
     }
 
-    /// The bytes that `range` takes in the text of a request: both positions in decimal, `-` and `,`
-    /// (RFC 9110 section 14.1.2).
+    /// The bytes that `range` takes in the text of a request: both positions in decimal, `-` and
+    /// `,` (RFC 9110 section 14.1.2).
     #[must_use]
     pub fn range_text_bytes(range: &std::ops::Range<u64>) -> usize {
         digits(range.start) + digits(range.end.saturating_sub(1)) + 2

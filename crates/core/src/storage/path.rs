@@ -1,4 +1,4 @@
-//! What a path in a storage may be.
+//! Rules for paths in a storage.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt::Display;
@@ -8,8 +8,8 @@ const BEFORE: &str = ".hither-";
 const AFTER: &str = ".part";
 const DIGITS: usize = 16;
 
-/// Fails for what is no path of a storage: a slash at either end, an empty component, `.` or `..`, NUL. The empty path is
-/// the root.
+/// Fails for what is no path of a storage: a slash at either end, an empty component, `.` or `..`,
+/// NUL. The empty path is the root.
 ///
 /// # Errors
 ///
@@ -33,7 +33,8 @@ pub fn check_path(path: &str) -> Result<()> {
     })
 }
 
-/// Fails for what cannot be written, removed or renamed: what [`check_path`] refuses, and the root of `storage`.
+/// Fails for what cannot be written, removed or renamed: what [`check_path`] refuses, and the root
+/// of `storage`.
 ///
 /// # Errors
 ///
@@ -71,7 +72,8 @@ pub fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
-/// The name, beside that of the file, under which a file lies while it is written. `number` tells uploads apart.
+/// The name, beside that of the file, under which a file lies while it is written. `number` tells
+/// uploads apart.
 #[must_use]
 pub fn partial_name(number: u64) -> String {
     format!("{BEFORE}{number:0DIGITS$x}{AFTER}")
@@ -84,8 +86,8 @@ pub fn unique_partial_name(target: impl Hash) -> String {
     partial_name(RandomState::new().hash_one(target))
 }
 
-/// Whether the last component of `path` is one that [`partial_name`] makes: what an interrupted upload left, or one
-/// that is under way. Copies leave it out.
+/// Returns true if the last component of `path` is one that [`partial_name`] makes: an upload that
+/// was interrupted or is in progress. Copies leave it out.
 #[must_use]
 pub fn is_partial(path: &str) -> bool {
     file_name(path).strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER)).is_some_and(
@@ -95,7 +97,8 @@ pub fn is_partial(path: &str) -> bool {
     )
 }
 
-/// `token` if it is the name alone of such a file: what an upload gave as its token, and not a way out of the directory.
+/// `token` if it is the name alone of such a file: what an upload gave as its token, and not a way
+/// out of the directory.
 #[must_use]
 pub fn partial_token(token: &str) -> Option<&str> {
     (!token.contains('/') && is_partial(token)).then_some(token)

@@ -1,7 +1,7 @@
-//! How a trace lies in a file.
+//! File format of a trace.
 //!
-//! A header, then blocks, one after the other, without an index and without an end mark: a file that a dying program left
-//! behind is as good as any, up to the last whole block.
+//! A header, then blocks, one after the other, without an index and without an end mark: a file
+//! that a dying program left behind is as good as any, up to the last whole block.
 //!
 //! ```text
 //! header   8 bytes  89 "HTRACE" 0A
@@ -13,26 +13,30 @@
 //!          ...      payload
 //! ```
 //!
-//! Integers of fixed size are little-endian; all others are variable, seven bits a byte, differences with the sign in the
-//! lowest bit. Times are nanoseconds since the trace began.
+//! Integers of fixed size are little-endian; all others are variable, seven bits a byte,
+//! differences with the sign in the lowest bit. Times are nanoseconds since the trace began.
 //!
-//! A block of names holds, until it ends: number of the file, length of its name, name (UTF-8). Numbers count from 0
-//! without gaps, and a file is named before it is read. A block of reads holds a time, then, until it ends:
+//! A block of names holds, until it ends: number of the file, length of its name, name (UTF-8).
+//! Numbers count from 0 without gaps, and a file is named before it is read. A block of reads holds
+//! a time, then, until it ends:
 //!
 //! ```text
-//! u8       bits 0-1  how the read found its bytes: 0 present, 1 in flight, 2 absent
-//!          bit 2     file as in the read before      else: number of the file
-//!          bit 3     thread as in the read before    else: number of the thread
+//! u8       bits 0-1  presence of the bytes: 0 present, 1 in flight, 2 absent
+//!          bit 2     same file as the read before; else: number of the file
+//!          bit 3     same thread as the read before; else: number of the thread
 //! signed   submitted, since the submission of the read before, at first since the block's time
-//!          bit 5     completed and consumed at once  else: time to completion, and from there to consumption
-//!          bit 4     one range                       else: how many
-//!          bit 6     begins where the last range before ended, at first at 0   else: signed, how far from there
-//!          length of the first range; of each further range, signed, how far from the end of the one before; its length
-//!          bit 7     all of it was absent            else, if found is 2: bytes that were absent
+//!          bit 5     completed and consumed at once; else: time to completion, and from there to
+//!                    consumption
+//!          bit 4     one range; else: number of ranges
+//!          bit 6     begins where the last range before ended, at first at 0; else: signed,
+//!                    distance from there
+//!          length of the first range; of each further range, signed, distance from the end of the
+//!          one before; its length
+//!          bit 7     all of it was absent; else, if the status is 2: number of absent bytes
 //! ```
 //!
-//! What a block says does not depend on the blocks before it (but for the names): the first read counts as following one
-//! of file 0, thread 0, that ended at offset 0.
+//! Blocks do not depend on the blocks before them (but for the names): the first read counts as
+//! following one of file 0, thread 0, that ended at offset 0.
 
 /// The first bytes of a trace.
 pub(super) const MAGIC: [u8; 8] = *b"\x89HTRACE\n";
@@ -75,7 +79,7 @@ pub(super) const ADJACENT: u8 = 1 << 6;
 /// See [`FOUND`].
 pub(super) const ALL_ABSENT: u8 = 1 << 7;
 
-/// What the next record is told in differences from.
+/// Reference that the next record is encoded against.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Before {
     pub(super) file: u32,

@@ -1,8 +1,9 @@
 //! Reads in the order in which the program asked for them.
 //!
-//! A trace has them in the order in which they ended. The two differ where threads or requests overlap, by as much as was
-//! done during the longest read. [`SubmissionOrder`] holds back some ten thousands of reads and gives out the earliest of them, so
-//! the order is right unless more than that ended during one read; memory stays bounded.
+//! A trace has them in the order in which they ended. The two differ where threads or requests
+//! overlap, by as much as was done during the longest read. [`SubmissionOrder`] holds back some ten
+//! thousands of reads and gives out the earliest of them, so the order is right unless more than
+//! that ended during one read; memory stays bounded.
 
 use super::TracedRead;
 use crate::error::{Error, Result};
@@ -16,7 +17,8 @@ const MAX_READS: usize = 1 << 16;
 /// The most ranges of reads held back.
 const MAX_RANGES: usize = 1 << 20;
 
-/// Reads, the earliest submission first. After an error come the reads before it, then the error, and nothing more.
+/// Reads, the earliest submission first. After an error come the reads before it, then the error,
+/// and nothing more.
 #[derive(Debug)]
 pub struct SubmissionOrder<I> {
     input: I,
@@ -40,7 +42,7 @@ impl<I: Iterator<Item = Result<TracedRead>>> SubmissionOrder<I> {
         Self { input, waiting: BinaryHeap::new(), ranges: 0, arrived: 0, error: None, ended: false }
     }
 
-    /// What the reads come from.
+    /// The underlying reader.
     pub fn get_ref(&self) -> &I {
         &self.input
     }
@@ -51,7 +53,8 @@ impl<I: Iterator<Item = Result<TracedRead>>> SubmissionOrder<I> {
                 Some(Ok(read)) => {
                     self.ranges += read.ranges.len();
                     self.arrived += 1;
-                    let (submitted, arrived) = (read.times.submitted, self.arrived);
+                    let submitted = read.times.submitted;
+                    let arrived = self.arrived;
                     self.waiting.push(Reverse(Waiting { submitted, arrived, read }));
                 }
                 Some(Err(error)) => {

@@ -50,24 +50,24 @@ impl TracedRead {
     }
 }
 
-/// Reads a trace, block by block: an iterator over the reads in the order in which they were recorded. It holds one block
-/// of at most 4 MiB, and the names.
+/// Reads a trace, block by block: an iterator over the reads in the order in which they were
+/// recorded. It holds one block of at most 4 MiB, and the names.
 ///
-/// A trace that was cut off ends with its last whole block, and [`TraceReader::cut_bytes`] tells it. Only what cannot have
-/// come about by a cut is an error.
+/// A trace that was cut off ends with its last whole block, and [`TraceReader::cut_bytes`] tells
+/// it. Only what cannot have come about by a cut is an error.
 #[derive(Debug)]
 pub struct TraceReader<R> {
     input: R,
     names: Vec<String>,
     payload: Vec<u8>,
-    /// How much of the payload has been taken.
+    /// Bytes taken from the payload.
     taken: usize,
     before: Before,
     cut_bytes: u64,
     ended: bool,
 }
 
-/// What lay where a block should begin.
+/// Content at the position of a block.
 enum Block {
     /// A whole block of this kind.
     Whole(u8),
@@ -82,13 +82,13 @@ impl<R: Read> TraceReader<R> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] for what is no trace, [`ErrorKind::Unsupported`] for one of a later version,
-    /// [`ErrorKind::Local`] if the input fails.
+    /// [`ErrorKind::Corrupt`] for what is no trace, [`ErrorKind::Unsupported`] for one of a later
+    /// version, [`ErrorKind::Local`] if the input fails.
     pub fn new(mut input: R) -> Result<Self> {
         let mut head = Vec::with_capacity(HEADER_BYTES);
         fill(&mut input, HEADER_BYTES, &mut head)?;
         if !head.starts_with(&MAGIC) {
-            return Err(corrupt("this is no trace: it does not begin as one"));
+            return Err(corrupt("not a trace: the first bytes are not those of one"));
         }
         if head != header() {
             let version = head.get(8..12).and_then(|bytes| bytes.try_into().ok());
@@ -112,14 +112,15 @@ impl<R: Read> TraceReader<R> {
         })
     }
 
-    /// The names of the files, as far as the trace has been read; [`TracedRead::file`] is an index into it.
+    /// The names of the files, as far as the trace has been read; [`TracedRead::file`] is an index
+    /// into it.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Bytes at the end of the trace that are no whole block, once all of it has been read. More than 0 if the program
-    /// that wrote it was cut off, or the file was damaged there.
+    /// Bytes at the end of the trace that are no whole block, once all of it has been read. More
+    /// than 0 if the program that wrote it was cut off, or the file was damaged there.
     #[must_use]
     pub fn cut_bytes(&self) -> u64 {
         self.cut_bytes
@@ -141,7 +142,7 @@ impl<R: Read> TraceReader<R> {
         let mut bytes = self.payload.get(self.taken..).unwrap_or_default();
         let read = take_read(&mut bytes, &mut self.before)
             .filter(|read| (read.file as usize) < self.names.len())
-            .ok_or_else(|| corrupt("the trace holds a record that makes no sense"))?;
+            .ok_or_else(|| corrupt("the trace contains an invalid record"))?;
         self.taken = self.payload.len() - bytes.len();
         Ok(Some(read))
     }
@@ -171,7 +172,7 @@ impl<R: Read> TraceReader<R> {
             NAMES | READS => Ok(Block::Whole(kind)),
             _ => Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the trace holds a block of kind {kind}, expected {NAMES} or {READS}"),
+                format!("the trace contains a block of kind {kind}, expected {NAMES} or {READS}"),
             )),
         }
     }
@@ -180,7 +181,7 @@ impl<R: Read> TraceReader<R> {
         let mut bytes = self.payload.as_slice();
         while !bytes.is_empty() {
             let name = take_name(&mut bytes, self.names.len() as u64)
-                .ok_or_else(|| corrupt("the trace holds a name that makes no sense"))?;
+                .ok_or_else(|| corrupt("the trace contains an invalid name"))?;
             self.names.push(name);
         }
         self.taken = self.payload.len();
@@ -190,7 +191,7 @@ impl<R: Read> TraceReader<R> {
     fn begin_reads(&mut self) -> Result<()> {
         let mut bytes = self.payload.as_slice();
         let submitted = varint::take(&mut bytes)
-            .ok_or_else(|| corrupt("the trace holds a block without a time"))?;
+            .ok_or_else(|| corrupt("the trace contains a block without a time"))?;
         self.before = Before { submitted, ..Before::default() };
         self.taken = self.payload.len() - bytes.len();
         Ok(())
@@ -230,14 +231,14 @@ fn take_read(bytes: &mut &[u8], before: &mut Before) -> Option<TracedRead> {
         2 => CacheStatus::Miss,
         _ => return None,
     };
-    let mut small = |same: bool, as_before: u32| match same {
-        true => Some(as_before),
-        false => u32::try_from(varint::take(bytes)?).ok(),
+    let mut small = |same: bool, as_before: u32| {
+        if same { Some(as_before) } else { u32::try_from(varint::take(bytes)?).ok() }
     };
     let file = small(flags & SAME_FILE != 0, before.file)?;
     let thread = small(flags & SAME_THREAD != 0, before.thread)?;
     let submitted = before.submitted.checked_add_signed(varint::take_signed(bytes)?)?;
-    let (mut completed, mut consumed) = (submitted, submitted);
+    let mut completed = submitted;
+    let mut consumed = submitted;
     if flags & AT_ONCE == 0 {
         completed = submitted.checked_add(varint::take(bytes)?)?;
         consumed = completed.checked_add(varint::take(bytes)?)?;

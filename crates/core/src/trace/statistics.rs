@@ -1,13 +1,15 @@
-//! What a trace says about the program that was traced.
+//! Statistics of a trace.
 //!
-//! The reads must come in the order in which they were submitted ([`SubmissionOrder`](super::InOrder)). Every file is looked at by
-//! itself, as if the program read nothing else: a program that alternates between two files reads each in its own order.
-//! A vector read counts as its ranges, in their order, wherever places and sizes are concerned, and as one read wherever
-//! it is about waiting.
+//! The reads must come in the order in which they were submitted
+//! ([`SubmissionOrder`](super::InOrder)). Every file is looked at by itself, as if the program read
+//! nothing else: a program that alternates between two files reads each in its own order. A vector
+//! read counts as its ranges, in their order, wherever places and sizes are concerned, and as one
+//! read wherever it is about waiting.
 //!
-//! The displacement of a range is how far it begins from where the one before it ended: 0 is sequential, below 0 is
-//! backwards. Furano and Hanushevsky plot its frequency for a job of BaBar over the interval of a few 100,000 bytes around
-//! 0 (CHEP 2006, figure 2); [`Displacements::plain`] is that plot, [`Displacements::logarithmic`] shows near and far at
+//! The displacement of a range is how far it begins from where the one before it ended: 0 is
+//! sequential, below 0 is backwards. Furano and Hanushevsky plot its frequency for a job of BaBar
+//! over the interval of a few 100,000 bytes around 0 (CHEP 2006, figure 2);
+//! [`Displacements::plain`] is that plot, [`Displacements::logarithmic`] shows near and far at
 //! once.
 
 mod bins;
@@ -27,16 +29,18 @@ use std::time::Duration;
 /// More files than this are not looked at.
 const MAX_FILES: usize = 1 << 16;
 
-/// What a trace says.
+/// Statistics of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
     /// From the first submission to the last consumption, in seconds.
     pub seconds: f64,
     /// Threads that read.
     pub threads: u64,
-    /// Time from the first read of a thread to the end of its last, in seconds, summed over threads.
+    /// Time from the first read of a thread to the end of its last, in seconds, summed over
+    /// threads.
     pub thread_seconds: f64,
-    /// Time of that in which a thread waited for bytes, in seconds; reads of one thread that overlap are counted once.
+    /// Time of that in which a thread waited for bytes, in seconds; reads of one thread that
+    /// overlap are counted once.
     pub waited_seconds: f64,
     /// All files together. Names none.
     pub all: FileStatistics,
@@ -51,8 +55,8 @@ impl Statistics {
         if self.thread_seconds > 0.0 { self.waited_seconds / self.thread_seconds } else { 0.0 }
     }
 
-    /// Looks at all of `reads`, which must be in the order of submission. `names` gives the name of each file, and is
-    /// asked when all reads have been seen.
+    /// Looks at all of `reads`, which must be in the order of submission. `names` gives the name of
+    /// each file, and is asked when all reads have been seen.
     ///
     /// # Errors
     ///
@@ -69,7 +73,7 @@ impl Statistics {
     }
 }
 
-/// What has been seen so far.
+/// Statistics so far.
 #[derive(Debug, Default)]
 struct Seen {
     files: BTreeMap<u32, FileState>,
@@ -91,7 +95,7 @@ impl Seen {
         if !self.files.contains_key(&read.file) && self.files.len() == MAX_FILES {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the trace is about more than {MAX_FILES} files"),
+                format!("the trace covers more than {MAX_FILES} files"),
             ));
         }
         self.files.entry(read.file).or_default().add(read);

@@ -1,4 +1,5 @@
-//! Numbers in as few bytes as they need: seven bits in each, the lowest first, the eighth says that more follow (LEB128).
+//! Numbers in as few bytes as they need: seven bits in each, the lowest first, the eighth says that
+//! more follow (LEB128).
 
 /// Appends `value`: 1 to 10 bytes.
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
@@ -16,7 +17,8 @@ pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put(out, (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned());
 }
 
-/// Takes a number from the front; none if the bytes end within it, or if it needs more than 64 bits.
+/// Takes a number from the front; none if the bytes end within it, or if it needs more than 64
+/// bits.
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {

@@ -14,11 +14,12 @@ use std::time::Duration;
 /// A block is written when it has this many bytes: some thousands of reads.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// ... or when its first read is this old at the next one, so that a program that dies leaves all but the last moments.
+/// ... or when its first read is this old at the next one, so that a program that dies leaves all
+/// but the last moments.
 const BLOCK_AGE: Duration = Duration::from_secs(1);
 
-/// Writes a trace: [`TraceWriter::number`] names a file, [`TraceWriter::record`] adds a read, [`TraceWriter::flush`]
-/// writes what is held. Holds some 32 KiB.
+/// Writes a trace: [`TraceWriter::number`] names a file, [`TraceWriter::record`] adds a read,
+/// [`TraceWriter::flush`] writes what is held. Holds some 32 KiB.
 #[derive(Debug)]
 pub struct TraceWriter<W: Write> {
     output: W,
@@ -37,8 +38,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(Self { output, numbers: HashMap::new(), block: Block::new() })
     }
 
-    /// The number of the file called `name`, which is written at once if it is new. Of a name longer than 64 KiB the
-    /// beginning is kept.
+    /// The number of the file called `name`, which is written at once if it is new. Of a name
+    /// longer than 64 KiB the beginning is kept.
     ///
     /// # Errors
     ///
@@ -196,7 +197,7 @@ impl Block {
     }
 }
 
-/// Appends ranges, of which the first is told from `end`; returns the end of the last.
+/// Appends ranges, the first encoded relative to `end`; returns the end of the last.
 fn put_ranges(out: &mut Vec<u8>, ranges: &[Range<u64>], adjacent: bool, mut end: u64) -> u64 {
     let mut told = adjacent;
     for range in ranges {
@@ -214,8 +215,8 @@ fn difference(to: u64, from: u64) -> i64 {
     to.wrapping_sub(from).cast_signed()
 }
 
-/// A time beyond 97 years counts as that: three of them added up, or the difference of two, still are numbers of 63 bits. What
-/// other programs recorded may say anything.
+/// A time beyond 97 years counts as that: three of them added up, or the difference of two, still
+/// are numbers of 63 bits. What other programs recorded may say anything.
 const MAX_NANOSECONDS: u64 = i64::MAX as u64 / 3;
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -1,4 +1,5 @@
-//! Reads of an open file through the cache: what is asked for, how often, and who waits for how long.
+//! Reads of an open file through the cache: what is asked for, how often, and who waits for how
+//! long.
 
 use crate::rig::{SIZE, content, far};
 use hither_core::cache::file::{PendingRead, ReadStart, Spawn};
@@ -64,7 +65,8 @@ impl Prefetcher for Says {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_read_is_not_asked_for_again() {
-    let (source, cache) = (Arc::new(far()), cache(1 << 20));
+    let source = Arc::new(far());
+    let cache = cache(1 << 20);
     let file = open(&source, &cache);
     assert_eq!(read(&file, 1000..3000).await.unwrap(), slice(&(1000..3000)));
     assert_eq!(read(&file, 1500..2500).await.unwrap(), slice(&(1500..2500)));
@@ -80,7 +82,8 @@ async fn what_was_read_is_not_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_of_the_same_bytes_share_one_request() {
-    let (source, cache) = (Arc::new(far()), cache(1 << 20));
+    let source = Arc::new(far());
+    let cache = cache(1 << 20);
     let (one, other) = (open(&source, &cache), open(&source, &cache));
     let reads = (0..64).map(|i| {
         let file = if i % 2 == 0 { one.clone() } else { other.clone() };
@@ -99,7 +102,8 @@ async fn readers_of_the_same_bytes_share_one_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_waits_for_its_bytes_and_not_for_the_request() {
-    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let source = Arc::new(far());
+    let cache = cache(16 << 20);
     let file = open(&source, &cache);
     read(&file, 0..1).await.unwrap();
     let started = tokio::time::Instant::now();
@@ -116,7 +120,8 @@ async fn a_reader_waits_for_its_bytes_and_not_for_the_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_one_byte_serves_everybody() {
-    let (source, cache) = (Arc::new(far()), cache(1));
+    let source = Arc::new(far());
+    let cache = cache(1);
     let file = open(&source, &cache);
     file.hint(&[0..50_000], Duration::ZERO);
     let reads = (0..10).map(|i| read(&file, i * 1000..i * 1000 + 5000));
@@ -130,11 +135,13 @@ async fn a_budget_of_one_byte_serves_everybody() {
 #[tokio::test(start_paused = true)]
 async fn what_came_unasked_and_was_not_kept_is_asked_for() {
     let source = far().with_max_connections(1).with_merging(u64::MAX);
-    let (source, cache) = (Arc::new(source), cache(1));
+    let source = Arc::new(source);
+    let cache = cache(1);
     let file = open(&source, &cache);
     let wide = [0..10, 100_000..100_010];
     let reading = tokio::spawn({
-        let (file, wide) = (file.clone(), wide.clone());
+        let file = file.clone();
+        let wide = wide.clone();
         async move { file.read_ranges(&wide).await }
     });
     // The handshake, and the first window of what lies between the two.
@@ -148,7 +155,8 @@ async fn what_came_unasked_and_was_not_kept_is_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn what_comes_unasked_is_not_asked_for() {
     let source = far().with_max_connections(1).with_merging(u64::MAX);
-    let (source, cache) = (Arc::new(source), cache(1));
+    let source = Arc::new(source);
+    let cache = cache(1);
     let file = open(&source, &cache);
     let wide = file.read_ranges(&[0..10, 100_000..100_010]);
     let within = async {
@@ -163,7 +171,8 @@ async fn what_comes_unasked_is_not_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_hinted_is_there_when_it_is_read() {
-    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let source = Arc::new(far());
+    let cache = cache(16 << 20);
     let file = open(&source, &cache);
     let baskets: Vec<_> = (0..200u64).map(|i| i * 20_000..i * 20_000 + 1_500).collect();
     file.hint(&baskets, Duration::ZERO);
@@ -179,7 +188,8 @@ async fn what_is_hinted_is_there_when_it_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn hints_keep_to_their_part_of_the_budget_and_go_on_as_they_are_read() {
-    let (source, cache) = (Arc::new(far()), cache(200_000));
+    let source = Arc::new(far());
+    let cache = cache(200_000);
     let file = open(&source, &cache);
     let pieces: Vec<_> = (0..40u64).map(|i| i * 20_000..i * 20_000 + 10_000).collect();
     file.hint(&pieces, Duration::ZERO);
@@ -253,7 +263,8 @@ async fn advice_goes_along_or_soon_and_never() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_file_makes_a_read_short() {
-    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let source = Arc::new(far());
+    let cache = cache(16 << 20);
     let end = SIZE as u64;
     let file = open(&source, &cache);
     assert_eq!(read(&file, end - 10..end + 1_000).await.unwrap(), slice(&(end - 10..end)));
@@ -300,7 +311,8 @@ fn begun(file: &CachedFile, range: Range<u64>) -> PendingRead {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_before_the_first_read_is_told_to_no_read() {
-    let (source, cache) = (Arc::new(far()), cache(1 << 20));
+    let source = Arc::new(far());
+    let cache = cache(1 << 20);
     let file = open(&source, &cache);
     let old = Version { size: Some(SIZE as u64), validator: Some("\"old\"".to_owned()) };
     file.expect(&old, &[(0, vec![7; 1000].into())]);
@@ -310,7 +322,8 @@ async fn a_change_before_the_first_read_is_told_to_no_read() {
         async move { file.read_untracked(&[0..100]).await }
     });
     let mut bytes = [0; 10];
-    // All wait for the version that is the file's no more; one is served from the new one before others hear of it.
+    // All wait for the version that is the file's no more; one is served from the new one before
+    // others hear of it.
     assert_eq!(one.into_slice(&mut bytes).await.unwrap(), 10);
     assert_eq!(bytes[..], slice(&(0..10)));
     assert_eq!(other.into_slice(&mut bytes).await.unwrap(), 10);
@@ -321,10 +334,11 @@ async fn a_change_before_the_first_read_is_told_to_no_read() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_is_late_is_served_from_the_version_that_others_read() {
     let changes = Fault::Change { validator: "\"second\"".to_owned() };
-    let (source, cache) = (Arc::new(far().with_fault(1, changes)), cache(1 << 20));
+    let source = Arc::new(far().with_fault(1, changes));
+    let cache = cache(1 << 20);
     let file = open(&source, &cache);
     let late = begun(&file, 0..10);
-    // Its bytes have come, and it has not been told.
+    // Its bytes have arrived, and it has not been polled.
     tokio::time::sleep(RTT * 3).await;
     assert_eq!(read(&file, 5_000..5_010).await.unwrap(), slice(&(5_000..5_010)));
     assert_eq!(late.into_slice(&mut [0; 10]).await.unwrap(), 10);
@@ -336,16 +350,19 @@ async fn a_read_that_is_late_is_served_from_the_version_that_others_read() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_others_bring_the_bytes_of_is_confirmed_nevertheless() {
     let link = Link::new(Duration::from_millis(20), Some(2_000_000));
-    let (source, cache) = (Arc::new(SimulatedSource::new(content(), link)), cache(1 << 20));
+    let source = Arc::new(SimulatedSource::new(content(), link));
+    let cache = cache(1 << 20);
     let one = open(&source, &cache);
     let size = SIZE as u64;
     let long = tokio::spawn({
         let one = one.clone();
         async move { read(&one, size - 200_000..size).await }
     });
-    // Its first request is answered before the other one's is refused, and so the size is known by then.
+    // Its first request is answered before the other one's is refused, and so the size is known by
+    // then.
     tokio::time::sleep(Duration::from_millis(60)).await;
-    // What this one asks for itself lies beyond the end; the rest is on its way, asked for before it was opened.
+    // What this one asks for itself lies beyond the end; the rest is on its way, asked for before
+    // it was opened.
     let other = open(&source, &cache);
     let end = tokio::time::timeout(Duration::from_secs(1000), read(&other, size - 10..size + 20));
     assert_eq!(end.await.unwrap().unwrap(), slice(&(size - 10..size)));
@@ -356,11 +373,13 @@ async fn a_read_that_others_bring_the_bytes_of_is_confirmed_nevertheless() {
 async fn what_is_believed_of_a_file_is_not_served_where_no_server_answers() {
     let down = Error::new(ErrorKind::NotFound, "gone");
     let source = far().with_fault(0, Fault::Fail(down.clone())).with_fault(1, Fault::Fail(down));
-    let (source, cache) = (Arc::new(source), cache(1 << 20));
+    let source = Arc::new(source);
+    let cache = cache(1 << 20);
     let file = open(&source, &cache);
     let known = Version { size: Some(SIZE as u64), validator: Some("\"old\"".to_owned()) };
     file.expect(&known, &[(0, vec![7; 1000].into())]);
-    let (absent, present) = (begun(&file, 5_000..5_010), begun(&file, 0..10));
+    let absent = begun(&file, 5_000..5_010);
+    let present = begun(&file, 0..10);
     assert_eq!(absent.into_slice(&mut [0; 10]).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(present.into_slice(&mut [0; 10]).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -368,7 +387,8 @@ async fn what_is_believed_of_a_file_is_not_served_where_no_server_answers() {
 #[tokio::test(start_paused = true)]
 async fn a_read_aside_is_nobodys() {
     let changes = Fault::Change { validator: "\"second\"".to_owned() };
-    let (source, cache) = (Arc::new(far().with_fault(1, changes)), cache(1 << 20));
+    let source = Arc::new(far().with_fault(1, changes));
+    let cache = cache(1 << 20);
     let file = open(&source, &cache);
     assert_eq!(file.read_untracked(&[100..200]).await.unwrap()[0][..], slice(&(100..200)));
     let totals = cache.totals();
@@ -398,8 +418,10 @@ async fn bytes_of_an_earlier_opening_are_served_after_one_confirmation() {
 
 #[tokio::test(start_paused = true)]
 async fn closing_a_file_cancels_what_it_asked_for() {
-    let (source, cache) = (Arc::new(far()), cache(16 << 20));
-    let (file, other) = (open(&source, &cache), open(&source, &cache));
+    let source = Arc::new(far());
+    let cache = cache(16 << 20);
+    let file = open(&source, &cache);
+    let other = open(&source, &cache);
     file.hint(&[0..1_000_000], Duration::ZERO);
     read(&file, 0..1_000).await.unwrap();
     let waiting = tokio::spawn(async move { read(&other, 500_000..500_100).await });
@@ -414,7 +436,8 @@ async fn closing_a_file_cancels_what_it_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_that_is_given_up_leaves_nothing_behind() {
-    let (source, cache) = (Arc::new(far()), cache(16 << 20));
+    let source = Arc::new(far());
+    let cache = cache(16 << 20);
     let file = open(&source, &cache);
     let given_up = tokio::time::timeout(RTT / 2, read(&file, 0..1_000)).await;
     assert!(given_up.is_err());
@@ -425,7 +448,8 @@ async fn a_read_that_is_given_up_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn where_a_file_ends_that_was_opened_again_the_server_says() {
-    let (short, long) = (content().slice(..1_000), content().slice(..2_000));
+    let short = content().slice(..1_000);
+    let long = content().slice(..2_000);
     let cache = cache(16 << 20);
     let source = |bytes| Arc::new(SimulatedSource::new(bytes, Link::G).with_name("grows"));
     let file = open(&source(short), &cache);

@@ -1,5 +1,5 @@
-//! Reads, vector reads, hints, advice, cancellations, failures, closing and opening, at random and at once, against a
-//! plain byte slice.
+//! Reads, vector reads, hints, advice, cancellations, failures, closing and opening, at random and
+//! at once, against a plain byte slice.
 
 use crate::cached::{cache, open, settle};
 use crate::rig::{SIZE, content};
@@ -129,7 +129,7 @@ async fn check_ranges(file: CachedFile, ranges: Vec<Range<u64>>) -> Result<(), E
     Ok(())
 }
 
-/// What went wrong in reads that nobody gave up.
+/// Errors of reads that were not cancelled.
 async fn play(
     source: &Arc<SimulatedSource>,
     actions: Vec<Do>,

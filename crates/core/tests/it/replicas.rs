@@ -47,7 +47,7 @@ fn source() -> SimulatedSource {
     named(SimulatedSource::new(content(), Link::G).with_max_connections(4).with_patience(patience))
 }
 
-/// Replicas are told apart by name.
+/// A name, by which replicas are distinguished.
 fn named(source: SimulatedSource) -> SimulatedSource {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     source.with_name(format!("replica {}", COUNT.fetch_add(1, Ordering::Relaxed)))
@@ -86,8 +86,8 @@ fn delivered(sources: &[Arc<SimulatedSource>]) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Acceptance test T4: as long as one of three replicas is good, everything arrives, whatever befalls the others at
-    /// whatever stage, and nearly nothing arrives twice.
+    /// Acceptance test T4: as long as one of three replicas is good, everything arrives, whatever
+    /// befalls the others at whatever stage, and nearly nothing arrives twice.
     #[test]
     fn one_good_replica_is_enough(
         good in 0_usize..3,
@@ -110,7 +110,8 @@ proptest! {
             .build()
             .unwrap();
         let result = runtime.block_on(async {
-            // With the round-trip time known there are four connections, and requests of a hundred ranges.
+            // With the round-trip time known there are four connections, and requests of a hundred
+            // ranges.
             let all = replicas(&sources);
             all.preconnect(4);
             tokio::time::sleep(Link::G.rtt).await;
@@ -127,7 +128,8 @@ async fn what_arrived_before_a_death_is_not_fetched_again() {
         Arc::new(source().with_max_connections(1).with_fault(0, Fault::Cut { after: 1_234_567 }));
     let sources = [dying, Arc::new(source())];
     read(&replicas(&sources), &[0..SIZE as u64]).await.unwrap();
-    // Two servers of a connection each have a half each, and the second one takes over the rest of the first half.
+    // Two servers of a connection each have a half each, and the second one takes over the rest of
+    // the first half.
     let taken_over = |it: &Logged| it.request.ranges == [1_234_567..SIZE as u64 / 2];
     assert!(sources[1].log().iter().any(taken_over));
     assert_eq!(delivered(&sources), SIZE as u64);
@@ -146,7 +148,8 @@ async fn a_server_that_is_down_is_left_alone_by_all_files() {
         let no = || Fault::Fail(Error::new(ErrorKind::Timeout, "no connection"));
         Arc::new((0..9).fold(source(), |source, nth| source.with_fault(nth, no())))
     };
-    let (dead, alive) = ([down(), down()], [Arc::new(source()), Arc::new(source())]);
+    let dead = [down(), down()];
+    let alive = [Arc::new(source()), Arc::new(source())];
     let health = Health::new(Arc::clone(&alive[0]) as Arc<_>);
     for file in 0..2 {
         let config = ReplicasConfig::default();
@@ -220,7 +223,8 @@ async fn silence_is_hedged() {
 
 #[tokio::test(start_paused = true)]
 async fn hedging_stays_within_its_cap() {
-    // Silent from the first byte on, and too large to be asked for twice: the third clock has to end it.
+    // Silent from the first byte on, and too large to be asked for twice: the third clock has to
+    // end it.
     let silent =
         Arc::new(source().with_max_connections(1).with_fault(0, Fault::Stall { after: 0 }));
     let sources = [silent, Arc::new(source())];

@@ -1,4 +1,4 @@
-//! What the tests share: a file behind a link, and a reader that is driven to its end.
+//! Shared set-up of the tests: a file behind a link, and a reader that is driven to its end.
 
 use bytes::Bytes;
 use hither_core::{Error, Reader, ReaderConfig, Source};
@@ -31,7 +31,7 @@ pub(crate) async fn connect(source: &SimulatedSource, connections: usize) {
     tokio::time::sleep(Link::G.rtt).await;
 }
 
-/// So many ranges of so many bytes, far apart.
+/// `n` ranges of `len` bytes, far apart.
 pub(crate) fn scattered(n: u64, len: u64) -> Vec<Range<u64>> {
     let step = SIZE as u64 / n;
     (0..n).map(|i| i * step..i * step + len).collect()

@@ -24,7 +24,8 @@ async fn source(link: Link, limits: Limits) -> SimulatedSource {
 
 /// Requests, and how long they took.
 async fn past(source: &SimulatedSource, ranges: &[Range<u64>]) -> (usize, Duration) {
-    let (before, started) = (source.log().len(), Instant::now());
+    let before = source.log().len();
+    let started = Instant::now();
     let mut reader = Reader::new(source, None, ReaderConfig::default());
     reader.push(ranges, usize::MAX);
     while let Some(part) = reader.next().await {
@@ -36,7 +37,8 @@ async fn past(source: &SimulatedSource, ranges: &[Range<u64>]) -> (usize, Durati
 async fn through(source: SimulatedSource, ranges: &[Range<u64>]) -> (usize, Duration) {
     let source = Arc::new(source);
     let file = open(&source, &cache(64 << 20));
-    let (before, started) = (source.log().len(), Instant::now());
+    let before = source.log().len();
+    let started = Instant::now();
     let found = file.read_ranges(ranges).await.unwrap();
     let content = content();
     assert!(found.iter().zip(ranges).all(|(bytes, range)| {

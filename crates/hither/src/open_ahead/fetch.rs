@@ -133,7 +133,7 @@ async fn fetch(
     ask: impl FnOnce(&mut Reader<'_>),
 ) -> Result<(Vec<(u64, Bytes)>, ResponseMeta)> {
     let mut config = file.origin.context.config.reader;
-    (config.attempts, config.patience) = (1, Duration::ZERO);
+    (config.attempts, config.staging_timeout) = (1, Duration::ZERO);
     let mut reader = Reader::new(&*file.origin.source, validator, config);
     ask(&mut reader);
     let mut found = SparseBytes::new();

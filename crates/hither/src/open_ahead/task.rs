@@ -304,7 +304,8 @@ impl OpenAheadTask {
             Retry::Later { after } => {
                 let since = *tries.put_off.get_or_insert_with(Instant::now);
                 let waited = since.elapsed().saturating_add(after);
-                (waited < self.origin.context.config.reader.staging_timeout).then_some((tries, after))
+                (waited < self.origin.context.config.reader.staging_timeout)
+                    .then_some((tries, after))
             }
             Retry::SameServer { after } => {
                 let failures = tries.failures + 1;

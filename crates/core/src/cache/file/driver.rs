@@ -1,22 +1,26 @@
-//! Fetches what an open file wants.
+//! Driver of an open file: sends its requests and fills the cache.
 //!
-//! The driver runs from the first need to the last byte of it, then ends; the next need starts another one. In between it
-//! does two things in turn: it hands what is wanted to its [`Reader`], and it puts what arrives into the cache, where those
-//! who wait are served.
+//! The driver runs from the first need until its last byte has arrived, then ends; the next need
+//! starts another one. It alternates between two steps: it submits needed ranges to its [`Reader`],
+//! and it puts the parts that arrive into the cache, which wakes the reads that wait.
 //!
-//! **Order.** What somebody waits for goes first, as urgent requests, and what the advisor wants along with it goes in the
-//! same plan. Then the wishes: as many of them as there is room for, in one plan, in the order in which they will be due,
-//! and the next ones not before those have been sent, so that what is not wanted any more can still be held back.
+//! **Order.** Demand reads go first, as urgent requests, together with the ranges that the
+//! prefetcher adds to the same request. Prefetches follow: as many as there is room for, in one
+//! plan, in the order in which they are due. The next ones follow only when those have been sent,
+//! so that prefetches can still be cancelled.
 //!
-//! **The first answer** says what version the file is. Until then requests carry no validator, and nobody is served before
-//! all of those have been answered alike. A reader of a known version sends its validator from the start, and whatever
-//! arrives confirms it. Wishes wait for the first answer, because only it tells how long the file is; if nobody reads, the
-//! first piece of the first wish is asked for alone.
+//! **The first response** names the version of the file. Until then requests carry no validator,
+//! and no read is served before all of them have been answered with the same version. A reader of a
+//! known version sends its validator from the start, and whatever arrives confirms it. Prefetches
+//! wait for the first response, because only it tells the size of the file; if no read is waiting,
+//! the first piece of the first prefetch is requested alone.
 //!
-//! **The end of the file**, as long as its size is not known, may be passed by a read. Then the request fails, and if the
-//! failure does not tell the size, the first byte is asked for, whose answer does; what lies within is asked for again.
+//! **The end of the file.** While the size is unknown, a read may pass the end. The request then
+//! fails, and if the error does not carry the size, the first byte is requested, whose response
+//! does; ranges within the file are requested again.
 //!
-//! Dropping the driver cancels its requests, and whoever waits for them asks himself.
+//! Dropping the driver cancels its requests; reads that wait for them request their bytes
+//! themselves.
 
 mod submit;
 
@@ -79,14 +83,14 @@ struct Session<'a> {
     /// A server has said which version it is, or it was known.
     versioned: bool,
     under_way: bool,
-    /// What is left of the first read of a server that nothing is known of.
+    /// Rest of the first read of an unknown server.
     rest: Vec<Range<u64>>,
-    /// What failed, and may lie beyond the end of the file; why.
+    /// Ranges that failed and may lie beyond the end of the file, with the error.
     doubtful: Option<(Vec<Range<u64>>, Error)>,
     probing: bool,
 }
 
-/// What the session has in flight. Dropped, it gives it up.
+/// Ranges that the session has in flight; released when dropped. Dropped, it gives it up.
 struct Claims<'a> {
     cache: &'a Cache,
     entry: u64,
@@ -124,11 +128,12 @@ impl<'a> Session<'a> {
 
     async fn run(mut self) {
         loop {
-            if self.feed().is_break() {
+            if self.submit().is_break() {
                 return;
             }
             let event = {
-                let (file, entry) = (self.file, self.claims.entry);
+                let file = self.file;
+                let entry = self.claims.entry;
                 let wanted = pin!(poll_fn(|cx| {
                     file.driver.register(cx.waker());
                     let state = lock(&file.state);
@@ -211,8 +216,10 @@ impl<'a> Session<'a> {
         if error.kind() == ErrorKind::Changed {
             return self.changed(error);
         }
-        let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
-        let size = || cache.standing(entry).size;
+        let cache = self.cache();
+        let entry = self.claims.entry;
+        let owner = self.claims.owner;
+        let size = || cache.snapshot(entry).size;
         if size().is_none() && self.reader.answer().size.is_some() {
             // A server that sent less than was asked for has told why.
             let answer = self.reader.answer().clone();
@@ -252,10 +259,12 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    /// What failed and lies within the file is asked for once more.
+    /// Requests failed ranges that lie within the file once more.
     fn ask_again(&mut self, ranges: &[Range<u64>], error: &Error) {
-        let (cache, entry, owner) = (self.cache(), self.claims.entry, self.claims.owner);
-        match cache.standing(entry).size {
+        let cache = self.cache();
+        let entry = self.claims.entry;
+        let owner = self.claims.owner;
+        match cache.snapshot(entry).size {
             Some(size) => {
                 let within: Vec<_> = ranges
                     .iter()
@@ -272,7 +281,8 @@ impl<'a> Session<'a> {
 
     /// Nothing is under way.
     fn rests(&mut self) -> ControlFlow<()> {
-        // What was asked for to learn the size or the version may have come with something else, and not have been sent.
+        // What was asked for to learn the size or the version may have come with something else,
+        // and not have been sent.
         self.probing = false;
         if self.doubtful.is_some() {
             self.probe();
@@ -294,7 +304,7 @@ impl<'a> Session<'a> {
         if !left.is_empty() {
             let error = Error::new(
                 ErrorKind::Protocol,
-                format!("{}: the answer lacks bytes that were asked for", self.file.source.name()),
+                format!("{}: the response lacks requested bytes", self.file.source.name()),
             );
             self.cache().fail(self.claims.entry, self.claims.owner, &left, &error);
         }

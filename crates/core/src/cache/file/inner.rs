@@ -1,4 +1,5 @@
-//! What an open file does under its lock: it shows reads to the advisor, claims, heeds, and sets the driver going.
+//! Operations of an open file under its lock: show reads to the prefetcher, claim ranges, queue
+//! advice, and wake the driver.
 
 use crate::cache::file::{CachedFileInner, CachedFileState, driver};
 use crate::cache::{Claimed, FileSnapshot, Lookup};
@@ -19,7 +20,7 @@ impl CachedFileState {
         planned: bool,
         file: &CachedFileInner,
     ) -> Advice {
-        let FileSnapshot { size, ahead_bytes, ahead_budget_bytes, tally } = look.standing;
+        let FileSnapshot { size, ahead_bytes, ahead_budget_bytes, tally } = look.snapshot;
         let conditions = &mut self.conditions;
         conditions.size = size;
         conditions.ahead_bytes = ahead_bytes;
@@ -37,13 +38,13 @@ impl CachedFileState {
 }
 
 impl CachedFileInner {
-    /// Whether the version that is read has been confirmed since the opening.
+    /// Returns true if the version in use has been confirmed since the opening.
     pub(crate) fn is_confirmed(&self, state: &CachedFileState) -> bool {
         self.cache.version(state.entry, state.opened).1
     }
 
-    /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and its number as a waiter
-    /// there.
+    /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and
+    /// its number as a waiter there.
     pub(crate) fn claim(
         &self,
         state: &mut CachedFileState,
@@ -57,13 +58,13 @@ impl CachedFileInner {
             }
             claimed => claimed,
         };
-        let Claimed { waiter, fresh, hastened, unconfirmed } = claimed?;
+        let Claimed { waiter, fresh, prioritized, unconfirmed } = claimed?;
         let absent_bytes = range::total_bytes(&fresh);
         if absent_bytes > 0 {
             self.cache.age(absent_bytes);
         }
         state.work.urgent.extend(fresh);
-        state.work.hastened.extend(hastened);
+        state.work.prioritized.extend(prioritized);
         state.work.probe |= unconfirmed;
         Ok((state.entry, waiter))
     }
@@ -82,27 +83,27 @@ impl CachedFileInner {
         state: &mut CachedFileState,
         advice: &Advice,
         at: Duration,
-        standing: &FileSnapshot,
+        snapshot: &FileSnapshot,
     ) {
         let work = &mut state.work;
         if !advice.dont_need.is_empty() {
             let unwanted = work.wishes.remove_advice(&advice.dont_need);
-            self.withdraw(state, unwanted);
+            self.cancel_prefetches(state, unwanted);
         }
         let work = &mut state.work;
         let mut wished =
             !advice.will_need.is_empty() && work.wishes.add_advice(&advice.will_need, at);
         if !work.wishes.is_empty() && !work.busy {
             // What was read has made room.
-            wished |= work.has_room(standing);
+            wished |= work.has_room(snapshot);
         }
-        if wished && standing.size.is_some() {
+        if wished && snapshot.size.is_some() {
             work.wished = true;
             self.drive(state);
         }
     }
 
-    pub(crate) fn withdraw(
+    pub(crate) fn cancel_prefetches(
         self: &Arc<Self>,
         state: &mut CachedFileState,
         unwanted: Vec<Range<u64>>,
@@ -110,7 +111,7 @@ impl CachedFileInner {
         if !unwanted.is_empty() {
             self.cache.demote(state.entry, &unwanted);
             if state.driving {
-                state.work.withdrawn.extend(unwanted);
+                state.work.cancelled.extend(unwanted);
                 self.drive(state);
             }
         }

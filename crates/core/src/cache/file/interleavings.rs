@@ -1,5 +1,6 @@
-//! Threads that read the same file, in schedules chosen by shuttle: nobody waits for ever, nobody gets wrong bytes, nothing
-//! is asked for twice, nothing is left behind. Run by `make interleavings`.
+//! Threads that read the same file, in schedules chosen by shuttle: nobody waits for ever, nobody
+//! gets wrong bytes, nothing is asked for twice, nothing is left behind. Run by `make
+//! interleavings`.
 
 use crate::cache::file::{CachedFile, Spawn};
 use crate::cache::{Cache, CacheConfig, CacheKey, Gauges};
@@ -126,7 +127,8 @@ fn at_rest(cache: &Cache) {
 #[test]
 fn threads_share_what_they_ask_for() {
     each_schedule(|| {
-        let (source, cache) = (Arc::default(), Arc::new(Cache::new(CacheConfig::default())));
+        let source = Arc::default();
+        let cache = Arc::new(Cache::new(CacheConfig::default()));
         let file = open(&source, &cache);
         let threads: Vec<_> = [0..40, 20..64, 10..30]
             .into_iter()
@@ -147,7 +149,8 @@ fn threads_share_what_they_ask_for() {
 #[test]
 fn a_cache_that_keeps_nothing_serves_everybody() {
     each_schedule(|| {
-        let (source, cache) = (Arc::default(), Arc::new(Cache::new(CacheConfig::with_budget(1))));
+        let source = Arc::default();
+        let cache = Arc::new(Cache::new(CacheConfig::with_budget(1)));
         let file = open(&source, &cache);
         let other = file.clone();
         let hint = file.hint(&[0..64], Duration::ZERO);
@@ -167,8 +170,10 @@ fn a_cache_that_keeps_nothing_serves_everybody() {
 #[test]
 fn a_file_closed_leaves_others_to_ask_themselves() {
     each_schedule(|| {
-        let (source, cache) = (Arc::default(), Arc::new(Cache::new(CacheConfig::default())));
-        let (file, other) = (open(&source, &cache), open(&source, &cache));
+        let source = Arc::default();
+        let cache = Arc::new(Cache::new(CacheConfig::default()));
+        let file = open(&source, &cache);
+        let other = open(&source, &cache);
         file.hint(&[0..64], Duration::ZERO);
         let thread = shuttle::thread::spawn(move || read(&other, 10..50).unwrap());
         drop(file);

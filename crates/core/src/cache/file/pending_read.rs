@@ -28,7 +28,7 @@ pub struct PendingRead {
     absent_bytes: u64,
 }
 
-/// How often a read is begun anew because who had asked for its bytes has gone, or the file has changed.
+/// Maximum restarts of a read whose bytes another file stopped fetching, or whose file changed.
 const MAX_ANEW: usize = 8;
 
 impl PendingRead {
@@ -40,18 +40,19 @@ impl PendingRead {
         submitted: Duration,
         (found, absent_bytes): (CacheStatus, u64),
     ) -> Self {
-        let (over, aside) = (false, false);
+        let over = false;
+        let aside = false;
         Self { file, ranges, entry, waiter, over, aside, submitted, found, absent_bytes }
     }
 
-    /// It is not the program's: nobody is told of it, and it settles no version.
+    /// Marks a read as not the program's: it is not recorded, and settles no version.
     pub(crate) fn aside(mut self) -> Self {
         self.aside = true;
         self
     }
 
-    /// Waits, and copies the bytes to `target`, which is the one that the read began with. Returns how many there were
-    /// before the end of the file.
+    /// Waits, and copies the bytes to `target`, which is the one that the read began with. Returns
+    /// how many there were before the end of the file.
     ///
     /// # Errors
     ///
@@ -79,9 +80,11 @@ impl PendingRead {
         if let Some(size) = self.size() {
             check_within(&self.ranges, size, self.file.shared())?;
         }
-        let bytes = |range: &Range<u64>| match range.start < range.end {
-            true => Bytes::copy_from_slice(collected.get(range).unwrap_or_default()),
-            false => Bytes::new(),
+        let bytes = |range: &Range<u64>| {
+            if range.is_empty() {
+                return Bytes::new();
+            }
+            Bytes::copy_from_slice(collected.get(range).unwrap_or_default())
         };
         let found = ranges.iter().map(bytes).collect();
         self.record(completed);
@@ -89,7 +92,7 @@ impl PendingRead {
     }
 
     fn size(&self) -> Option<u64> {
-        self.file.shared().cache.standing(self.entry).size
+        self.file.shared().cache.snapshot(self.entry).size
     }
 
     fn record(&self, completed: Duration) {
@@ -101,11 +104,13 @@ impl PendingRead {
         }
     }
 
-    /// The bytes, and when the last of them were there. They are of the version that the open file reads by then: another
-    /// read of it may have been told of a change in between, and have been served from the new version.
+    /// The bytes, and when the last of them were there. They are of the version that the open file
+    /// reads by then: another read of it may have noticed a change in between, and have been
+    /// served from the new version.
     async fn wait(&mut self) -> Result<(Collected, Duration)> {
         for _ in 0..MAX_ANEW {
-            let (entry, waiter) = (self.entry, self.waiter);
+            let entry = self.entry;
+            let waiter = self.waiter;
             let cache = &self.file.shared().cache;
             let (outcome, collected) = poll_fn(|cx| cache.poll(entry, waiter, cx)).await;
             self.over = true;
@@ -124,7 +129,10 @@ impl PendingRead {
         }
         Err(Error::new(
             ErrorKind::Unavailable,
-            format!("{}: it changes faster than it can be read", self.file.shared().source.name()),
+            format!(
+                "{}: the file changes faster than it can be read",
+                self.file.shared().source.name()
+            ),
         ))
     }
 
@@ -136,7 +144,7 @@ impl PendingRead {
         current
     }
 
-    /// Whether the program has been served bytes of the version that this read waited for.
+    /// Returns true if the program has been served bytes of the version that this read waited for.
     fn was_served_from(&self) -> bool {
         let state = lock(&self.file.shared().state);
         state.bound && state.entry == self.entry

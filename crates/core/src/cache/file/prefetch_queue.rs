@@ -1,4 +1,4 @@
-//! What will be read, as far as somebody has said so, and has not been asked for yet.
+//! Ranges to prefetch that have not been requested yet: hints and advice.
 
 use crate::range;
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HintId(u64);
 
-/// Wishes in the order in which they will be due. Those of the program are hints, those of the advisor are not.
+/// Wishes in the order in which they will be due. Those of the program are hints, those of the
+/// advisor are not.
 #[derive(Debug, Default)]
 pub(crate) struct PrefetchQueue {
     /// By when they are due, then by their number.
@@ -53,7 +54,8 @@ impl PrefetchQueue {
         HintId(id)
     }
 
-    /// An advisor says what will be read. What it has said before is not said twice; tells whether anything was new.
+    /// An advisor says what will be read. What it has said before is not said twice; tells whether
+    /// anything was new.
     pub(crate) fn add_advice(&mut self, soon: &[Range<u64>], now: Duration) -> bool {
         let advised = || self.waiting.iter().filter(|(_, wish)| !wish.hint);
         let known: Vec<_> = advised().flat_map(|(_, wish)| wish.ranges.iter().cloned()).collect();
@@ -111,7 +113,8 @@ impl PrefetchQueue {
         range::difference(ranges, &range::merged(&hinted, 0))
     }
 
-    /// Takes wishes from the front. `claim` says what of the ranges it took, and what it had no room for; that ends it.
+    /// Takes wishes from the front. `claim` says what of the ranges it took, and what it had no
+    /// room for; that ends it.
     pub(crate) fn take(
         &mut self,
         mut claim: impl FnMut(&[Range<u64>]) -> (Vec<Range<u64>>, Vec<Range<u64>>),

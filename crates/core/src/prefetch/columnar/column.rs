@@ -1,4 +1,5 @@
-//! How a column of a tree is read: its position, and how likely its next basket will be read.
+//! Access to a column of a tree: its position, and the likelihood that its next basket will be
+//! read.
 
 /// Weight of the last basket in the running mean.
 const WEIGHT: f32 = 0.25;

@@ -1,4 +1,5 @@
-//! Programs that read trees, against a model of the cache in which a request takes one round trip, whatever it holds.
+//! Programs that read trees, against a model of the cache in which a request takes one round trip,
+//! whatever it holds.
 
 mod model;
 mod synthetic;
@@ -9,7 +10,8 @@ use proptest::prelude::*;
 use std::time::Duration;
 use synthetic::{SyntheticColumn, SyntheticLayout};
 
-/// The talk's file: 152 columns whose baskets are full after different numbers of entries, no clusters.
+/// The talk's file: 152 columns whose baskets are full after different numbers of entries, no
+/// clusters.
 fn talk() -> Shape {
     Shape::unclustered(152, 283_000)
 }
@@ -97,8 +99,8 @@ fn steps_after_the_first_do_not_wait() {
 
 #[test]
 fn what_only_triggered_events_need_costs_a_round_trip_in_a_cluster() {
-    // In the talk's file, which has no clusters, the longest baskets are those of 2,000 entries; where triggered events
-    // are as rare as that, a round trip for each is what it takes.
+    // In the talk's file, which has no clusters, the longest baskets are those of 2,000 entries;
+    // where triggered events are as rare as that, a round trip for each is what it takes.
     let cases = [
         (clustered(150), 1_000, 100),
         (clustered(150), 1_000, 1),
@@ -167,7 +169,8 @@ fn a_skim_costs_one_round_trip_an_event() {
     let program = Program::of_events(&shape, &SEVEN, &events);
     let run = Run::new(&shape).of(&program);
     assert!(run.waited <= 280.0 + 8.0, "{run:?}");
-    // Where in a long basket the event is, a longer one does not tell: sometimes two of the shorter are fetched for one.
+    // Where in a long basket the event is, a longer one does not tell: sometimes two of the shorter
+    // are fetched for one.
     assert!(run.fetched as f64 <= 2.5 * run.needed as f64, "{run:?}");
 }
 

@@ -221,7 +221,9 @@ impl<L: ColumnarLayout> TreeTracker<L> {
         advice: &mut Advice,
     ) {
         let Some(column) = self.columns.get(id) else { return };
-        let (next, loose, steady) = (column.next, column.loose, column.is_steady());
+        let next = column.next;
+        let loose = column.loose;
+        let steady = column.is_steady();
         let beyond = basket.entries.start >= self.prefetched_end;
         if index > next && !loose && steady && beyond && read.missed {
             self.jump(basket.entries.start, advice);
@@ -303,7 +305,8 @@ impl<L: ColumnarLayout> TreeTracker<L> {
 
     /// Moves a column on to basket `next`; earlier prefetched baskets are no longer outstanding.
     fn advance(&mut self, id: usize, next: u32) {
-        let (from, prefetched) = (self.columns[id].next, self.columns[id].prefetched);
+        let from = self.columns[id].next;
+        let prefetched = self.columns[id].prefetched;
         let bytes = |index| self.range(id, index).map_or(0, |range| range::len(&range));
         let reached: u64 = (from..next.min(prefetched)).map(bytes).sum();
         self.outstanding = self.outstanding.saturating_sub(reached);

@@ -1,10 +1,10 @@
-//! What of a cursor's future has been named.
+//! The prefetched part of a cursor's predictions.
 
 use super::{Cursor, CursorPattern};
 use crate::prefetch::block_rounding::BlockRounding;
 use std::ops::Range;
 
-/// How far a cursor has named what comes.
+/// Extent of a cursor's prefetches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Named {
     /// Runs after the one that goes on.
@@ -33,7 +33,7 @@ impl Cursor {
         }
     }
 
-    /// What was named has not been kept.
+    /// Forgets prefetches that were dropped.
     pub(in crate::prefetch) fn forget(&mut self) {
         self.named = Named { run: 0, to: self.run.end };
         if let CursorPattern::Region(region) = &mut self.course {
@@ -41,7 +41,7 @@ impl Cursor {
         }
     }
 
-    /// What was named and has not been reached; `most` ranges of it.
+    /// At most `most` ranges that were prefetched and not reached yet.
     pub(in crate::prefetch) fn ahead(&self, most: usize, out: &mut Vec<Range<u64>>) {
         if let CursorPattern::Region(region) = &self.course {
             let ahead = region.ahead();

@@ -3,18 +3,20 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many numbers lie in an interval.
+/// Count of numbers in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bin {
     /// The lower limit.
     pub from: i64,
-    /// The upper limit. Of the limits, the one nearer to 0 belongs to the interval, the other does not.
+    /// The upper limit. Of the limits, the one nearer to 0 belongs to the interval, the other does
+    /// not.
     pub to: i64,
-    /// How many.
+    /// Count of numbers.
     pub count: u64,
 }
 
-/// Bins whose limits grow by steps of 1, 2, 5, 10, ... on both sides of 0, which has a bin of its own.
+/// Bins whose limits grow by steps of 1, 2, 5, 10, ... on both sides of 0, which has a bin of its
+/// own.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Logarithmic(BTreeMap<i16, u64>);
 
@@ -77,7 +79,8 @@ fn bins(counts: &BTreeMap<i16, u64>, limits: impl Fn(i16) -> (i64, i64)) -> Vec<
     (first..=last).map(bin).collect()
 }
 
-/// How many steps of 1, 2, 5, 10, ... lie between 0 and `number`; below 0 if it is.
+/// Number of steps of 1, 2, 5, 10, ... between 0 and `number`; below 0 if it is. lie between 0 and
+/// `number`; below 0 if it is.
 fn steps(number: i64) -> i16 {
     let Some(decade) = number.unsigned_abs().checked_ilog10() else { return 0 };
     let leading = number.unsigned_abs() / 10_u64.pow(decade);
@@ -100,11 +103,11 @@ pub struct LinearBins {
     pub lo: i64,
     /// Upper limit of the last bin, excluded.
     pub hi: i64,
-    /// How many numbers are in each bin.
+    /// Count of numbers in each bin.
     pub counts: Vec<u64>,
-    /// How many are below `lo`.
+    /// Count of numbers below `lo`.
     pub below: u64,
-    /// How many are not below `hi`.
+    /// Count of numbers not below `hi`.
     pub above: u64,
 }
 

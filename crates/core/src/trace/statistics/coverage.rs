@@ -3,15 +3,16 @@
 use crate::range;
 use std::ops::Range;
 
-/// The union of ranges. What was added last is kept as it came and joined with the rest when there is as much of it, so
-/// that an addition costs a logarithm, and memory follows the number of separate ranges.
+/// The union of ranges. What was added last is kept as it came and joined with the rest when there
+/// is as much of it, so that an addition costs a logarithm, and memory follows the number of
+/// separate ranges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Coverage {
     joined: Vec<Range<u64>>,
     recent: Vec<Range<u64>>,
 }
 
-/// At least so many ranges wait to be joined.
+/// Minimum number of ranges before they are joined.
 const FEWEST: usize = 1 << 10;
 
 impl Coverage {
@@ -26,7 +27,7 @@ impl Coverage {
         }
     }
 
-    /// How many bytes there are.
+    /// Number of bytes covered.
     pub(super) fn bytes(&mut self) -> u64 {
         self.tidy();
         range::total_bytes(&self.joined)

@@ -1,4 +1,4 @@
-//! What a trace says about one file.
+//! Statistics of one file in a trace.
 
 use super::bins::{Bin, Doubling, LinearBins, Logarithmic};
 use super::coverage::Coverage;
@@ -36,7 +36,7 @@ pub struct FileStatistics {
     pub waited_seconds: f64,
     /// The longest of these.
     pub longest_wait_seconds: f64,
-    /// How many ranges have which size in bytes; the limits are powers of two.
+    /// Count of ranges by size in bytes; the limits are powers of two.
     pub sizes: Vec<Bin>,
     /// Where a range begins, seen from the end of the one before.
     pub displacements: Displacements,
@@ -58,16 +58,16 @@ impl FileStatistics {
     }
 }
 
-/// How far a range begins from where the one before it ended, in bytes.
+/// Distance from the end of a range to the start of the next one, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Displacements {
-    /// How many there are: one less than ranges.
+    /// Number of distances: one less than ranges.
     pub count: u64,
-    /// How many are 0.
+    /// Number of distances that are 0.
     pub sequential: u64,
-    /// How many are below 0.
+    /// Number of distances below 0.
     pub backward: u64,
-    /// How many are at most 500,000 bytes either way.
+    /// Number of distances of at most 500,000 bytes either way.
     pub near: u64,
     /// By bins whose limits are 1, 2, 5, 10, ... either way, and 0.
     pub logarithmic: Vec<Bin>,
@@ -86,20 +86,20 @@ impl Displacements {
 /// Ranges that follow each other without a gap are a run; one that follows none is a run of one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Runs {
-    /// How many runs there are.
+    /// Number of runs.
     pub count: u64,
     /// Ranges in the longest.
     pub longest_ranges: u64,
     /// Bytes of the largest.
     pub longest_bytes: u64,
-    /// How many runs have how many ranges; the limits are powers of two.
+    /// Count of runs by number of ranges; the limits are powers of two.
     pub lengths: Vec<Bin>,
 }
 
 /// Bytes that are near: the interval of figure 2 (see the module above).
 const NEAR_BYTES: u64 = 500_000;
 
-/// What has been seen of a file.
+/// Statistics of a file so far.
 #[derive(Debug, Default)]
 pub(super) struct FileState {
     counts: Counts,
@@ -199,7 +199,8 @@ impl FileState {
 
     /// Adds what another file has been seen to be, which has ended.
     pub(super) fn join(&mut self, other: &Self) {
-        let (counts, more) = (&mut self.counts, &other.counts);
+        let counts = &mut self.counts;
+        let more = &other.counts;
         counts.reads += more.reads;
         counts.vector_reads += more.vector_reads;
         counts.ranges += more.ranges;
@@ -213,14 +214,16 @@ impl FileState {
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.distinct_bytes = self.distinct_bytes.saturating_add(other.distinct_bytes);
         self.sizes.join(&other.sizes);
-        let (all, more) = (&mut self.displacements, &other.displacements);
+        let all = &mut self.displacements;
+        let more = &other.displacements;
         all.count += more.count;
         all.sequential += more.sequential;
         all.backward += more.backward;
         all.near += more.near;
         all.plain.join(&more.plain);
         self.logarithmic.join(&other.logarithmic);
-        let (runs, more) = (&mut self.runs, &other.runs);
+        let runs = &mut self.runs;
+        let more = &other.runs;
         runs.count += more.count;
         runs.longest_ranges = runs.longest_ranges.max(more.longest_ranges);
         runs.longest_bytes = runs.longest_bytes.max(more.longest_bytes);

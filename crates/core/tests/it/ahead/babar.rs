@@ -16,7 +16,8 @@ fn play(rtt_ms: u64, seed: u64) -> ModelResult {
 #[test]
 fn the_job_of_2006_hardly_notices_a_tenth_of_a_second() {
     for seed in [2006, 1] {
-        let (near, far) = (play(0, seed), play(100, seed));
+        let near = play(0, seed);
+        let far = play(100, seed);
         assert!(far.miss_rate() < 0.05, "{far:?}");
         let ratio = far.duration.as_secs_f64() / near.duration.as_secs_f64();
         assert!(ratio < 1.15, "{ratio}: {near:?} {far:?}");

@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 const LINK: Link = Link::new(Duration::from_millis(50), Some(100_000_000));
 const MEMORY: u64 = 64 * MIB;
 
-/// What a job took, and what was fetched in vain.
+/// Duration of a workload, and bytes fetched in vain.
 #[derive(Debug)]
 struct Outcome {
     seconds: f64,
@@ -24,7 +24,7 @@ struct Outcome {
     waits: u64,
 }
 
-/// Who says what will be read.
+/// Source of the predictions.
 #[derive(Debug, Clone, Copy)]
 enum Who {
     Nobody,
@@ -38,7 +38,8 @@ async fn play(job: &Workload, who: Who) -> Outcome {
 
 async fn play_over(job: &Workload, who: Who, link: Link) -> Outcome {
     let bytes = vec![0; usize::try_from(job.size).unwrap()];
-    let (source, cache) = (Arc::new(SimulatedSource::new(bytes, link)), cache(MEMORY));
+    let source = Arc::new(SimulatedSource::new(bytes, link));
+    let cache = cache(MEMORY);
     let file: CachedFile = open(&source, &cache);
     let begin = Instant::now();
     match who {
@@ -50,7 +51,8 @@ async fn play_over(job: &Workload, who: Who, link: Link) -> Outcome {
         }
     }
     let mut target = vec![0; usize::try_from(2 * MIB).unwrap()];
-    let (mut owed, mut peak_ahead) = (Duration::ZERO, 0);
+    let mut owed = Duration::ZERO;
+    let mut peak_ahead = 0;
     for step in &job.steps {
         // Timers count whole milliseconds.
         owed += step.think;
@@ -76,7 +78,8 @@ async fn play_over(job: &Workload, who: Who, link: Link) -> Outcome {
 }
 
 async fn assert_near_the_programs_own_plan(job: &Workload) {
-    let (ours, best) = (play(job, Who::Advisor).await, play(job, Who::Program).await);
+    let ours = play(job, Who::Advisor).await;
+    let best = play(job, Who::Program).await;
     assert!(best.seconds / ours.seconds >= 0.8, "{ours:?}, best {best:?}");
     assert_thrifty(&ours);
 }
@@ -119,7 +122,8 @@ async fn readers_that_skim() {
 #[tokio::test(start_paused = true)]
 async fn readers_that_read_anywhere_are_left_alone() {
     let job = random(512 * MIB, 1000, 2000..9000, THINK, 4);
-    let (ours, bare) = (play(&job, Who::Advisor).await, play(&job, Who::Nobody).await);
+    let ours = play(&job, Who::Advisor).await;
+    let bare = play(&job, Who::Nobody).await;
     assert!(bare.seconds / ours.seconds >= 0.95, "{ours:?}, bare {bare:?}");
     assert_thrifty(&ours);
 }

@@ -1,4 +1,5 @@
-//! Programs that do what is least expected: advice stays within its bounds, and what it wastes within the limit.
+//! Programs that do what is least expected: advice stays within its bounds, and what it wastes
+//! within the limit.
 
 use hither_core::{
     Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
@@ -29,7 +30,8 @@ fn is_thrifty(outcome: &ModelResult) -> bool {
     outcome.wasted_bytes as f64 <= limit + (config.allowance_bytes + AHEAD) as f64
 }
 
-/// Reads `run` times `length` bytes, each time `step` after the one before, then elsewhere; so many times.
+/// Reads `run` times `length` bytes, each time `step` after the one before, then elsewhere;
+/// repeated.
 fn bursts(times: u64, run: u64, length: u64, step: u64) -> Vec<Range<u64>> {
     let mut random = Random::new(run * length + step);
     let starts = (0..times).map(|_| random.next_u64() % (SIZE - run * step - length));
@@ -107,7 +109,7 @@ fn one(act: &Act, random: &mut Random) -> Vec<Range<u64>> {
     }
 }
 
-/// What the conditions of a read may be, whether they make sense or not.
+/// Any context of a read, plausible or not.
 fn conditions() -> impl Strategy<Value = PrefetchContext> {
     let bytes = || prop_oneof![Just(0), Just(u64::MAX), 0..SIZE, 0..10_000_u64];
     let rate =

@@ -1,4 +1,5 @@
-//! Readers with a pattern take hardly longer than a program that said at the start what it would read.
+//! Readers with a pattern take hardly longer than a program that said at the start what it would
+//! read.
 
 use hither_core::ReadAhead;
 use hither_simulate::prefetch_model::{ModelResult, PrefetchModel, Silent};
@@ -18,7 +19,8 @@ fn simulation() -> PrefetchModel {
     PrefetchModel::new(RTT, RATE)
 }
 
-/// Reading ahead takes at most 1.25 times as long as the plan, wastes at most a tenth, keeps to its memory.
+/// Reading ahead takes at most 1.25 times as long as the plan, wastes at most a tenth, keeps to its
+/// memory.
 fn assert_near(best: &ModelResult, job: &Workload) -> ModelResult {
     let ours = simulation().play(job, &mut ReadAhead::default());
     let share = best.duration.as_secs_f64() / ours.duration.as_secs_f64();
@@ -112,7 +114,7 @@ fn random_reads_are_left_alone() {
     }
 }
 
-/// Threads of one program reach the file in another order than they were told to.
+/// Threads of one program reach the file in another order than they were started.
 #[test]
 fn reads_that_overtake_each_other_do_not_reset() {
     let mut job = interleaved(1, 512, 128 * KIB, Duration::from_millis(15));

@@ -158,7 +158,7 @@ impl Program {
         Self::new(shape, wants)
     }
 
-    /// `always` for every event, `extra` for so many in a thousand.
+    /// Reads `always` for every event, `extra` for `per_thousand` of a thousand.
     pub(super) fn triggered(
         shape: &Shape,
         always: &[usize],
@@ -204,7 +204,7 @@ impl Program {
     }
 }
 
-/// How a program fared.
+/// Result of running a program.
 #[derive(Default)]
 pub(super) struct Fared {
     /// Round trips waited for, in whole.
@@ -245,7 +245,7 @@ pub(super) struct Run<'a> {
     entries: Option<Range<u64>>,
 }
 
-/// What of the file is there, or when it will be.
+/// Pieces of the file that are cached or in flight.
 #[derive(Default)]
 struct Held {
     /// By offset: bytes, when they are there, and whether they have been read.
@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
         Self { learned, ..self }
     }
 
-    /// What was read is dropped at once.
+    /// Drops every piece once it was read.
     pub(super) fn forgetting(self) -> Self {
         Self { forgetting: true, ..self }
     }
@@ -320,7 +320,9 @@ impl<'a> Run<'a> {
         let handle = cache.handle();
         let mut layout = Some(self.shape.layout());
         let learned = vec![self.learned.to_vec(); self.shape.trees];
-        let (mut held, mut now, mut fared) = (Held::default(), 0.0, Fared::default());
+        let mut held = Held::default();
+        let mut now = 0.0;
+        let mut fared = Fared::default();
         let mut needed = HashMap::new();
         for (number, read) in program.reads.iter().enumerate() {
             if now >= self.layout_after
