@@ -158,7 +158,7 @@ def test_sleep_beside_tests_in_virtual_time_is_fine_but_not_of_threads():
 
 
 def test_python_tests_do_not_sleep():
-    assert len(list(check.check_text(Path("tests/e2e/test_draw.py"), "    time.sleep(1)\n"))) == 1
+    assert len(list(check.check_text(Path("tests/e2e/query/test_draw.py"), "    time.sleep(1)\n"))) == 1
     assert list(check.check_text(Path("tests/e2e/servers.py"), "    time.sleep(0.01)\n")) == []
 
 

@@ -148,7 +148,7 @@ class Report:
             yield "after the last byte", _format_seconds(phases["rest"])
             yield (
                 "waiting for round trips",
-                f"{_format_seconds(waiting)}   {self.round_trips} dependent flights and the handshake",
+                f"{_format_seconds(waiting)}   {self.round_trips} dependent round trips and the handshake",
             )
             yield "decode", f"{_format_seconds(self.decode_seconds)}   summed over threads, while data arrived"
             yield "compute", f"{_format_seconds(self.compute_seconds)}   likewise"

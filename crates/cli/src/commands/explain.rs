@@ -48,7 +48,7 @@ fn explain(drawing: &DrawResult) -> String {
     line(
         "waiting for round trips",
         format!(
-            "{:8.3} s   {} dependent flights and the handshake",
+            "{:8.3} s   {} dependent round trips and the handshake",
             (report.round_trips + 1) as f64 * report.rtt_seconds,
             report.round_trips
         ),

@@ -1,0 +1,84 @@
+"""Expressions, cuts, shapes of leaves and codecs: what ROOT's Draw says, hither says."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ORACLE = Path(__file__).with_name("root_oracle.py")
+CODECS = {"zlib": 101, "lzma": 207, "lz4": 404, "zstd": 505, "none": 0}
+
+if find_spec("ROOT") is None:
+    if os.environ.get("CI"):
+        raise RuntimeError("CI must have ROOT (tools/setup-peers)")
+    pytest.skip("ROOT is not installed (tools/setup-peers installs it)", allow_module_level=True)
+
+TALK_QUERIES = [
+    ("rawtr", "", 50, 0, 25),
+    ("rawtr", "E33>5", 50, 0, 25),
+    ("E33", "rawtr>2 && E33<20", 40, 0, 20),
+    ("rawtr+2*E33", "E44>0", 60, 0, 60),
+    ("sqrt(rawtr)", "rawtr>0", 30, 0, 6),
+    ("ntrack", "", 64, 0, 64),
+    ("vertex_x-vertex_y", "ntrack>5", 40, -10, 10),
+    ("ecal_energy", "ecal_status==0", 40, 0, 40),
+    ("rawtr", "ntrack>10", 50, 0, 25),
+    ("weight", "abs(weight)>0.5", 50, -4, 4),
+    ("time", "", 20, 0, 10000),
+    ("run", "!(event%2)", 4, 0, 4),
+]
+
+SHAPE_QUERIES = [
+    ("n", "", 10, 0, 10),
+    ("jagged", "", 50, 0, 125),
+    ("jagged", "jagged>50", 50, 0, 125),
+    ("jagged", "n>4 && number<50", 50, 0, 125),
+    ("matrix", "", 40, -10, 15),
+    ("matrix", "matrix>0", 40, -10, 15),
+    ("number", "flag", 50, 0, 100),
+    ("small", "small>-50", 40, -100, 100),
+    ("large", "", 40, 0, 1e12),
+    ("byte", "byte<128 || flag", 64, 0, 256),
+    ("jagged*number", "", 50, 0, 12500),
+]
+
+
+def ask_root(*arguments, questions=None):
+    told = subprocess.run(
+        [sys.executable, str(ORACLE), *map(str, arguments)],
+        input=None if questions is None else json.dumps(questions),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(told.stdout) if questions is not None else None
+
+
+def compare(hither, url, tree, path, questions):
+    for question, expected in zip(questions, ask_root("draw", path, tree, questions=questions), strict=True):
+        expression, cut, bins, lo, hi = question
+        options = ["--where", cut] if cut else []
+        told = hither("draw", f"{url}:{tree}", expression, *options, "--bins", bins, "--range", f"{lo}:{hi}", "--no-store", "--json")
+        assert told.code == 0, f"{question}: {told.err}"
+        drawn = told.json["histogram"]
+        assert drawn["selected"] == expected["selected"], question
+        for field in ("counts", "underflow", "overflow"):
+            assert drawn[field] == expected[field], (question, field)
+        for field in ("mean", "stddev"):
+            assert math.isclose(drawn[field], expected[field], rel_tol=1e-12, abs_tol=1e-15), (question, field)
+
+
+def test_expressions_match_root(hither, site, small):
+    compare(hither, site.link_in(small), "T", small.path, TALK_QUERIES)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_leaf_shape_and_codec_matches_root(hither, site, codec):
+    path = site.folder / f"{codec}.root"
+    ask_root("write", path, CODECS[codec])
+    compare(hither, site.url(path.name), "shapes", path, SHAPE_QUERIES if codec == "zlib" else SHAPE_QUERIES[:5])

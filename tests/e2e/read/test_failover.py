@@ -1,0 +1,61 @@
+"""A server that is gone in mid-query, while another one has the same file."""
+
+import math
+
+import pytest
+from conftest import Site, require
+from cutting import Relay
+
+from bench.harness import servers
+from bench.harness.links import Loopback
+
+QUERY = ("rawtr", "--where", "E33>5", "--no-store", "--json")
+
+
+@pytest.fixture
+def second(tmp_path):
+    """Another nginx, with the same files."""
+    require("nginx")
+    where, folder = Loopback(), tmp_path / "www"
+    with servers.nginx(where, folder, tmp_path / "second.log") as port:
+        yield Site(where, port, folder, tmp_path / "second.log")
+
+
+def draw(hither, talk, first: int, second: Site, *options) -> dict:
+    """The query, from a first server at a port and from the second one; checked."""
+    url, replica = f"http://127.0.0.1:{first}/talk.root:T", second.url("talk.root")
+    done = hither("draw", url, *QUERY, "--replica", replica, *options)
+    assert done.code == 0, done.err
+    assert done.json["selected"] == talk.facts["selected"]
+    assert math.isclose(done.json["mean"], talk.facts["mean"], rel_tol=1e-12)
+    return done.json["report"]
+
+
+@pytest.mark.parametrize("connections", [1, 8])
+@pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.9])
+def test_a_dying_server_costs_only_the_bytes_in_flight(hither, site, second, talk, share, connections):
+    """At once, in the file's head, in the tree, in the data."""
+    site.link_in(talk)
+    needed = talk.facts["query_bytes"] + talk.facts["tree_bytes"]
+    with Relay(site.port, dies_after=int(share * needed)) as relay:
+        report = draw(hither, talk, relay.port, second, "--connections", connections)
+        passed = relay.passed
+    sent = sum(request.bytes_sent for request in second.requests("/talk.root"))
+    assert sent > 0
+    # What the first server had delivered is kept, but for what was underway in its sockets and in the relay.
+    assert passed + sent <= 1.2 * needed + connections * 200_000
+    assert report["bytes_used"] >= needed
+
+
+def test_an_unreachable_replica_is_no_failure(hither, site, second, talk):
+    site.link_in(talk)
+    with Relay(None) as relay:
+        gone = relay.port
+    report = draw(hither, talk, gone, second)
+    assert report["requests"] == len(second.requests("/talk.root"))
+
+
+def test_a_second_replica_gets_no_requests_while_the_first_responds(hither, site, second, talk):
+    site.link_in(talk)
+    draw(hither, talk, site.port, second)
+    assert second.requests("/talk.root") == []

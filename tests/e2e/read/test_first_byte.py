@@ -1,0 +1,68 @@
+"""Round trips to the first data over root:// and roots://, counted by the link itself (needs root)."""
+
+from pathlib import Path
+
+import pytest
+from conftest import HITHER, require, run
+
+from bench.harness import servers
+from bench.harness.links import Link, Wan
+
+pytestmark = pytest.mark.netns
+
+UNIX = "xrootd.seclib libXrdSec.so\nsec.protocol unix\nsec.protbind * only unix\n"
+# More than a server says of itself, and no more than a first window holds.
+BYTES = 12_000
+
+
+@pytest.fixture(scope="module")
+def away(netns):
+    """A link on which one round trip is not counted as two."""
+    with Wan(Link("r", 60, None, "another country")) as where:
+        yield where
+
+
+@pytest.fixture
+def trips(away, tmp_path, small):
+    """Starts xrootd; gives how to read from it, and after how many round trips the data comes."""
+    require("xrootd")
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "file").write_bytes(small.path.read_bytes()[: 2 * BYTES])
+    tls = servers.certificate(tmp_path, away.server_host)
+
+    def taken(scheme: str, more: str, enough: tuple[int, int]) -> list[int]:
+        """Of two processes after one another, with what the first one learned."""
+        fewest = [99, 99]
+        with servers.xrootd(away, folder, tls=tls if scheme == "roots" else None, more=more) as port:
+            url = f"{scheme}://{away.server_host}:{port}//file"
+            # A machine that is busy sends late, or in pieces of which none looks like the data: the best of five is what the
+            # program does.
+            for attempt in range(5):
+                seen = [counted(url, tmp_path / f"store-{scheme}-{attempt}") for _ in fewest]
+                # Each connection begins with a handshake of TCP, and they are made one after the other here.
+                trips = [it["connections"] + (it["first_data_round_trip"] or 99) for it in seen]
+                fewest = [min(pair) for pair in zip(fewest, trips, strict=True)]
+                if all(few <= most for few, most in zip(fewest, enough, strict=True)):
+                    break
+        return fewest
+
+    def counted(url: str, store: Path) -> dict:
+        command = ["env", f"SSL_CERT_FILE={tls.authority}", HITHER, "cat", "--range", f"0-{BYTES - 1}", url]
+        away.reset()
+        told = run([*command, "--store", store], away)
+        assert told.code == 0, told.err
+        return away.stats()
+
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("scheme", "more", "stranger", "acquaintance"),
+    [("root", "", 2, 2), ("root", UNIX, 4, 2), ("roots", "", 3, 3), ("roots", UNIX, 6, 3)],
+    ids=["nobody is asked who he is", "unix", "TLS", "TLS and unix"],
+)
+def test_the_first_data_takes_the_minimum_of_round_trips(trips, scheme, more, stranger, acquaintance):
+    first, second = trips(scheme, more, (stranger, acquaintance))
+    assert second == acquaintance
+    assert first <= stranger

@@ -1,0 +1,152 @@
+"""HTTP/2 with servers that send one range for each request over TLS, found out, remembered, and not used elsewhere."""
+
+import math
+import random
+
+import pytest
+from conftest import require, run
+from cutting import Relay
+
+from bench.harness import access_log, servers
+from bench.harness.links import Loopback
+from bench.harness.paths import READ_RANGES
+
+RANGES = 3000
+SIZE = 3_000_000
+
+
+@pytest.fixture
+def secure(tmp_path):
+    """A folder with a file of chance, and a certificate for servers of it."""
+    require("nginx")
+    folder = tmp_path / "www"
+    folder.mkdir()
+    (folder / "x.bin").write_bytes(random.Random(1).randbytes(SIZE))
+    return folder, servers.certificate(tmp_path)
+
+
+@pytest.fixture
+def read(secure, tmp_path):
+    """Reads many ranges in a process of its own, which remembers servers, checks every byte; gives back the report."""
+    folder, tls = secure
+    content = (folder / "x.bin").read_bytes()
+
+    def read(port: int, seed: int, *options, count: int = RANGES, length: int = 400) -> dict:
+        chance = random.Random(seed)
+        # Neighbours are too far from each other to be read in one.
+        firsts = [n * 2 * length for n in chance.sample(range(SIZE // (2 * length)), count)]
+        wanted, output = tmp_path / "ranges", tmp_path / "bytes"
+        wanted.write_text("".join(f"{first} {length}\n" for first in firsts))
+        command = ["env", f"SSL_CERT_FILE={tls.authority}", READ_RANGES, f"https://127.0.0.1:{port}/x.bin", wanted]
+        done = run([*command, "--output", output, "--store", tmp_path / "store", *options])
+        assert done.code == 0, done.err
+        assert output.read_bytes() == b"".join(content[first : first + length] for first in firsts)
+        return done.json
+
+    return read
+
+
+def nginx(secure, log, limits=servers.ONE_RANGE, http2=True):
+    folder, tls = secure
+    return servers.nginx(Loopback(), folder, log, limits=limits, tls=tls, http2=http2)
+
+
+def asked(log, before=0):
+    return access_log.read(log, "/x.bin")[before:]
+
+
+def connections(requests) -> int:
+    return len({request.connection for request in requests})
+
+
+def test_thousands_of_ranges_share_few_connections_to_a_known_server(secure, read, tmp_path):
+    log = tmp_path / "access.log"
+    with nginx(secure, log) as port:
+        first = read(port, seed=1)
+        learning = asked(log)
+        assert len(learning) == first["requests"]
+        assert connections(learning) == first["connections"]
+
+        report = read(port, seed=2)
+        known = asked(log, len(learning))
+        assert len(known) == report["requests"] <= RANGES + 2
+        assert connections(known) == report["connections"] <= 8
+        assert all(request.status == 206 for request in known)
+        assert report["bytes_requested"] == report["bytes_used"] == report["bytes_payload"]
+        assert report["bytes_received"] > report["bytes_payload"]
+
+
+def test_one_connection_suffices_if_only_one_is_allowed(secure, read, tmp_path):
+    log = tmp_path / "access.log"
+    with nginx(secure, log) as port:
+        read(port, 1, "--connections", 1)
+        before = len(asked(log))
+        report = read(port, 2, "--connections", 1)
+        assert connections(asked(log, before)) == report["connections"] == 1
+
+
+def test_goaway_frames_lose_nothing(secure, read, tmp_path):
+    folder, tls = secure
+    log = tmp_path / "access.log"
+    # Debian's own setting is 1,000.
+    few = "keepalive_requests 100;"
+    with servers.nginx(Loopback(), folder, log, few, servers.ONE_RANGE, tls, http2=True) as port:
+        read(port, seed=1)
+        before = len(asked(log))
+        report = read(port, seed=2)
+        known = asked(log, before)
+        assert report["connections"] >= math.ceil(RANGES / 100)
+        assert sum(request.status == 206 for request in known) >= RANGES
+
+
+def test_the_stream_limit_of_a_server_is_obeyed(secure, read, tmp_path):
+    log = tmp_path / "access.log"
+    with nginx(secure, log, f"{servers.ONE_RANGE} http2_max_concurrent_streams 5;") as port:
+        read(port, seed=1)
+        before = len(asked(log))
+        report = read(port, seed=2)
+        assert connections(asked(log, before)) == report["connections"] <= 8
+        assert report["requests"] <= RANGES + 2
+
+
+def test_the_request_limit_of_a_server_is_obeyed(secure, read, tmp_path):
+    """nginx counts each stream as a connection here, and answers 503 to what is beyond."""
+    log = tmp_path / "access.log"
+    limits = f"{servers.ONE_RANGE} limit_conn_zone $server_name zone=all:1m; limit_conn all 40; limit_conn_status 429;"
+    with nginx(secure, log, limits) as port:
+        read(port, seed=1)
+        before = len(asked(log))
+        read(port, seed=2)
+        known = asked(log, before)
+        assert sum(request.status == 206 for request in known) >= RANGES
+
+
+def test_servers_without_http2_or_with_multiple_ranges_use_http1(secure, read, tmp_path):
+    for limits, http2 in ((servers.ONE_RANGE, False), ("", True)):
+        log = tmp_path / f"{http2}.log"
+        with nginx(secure, log, limits, http2) as port:
+            read(port, 1, "--connections", 4)
+            before = len(asked(log))
+            report = read(port, 2, "--connections", 4)
+            known = asked(log, before)
+            assert len(known) == report["requests"]
+            assert connections(known) == report["connections"] <= 4
+            most = {request.range_count for request in known}
+            assert most == {1} if limits else max(most) > 100
+
+
+def test_caddy_after_a_server_of_single_ranges_uses_http2(secure, read, tmp_path):
+    """Caddy sends many ranges, and speaks HTTP/2 unasked. The store knows another server at its address."""
+    require("caddy")
+    folder, tls = secure
+    log = tmp_path / "access.log"
+    with nginx(secure, log) as before, servers.caddy(Loopback(), folder, tls=tls) as after, Relay(before) as relay:
+        read(relay.port, seed=1)
+        learning = len(asked(log))
+        relay.upstream = after
+        report = read(relay.port, seed=2)
+        assert len(asked(log)) == learning
+        assert RANGES <= report["requests"] <= RANGES + 2
+        assert report["connections"] <= 8
+        # Over HTTP/1.1 each of them would have to wait for one in eight others.
+        assert report["round_trips"] < RANGES / 64

@@ -1,0 +1,37 @@
+"""The API of lots does what its description says, whatever schemathesis makes of that."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_access import Served
+from token_issuer import Issuer, Key
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMATHESIS = ROOT / "target/peers/schemathesis/bin/schemathesis"
+# What 507 stands for is no failure of the server.
+CONFIG = """
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", "507"]
+"""
+
+
+def test_the_api_matches_its_description(hither, tmp_path):
+    if not SCHEMATHESIS.exists():
+        if os.environ.get("CI"):
+            pytest.fail("CI must have schemathesis (tools/setup-peers)")
+        pytest.skip("schemathesis is not installed (tools/setup-peers installs it)")
+    (tmp_path / "schemathesis.toml").write_text(CONFIG)
+    with Issuer(Key(tmp_path, "first")) as issuer:
+        text = f'[auth]\naudience = ["https://se.example"]\n[[auth.issuers]]\nurl = "{issuer.url}"\nbase = ["/"]\n'
+        with Served(tmp_path, text + "[lots]\nbytes = 100000000\ncount = 20\n") as served:
+            token = issuer.token("storage.create:/ storage.modify:/ storage.read:/")
+            command = [SCHEMATHESIS, "--no-color", "--config-file", tmp_path / "schemathesis.toml", "run"]
+            command += ["--url", served.url, "-H", f"Authorization: Bearer {token}", "--checks", "all"]
+            command += ["-n", "25", "--seed", "7", "--suppress-health-check", "all", "--generation-deterministic"]
+            command += ["--continue-on-failure", ROOT / "docs/openapi-lots.yaml"]
+            done = subprocess.run(
+                [str(word) for word in command], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+            )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

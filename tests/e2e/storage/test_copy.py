@@ -1,0 +1,189 @@
+"""`hither cp`: trees down and up, interrupted at any time, and what the server's log says that it cost."""
+
+import filecmp
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import require
+
+from bench.harness import access_log, servers
+from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
+
+BLOCK = 4 << 20
+CONNECTIONS = 4
+KILLS = 20
+HEAD = 600  # bytes of an answer's head, at the most
+CORRUPT = 7
+
+
+def write_tree(root: Path, megabytes: int, files: int) -> int:
+    """One large file, and many small ones in forty directories. Returns their size."""
+    numbers = random.Random(megabytes)
+    noise = numbers.randbytes(1 << 20)
+    total = 0
+    root.mkdir()
+    with (root / "large").open("wb") as large:
+        for number in range(megabytes):
+            total += large.write(number.to_bytes(8, "little") + noise[8:])
+    for number in range(files):
+        folder = root / f"run {number % 40}"
+        folder.mkdir(exist_ok=True)
+        start = numbers.randrange(1 << 19)
+        total += (folder / f"event-{number}").write_bytes(noise[start : start + numbers.randrange(20_000)])
+    return total
+
+
+def assert_same(left: Path, right: Path, whole: bool = True) -> None:
+    """`left` has what is in `right`, byte for byte; and the other way round, if `whole`."""
+    for path in (it for it in right.rglob("*") if it.is_file() and not it.name.startswith(".hither-")):
+        assert filecmp.cmp(left / path.relative_to(right), path, shallow=False), path
+    if whole:
+        there = ([it for it in root.rglob("*") if not it.name.startswith(".hither-")] for root in (left, right))
+        names = [sorted(it.relative_to(root) for it in found) for root, found in zip((left, right), there, strict=True)]
+        assert names[0] == names[1]
+
+
+def cp(*arguments, store: Path) -> list[str]:
+    command = [HITHER, "cp", "--json", "--connections", CONNECTIONS, "--store", store, *arguments]
+    return [str(it) for it in command]
+
+
+def ended(command: list[str]) -> dict:
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+def lines(log: Path) -> int:
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def killed_after(command: list[str], log: Path, requests: int) -> bool:
+    """Runs `command` and kills it when the server has logged that many more requests. False if it ended before."""
+    before = lines(log)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while lines(log) < before + requests:
+        try:
+            process.wait(timeout=0.002)
+        except subprocess.TimeoutExpired:
+            continue
+        return False
+    process.kill()
+    process.wait()
+    return True
+
+
+@pytest.fixture
+def dav(tmp_path):
+    """Apache over a folder that may be read and written, with its log."""
+    require("apache2")
+    # Apache's workers are somebody else, who has to come in.
+    folder = tmp_path / "www"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    for parent in tmp_path.parents:
+        if parent.stat().st_mode & 0o005 != 0o005 and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    tmp_path.chmod(0o755)
+    log = tmp_path / "access.log"
+    log.touch()
+    log.chmod(0o666)
+    with servers.apache(Loopback(), folder, log, webdav=True) as port:
+        yield folder, f"http://127.0.0.1:{port}", log
+
+
+@pytest.mark.slow
+def test_a_copy_killed_twenty_times_costs_one_block_per_worker_each_time(hither, dav, tmp_path):
+    folder, url, log = dav
+    total = write_tree(folder / "tree", 1000, 2000)
+    target, store = tmp_path / "copy", tmp_path / "store"
+    command = cp("-r", f"{url}/tree", target, store=store)
+    numbers = random.Random(20)
+    kills = sum(killed_after(command, log, numbers.randrange(1, 200)) for _ in range(KILLS))
+    told = ended(command)
+    assert kills >= KILLS / 2
+    assert_same(folder / "tree", target)
+    assert told["failures"] == []
+    assert list((store / "copies").iterdir()) == []
+    gets = [it for it in access_log.table_rows(log.read_text()) if it.method == "GET"]
+    sent = sum(it.bytes_sent for it in gets)
+    assert sent - total <= kills * CONNECTIONS * BLOCK + len(gets) * HEAD
+
+
+@pytest.mark.slow
+def test_an_incomplete_file_never_has_its_final_name(hither, dav, tmp_path):
+    folder, url, log = dav
+    write_tree(folder / "tree", 100, 500)
+    target, store = tmp_path / "copy", tmp_path / "store"
+    command = cp("-r", f"{url}/tree", target, store=store)
+    numbers = random.Random(5)
+    while killed_after(command, log, numbers.randrange(1, 120)):
+        assert_same(folder / "tree", target, whole=False)
+    assert_same(folder / "tree", target)
+
+
+def test_a_killed_upload_continues(hither, dav, tmp_path):
+    folder, url, log = dav
+    write_tree(tmp_path / "tree", 96, 60)
+    store = tmp_path / "store"
+    command = cp("-r", tmp_path / "tree", f"{url}/up", store=store)
+    numbers = random.Random(7)
+    kills = sum(killed_after(command, log, numbers.randrange(1, 60)) for _ in range(4))
+    told = ended(command)
+    assert kills > 0
+    assert told["failures"] == []
+    assert_same(tmp_path / "tree", folder / "up")
+
+
+def test_an_uploaded_tree_downloads_unchanged(hither, dav, tmp_path):
+    folder, url, _ = dav
+    write_tree(tmp_path / "tree", 9, 50)
+    store = tmp_path / "store"
+    up = ended(cp("-r", tmp_path / "tree", f"{url}/up", store=store))
+    assert up["files"] == 51
+    assert_same(tmp_path / "tree", folder / "up")
+    down = ended(cp("-r", f"{url}/up", tmp_path / "down", store=store))
+    assert down["files"] == 51
+    assert_same(tmp_path / "tree", tmp_path / "down")
+    again = ended(cp("-r", "-u", f"{url}/up/.", tmp_path / "down", store=store))
+    assert (again["files"], again["files_skipped"]) == (0, 51)
+    across = ended(cp("-r", f"{url}/up", f"{url}/across", store=store))
+    assert across["files"] == 51
+    assert_same(tmp_path / "tree", folder / "across")
+
+
+def test_a_file_is_copied_from_a_server_without_listings(hither, site, tmp_path):
+    content = random.Random(1).randbytes(5_000_000)
+    url = site.put("one file", content).replace(" ", "%20")
+    target = tmp_path / "here"
+    target.mkdir()
+    told = hither("cp", "--json", "--no-store", "--checksum", "sha256", url, target)
+    assert told.code == 0, told.err
+    assert (target / "one file").read_bytes() == content
+    printed = subprocess.run([HITHER, "cp", "--no-store", url, "-"], capture_output=True, check=True).stdout
+    assert printed == content
+    nowhere = hither("cp", "--json", "--no-store", url, "/dev/null")
+    assert nowhere.json["bytes"] == len(content)
+
+
+def test_a_wrong_checksum_is_an_error_and_leaves_nothing(hither, site, tmp_path):
+    url = site.put("file", bytes(5_000_000))
+    told = hither("cp", "--no-store", "--checksum", "adler32:12345678", url, tmp_path / "file")
+    assert told.code == CORRUPT, told.err
+    assert "12345678" in told.err
+    assert not any(it.name == "file" or it.name.startswith(".hither") for it in tmp_path.iterdir())
+
+
+def test_every_failure_is_reported_and_the_other_files_are_copied(hither, site, tmp_path):
+    good = site.put("good", b"good")
+    target = tmp_path / "here"
+    target.mkdir()
+    told = hither("cp", "--json", "--no-store", site.url("none"), good, site.url("forbidden"), target)
+    assert told.code in (3, 4), told.err
+    assert [it["error"]["kind"] for it in told.json["failures"]].count("not_found") == 1
+    assert (target / "good").read_bytes() == b"good"
+    assert "404" in told.err and "403" in told.err

@@ -1,0 +1,242 @@
+"""Trees as arrays: uproot's names, types and values."""
+
+import asyncio
+import pickle
+import subprocess
+import sys
+
+import awkward as ak
+import numpy as np
+import pytest
+import uproot
+from samples import REPOSITORY, SAMPLES
+
+import hither
+
+NESTED = SAMPLES / "uproot-vectorVectorDouble.root"
+
+
+@pytest.fixture(scope="session")
+def path():
+    """The talk's tree with 3,000 entries; made if it is missing."""
+    data = REPOSITORY / "target" / "data"
+    program = (
+        "import sys; from pathlib import Path; from bench.generators import talkfile;"
+        "talkfile.ensure(Path(sys.argv[1]), events=3000)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(data / "small.root")], cwd=REPOSITORY, check=True)
+    return data / "small.root"
+
+
+@pytest.fixture(scope="session")
+def theirs(path):
+    return uproot.open(f"{path}:T")
+
+
+@pytest.fixture
+def tree(path, client):
+    return hither.open_tree(path, "T", client=client)
+
+
+def same(ours, theirs):
+    assert ours.type == theirs.type
+    assert ak.array_equal(ours, theirs, equal_nan=True)
+
+
+def test_names_types_and_entries_are_those_of_uproot(tree, theirs):
+    assert tree.num_entries == theirs.num_entries
+    assert tree.keys() == theirs.keys()
+    assert tree.keys(filter_name="E*") == theirs.keys(filter_name="E*")
+    assert tree.keys(filter_name="/^e3./i") == theirs.keys(filter_name="/^e3./i")
+    assert tree.keys(filter_name=["run", "raw*"]) == theirs.keys(filter_name=["run", "raw*"])
+    assert tree.typenames() == theirs.typenames()
+    assert len(tree) == len(theirs)
+    assert "rawtr" in tree
+    assert tree["rawtr"].typename == "float[17]"
+
+
+def test_all_branches_are_those_of_uproot(tree, theirs):
+    same(tree.arrays(native=True), theirs.arrays())
+
+
+@pytest.mark.parametrize(
+    ("columns", "cut"),
+    [
+        (["rawtr", "E33"], None),
+        (["rawtr", "E33"], "E33>5"),
+        (["rawtr", "ntrack"], "ntrack>5"),
+        (["ntrack"], "(ntrack>5) & (nvertex<3)"),
+        ("rawtr", "ntrack>100000"),
+    ],
+)
+@pytest.mark.parametrize(("start", "stop"), [(None, None), (100, 2999), (-5, None), (3000, 3000)])
+def test_cuts_select_the_same_entries_as_in_uproot(tree, theirs, columns, cut, start, stop):
+    ours = tree.arrays(columns, cut, entry_start=start, entry_stop=stop)
+    same(ours, theirs.arrays(columns, cut=cut, entry_start=start, entry_stop=stop))
+
+
+def test_expressions_are_computed_in_double_precision(tree, theirs):
+    ours = tree.arrays(["rawtr*E33", "ntrack+1", "ntrack>12", "Sum$(rawtr)"])
+    raw = theirs.arrays(["rawtr", "E33", "ntrack"])
+    assert str(ours["rawtr*E33"].type) == "3000 * 17 * float64"
+    assert (
+        ours["rawtr*E33"].tolist() == (ak.values_astype(raw.rawtr, float) * ak.values_astype(raw.E33, float)).tolist()
+    )
+    assert ours["ntrack+1"].tolist() == (raw.ntrack + 1).tolist()
+    assert ours["ntrack>12"].tolist() == (raw.ntrack > 12).tolist()
+    assert np.allclose(ours["Sum$(rawtr)"], ak.sum(ak.values_astype(raw.rawtr, float), axis=1))
+
+
+def test_libraries_have_the_same_values(tree):
+    columns = ["rawtr", "ntrack"]
+    wanted = tree.arrays(columns)
+    as_np = tree.arrays(columns, library="np")
+    assert as_np["rawtr"].shape == (3000, 17)
+    assert np.array_equal(as_np["rawtr"], wanted.rawtr)
+    as_pd = tree.arrays(columns, library="pd")
+    assert list(as_pd.columns) == columns
+    assert as_pd["ntrack"].tolist() == wanted.ntrack.tolist()
+    as_arrow = tree.arrays(columns, library="arrow")
+    assert as_arrow.to_pylist()[:7] == wanted[:7].tolist()
+
+
+@pytest.mark.parametrize("library", ["ak", "np", "pd", "arrow"])
+def test_lists_of_lists_are_lists_of_lists_everywhere(client, library):
+    if not NESTED.exists():
+        pytest.skip(f"no sample files in {SAMPLES}")
+    wanted = uproot.open(NESTED)["t"].arrays(["x"]).x.tolist()
+    found = hither.open_tree(NESTED, "t", client=client).arrays(["x"], library=library, native=True)["x"]
+    plain = found.tolist() if library != "arrow" else found.to_pylist()
+
+    def lists(value):
+        return [lists(one) for one in value] if hasattr(value, "__len__") else value
+
+    assert lists(plain) == wanted
+
+
+def test_arrays_are_over_the_memory_of_the_library(tree):
+    array = tree.arrays(["weight"], library="np")["weight"]
+    assert not array.flags.owndata
+    assert array.flags.writeable
+    found = ak.to_numpy(tree.arrays(["weight"]).weight)
+    assert not found.flags.owndata
+    del tree
+    assert np.array_equal(array, found)
+
+
+@pytest.mark.parametrize("step", [1, 700, 1000, 5000, "20 kB", "100 MB"])
+@pytest.mark.parametrize("cut", [None, "ntrack>12"])
+def test_the_steps_of_an_iteration_are_the_whole(tree, step, cut):
+    limits = {"entry_start": 5, "entry_stop": 55} if step == 1 else {}
+    steps = list(tree.iterate(["rawtr", "ntrack"], cut, step_size=step, **limits))
+    same(ak.concatenate(steps), tree.arrays(["rawtr", "ntrack"], cut, **limits))
+    if isinstance(step, int) and cut is None:
+        count = 50 if limits else 3000
+        assert [len(one) for one in steps] == [min(step, count - at) for at in range(0, count, step)]
+
+
+def test_an_iteration_can_be_left(tree):
+    for step in tree.iterate(["rawtr"], step_size=10):
+        assert len(step) == 10
+        break
+    assert len(tree.arrays(["rawtr"])) == 3000
+
+
+def test_async_reads_give_the_same_arrays(tree):
+    async def use():
+        whole = await tree.arrays_async(["rawtr"], "ntrack>12")
+        steps = [step async for step in tree.iterate_async(["rawtr"], "ntrack>12", step_size=900)]
+        return whole, steps
+
+    whole, steps = asyncio.run(use())
+    same(whole, tree.arrays(["rawtr"], "ntrack>12"))
+    same(ak.concatenate(steps), whole)
+
+
+def test_missing_names_are_key_errors_with_suggestions(tree, path, client):
+    for use in (lambda: tree["rawt"], lambda: tree.arrays(["rawt"]), lambda: tree.arrays(["2*rawt"])):
+        with pytest.raises(KeyError, match="rawtr") as raised:
+            use()
+        assert isinstance(raised.value, hither.HitherError)
+    with pytest.raises(KeyError, match="`T`"):
+        _ = hither.open_tree(path, "t", client=client).num_entries
+    with pytest.raises(KeyError, match="no tree"):
+        hither.open_root(path, client=client)["U"]
+    with pytest.raises(FileNotFoundError):
+        hither.open_tree(path.with_name("none.root"), "T", client=client)
+
+
+def test_invalid_arguments_are_value_errors(tree):
+    for use in (
+        lambda: tree.arrays(["rawtr"], "E33>"),
+        lambda: tree.arrays(["ntrack"], "E33>5"),
+        lambda: tree.arrays(["rawtr"], library="cobol"),
+        lambda: tree.arrays(["rawtr"], filter_name="E*"),
+        lambda: tree.arrays(["rawtr[20]"]),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            use()
+
+
+def test_over_http_two_branches_take_four_round_trips(site, client, path):
+    tree = hither.open_tree(site.put("small.root", path.read_bytes()), "T", client=client)
+    found = tree.arrays(["rawtr", "E33"], "E33>5")
+    assert len(found) == 2981
+    assert tree.report.requests <= len(site.requests)
+    assert tree.report.bytes_used > 0
+    assert tree.report.decode_seconds > 0
+
+
+def test_root_files_are_mappings_of_their_trees(path, client):
+    with hither.open_root(path, client=client) as file:
+        assert list(file) == ["T"]
+        assert len(file) == 1
+        assert file["T"].num_entries == 3000
+        assert file["T;1"].num_entries == 3000
+
+
+def test_trees_pickle(tree):
+    again = pickle.loads(pickle.dumps(tree))
+    same(again.arrays(["ntrack"]), tree.arrays(["ntrack"]))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "foreign", "listed"),
+    [
+        ("uproot-issue-123a.root", "POOLContainerForm", "DataHeaderForm", True),
+        ("uproot-small-dy-nooffsets.root", "tree", "Muon_pt", False),
+    ],
+)
+@pytest.mark.parametrize("library", ["ak", "np"])
+def test_branches_that_are_not_native_come_from_uproot(client, file, name, foreign, listed, library):
+    path = SAMPLES / file
+    if not path.exists():
+        pytest.skip(f"no sample files in {SAMPLES}")
+    theirs = uproot.open(path)[name]
+    tree = hither.open_tree(path, name, client=client)
+    own = next(info.name for info in tree.branches if not info.unsupported and info.name in theirs)
+    assert tree.typenames()[foreign].endswith("(through uproot)") == listed
+    found = tree.arrays([own, foreign], library=library)
+    assert any(f"read by uproot: {own if not listed else ''}" in it and foreign in it for it in tree.report.notices)
+    if library == "ak":
+        same(found, theirs.arrays([own, foreign]))
+    assert list(found if library == "np" else found.fields) == [own, foreign]
+    with pytest.raises(NotImplementedError):
+        tree.arrays([foreign], native=True)
+
+
+def test_datasets_are_their_files_one_after_the_other(tmp_path, client, path, theirs):
+    for name in ("a.root", "b.root", "c.root"):
+        (tmp_path / name).symlink_to(path)
+    files = hither.dataset(tmp_path / "*.root", "T", client=client)
+    assert [url.rpartition("/")[2] for url in files.urls] == ["a.root", "b.root", "c.root"]
+    assert (len(files), files.num_entries) == (3, 9000)
+    one = theirs.arrays(["rawtr", "E33"], cut="E33>5")
+    same(files.arrays(["rawtr", "E33"], "E33>5"), ak.concatenate([one] * 3))
+    steps = list(files.iterate(["ntrack"], step_size=2000))
+    assert [len(step) for step in steps] == [2000, 1000] * 3
+    assert files.arrays(["ntrack"], library="np")["ntrack"].shape == (9000,)
+    again = pickle.loads(pickle.dumps(files))
+    assert again.urls == files.urls
+    with pytest.raises(FileNotFoundError):
+        hither.dataset(tmp_path / "*.none", "T", client=client)
