@@ -26,7 +26,7 @@ mod tree_cache;
 pub use crate::open_ahead::open_many::OpenMany;
 pub use client::Client;
 pub use client::config::{ClientConfig, DiskCacheConfig};
-pub use client::config_file::ConfigFile;
+pub use client::config_file::{ConfigFile, ConfigKey};
 pub use client::credentials::CredentialOptions;
 pub use client::mirrors::{Mirror, Mirrors};
 pub use client::options::{ClientOptions, byte_size, duration};

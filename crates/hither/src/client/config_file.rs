@@ -11,7 +11,114 @@ use std::path::PathBuf;
 #[derive(Debug, Default)]
 pub struct ConfigFile(pub(crate) Section);
 
+/// A key of the configuration file.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct ConfigKey {
+    /// The name, with that of its table.
+    pub name: &'static str,
+    /// A value in TOML.
+    pub example: &'static str,
+    /// The default in words.
+    pub default: &'static str,
+    /// The meaning in one sentence.
+    pub meaning: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    example: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+) -> ConfigKey {
+    ConfigKey { name, example, default, meaning }
+}
+
 impl ConfigFile {
+    /// All keys.
+    pub const KEYS: &[ConfigKey] = &[
+        key("connections", "64", "64", "Maximum number of connections per server."),
+        key(
+            "store",
+            "'/data/hither'",
+            "hither in the cache folder",
+            "Folder that remembers servers and files between runs; empty for none.",
+        ),
+        key("staleness", "'30m'", "0", "How long stored metadata is used without validation."),
+        key("disk_cache", "'20G'", "none", "Maximum size of the disk cache."),
+        key("connect_timeout", "15.0", "15", "Time limit for opening a connection, in seconds."),
+        key(
+            "stall_timeout",
+            "30.0",
+            "30",
+            "Time limit for a transfer without progress, in seconds; twice that until the first byte.",
+        ),
+        key(
+            "verify",
+            "'long'",
+            "never",
+            "Unencrypted root:// reads to verify with page checksums: never, long or always.",
+        ),
+        key("proxy", "'http://proxy:3128'", "none", "Proxy for all servers."),
+        key(
+            "no_proxy",
+            "'localhost,.example.org'",
+            "none",
+            "Hosts that are reached without a proxy.",
+        ),
+        key(
+            "mirror.prefix",
+            "'http://host/data/'",
+            "",
+            "Beginning of the URLs that have replicas; `[[mirror]]` may be repeated.",
+        ),
+        key(
+            "mirror.elsewhere",
+            "['http://other/data/']",
+            "",
+            "Beginnings of the URLs of replicas, the best first.",
+        ),
+        key(
+            "credentials.token_file",
+            "'/home/me/token'",
+            "discovered",
+            "File with a bearer token.",
+        ),
+        key(
+            "credentials.token_command",
+            "'oidc-token prod'",
+            "none",
+            "Command that prints a bearer token.",
+        ),
+        key("credentials.cert", "'/home/me/cert.pem'", "discovered", "Client certificate, PEM."),
+        key(
+            "credentials.key",
+            "'/home/me/key.pem'",
+            "the certificate's file",
+            "Key of the certificate, PEM, not encrypted.",
+        ),
+        key("credentials.proxy_cert", "'/tmp/x509up_u1000'", "discovered", "X.509 proxy, PEM."),
+        key("credentials.ca", "'/etc/ca.pem'", "none", "Further certificate authorities, PEM."),
+        key(
+            "credentials.ca_dir",
+            "'/etc/grid-security/certificates'",
+            "discovered",
+            "Folder of certificate authorities.",
+        ),
+        key(
+            "credentials.share",
+            "['*.example.org']",
+            "none",
+            "Hosts to which credentials may follow a redirect.",
+        ),
+        key(
+            "credentials.over_http",
+            "false",
+            "false",
+            "Send credentials unencrypted over http:// to other machines.",
+        ),
+    ];
+
     /// Reads the text of a configuration file.
     ///
     /// # Errors
@@ -99,4 +206,46 @@ pub(crate) struct CredentialSection {
     /// Send credentials over http:// to other machines too.
     #[serde(default)]
     pub(crate) over_http: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The keys of a table that `serde` names in its error about an unknown one.
+    fn expected(table: &str) -> BTreeSet<String> {
+        let error = ConfigFile::parse(&format!("{table}\nunknown = 1\n")).unwrap_err().to_string();
+        let names =
+            error.split("expected one of").nth(1).or_else(|| error.split("expected ").nth(1));
+        names.unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_key_is_listed_and_its_example_is_valid() {
+        let of = |table: &str| -> BTreeSet<String> {
+            let names = ConfigFile::KEYS.iter().map(|key| key.name);
+            let names = names.filter_map(|name| match name.split_once('.') {
+                Some((its, name)) => (its == table).then_some(name),
+                None => table.is_empty().then_some(name),
+            });
+            names.map(str::to_owned).collect()
+        };
+        let tables = ["mirror", "credentials"].map(str::to_owned);
+        let top: BTreeSet<_> = of("").into_iter().chain(tables).collect();
+        assert_eq!(top, expected(""));
+        assert_eq!(of("mirror"), expected("[[mirror]]"));
+        assert_eq!(of("credentials"), expected("[credentials]"));
+        let mut text = String::new();
+        let mut table = "";
+        for key in ConfigFile::KEYS {
+            let (its, name) = key.name.split_once('.').unwrap_or(("", key.name));
+            if its != table {
+                text += if its == "mirror" { "[[mirror]]\n" } else { "[credentials]\n" };
+                table = its;
+            }
+            text += &format!("{name} = {}\n", key.example);
+        }
+        ConfigFile::parse(&text).unwrap();
+    }
 }
