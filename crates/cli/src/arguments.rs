@@ -1,4 +1,4 @@
-//! What may stand on the command line.
+//! The command line: verbs, their arguments and the options that all verbs share.
 
 mod credentials;
 mod serve;
@@ -7,17 +7,13 @@ mod trace;
 pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
-use clap::{Args, Parser, Subcommand};
+use crate::exit;
+use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use credentials::CredentialArgs;
 use hither::{Algorithm, ClientOptions, Mirror, PageChecksums, TreeUrl, byte_size, duration};
 use std::path::PathBuf;
 use std::time::Duration;
-
-const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 internal or local failure, 2 wrong usage or expression, 3 no such file, tree or branch, \
-4 credentials, 5 server or network, 6 timeout, 7 corrupt or not the format, 8 unsupported, 9 the file changed, \
-10 exists already, 11 no space left, 130 interrupted.";
 
 /// The version; in packages with commit and date, which `make packages` puts into the variable.
 const VERSION: &str = match option_env!("HITHER_VERSION") {
@@ -27,7 +23,7 @@ const VERSION: &str = match option_env!("HITHER_VERSION") {
 
 /// Remote scientific data, read as if it were here.
 #[derive(Debug, Parser)]
-#[command(name = "hither", version = VERSION, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "hither", version = VERSION, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -35,57 +31,58 @@ pub(crate) struct Arguments {
     pub(crate) common: GlobalArgs,
 }
 
-/// What every verb takes.
+/// Options that all verbs share.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Common options")]
 pub(crate) struct GlobalArgs {
-    /// Print one JSON object instead of text.
+    /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Most connections to a server [default: 64, or what the configuration says].
+    /// Log to the standard error; -vv logs more [default: HITHER_LOG, or off].
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Maximum number of connections per server [default: 64].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections: Option<u16>,
-    /// Where to remember servers and files between runs [default: the user's cache folder].
+    /// Remember servers and files here [default: hither in the cache folder of the user].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_store")]
     pub(crate) store: Option<PathBuf>,
-    /// Remember nothing and use nothing remembered.
+    /// Use no store.
     #[arg(long, global = true)]
     pub(crate) no_store: bool,
-    /// Keep parts of files that were read on disk, beside what is remembered, at most so many bytes (as 500M or 20G), 0
-    /// for none [default: none, or what the configuration says].
+    /// Maximum size of the disk cache, as in 500M or 20G [default: 0, no disk cache].
     #[arg(long, global = true, value_name = "SIZE", value_parser = byte_size)]
     pub(crate) disk_cache: Option<u64>,
-    /// Use what is remembered of a file without asking whether it has changed since, for so long after that was last
-    /// asked (as 90s, 30m, 12h or 7d) [default: 0, or what the configuration says: always ask].
+    /// Use stored metadata unvalidated this long, as in 90s, 30m, 12h or 7d [default: 0].
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub(crate) staleness: Option<Duration>,
-    /// Seconds to wait for a connection [default: 15].
+    /// Limit the time to connect [default: 15].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Option<f64>,
-    /// Seconds to wait without a byte arriving [default: 30, and 60 for the start of an answer].
+    /// Limit the time without progress [default: 30; twice that until the first byte].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) stall_timeout: Option<f64>,
-    /// What is held against checksums of its pages over root:// in clear: never, long (runs of 64 KiB and more, where the
-    /// server can) or always (servers that cannot are refused) [default: never, or what the configuration says].
-    #[arg(long, global = true, value_name = "WHAT")]
+    /// Verify unencrypted root:// reads with page checksums: never; long, 64 KiB or more where the server can; or always
+    /// [default: never].
+    #[arg(long, global = true, value_name = "READS")]
     pub(crate) verify: Option<PageChecksums>,
-    /// Another URL of the same file, to be used when the first one fails; may be given several times.
+    /// Add a replica of the file; repeatable.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) replica: Vec<String>,
-    /// Proxy for all servers, as in `http://USER:PASSWORD@HOST:PORT`; empty for none [default: http_proxy, https_proxy,
-    /// all_proxy and no_proxy of the environment].
+    /// Use this proxy, as in http://USER:PASSWORD@HOST:PORT; empty for none [default: http_proxy, https_proxy, all_proxy
+    /// and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) proxy: Option<String>,
-    /// Take any certificate of a server for good: whoever is on the way can read and change everything.
+    /// Accept any server certificate (insecure).
     #[arg(long, global = true)]
     pub(crate) insecure: bool,
-    /// Write a trace of all reads of remote and local files; `hither trace show` looks at it. `%p` stands for the number of
-    /// the process.
+    /// Write a trace of all reads, for hither trace; %p is the process number.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Configuration file [default: hither/config.toml in the user's configuration folder].
+    /// Read this configuration file [default: hither/config.toml in the configuration folder of the user].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Who to be.
+    /// Credentials.
     #[command(flatten)]
     pub(crate) credentials: CredentialArgs,
 }
@@ -115,85 +112,91 @@ impl GlobalArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Draw a histogram of an expression over a tree.
+    /// Draw a histogram of an expression.
     #[command(
         after_help = "Example: hither draw http://host/path/file.root:T rawtr --where 'E33>5' --png hist.png"
     )]
     Draw(Draw),
-    /// Run a draw and show where the time went.
+    /// Draw, and show where time went.
     #[command(
         after_help = "Example: hither explain http://host/path/file.root:T rawtr --where 'E33>5'"
     )]
     Explain(Draw),
-    /// List trees, branches, types, baskets and sizes.
+    /// List trees, branches, types and sizes.
     #[command(after_help = "Example: hither tree http://host/path/file.root:T")]
     Tree(Tree),
-    /// List the names in directories.
+    /// List directories.
     #[command(after_help = "Example: hither ls -l https://host/data/run7/")]
     Ls(Ls),
-    /// Show kind, size, date and version of files and directories.
+    /// Show kind, size, date and version.
     #[command(after_help = "Example: hither stat http://host/path/file.root")]
     Stat(Stat),
-    /// Make directories.
+    /// Create directories.
     #[command(after_help = "Example: hither mkdir -p https://host/data/2026/run7")]
     Mkdir(Mkdir),
-    /// Remove files and directories. Links are removed, not followed.
-    #[command(after_help = "Example: hither rm -r https://host/data/2026/run7")]
+    /// Remove files and directories.
+    #[command(
+        after_help = "Links are removed, not followed.\n\nExample: hither rm -r https://host/data/2026/run7"
+    )]
     Rm(Rm),
-    /// Rename files and directories, or move them into another directory of the same server.
+    /// Move or rename on one server.
     #[command(after_help = "Example: hither mv https://host/data/new.root https://host/data/run7/")]
     Mv(Mv),
-    /// Show checksums of files: the server's if it tells one, else computed from the file's bytes.
-    #[command(after_help = "Example: hither checksum --algorithm md5 https://host/data/file.root")]
+    /// Show checksums of files.
+    #[command(
+        after_help = "The server's checksum if it has one, else computed from the bytes of the file.\n\nExample: hither checksum --algorithm md5 https://host/data/file.root"
+    )]
     Checksum(Checksum),
-    /// Show which servers of an XRootD cluster have a file.
+    /// List the XRootD servers of files.
     #[command(after_help = "Example: hither locate root://host//data/file.root")]
     Locate(Locate),
-    /// Have files fetched from tape to disk, on XRootD servers that have tapes.
+    /// Stage files from tape (XRootD).
     #[command(after_help = "Example: hither prepare root://host//data/run7/*.root")]
     Prepare(Prepare),
-    /// Change the rights of files and directories on XRootD servers.
+    /// Change permissions (XRootD).
     #[command(after_help = "Example: hither chmod 640 root://host//data/file.root")]
     Chmod(Chmod),
-    /// Copy files and directories, near and far, in any direction.
+    /// Copy files and directories.
     #[command(
-        after_help = "Example: hither cp -r http://host/path/run7 /data/\n\nA copy that was interrupted goes on where it ended when the same command is given again."
+        after_help = "The same command resumes an interrupted copy.\n\nExample: hither cp -r http://host/path/run7 /data/"
     )]
     Cp(Copy),
-    /// Write the bytes of a file to the standard output.
+    /// Write a file to standard output.
     #[command(after_help = "Example: hither cat --range 0-3 http://host/path/file.root")]
     Cat {
-        /// First and last byte, as in HTTP: `0-99`, `100-` to the end, `-50` for the last fifty.
+        /// Write only these bytes, as in HTTP: 0-99, 100- or -50.
         #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
         range: Option<String>,
-        /// File.
+        /// The file.
         url: String,
     },
-    /// Serve a directory over HTTP: to this machine and for reading, unless told otherwise.
+    /// Serve a directory over HTTP.
     #[command(after_help = "Example: hither serve /data --listen 0.0.0.0:8080")]
     Serve(Serve),
-    /// Look at traces of reads, make them from other programs' records, read again what they say.
+    /// Show, import and replay read traces.
     #[command(subcommand)]
     Trace(Trace),
-    /// Print the script that completes words in a shell.
+    /// Show the options of all commands.
+    Options,
+    /// Print a shell completion script.
     #[command(
         after_help = "Example: hither completions bash > ~/.local/share/bash-completion/completions/hither"
     )]
     Completions {
-        /// Shell.
+        /// The shell.
         shell: Shell,
     },
-    /// Write man pages into a directory, for packages.
+    /// Write man pages to a directory.
     #[command(hide = true)]
     Man {
-        /// Directory.
+        /// The directory.
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
 }
 
 impl Command {
-    /// The URL of the file that the command is about, the first one if there are several.
+    /// The first URL of the command line, or the empty string.
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Draw(Draw { target, .. })
@@ -202,7 +205,9 @@ impl Command {
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Cat { url, .. } => url.clone(),
             Self::Trace(trace) => trace.url(),
-            Self::Serve(_) | Self::Completions { .. } | Self::Man { .. } => String::new(),
+            Self::Serve(_) | Self::Options | Self::Completions { .. } | Self::Man { .. } => {
+                String::new()
+            }
             Self::Ls(Ls { urls, .. })
             | Self::Stat(Stat { urls, .. })
             | Self::Locate(Locate { urls })
@@ -217,80 +222,80 @@ impl Command {
     }
 }
 
-/// What to look into, and what for.
+/// Arguments of `hither tree`.
 #[derive(Debug, Args)]
 pub(crate) struct Tree {
-    /// Show which branches programs read of the trees, as far as it was learned from reads of single baskets.
+    /// Show which branches programs read.
     #[arg(long, requires = "target")]
     pub(crate) learned: bool,
-    /// Write what was learned of the trees as JSON, for other machines; `-` for the standard output.
+    /// Export learned branches as JSON; - for standard output.
     #[arg(long, value_name = "FILE", requires = "target", conflicts_with = "learned")]
     pub(crate) export: Option<PathBuf>,
-    /// Take in what `--export` wrote; `-` for the standard input.
+    /// Import learned branches; - for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "export", "target"])]
     pub(crate) import: Option<PathBuf>,
-    /// File, and the tree if only one is wanted.
+    /// The file, and the tree if only one is wanted.
     #[arg(value_name = "URL[:TREE]", required_unless_present = "import")]
     pub(crate) target: Option<String>,
 }
 
-/// What to list, and how.
+/// Arguments of `hither ls`.
 #[derive(Debug, Args)]
 pub(crate) struct Ls {
-    /// Show kind, size and date as well.
+    /// Show kind, size and date.
     #[arg(short, long)]
     pub(crate) long: bool,
-    /// Go into directories. Links are shown, not followed.
+    /// Descend into directories, not links.
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
-    /// Show names that begin with a dot as well.
+    /// Show names that begin with a dot.
     #[arg(short, long)]
     pub(crate) all: bool,
-    /// Directories; a file is shown as itself.
+    /// The directories or files.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to look at.
+/// Arguments of `hither stat`.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
-    /// Show extended attributes as well, which XRootD servers may keep with files.
+    /// Show extended attributes (XRootD).
     #[arg(long)]
     pub(crate) attributes: bool,
-    /// Files and directories.
+    /// The files and directories.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to look for.
+/// Arguments of `hither locate`.
 #[derive(Debug, Args)]
 pub(crate) struct Locate {
-    /// Files, on servers of root:// or roots://.
+    /// The files, on root:// or roots:// servers.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to have fetched.
+/// Arguments of `hither prepare`.
 #[derive(Debug, Args)]
 pub(crate) struct Prepare {
-    /// The files are not needed on disk any more.
+    /// Release the files from disk.
     #[arg(long, conflicts_with = "priority")]
     pub(crate) evict: bool,
-    /// 0 to 3: the highest is served first.
+    /// Set the priority; 3 is highest.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub(crate) priority: u8,
-    /// Files, on servers of root:// or roots://.
+    /// The files, on root:// or roots:// servers.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What may be done with what.
+/// Arguments of `hither chmod`.
 #[derive(Debug, Args)]
 pub(crate) struct Chmod {
-    /// Three octal digits: the rights of the owner, of the group, and of others.
+    /// Octal permissions of owner, group and others.
     #[arg(value_name = "MODE", value_parser = octal)]
     pub(crate) mode: u16,
-    /// Files and directories, on servers of root:// or roots://.
+    /// The files and directories, on root:// or roots:// servers.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
@@ -300,114 +305,155 @@ fn octal(text: &str) -> Result<u16, String> {
     mode.ok_or_else(|| "expected three octal digits, as in 640".to_owned())
 }
 
-/// What to make.
+/// Arguments of `hither mkdir`.
 #[derive(Debug, Args)]
 pub(crate) struct Mkdir {
-    /// Make the directories above as well; those that exist are no error.
+    /// Create missing parents; accept existing directories.
     #[arg(short, long)]
     pub(crate) parents: bool,
-    /// Directories.
+    /// The directories.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to remove.
+/// Arguments of `hither rm`.
 #[derive(Debug, Args)]
 pub(crate) struct Rm {
-    /// Remove directories with all that is in them.
+    /// Remove directories and their contents.
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// What does not exist is no error.
+    /// Ignore missing files.
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Remove everything on a server if its root is named; never on this machine.
+    /// Allow removal of a server's root.
     #[arg(long, requires = "recursive")]
     pub(crate) no_preserve_root: bool,
-    /// Files, and with -r directories.
+    /// The files, and with -r directories.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to move.
+/// Arguments of `hither mv`.
 #[derive(Debug, Args)]
 pub(crate) struct Mv {
-    /// Leave targets that exist as they are.
+    /// Skip existing targets.
     #[arg(short, long)]
     pub(crate) no_clobber: bool,
-    /// Files and directories, and last their new name or the directory that they go into.
+    /// The files and directories, and last the new name or the directory to move them into.
     #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to sum up.
+/// Arguments of `hither checksum`.
 #[derive(Debug, Args)]
 pub(crate) struct Checksum {
-    /// adler32, crc32c, md5 or sha256.
+    /// Set the algorithm: adler32, crc32c, md5 or sha256.
     #[arg(short, long, value_name = "NAME", default_value = "adler32")]
     pub(crate) algorithm: Algorithm,
-    /// Files.
+    /// The files.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
 }
 
-/// What to copy, and how.
+/// Arguments of `hither cp`.
 #[derive(Debug, Args)]
 pub(crate) struct Copy {
-    /// Files and directories, and last where they go: a file, a directory, `-` for the standard output, or /dev/null.
+    /// The sources, and last the destination: a file, a directory, - for standard output, or /dev/null.
     #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
     pub(crate) names: Vec<String>,
-    /// Copy directories, with all that is in them.
+    /// Copy directories and their contents.
     #[arg(short, long)]
     pub(crate) recursive: bool,
-    /// Leave targets that exist as they are.
+    /// Skip existing targets.
     #[arg(short, long, conflicts_with = "update")]
     pub(crate) no_clobber: bool,
-    /// Leave targets that have the source's size and are not older.
+    /// Skip targets of equal size that are not older.
     #[arg(short, long)]
     pub(crate) update: bool,
-    /// Compute and compare this checksum of each file: adler32, crc32c, md5, sha256, or none; ALGORITHM:VALUE must come
-    /// out [default: adler32 of files that the server knows it of].
+    /// Verify this checksum: adler32, crc32c, md5, sha256 or none; ALGORITHM:VALUE for one file [default: adler32, if the
+    /// server has it].
     #[arg(long, value_name = "ALGORITHM[:VALUE]")]
     pub(crate) checksum: Option<String>,
-    /// Say nothing but what failed.
+    /// Print errors only.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
-/// What to draw, and how.
+/// Arguments of `hither draw` and `hither explain`.
 #[derive(Debug, Args)]
 pub(crate) struct Draw {
-    /// File, and the tree in it if there are several.
+    /// The file, and the tree if there are several.
     #[arg(value_name = "URL[:TREE]")]
     pub(crate) target: String,
-    /// What to histogram: branches, numbers, operators and functions as in TTree::Draw.
+    /// The expression, as in TTree::Draw.
     #[arg(value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) expression: String,
-    /// Which values to take: an expression used as weight, 0 leaves a value out.
+    /// Weight values by this expression; 0 excludes.
     #[arg(long = "where", value_name = "CUT", allow_hyphen_values = true)]
     pub(crate) cut: Option<String>,
-    /// Number of bins.
+    /// Set the number of bins.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) bins: u32,
-    /// Limits of the axis [default: from the values].
+    /// Set the axis limits [default: from the values].
     #[arg(long, value_name = "LO:HI", allow_hyphen_values = true, value_parser = limits)]
     pub(crate) range: Option<(f64, f64)>,
-    /// Entries of the tree, the second one excluded.
+    /// Read only these entries, B excluded.
     #[arg(long, value_name = "A:B", value_parser = entries)]
     pub(crate) entries: Option<(u64, u64)>,
     #[command(flatten)]
-    pub(crate) pictures: PictureFiles,
+    pub(crate) images: ImageFiles,
 }
 
-/// Where to draw, besides the terminal.
+/// Image files of a plot.
 #[derive(Debug, Args)]
-pub(crate) struct PictureFiles {
-    /// Write the histogram as a PNG picture.
+pub(crate) struct ImageFiles {
+    /// Write a PNG image.
     #[arg(long, value_name = "FILE")]
     pub(crate) png: Option<PathBuf>,
-    /// Write the histogram as an SVG picture.
+    /// Write an SVG image.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+/// The parser of the command line. Help of a verb shows its own options and names the common ones;
+/// `hither help options` describes those.
+pub(crate) fn parser() -> clap::Command {
+    let command = Arguments::command();
+    let common: Vec<Arg> =
+        command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    let names = format!("Common options (see hither help options):\n{}", names(&common));
+    let exit_codes = exit::describe_codes();
+    command
+        .mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
+        .after_help(format!("{names}\n\n{exit_codes}"))
+        .mut_subcommands(|verb| with_common(verb, &common, &names))
+}
+
+fn with_common(verb: clap::Command, common: &[Arg], names: &str) -> clap::Command {
+    if verb.get_name() == "options" {
+        return verb.args(common.iter().cloned().map(|arg| arg.global(false)));
+    }
+    let example = verb.get_after_help().map(|text| format!("\n\n{text}")).unwrap_or_default();
+    verb.after_help(format!("{names}{example}"))
+        .mut_subcommands(|verb| with_common(verb, common, names))
+}
+
+/// The names of options, in lines of a terminal.
+fn names(options: &[Arg]) -> String {
+    let mut lines = vec![String::new()];
+    for option in options {
+        let long = option.get_long().unwrap_or_default();
+        let short = option.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+        let takes_value = option.get_action().takes_values();
+        let value = option.get_value_names().filter(|_| takes_value);
+        let value = value.and_then(|names| names.first().map(|name| format!(" {name}")));
+        let word = format!("  {short}--{long}{}", value.unwrap_or_default());
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() <= 80 => line.push_str(&word),
+            _ => lines.push(word),
+        }
+    }
+    lines.join("\n")
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -442,11 +488,10 @@ fn entries(text: &str) -> Result<(u64, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
+        parser().debug_assert();
     }
 
     #[test]

@@ -1,22 +1,23 @@
 //! From words to an exit code.
 
-use crate::arguments::Arguments;
-use crate::{commands, exit};
-use clap::Parser;
+use crate::arguments::{Arguments, parser};
+use crate::{commands, exit, interrupt, log};
+use clap::FromArgMatches;
 use std::ffi::OsString;
 
-/// Runs the command with these words, of which the first is its name, and returns its exit code. Takes over Ctrl-C for the
-/// rest of the process.
+/// Runs the command with these words, of which the first is its name, and returns its exit code.
+/// Takes over Ctrl-C for the rest of the process.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
-    if let Err(error) = ctrlc::set_handler(exit::interrupted) {
-        return exit::failed(&exit::CommandError::local("cannot watch for Ctrl-C", error), false);
+    if let Err(error) = interrupt::listen() {
+        return exit::failed(&exit::CommandError::local("cannot wait for Ctrl-C", error), false);
     }
-    let arguments = match Arguments::try_parse_from(words) {
+    let matches = parser().try_get_matches_from(words);
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };
     let json = arguments.common.json;
-    match commands::run(arguments) {
+    match log::start(arguments.common.verbose).and_then(|()| commands::run(arguments)) {
         Ok(()) => 0,
         Err(failure) => exit::failed(&failure, json),
     }

@@ -18,17 +18,17 @@ mod stat;
 mod trace;
 mod tree;
 
-use crate::arguments::{Arguments, Command, GlobalArgs, Trace};
+use crate::arguments::{Arguments, Command, GlobalArgs, Trace, parser};
 use crate::environment::{client, trace_path};
 use crate::exit::CommandError;
-use crate::output::print_notices;
+use crate::output::{print, print_notices};
 use hither::Client;
 use std::path::PathBuf;
 
-/// Runs what was asked for.
+/// Runs the command of these arguments.
 pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
     let Arguments { command, common } = arguments;
-    // None may write over the trace that it is about.
+    // No command may overwrite the trace that it reads.
     match &command {
         Command::Trace(Trace::Replay(request)) => {
             let same = |path: PathBuf| path.canonicalize().ok() == request.file.canonicalize().ok();
@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Serve(request) => return serve::run(request, &common),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
+        Command::Options => return print_options(),
         _ => {}
     }
     let client = client(&common, &command.url())?;
@@ -77,5 +78,13 @@ fn run_with(client: &Client, command: Command, json: bool) -> Result<(), Command
         }
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
+        Command::Options => print_options(),
     }
+}
+
+/// Prints the options that all commands share.
+fn print_options() -> Result<(), CommandError> {
+    let mut parser = parser();
+    let options = parser.find_subcommand_mut("options").map(clap::Command::render_help);
+    Ok(print(&options.unwrap_or_default().to_string())?)
 }

@@ -8,6 +8,8 @@ mod command_line;
 mod commands;
 mod environment;
 mod exit;
+mod interrupt;
+mod log;
 mod output;
 mod password_prompt;
 mod per_argument;

@@ -53,7 +53,7 @@ impl ArgumentResults {
             let object = json!({ name: self.done, "errors": self.errors });
             print(&format!("{object}\n"))?;
         }
-        self.last.map_or(Ok(()), |failure| Err(failure.told()))
+        self.last.map_or(Ok(()), |failure| Err(failure.printed()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Histograms as pictures: text for a terminal, SVG, PNG.
+//! Histogram plots: text for a terminal, SVG, PNG.
 //!
 //! Ticks and numbers are worked out once, in `axis`, for all three. SVG and PNG are the same drawing (`chart`, with
 //! plotters) on two surfaces. The letters of both are measured, and those of the PNG drawn, with DejaVu Sans, which the
@@ -11,7 +11,7 @@ mod text;
 
 pub(crate) use axis::grouped;
 
-use crate::arguments::PictureFiles;
+use crate::arguments::ImageFiles;
 use crate::exit::CommandError;
 use hither::Histogram;
 use std::path::Path;
@@ -33,12 +33,12 @@ pub(crate) fn png(data: &PlotData, title: &str, label: &str) -> Result<Vec<u8>, 
         .map_err(|error| CommandError::local("cannot draw the PNG picture", error))
 }
 
-/// Draws what pictures were asked for, and writes each file whole or not at all.
+/// Writes the image files that were requested, each whole or not at all.
 pub(crate) fn write(
     data: &PlotData,
     title: &str,
     label: &str,
-    files: &PictureFiles,
+    files: &ImageFiles,
 ) -> Result<(), CommandError> {
     if let Some(path) = &files.png {
         write_whole(path, &png(data, title, label)?)?;

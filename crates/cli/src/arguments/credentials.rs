@@ -8,38 +8,38 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Credentials")]
 pub(crate) struct CredentialArgs {
-    /// File with a bearer token that only you can read; read again before it expires [default: BEARER_TOKEN,
-    /// BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID].
+    /// Read a bearer token from this private file [default: BEARER_TOKEN, BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID,
+    /// /tmp/bt_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "token_command")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Command that prints a bearer token; run again before it expires.
+    /// Run this command for a bearer token.
     #[arg(long, global = true, value_name = "COMMAND")]
     pub(crate) token_command: Option<String>,
-    /// User name; the password is that of HITHER_PASSWORD, or asked for [default: from the URL, or ~/.netrc].
+    /// Log in with this name; HITHER_PASSWORD or a prompt gives the password [default: from the URL, or ~/.netrc].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_uUID].
+    /// Use this client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "proxy_cert")]
     pub(crate) cert: Option<PathBuf>,
-    /// Its key, PEM, not encrypted [default: X509_USER_KEY, or in the same file].
+    /// Use this unencrypted key, PEM [default: X509_USER_KEY, or the file of the certificate].
     #[arg(long, global = true, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// X.509 proxy: certificates and key in one PEM file.
+    /// Use this X.509 proxy, PEM.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) proxy_cert: Option<PathBuf>,
-    /// Further certificate authorities to trust, PEM.
+    /// Trust further certificate authorities, PEM.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Folder of certificate authorities to trust [default: X509_CERT_DIR, /etc/grid-security/certificates].
+    /// Trust the authorities in this folder [default: X509_CERT_DIR, /etc/grid-security/certificates].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) ca_dir: Option<PathBuf>,
-    /// Host to which credentials may follow a redirect, or *.DOMAIN; may be given several times.
+    /// Send credentials to redirect targets, HOST or *.DOMAIN; repeatable.
     #[arg(long, global = true, value_name = "HOST")]
     pub(crate) share_credentials: Vec<String>,
-    /// Send credentials over http:// to other machines too, where everybody on the way can read them.
+    /// Send credentials unencrypted over http:// (insecure).
     #[arg(long, global = true)]
     pub(crate) credentials_over_http: bool,
-    /// Be nobody: use none of the credentials that the environment has.
+    /// Ignore all credentials of the environment.
     #[arg(long, global = true, conflicts_with_all = ["token_file", "token_command", "user", "cert", "proxy_cert"])]
     pub(crate) anonymous: bool,
 }

@@ -1,21 +1,21 @@
-//! What `hither trace` takes.
+//! Arguments of `hither trace`.
 
-use super::PictureFiles;
+use super::ImageFiles;
 use clap::{Args, Subcommand, ValueEnum};
 use hither::trace::ImportFormat;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
-    /// Show how a program reads: how far it jumps, how much at a time, what it reads again, how long it waits.
+    /// Show how a program reads.
     #[command(after_help = "Example: hither trace show job.trace --png displacements.png")]
     Show(Show),
-    /// Make a trace from what another program recorded.
+    /// Import the record of another program.
     #[command(
         after_help = "Examples:\n  strace -f -ttt -T -e trace=openat,open,read,pread64,readv,preadv,lseek,close -o job.strace PROGRAM\n  hither trace import --format strace job.strace -o job.trace\n\n  XRD_PLUGIN=libXrdClRecorder-5.so XRD_RECORDERPATH=job.csv PROGRAM\n  hither trace import --format xrdrecord job.csv -o job.trace"
     )]
     Import(Import),
-    /// Do the reads of a trace again, and show how long they took.
+    /// Replay the reads of a trace.
     #[command(
         after_help = "Example: hither trace replay job.trace http://host/path/file.root --think 1"
     )]
@@ -23,7 +23,7 @@ pub(crate) enum Trace {
 }
 
 impl Trace {
-    /// The URL that it is about, if one is named.
+    /// The URL of the command line, or the empty string.
     pub(super) fn url(&self) -> String {
         match self {
             Self::Show(_) | Self::Import(_) => String::new(),
@@ -32,62 +32,62 @@ impl Trace {
     }
 }
 
-/// Which trace to look at, and how.
+/// Arguments of `hither trace show`.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Trace.
+    /// The trace.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What to draw.
+    /// Draw this histogram.
     #[arg(long, value_enum, default_value_t = Histogram::Displacements, value_name = "NAME")]
     pub(crate) histogram: Histogram,
     #[command(flatten)]
-    pub(crate) pictures: PictureFiles,
+    pub(crate) images: ImageFiles,
 }
 
-/// What there is to draw of a trace.
+/// A histogram of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Histogram {
-    /// How far a read begins from where the one before it ended, in logarithmic bins either way.
+    /// Distances from the end of a read to the start of the next, in logarithmic bins.
     Displacements,
-    /// The same, in plain bins of 10,000 bytes.
+    /// The same distances in linear bins of 10,000 bytes.
     Plain,
     /// Sizes of reads.
     Sizes,
-    /// Reads in a row without a gap.
+    /// Numbers of consecutive reads without a gap.
     Runs,
 }
 
-/// What to make a trace of.
+/// Arguments of `hither trace import`.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// xrdrecord: what XRootD's client records with its plug-in XrdClRecorder; strace: what strace writes with -ttt -T.
+    /// Set the format: xrdrecord (plug-in XrdClRecorder of XRootD) or strace (with -ttt -T).
     #[arg(long, value_name = "NAME")]
     pub(crate) format: ImportFormat,
-    /// The record; `-` for the standard input.
+    /// The record; - for standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Only files with this in their names.
+    /// Import only files with this text in their names.
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
-    /// Trace to write.
+    /// Write this trace.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 }
 
-/// What to read again.
+/// Arguments of `hither trace replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Trace.
+    /// The trace.
     #[arg(value_name = "TRACE")]
     pub(crate) file: PathBuf,
-    /// File to read in place of those in the trace [default: the names in the trace].
+    /// The file to read instead [default: the names in the trace].
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// File to read in place of the one of this name; may be given several times.
+    /// Read URL instead of NAME; repeatable.
     #[arg(long, value_name = "NAME=URL", value_parser = pair)]
     pub(crate) map: Vec<(String, String)>,
-    /// How long to pause between reads, as a multiple of what the program did; 0 not at all.
+    /// Multiply the program's pauses; 0 for none.
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0, value_parser = factor)]
     pub(crate) think: f64,
 }

@@ -30,17 +30,17 @@ pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(),
 struct Sum {
     value: hither::Checksum,
     name: String,
-    is_told: bool,
+    is_from_server: bool,
 }
 
 fn show(sum: &Sum, request: &Checksum, outcome: &mut ArgumentResults) -> std::io::Result<()> {
-    let how = if sum.is_told { "told by the server" } else { "computed from its bytes" };
+    let how = if sum.is_from_server { "from the server" } else { "computed from the file" };
     let text = format!("{}  {}  ({how})\n", sum.value, sum.name);
     let object = json!({
         "url": sum.name,
         "algorithm": request.algorithm.name(),
         "value": sum.value.hex(),
-        "by": if sum.is_told { "server" } else { "reading" },
+        "by": if sum.is_from_server { "server" } else { "reading" },
     });
     outcome.done(&text, object)
 }
@@ -49,7 +49,7 @@ fn sum(client: &Client, url: &str, request: &Checksum, gate: &Semaphore) -> Resu
     let named = client.storage_path(url)?;
     let name = named.display_url(&named.path);
     if let Some(value) = client.block_on(named.storage.checksum(&named.path, request.algorithm))? {
-        return Ok(Sum { value, name, is_told: !named.is_local() });
+        return Ok(Sum { value, name, is_from_server: !named.is_local() });
     }
     gate.pass(|| {
         let file = client.file(url)?;
@@ -59,6 +59,6 @@ fn sum(client: &Client, url: &str, request: &Checksum, gate: &Semaphore) -> Resu
             hasher.update(bytes);
             Ok(())
         })?;
-        Ok(Sum { value: hasher.finish(), name, is_told: false })
+        Ok(Sum { value: hasher.finish(), name, is_from_server: false })
     })
 }

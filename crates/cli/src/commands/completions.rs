@@ -2,7 +2,7 @@
 //! its arguments.
 
 use crate::arguments::Arguments;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, describe_codes};
 use crate::output::print;
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -18,7 +18,8 @@ pub(super) fn run(shell: Shell) -> Result<(), CommandError> {
 
 /// Writes a man page for the command and one for each verb, into a directory that exists.
 pub(super) fn man(directory: &Path) -> Result<(), CommandError> {
-    clap_mangen::generate_to(Arguments::command(), directory).map_err(|error| {
+    let command = Arguments::command().after_help(describe_codes());
+    clap_mangen::generate_to(command, directory).map_err(|error| {
         CommandError::local(format!("cannot write man pages to {}", directory.display()), error)
     })
 }
@@ -37,6 +38,8 @@ mod tests {
             assert!(text.contains(".SH SYNOPSIS"), "{}", page.display());
         }
         assert!(!directory.path().join("hither-man.1").exists());
+        let page = std::fs::read_to_string(directory.path().join("hither.1")).expect("a page");
+        assert!(page.contains("130 interrupted"), "{page}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 mod progress_bar;
 
 use crate::arguments::Copy;
-use crate::exit::{CommandError, when_interrupted};
+use crate::exit::CommandError;
+use crate::interrupt;
 use crate::output::{count, eprint_line, human_bytes, print};
 use hither::{Client, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, Verify};
 use serde_json::json;
@@ -15,7 +16,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
         arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
     let options = options(client, arguments)?;
     let resumable = options.journal.is_some();
-    when_interrupted(match resumable {
+    interrupt::advise(match resumable {
         true => "what has arrived is kept, the same command goes on from there",
         false => "without a store, the same command begins again",
     });
@@ -34,7 +35,7 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
         if destination == "-" { eprint_line(object.trim_end()) } else { print(&object)? }
     }
     match failure {
-        Some(failure) => Err(failure.told()),
+        Some(failure) => Err(failure.printed()),
         None => Ok(()),
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
     Ok(())
 }
 
-/// Draws, and writes the pictures asked for.
+/// Draws, and writes the image files that were requested.
 pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, CommandError> {
     let target = TreeUrl::parse(&arguments.target);
     let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref())?;
@@ -43,7 +43,7 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, Comm
         progress_bar::with_progress_bar(|progress| client.draw(&target, &request, progress))?;
     print_notices(&drawing.report.notices);
     let data = PlotData::from(&drawing.histogram);
-    plot::write(&data, &title(arguments), &arguments.expression, &arguments.pictures)?;
+    plot::write(&data, &title(arguments), &arguments.expression, &arguments.images)?;
     Ok(drawing)
 }
 

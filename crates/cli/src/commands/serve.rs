@@ -1,7 +1,8 @@
 //! `hither serve`: a directory for others to read, until Ctrl-C or SIGTERM. SIGHUP has its configuration read again.
 
 use crate::arguments::{GlobalArgs, Serve};
-use crate::exit::{CommandError, on_interruption};
+use crate::exit::CommandError;
+use crate::interrupt;
 use crate::output::{eprint_line, print};
 use hither_server::{Reloader, Server, Settings, TlsFiles};
 use sd_notify::NotifyState;
@@ -13,7 +14,7 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     let mut server = Server::start(settings)?;
     server.stop_on_termination()?;
     let stopper = server.stopper();
-    on_interruption(move || stopper.stop());
+    interrupt::handle(move || stopper.stop());
     let (again, reloader) = ((request.clone(), common.clone()), server.reloader());
     server.on_hangup(move || reload(&again.0, &again.1, &reloader))?;
     server.when_stopped(|| tell(&[NotifyState::Stopping]));
@@ -26,7 +27,7 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
         let manner = if write { "for reading and writing" } else { "for reading" };
         print(&format!("{} serves {} {manner}\n", urls.join(" "), root.display()))?;
         if let Some(metrics) = metrics {
-            print(&format!("{metrics} tells how it is\n"))?;
+            print(&format!("metrics and status at {metrics}status\n"))?;
         }
     }
     tell(&[NotifyState::Ready]);
@@ -46,15 +47,15 @@ fn reload(request: &Serve, common: &GlobalArgs, reloader: &Reloader) {
     tell(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
     let left = settings(request, common).and_then(|settings| Ok(reloader.reload(settings)?));
     match left {
-        Ok(left) if left.is_empty() => eprint_line("hither: the configuration was read again"),
+        Ok(left) if left.is_empty() => eprint_line("hither: the configuration was reloaded"),
         Ok(left) => {
             let left = left.join(", ");
             eprint_line(&format!(
-                "hither: the configuration was read again; a restart is needed for {left}"
+                "hither: the configuration was reloaded; restart to apply {left}"
             ));
         }
         Err(failure) => {
-            eprint_line("hither: the configuration stays as it was, because:");
+            eprint_line("hither: the configuration was not reloaded:");
             crate::exit::print_error(&failure);
         }
     }

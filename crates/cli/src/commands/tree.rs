@@ -2,7 +2,7 @@
 
 use crate::arguments::Tree;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print};
+use crate::output::{count, human_bytes, print};
 use hither::{
     Client, Error, ErrorKind, LearnedExport, LearnedListing, LearnedSet, TreeListing, TreeUrl,
 };
@@ -50,8 +50,12 @@ fn show(target: &TreeUrl, listings: &[LearnedListing], json: bool) -> Result<(),
     let mut text = String::new();
     for LearnedListing { path, learned } in listings {
         // Writing to a String cannot fail.
-        let _ =
-            writeln!(text, "{path}: {} learned, schema {}", count(&learned.sets), learned.schema);
+        let _ = writeln!(
+            text,
+            "{path}: {} learned, schema {}",
+            sets_of_branches(&learned.sets),
+            learned.schema
+        );
         for LearnedSet { steady, now_and_then } in &learned.sets {
             let _ = writeln!(text, "  {}", steady.join(" "));
             if !now_and_then.is_empty() {
@@ -62,7 +66,7 @@ fn show(target: &TreeUrl, listings: &[LearnedListing], json: bool) -> Result<(),
     Ok(print(&text)?)
 }
 
-fn count(sets: &[LearnedSet]) -> String {
+fn sets_of_branches(sets: &[LearnedSet]) -> String {
     match sets.len() {
         0 => "nothing".to_owned(),
         1 => "1 set of branches".to_owned(),
@@ -107,6 +111,10 @@ fn import(client: &Client, path: &Path, json: bool) -> Result<(), CommandError> 
 }
 
 fn describe(tree: &TreeListing, text: &mut String) {
+    let branches = match tree.branches.len() {
+        1 => "1 branch".to_owned(),
+        number => format!("{number} branches"),
+    };
     let compressed: u64 = tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
     let width =
         tree.branches.iter().map(|b| b.name.chars().count()).max().unwrap_or(0).clamp(6, 48);
@@ -115,10 +123,10 @@ fn describe(tree: &TreeListing, text: &mut String) {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "{}: {} entries, {} branches, {}",
+        "{}: {}, {}, {}",
         tree.path,
-        tree.entries,
-        tree.branches.len(),
+        count(tree.entries, "entry"),
+        branches,
         human_bytes(compressed)
     );
     if !tree.title.is_empty() && tree.title != tree.path {
@@ -138,7 +146,7 @@ fn describe(tree: &TreeListing, text: &mut String) {
             branch.baskets,
             human_bytes(branch.compressed_bytes),
             human_bytes(branch.uncompressed_bytes),
-            if branch.unsupported.is_some() { "  cannot be read yet" } else { "" }
+            if branch.unsupported.is_some() { "  unsupported" } else { "" }
         );
     }
 }

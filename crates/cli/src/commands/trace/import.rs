@@ -2,7 +2,7 @@
 
 use crate::arguments::Import;
 use crate::exit::CommandError;
-use crate::output::print;
+use crate::output::{count, print};
 use hither::trace;
 use serde_json::json;
 use std::fs::File;
@@ -26,8 +26,10 @@ pub(crate) fn run(request: &Import, json: bool) -> Result<(), CommandError> {
         return Ok(());
     }
     print(&format!(
-        "{} reads of {} files; {} lines skipped\n",
-        made.reads, made.files, made.lines_skipped
+        "{} of {}; {} skipped\n",
+        count(made.reads, "read"),
+        count(made.files, "file"),
+        count(made.lines_skipped, "line")
     ))?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::Replay;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print};
+use crate::output::{count, human_bytes, print};
 use hither::Client;
 use hither::trace::{ReplayReport, ReplayRequest};
 use serde_json::json;
@@ -23,17 +23,17 @@ pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), Co
 fn text(done: &ReplayReport) -> String {
     let report = &done.report;
     format!(
-        "{} reads of {} files by {} threads: {} in {:.3} s\n\
+        "{} of {} by {}: {} in {:.3} s\n\
          \x20 waited for reads       {:.3} s, at most {:.6} s\n\
          \x20 reads that waited      {}, longer than half a round trip of {:.2} ms\n\
-         \x20 ranges found           {} at once, {} in part or on their way, {} not: {:.1} % missed\n\
+         \x20 ranges found           {} hits, {} partial or in flight, {} misses: {:.1} % missed\n\
          \x20 paused                 {:.3} s\n\
          \x20 round trips            {}, one after the other\n\
-         \x20 requests               {} on {} connections\n\
-         \x20 bytes asked for        {}, {} fetched\n",
-        done.reads,
-        done.files,
-        done.threads,
+         \x20 requests               {} on {}\n\
+         \x20 bytes requested        {}, {} fetched\n",
+        count(done.reads, "read"),
+        count(done.files, "file"),
+        count(done.threads, "thread"),
         human_bytes(done.bytes),
         done.seconds,
         done.waited_seconds,
@@ -47,7 +47,7 @@ fn text(done: &ReplayReport) -> String {
         done.paused_seconds,
         report.round_trips,
         report.requests,
-        report.connections,
+        count(report.connections, "connection"),
         human_bytes(report.bytes_requested),
         human_bytes(report.bytes_payload),
     )

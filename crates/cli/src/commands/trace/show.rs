@@ -2,7 +2,7 @@
 
 use crate::arguments::{Histogram, Show};
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print, print_notices};
+use crate::output::{count, human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use serde_json::json;
@@ -15,14 +15,14 @@ pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
     let seen = trace::summarize(&request.file)?;
     if seen.cut_bytes > 0 {
         print_notices(&[format!(
-            "the last {} bytes of {} are no whole block, and are left out",
+            "the last {} bytes of {} are an incomplete block and were skipped",
             seen.cut_bytes,
             request.file.display()
         )]);
     }
     let title = request.file.file_name().unwrap_or_default().to_string_lossy();
     let (data, label) = data(&seen.statistics.all, request.histogram);
-    plot::write(&data, &title, label, &request.pictures)?;
+    plot::write(&data, &title, label, &request.images)?;
     if json {
         let object = json!({ "trace": request.file, "statistics": seen });
         print(&format!("{object}\n"))?;
@@ -42,9 +42,9 @@ fn text(seen: &TraceSummary) -> String {
     let _ = writeln!(
         text,
         "{} read in {:.3} s by {}, waiting {:.3} s, {} of the time",
-        counted(all.files.len() as u64, "file"),
+        count(all.files.len(), "file"),
         all.seconds,
-        counted(all.threads, "thread"),
+        count(all.threads, "thread"),
         all.waited_seconds,
         percent(all.waited_share()),
     );
@@ -59,7 +59,8 @@ fn text(seen: &TraceSummary) -> String {
         push(&mut text, &name, file);
     }
     if let Some(more) = files.len().checked_sub(MAX_FILES).filter(|more| *more > 0) {
-        let _ = writeln!(text, "... and {more} files of which less was read");
+        let more = count(more, "file");
+        let _ = writeln!(text, "... and {more} with fewer bytes");
     }
     text
 }
@@ -71,7 +72,7 @@ fn push(text: &mut String, title: &str, file: &FileStatistics) {
     };
     let vectors = match file.vector_reads {
         0 => String::new(),
-        _ => format!(", {} of several ranges, {} ranges", file.vector_reads, file.ranges),
+        _ => format!(", {} of them vector reads, {} ranges", file.vector_reads, file.ranges),
     };
     line("reads", format!("{}{vectors}", file.reads));
     line("bytes", format!("{} ({})", file.bytes, human_bytes(file.bytes)));
@@ -111,14 +112,10 @@ fn push(text: &mut String, title: &str, file: &FileStatistics) {
         format!(
             "{}, the longest of {}, the largest of {}",
             runs.count,
-            counted(runs.longest_ranges, "range"),
+            count(runs.longest_ranges, "range"),
             human_bytes(runs.longest_bytes)
         ),
     );
-}
-
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn percent(share: f64) -> String {

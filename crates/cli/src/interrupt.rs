@@ -1,0 +1,62 @@
+//! Ctrl-C.
+//!
+//! A thread waits for SIGINT for the rest of the process. The first one runs the handler that the
+//! command has set, if any, and the command then ends by itself; otherwise the process ends with
+//! exit code 130. Files are written under temporary names, so that nothing is left half done.
+
+use crate::output::eprint_line;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Advice that is printed with the message of an interruption.
+static ADVICE: OnceLock<&str> = OnceLock::new();
+static HANDLER: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+static LISTENS: AtomicBool = AtomicBool::new(false);
+static HANDLED: AtomicBool = AtomicBool::new(false);
+
+/// Begins to wait for Ctrl-C.
+///
+/// # Errors
+///
+/// What starting the thread or registering the signal handler fails with.
+pub(crate) fn listen() -> std::io::Result<()> {
+    if LISTENS.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut interrupts = {
+        let _context = runtime.enter();
+        signal(SignalKind::interrupt())?
+    };
+    let wait = async move {
+        while interrupts.recv().await.is_some() {
+            interrupted();
+        }
+    };
+    let thread = std::thread::Builder::new().name("hither-interrupt".to_owned());
+    thread.spawn(move || runtime.block_on(wait)).map(drop)
+}
+
+/// Prints `advice` if the command is interrupted.
+pub(crate) fn advise(advice: &'static str) {
+    // Only one command runs in a process.
+    let _ = ADVICE.set(advice);
+}
+
+/// Runs `handler` at the first Ctrl-C, instead of ending the process.
+pub(crate) fn handle(handler: impl Fn() + Send + Sync + 'static) {
+    // Only one command runs in a process.
+    let _ = HANDLER.set(Box::new(handler));
+}
+
+fn interrupted() {
+    if let Some(handler) = HANDLER.get()
+        && !HANDLED.swap(true, Ordering::Relaxed)
+    {
+        return handler();
+    }
+    let advice = ADVICE.get().map(|advice| format!(": {advice}")).unwrap_or_default();
+    eprint_line(&format!("\nhither: interrupted{advice}"));
+    std::process::exit(130);
+}
