@@ -15,6 +15,8 @@ mod password_prompt;
 mod per_argument;
 mod plot;
 mod progress_bar;
+#[cfg(test)]
+mod reference;
 
 pub use command_line::run;
 pub use environment::client_config;
