@@ -16,6 +16,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::pool::Pool;
 use crate::pool::request_sender::RequestSender;
+use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::sync::lock;
@@ -26,9 +27,6 @@ use hyper::body::Incoming;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// Redirects followed for one request.
-const MAX_REDIRECTS: usize = 8;
 
 /// A body of more bytes than this is not sent before the server has said that it wants it.
 const EXPECT_BYTES: u64 = 1 << 20;
@@ -100,21 +98,19 @@ impl Network {
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no answer; every answer is
     /// a success here, whatever its status.
     pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
-        let first = call.location.clone();
+        let mut attempts = Attempts::new(&call.location, MAX_HTTP_REDIRECTS);
         let mut expect = true;
-        let mut renewed = false;
-        for _ in 0..=MAX_REDIRECTS {
+        loop {
+            attempts.count()?;
             let pool = self.pool(&call.location);
             let used = authorization::prepared(&call.location, pool.config()).await?;
-            let (status, headers, body) = attempts(&pool, &call, expect).await?;
+            let (status, headers, body) = answered(&pool, &call, expect).await?;
             if status == StatusCode::EXPECTATION_FAILED && expect && call.content.is_whole() {
                 expect = false;
                 continue;
             }
-            // Once only: what is new now may be refused as well.
-            let again = status == StatusCode::UNAUTHORIZED && !renewed && call.content.is_whole();
-            if again && authorization::renewed(&call.location, pool.config(), &used).await {
-                renewed = true;
+            let again = status == StatusCode::UNAUTHORIZED && call.content.is_whole();
+            if again && attempts.renew(&call.location, pool.config(), &used).await {
                 continue;
             }
             match next_place(&call, status, &headers)? {
@@ -137,10 +133,6 @@ impl Network {
                 }
             }
         }
-        Err(Error::new(
-            ErrorKind::Protocol,
-            format!("{first}: more than {MAX_REDIRECTS} redirects, probably in a circle"),
-        ))
     }
 }
 
@@ -168,7 +160,7 @@ fn next_place(
 }
 
 /// Sends `call` until it meets a connection that lives.
-async fn attempts(
+async fn answered(
     pool: &Arc<Pool>,
     call: &HttpRequest,
     expect: bool,

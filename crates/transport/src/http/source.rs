@@ -20,6 +20,7 @@ use crate::pool::Pool;
 use crate::pool::capabilities::RequestSizing;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use crate::redirect::retry_after::RetryAfterTimer;
+use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -34,9 +35,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
-
-/// Redirects followed for one request, as many as browsers' specifications ask for at the least.
-pub(crate) const MAX_REDIRECTS: usize = 8;
 
 /// Idle connections found closed, one after the other, before that counts as a failure.
 const MAX_STALE: usize = 3;
@@ -149,7 +147,9 @@ impl HttpSource {
         if request.tail > 0 {
             return tail::fetch(self, request, sink).await;
         }
-        for _ in 0..=MAX_REDIRECTS {
+        let mut attempts = Attempts::new(&self.first, MAX_HTTP_REDIRECTS);
+        loop {
+            attempts.count()?;
             let place = self.place();
             self.wait_retry_after(&place).await;
             match self.send(&place, &request, &mut sink).await {
@@ -163,14 +163,6 @@ impl HttpSource {
                 Err(error) => return Err(self.turn_back(&place.location, error)),
             }
         }
-        Err(self.too_many_redirects())
-    }
-
-    pub(crate) fn too_many_redirects(&self) -> Error {
-        Error::new(
-            ErrorKind::Protocol,
-            format!("{}: more than {MAX_REDIRECTS} redirects, probably in a circle", self.first),
-        )
     }
 
     /// Something was read: the place is a right one.

@@ -7,8 +7,9 @@
 
 use crate::authorization;
 use crate::http::request;
-use crate::http::source::{HttpSource, HttpTarget, MAX_REDIRECTS};
+use crate::http::source::{HttpSource, HttpTarget};
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
+use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_util::future::join_all;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -26,7 +27,7 @@ struct Tail {
     left: Request,
     size: Option<u64>,
     answer: ResponseMeta,
-    redirects: usize,
+    attempts: Attempts,
 }
 
 /// Takes parts from several requests.
@@ -40,8 +41,10 @@ pub(crate) async fn fetch(
 ) -> Result<ResponseMeta> {
     let sink: SharedSink = Arc::new(Mutex::new(sink));
     let size = request.size;
-    let mut tail = Tail { left: request, size, answer: ResponseMeta::default(), redirects: 0 };
-    for _ in 0..MAX_ROUNDS + MAX_REDIRECTS {
+    let mut attempts = Attempts::new(source.location(), MAX_HTTP_REDIRECTS);
+    attempts.count()?;
+    let mut tail = Tail { left: request, size, answer: ResponseMeta::default(), attempts };
+    for _ in 0..MAX_ROUNDS + MAX_HTTP_REDIRECTS {
         let place = source.place();
         source.wait_retry_after(&place).await;
         tail.place();
@@ -158,10 +161,7 @@ impl Tail {
                 true
             }
             Ok(ExchangeOutcome::Redirect(reference)) => {
-                self.redirects += 1;
-                if self.redirects > MAX_REDIRECTS {
-                    return Err(source.too_many_redirects());
-                }
+                self.attempts.count()?;
                 source.follow(&place.location, &reference)?;
                 false
             }

@@ -2,9 +2,10 @@
 
 use crate::location::Location;
 use crate::network::Network;
+use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::xrootd::job::{JobError, Operation, OperationJob, OperationResponse, SessionCommand};
 use crate::xrootd::session_pool::{SessionHandle, SessionPool};
-use crate::xrootd::target::{MAX_REDIRECTS, XrootdTarget, in_a_circle};
+use crate::xrootd::target::XrootdTarget;
 use hither_auth::Action;
 use hither_core::error::Result;
 use std::sync::Arc;
@@ -76,8 +77,9 @@ pub(super) async fn ask(
     make: impl Fn(String) -> Operation + Send + Sync,
 ) -> Result<Asked> {
     let mut place = XrootdTarget::new(location.clone(), network);
-    let mut renewed = false;
-    for _ in 0..=MAX_REDIRECTS {
+    let mut attempts = Attempts::new(location, MAX_XROOTD_REDIRECTS);
+    loop {
+        attempts.count()?;
         let what = make(place.path(network, &[]).await?);
         let lease = place.sessions.lease(what.bytes(), what.name());
         match ask_in(&place.sessions, &lease, what.clone()).await {
@@ -90,13 +92,11 @@ pub(super) async fn ask(
                     place = clear;
                     continue;
                 }
-                if !renewed && place.renewed(network, &error).await {
-                    renewed = true;
+                if place.renew(network, &error, &mut attempts).await {
                     continue;
                 }
                 return Err(place.explained(network, action, error));
             }
         }
     }
-    Err(in_a_circle(location))
 }

@@ -11,12 +11,13 @@ use crate::context::MonotonicClock;
 use crate::location::Location;
 use crate::network::Network;
 use crate::redirect::retry_after::RetryAfterTimer;
+use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::xrootd::SessionPool;
 use crate::xrootd::job::{FileVersion, JobError, ReadJob, SessionCommand};
 use crate::xrootd::redirect_cache::is_plain;
 use crate::xrootd::request::PendingJob;
 use crate::xrootd::shared_file::SharedFile;
-use crate::xrootd::target::{MAX_REDIRECTS, XrootdTarget, in_a_circle};
+use crate::xrootd::target::XrootdTarget;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::endpoint::MAX_REQUEST_BYTES;
@@ -142,8 +143,9 @@ impl XrootdSource {
             sink(part);
         });
         let sink: SharedSink = Arc::new(Mutex::new(sink));
-        let mut renewed = false;
-        for _ in 0..=MAX_REDIRECTS {
+        let mut attempts = Attempts::new(&self.first, MAX_XROOTD_REDIRECTS);
+        loop {
+            attempts.count()?;
             self.put_off.wait().await;
             let Course { place, name, lead, turns } = self.course().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
@@ -165,15 +167,14 @@ impl XrootdSource {
                     }
                     self.put_off.learn(&error);
                     self.put_off.pause(&error);
-                    if !renewed && self.renewed(&place, &error).await {
-                        renewed = true;
+                    if place.renew(&self.network, &error, &mut attempts).await {
+                        self.forget_name(&place);
                         continue;
                     }
                     return Err(self.turn_back(&place, turns, error));
                 }
             }
         }
-        Err(in_a_circle(&self.first))
     }
 
     async fn fetch_at(
@@ -196,14 +197,12 @@ impl XrootdSource {
         PendingJob::new(lease, id).end(answer).await
     }
 
-    /// The server has refused who we are: whether there is another credential now.
-    async fn renewed(&self, place: &XrootdTarget, error: &Error) -> bool {
-        let renewed = place.renewed(&self.network, error).await;
+    /// The name of the file holds the credential, which was renewed.
+    fn forget_name(&self, place: &XrootdTarget) {
         let mut current = self.current();
-        if renewed && current.place.location == place.location {
+        if current.place.location == place.location {
             current.name = None;
         }
-        renewed
     }
 
     fn follow(&self, from: &XrootdTarget, turns: u64, redirect: &Redirect) -> Result<()> {

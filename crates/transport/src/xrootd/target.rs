@@ -3,15 +3,13 @@
 use crate::authorization;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
+use crate::redirect::Attempts;
 use crate::xrootd::SessionPool;
 use crate::xrootd::errors;
 use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_xrd::wire::{Redirect, RedirectTarget};
 use std::sync::Arc;
-
-/// Redirects followed for one request: what the protocol's own client does.
-pub(super) const MAX_REDIRECTS: usize = 16;
 
 /// A name on a server.
 ///
@@ -103,13 +101,21 @@ impl XrootdTarget {
         Ok(if words.is_empty() { path } else { format!("{path}?{}", words.join("&")) })
     }
 
-    /// The server has refused who we are with this error: whether there is another credential now.
-    pub(super) async fn renewed(&self, network: &Network, error: &Error) -> bool {
-        if !matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied) {
-            return false;
+    /// Reads the credential again, once per request, if this error says that the server rejected it. Returns whether
+    /// another one is available.
+    pub(super) async fn renew(
+        &self,
+        network: &Network,
+        error: &Error,
+        attempts: &mut Attempts,
+    ) -> bool {
+        let (location, config) = (&self.location, network.config());
+        match error.kind() {
+            ErrorKind::Unauthenticated | ErrorKind::PermissionDenied => {}
+            _ => return false,
         }
-        match authorization::prepared(&self.location, network.config()).await {
-            Ok(used) => authorization::renewed(&self.location, network.config(), &used).await,
+        match authorization::prepared(location, config).await {
+            Ok(used) => attempts.renew(location, config, &used).await,
             Err(_) => false,
         }
     }
@@ -124,12 +130,4 @@ impl XrootdTarget {
         let why = authorization::explained(&self.location, network.config(), action, status, None);
         Error::new(error.kind(), format!("{error}: {why}")).with_retry(error.retry())
     }
-}
-
-/// The error for a chain of redirects from `first` that has no end.
-pub(super) fn in_a_circle(first: &Location) -> Error {
-    Error::new(
-        ErrorKind::Protocol,
-        format!("{first}: more than {MAX_REDIRECTS} redirects, probably in a circle"),
-    )
 }
