@@ -91,14 +91,14 @@ async fn refresh(
     match tokio::task::spawn_blocking(refresh).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(unusable(location, error)),
-        Err(error) => Err(Error::new(ErrorKind::Cancelled, "reading a credential was given up")
+        Err(error) => Err(Error::new(ErrorKind::Cancelled, "reading a credential was cancelled")
             .with_source(error)),
     }
 }
 
 /// The error for a credential that cannot be used.
 pub(crate) fn unusable(location: &Location, error: AuthError) -> Error {
-    let what = format!("{location}: the credential for it cannot be used");
+    let what = format!("{location}: its credential cannot be used");
     Error::new(ErrorKind::Unauthenticated, what).with_source(error)
 }
 
@@ -119,7 +119,10 @@ pub(crate) fn refusal(
     let why = explained(location, config, action(method), status.as_u16(), challenge);
     let reason = status.canonical_reason().unwrap_or_default();
     let code = status.as_u16();
-    Some(Error::new(kind, format!("{location}: the server answered {code} ({reason}): {why}")))
+    Some(Error::new(
+        kind,
+        format!("{location}: the server responded with {code} ({reason}): {why}"),
+    ))
 }
 
 /// The likely reason of a refusal that means what `status` does in HTTP.

@@ -37,7 +37,7 @@ impl FromStr for PageChecksums {
             "long" => Ok(Self::Long),
             "always" => Ok(Self::Always),
             _ => {
-                let what = format!("{name:?} is none of never, long and always");
+                let what = format!("{name:?} is not a mode: expected never, long or always");
                 Err(Error::new(ErrorKind::Invalid, what).context("what to verify"))
             }
         }

@@ -103,7 +103,7 @@ impl Location {
         let mut url = self.url.clone();
         let port = Some(port).filter(|port| *port != 0);
         if url.set_host(Some(host)).is_err() || url.set_port(port).is_err() {
-            let what = format!("{self}: redirect to {host:?}, which is no host");
+            let what = format!("{self}: redirect to {host:?}, which is not a host name");
             return Err(Error::new(ErrorKind::Protocol, what));
         }
         let words: Vec<_> =
@@ -397,7 +397,8 @@ fn basic(url: &Url) -> Result<Option<Basic>> {
     let password = Secret::new(decoded(url.password().unwrap_or_default()));
     let basic = Basic::new(decoded(url.username()), password);
     basic.map(Some).map_err(|error| {
-        Error::new(ErrorKind::Invalid, "the user in the URL cannot be used").with_source(error)
+        Error::new(ErrorKind::Invalid, "the user and password in the URL are not valid")
+            .with_source(error)
     })
 }
 

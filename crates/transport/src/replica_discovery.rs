@@ -51,7 +51,7 @@ impl ReplicaList {
         if whereabouts.locations.is_empty() {
             return Err(Error::new(
                 ErrorKind::NotFound,
-                format!("{name}: the Metalink document names no place that can be read from here"),
+                format!("{name}: the Metalink document names no URL that can be read here"),
             ));
         }
         Ok(whereabouts)

@@ -110,14 +110,14 @@ impl S3Storage {
     fn key(&self, path: &str) -> Result<Path> {
         check_path(path)?;
         Path::parse(path).map_err(|error| {
-            let what = format!("{}: not a name in a bucket: {error}", self.shown(path));
+            let what = format!("{}: not a valid object name: {error}", self.shown(path));
             Error::new(ErrorKind::Unsupported, what)
         })
     }
 
     fn named(&self, path: &str) -> Result<Path> {
         if path.is_empty() {
-            let what = format!("{} is a bucket: name something in it", self.shown(""));
+            let what = format!("{} is a bucket: add the path of an object", self.shown(""));
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         self.key(path)
@@ -197,7 +197,8 @@ fn failed(name: &str, error: object_store::Error) -> Error {
         }
         cause = inner.source();
     }
-    Error::new(kind, format!("{name}: the object store refused or failed")).with_source(error)
+    Error::new(kind, format!("{name}: the object store rejected the request or failed"))
+        .with_source(error)
 }
 
 fn directory(prefix: &Path) -> DirEntry {
@@ -306,7 +307,7 @@ impl Storage for S3Storage {
             if self.file(from).await?.is_none() {
                 if self.is_directory(from).await? {
                     let what = format!(
-                        "{} is a directory: an object store renames files only",
+                        "{} is a directory: on an object store only files can be renamed",
                         self.shown(from)
                     );
                     return Err(Error::new(ErrorKind::Unsupported, what));

@@ -246,7 +246,7 @@ def test_an_unusable_client_certificate_is_explained(as_user, certified):
     url, work, tls = certified
     told = as_user("cat", "--range", "0-3", url, "--ca", tls.authority)
     assert told.code == UNAUTHENTICATED
-    assert "wants a client certificate" in told.err, told.err
+    assert "requires a client certificate" in told.err, told.err
     (work / "user.key").chmod(0o644)
     told = as_user("stat", url, "--ca", tls.authority, "--cert", work / "user.pem", "--key", work / "user.key")
     assert told.code == UNAUTHENTICATED

@@ -83,7 +83,7 @@ def test_a_missing_client_certificate_is_explained(serve, tmp_path):
     tls = servers.certificate(tmp_path)
     wants = f"ssl_verify_client on; ssl_client_certificate {tls.authority};"
     told = trusting(tls.authority, "stat", serve(tls, wants), "--no-store")
-    refused(told, CREDENTIALS, "wants a client certificate")
+    refused(told, CREDENTIALS, "requires a client certificate")
 
 
 def test_the_wrong_scheme_is_explained(hither, serve, site, small, tmp_path):
@@ -92,8 +92,8 @@ def test_the_wrong_scheme_is_explained(hither, serve, site, small, tmp_path):
     tls = servers.certificate(own)
     url = serve(tls)
     plain = url.replace("https://", "http://")
-    refused(hither("stat", plain, "--no-store"), UNAVAILABLE, "should begin with https://")
-    refused(hither("draw", f"{plain}:T", "rawtr", "--no-store"), UNAVAILABLE, "should begin with https://")
+    refused(hither("stat", plain, "--no-store"), UNAVAILABLE, "use https://")
+    refused(hither("draw", f"{plain}:T", "rawtr", "--no-store"), UNAVAILABLE, "use https://")
     told = trusting(tls.authority, "stat", secure(site, small.path.name), "--no-store")
     refused(told, UNAVAILABLE, "http:// rather than https://")
 

@@ -102,7 +102,7 @@ fn another_file_of_that_name_is_excluded_and_named() {
     let other = MockHttpServer::start(shorter).unwrap();
     let client = Client::new(config(&dying.url(), &[other.url()])).unwrap();
     let error = draw(&client, &dying.url()).unwrap_err();
-    assert!(error.to_string().contains("bytes there, expected"), "{error}");
+    assert!(error.to_string().contains("bytes on the server, expected"), "{error}");
     assert!(other.log().len() <= 2, "each connection asks once and never again");
 }
 

@@ -200,7 +200,7 @@ impl Dialer {
         let left = config.connect_timeout.saturating_sub(end.started.elapsed());
         let handshake = self.tls.handshake(stream, location, above);
         let shaken = tokio::time::timeout(left, handshake).await.unwrap_or_else(|_| {
-            let what = "the server accepts connections and does not answer in TLS";
+            let what = "the server accepts connections but does not respond to the TLS handshake";
             Err(out_of_time(location, config, None, what))
         });
         shaken.map_err(|error| {
@@ -237,8 +237,8 @@ fn none_answered(name: &str, failures: Vec<(SocketAddr, Error)>) -> Error {
     let error = first.map_or_else(what, |(_, error)| error);
     match others {
         0 => error,
-        1 => error.context("neither of 2 addresses answers"),
-        others => error.context(format!("none of {} addresses answers", others + 1)),
+        1 => error.context("neither of 2 addresses responds"),
+        others => error.context(format!("none of {} addresses responds", others + 1)),
     }
 }
 
@@ -252,7 +252,7 @@ fn out_of_time(
     Error::new(
         ErrorKind::Timeout,
         format!(
-            "no connection to {}{by} within {} s: {why}",
+            "cannot connect to {}{by} within {} s: {why}",
             location.origin(),
             config.connect_timeout.as_secs_f64()
         ),

@@ -79,18 +79,21 @@ impl Proxy {
             // The text may hold a password.
             Error::new(
                 ErrorKind::Invalid,
-                format!("the proxy is {what}, expected http://host:port"),
+                format!("the proxy URL is invalid: {what}, expected http://host:port"),
             )
         };
         let text = text.trim();
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let url = Url::parse(&whole).map_err(|error| invalid("no URL").with_source(error))?;
+        let url = Url::parse(&whole).map_err(|error| invalid("not a URL").with_source(error))?;
         if url.scheme() != "http" {
-            let what = format!("proxies of scheme {:?} are not supported, only http", url.scheme());
+            let what = format!(
+                "proxies of scheme {:?} are not supported: use an http:// proxy",
+                url.scheme()
+            );
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
-            return Err(invalid("without a host"));
+            return Err(invalid("it has no host"));
         };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self {
@@ -123,8 +126,11 @@ fn basic(url: &Url) -> Result<Option<HeaderValue>> {
     pair.extend(percent_decode_str(url.password().unwrap_or_default()));
     let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
     let mut value = HeaderValue::try_from(value).map_err(|error| {
-        Error::new(ErrorKind::Invalid, "the proxy's user and password cannot be sent")
-            .with_source(error)
+        Error::new(
+            ErrorKind::Invalid,
+            "the proxy's user and password contain characters that cannot be sent",
+        )
+        .with_source(error)
     })?;
     value.set_sensitive(true);
     Ok(Some(value))

@@ -29,7 +29,7 @@ pub(crate) async fn connect(
     receive_buffer_bytes: usize,
 ) -> Result<(TcpStream, Duration)> {
     let socket = open_socket(address, receive_buffer_bytes).map_err(|error| {
-        Error::new(ErrorKind::Local, format!("cannot make a socket: {error}")).with_source(error)
+        Error::new(ErrorKind::Local, format!("cannot create a socket: {error}")).with_source(error)
     })?;
     let started = Instant::now();
     match socket.connect(address).await {

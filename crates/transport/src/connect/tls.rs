@@ -198,7 +198,8 @@ impl TlsClient {
         let offers = self.offers(location).await?;
         let connector = TlsConnector::from(Arc::clone(offers.for_what_is(above)));
         let name = ServerName::try_from(location.host().to_owned()).map_err(|error| {
-            let what = format!("{}: no certificate can be for such a name", location.origin());
+            let what =
+                format!("{}: the host name cannot appear in a certificate", location.origin());
             Error::new(ErrorKind::Invalid, what).with_source(error)
         })?;
         let explains = self.explains(location);
@@ -239,8 +240,7 @@ async fn blocking<T: Send + 'static>(
 /// The configuration with the authorities that the credentials name.
 fn with_anchors(mut config: TlsConfig, credentials: &Credentials) -> Result<TlsConfig> {
     let anchors = credentials.trust_anchors().map_err(|error| {
-        Error::new(ErrorKind::Local, "the certificate authorities cannot be used")
-            .with_source(error)
+        Error::new(ErrorKind::Local, "cannot read the certificate authorities").with_source(error)
     })?;
     config.system_roots &= anchors.system;
     config.roots.extend(anchors.certificates);

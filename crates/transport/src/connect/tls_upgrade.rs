@@ -50,7 +50,7 @@ impl<S> TlsUpgradeStream<S> {
                 Ok(length @ ..=MAX_BYTES) => FIXED_BYTES + length,
                 _ => {
                     let what = format!(
-                        "the answer to the request for TLS would have {length} bytes, expected a few dozen"
+                        "the response to the request for TLS declares {length} bytes, expected a few dozen"
                     );
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }

@@ -30,7 +30,8 @@ pub(crate) async fn open(
     }
     request.extend_from_slice(b"\r\n");
     let broken = |error: std::io::Error| {
-        let what = format!("the proxy {proxy} closed the connection when asked for {to}");
+        let what =
+            format!("the proxy {proxy} closed the connection when it was asked to connect to {to}");
         Error::new(ErrorKind::Unavailable, what).with_source(error)
     };
     stream.write_all(&request).await.map_err(broken)?;
@@ -50,7 +51,8 @@ pub(crate) async fn open(
                 return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
             }
             Some(Err(_)) | None => {
-                let what = format!("what {proxy} answered to CONNECT is not HTTP: is it a proxy?");
+                let what =
+                    format!("the response of {proxy} to CONNECT is not HTTP: is it a proxy?");
                 return Err(Error::new(ErrorKind::Protocol, what));
             }
         }
@@ -69,24 +71,31 @@ fn status(answer: &[u8]) -> Option<Result<(u16, usize), httparse::Error>> {
 }
 
 fn refused(status: u16, proxy: &Proxy, to: &str) -> Error {
-    let seen = format!("the proxy {proxy} answered {status} when asked for {to}");
+    let seen =
+        format!("the proxy {proxy} responded with {status} when it was asked to connect to {to}");
     match status {
         407 if proxy.authorization().is_some() => Error::new(
             ErrorKind::Unauthenticated,
-            format!("{seen}: it does not take the user and password of its URL"),
+            format!("{seen}: it rejects the user and password in its URL"),
         ),
         407 => Error::new(
             ErrorKind::Unauthenticated,
-            format!("{seen}: it wants a user and password, as in http://user:password@host:port"),
+            format!(
+                "{seen}: it requires a user and password, as in http://user:password@host:port"
+            ),
         ),
         403 | 405 => Error::new(
             ErrorKind::PermissionDenied,
             format!("{seen}: it does not allow this host or port"),
         ),
-        200..300 => Error::new(ErrorKind::Protocol, format!("{seen}, and then spoke out of turn")),
+        200..300 => {
+            Error::new(ErrorKind::Protocol, format!("{seen} and sent data before the server did"))
+        }
         _ => Error::new(
             ErrorKind::Unavailable,
-            format!("{seen}: it cannot reach it; is no proxy needed (no_proxy)?"),
+            format!(
+                "{seen}: it cannot reach the server; add the host to no_proxy if it needs no proxy"
+            ),
         ),
     }
 }

@@ -148,12 +148,14 @@ fn next_place(
     };
     let here = &call.location;
     let reference = reference.to_str().map_err(|_| {
-        Error::new(ErrorKind::Protocol, format!("{here}: redirected to what is no URL"))
+        Error::new(ErrorKind::Protocol, format!("{here}: the server redirects to an invalid URL"))
     })?;
     if !call.content.is_whole() {
         return Err(Error::new(
             ErrorKind::Protocol,
-            format!("{here}: redirected after a part of the file had been sent"),
+            format!(
+                "{here}: the server redirected after a part of the file was sent, which cannot be sent again"
+            ),
         ));
     }
     here.join(reference).map(Some)
@@ -175,7 +177,7 @@ async fn answered(
     }
     Err(Error::new(
         ErrorKind::Unavailable,
-        format!("{}: the server closes every connection before it answers", call.location),
+        format!("{}: the server closes every connection before it responds", call.location),
     ))
 }
 
@@ -183,7 +185,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     pool.server().wait_retry_after().await;
     let mut leased = pool.acquire().await?;
     let Some(way) = leased.way() else {
-        return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
+        return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
     let mut builder = request::builder(call.method.clone(), &call.location, pool);
     if let Some(fields) = builder.headers_mut() {
@@ -203,7 +205,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     let (body, progress) = TrackedBody::new(call.content.clone(), gate);
     let request = builder.body(BoxBody::new(body)).map_err(|error| {
         let location = &call.location;
-        Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
+        Error::new(ErrorKind::Invalid, format!("{location}: the URL cannot be sent in a request"))
             .with_source(error)
     })?;
     let reused = way.has_answered();
@@ -249,7 +251,7 @@ async fn exchanged(
         if leaving && (progress.is_waiting() || taken != before || progress.is_done()) {
             continue;
         }
-        let what = if leaving { "the server takes no bytes" } else { "no answer" };
+        let what = if leaving { "the server accepted no byte" } else { "no response" };
         return Err(Error::new(
             ErrorKind::Timeout,
             format!("{location}: {what} for {} s", clock.as_secs_f64()),
@@ -292,13 +294,16 @@ async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Resul
         let frame = tokio::time::timeout(clock, body.frame()).await.map_err(|_| {
             Error::new(
                 ErrorKind::Timeout,
-                format!("{location}: the answer stopped for {} s", clock.as_secs_f64()),
+                format!(
+                    "{location}: no byte of the response arrived for {} s",
+                    clock.as_secs_f64()
+                ),
             )
             .with_retry(Retry::SameServer { after: Duration::ZERO })
         })?;
         let Some(frame) = frame else { return Ok(bytes.freeze()) };
         let frame = frame.map_err(|error| {
-            let what = "the connection broke in the middle of the answer";
+            let what = "the connection was lost in the middle of the response";
             Error::new(ErrorKind::Unavailable, format!("{location}: {what}"))
                 .with_source(error)
                 .with_retry(Retry::SameServer { after: Duration::ZERO })
@@ -307,7 +312,10 @@ async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Resul
             if bytes.len() + data.len() > call.max_reply_bytes {
                 return Err(Error::new(
                     ErrorKind::Protocol,
-                    format!("{location}: the answer has more than {} bytes", call.max_reply_bytes),
+                    format!(
+                        "{location}: the response has more than {} bytes, the maximum here",
+                        call.max_reply_bytes
+                    ),
                 ));
             }
             bytes.extend_from_slice(data);

@@ -59,7 +59,7 @@ impl Exchange<'_> {
         let Some(way) = leased.way() else {
             return ExchangeResult::failed(Error::new(
                 ErrorKind::Cancelled,
-                "the connection is gone",
+                "the connection was closed",
             ));
         };
         // On a connection that has answered before, silence means most often that it was idle for too long.
@@ -120,7 +120,8 @@ impl Exchange<'_> {
             let (ranges, tail) = self.sent();
             let range = range_header::format(ranges, (tail > 0).then_some(tail));
             let range = range.map_err(|error| {
-                Error::new(ErrorKind::Invalid, "cannot ask for these ranges").with_source(error)
+                Error::new(ErrorKind::Invalid, "cannot write these ranges into a Range header")
+                    .with_source(error)
             })?;
             builder = builder.header(header::RANGE, range);
         }
@@ -251,7 +252,7 @@ impl Exchange<'_> {
                     _ => self.explained(status, body, ExchangeResult::failed(error)).await,
                 }
             }
-            _ => ExchangeResult::failed(self.odd(&"an answer of an unknown form")),
+            _ => ExchangeResult::failed(self.odd(&"the response has an unknown form")),
         }
     }
 
@@ -298,7 +299,7 @@ impl Exchange<'_> {
                 Err(Error::new(
                     ErrorKind::Changed,
                     format!(
-                        "{}: the file has changed on the server (it was {expected}, now it is {seen})",
+                        "{}: the file changed on the server: its validator was {expected} and is now {seen}",
                         self.location
                     ),
                 ))
@@ -308,7 +309,7 @@ impl Exchange<'_> {
             (Some(expected), None) if status == StatusCode::OK => Err(Error::new(
                 ErrorKind::Changed,
                 format!(
-                    "{}: the file has changed on the server (it was {expected}, now it is unmarked)",
+                    "{}: the file changed on the server: its validator was {expected}, now it has none",
                     self.location
                 ),
             )),
@@ -321,7 +322,10 @@ impl Exchange<'_> {
         match (self.request.size, seen) {
             (Some(expected), Some(seen)) if expected != seen => Err(Error::new(
                 ErrorKind::Changed,
-                format!("{}: the file has {seen} bytes there, expected {expected}", self.location),
+                format!(
+                    "{}: the file has {seen} bytes on the server, expected {expected}",
+                    self.location
+                ),
             )),
             _ => Ok(()),
         }

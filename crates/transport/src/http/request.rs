@@ -63,7 +63,7 @@ pub(crate) async fn send(
     bytes_asked: u64,
 ) -> Result<http::Response<Incoming>> {
     let request = builder.body(body).map_err(|error| {
-        Error::new(ErrorKind::Invalid, format!("{location} cannot be put into a request"))
+        Error::new(ErrorKind::Invalid, format!("{location}: the URL cannot be sent in a request"))
             .with_source(error)
     })?;
     way.ready().await.map_err(|error| cut(location, way, error))?;
@@ -75,7 +75,7 @@ pub(crate) async fn send(
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::Timeout,
-                format!("{location}: no answer within {} s of the request", clock.as_secs_f64()),
+                format!("{location}: no response within {} s of the request", clock.as_secs_f64()),
             )
             .with_retry(Retry::SameServer { after: Duration::ZERO }));
         }
@@ -104,7 +104,7 @@ pub(crate) async fn head(
     pool: &Arc<Pool>,
 ) -> Result<ResponseMeta> {
     let Some(way) = leased.way() else {
-        return Err(Error::new(ErrorKind::Cancelled, "the connection is gone"));
+        return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
     let response =
         send(way, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
@@ -157,17 +157,17 @@ pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Er
     }
     // hyper's clients can tell the two apart by the wording alone.
     let (kind, what) = if error.is_parse() && error.to_string().contains("too large") {
-        (ErrorKind::Protocol, "the head of the answer is larger than 256 KiB")
+        (ErrorKind::Protocol, "the header of the response is larger than 256 KiB")
     } else if error.is_parse() {
-        (ErrorKind::Protocol, "what the server sent is not HTTP/1.1")
+        (ErrorKind::Protocol, "the server's response is not HTTP/1.1")
     } else if way.was_refused() {
-        (ErrorKind::Unavailable, "the server refuses so many requests at a time")
+        (ErrorKind::Unavailable, "the server refuses more requests at a time")
     } else if way.has_answered() {
         // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112
         // section 9.3.1): nothing is wrong.
         (ErrorKind::Unavailable, "the server closed the connection between two requests")
     } else {
-        (ErrorKind::Unavailable, "the server closed the connection without an answer")
+        (ErrorKind::Unavailable, "the server closed the connection without a response")
     };
     let retry = match kind {
         ErrorKind::Protocol => Retry::OtherServer,

@@ -145,10 +145,10 @@ impl TrackedBody {
             match receiver.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => {
-                    return Poll::Ready(Err(io::Error::other("the upload was given up")));
+                    return Poll::Ready(Err(io::Error::other("the upload was cancelled")));
                 }
                 Poll::Ready(Some(bytes)) if bytes.len() as u64 > self.left => {
-                    return Poll::Ready(Err(io::Error::other("more bytes than announced")));
+                    return Poll::Ready(Err(io::Error::other("more bytes than the declared size")));
                 }
                 Poll::Ready(Some(bytes)) => {
                     stream.taken.store(true, Ordering::Release);

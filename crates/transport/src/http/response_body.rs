@@ -27,7 +27,7 @@ pub(crate) async fn next_chunk(
                 return Err(Error::new(
                     ErrorKind::Unavailable,
                     format!(
-                        "{location}: the connection broke off in the middle of an answer, after {got} bytes of the file"
+                        "{location}: the connection was lost in the middle of a response, after {got} bytes of the file"
                     ),
                 )
                 .with_source(error)
@@ -37,7 +37,7 @@ pub(crate) async fn next_chunk(
                 return Err(Error::new(
                     ErrorKind::Timeout,
                     format!(
-                        "{location}: no byte arrived for {} s in the middle of an answer",
+                        "{location}: no byte arrived for {} s in the middle of a response",
                         clock.as_secs_f64()
                     ),
                 )

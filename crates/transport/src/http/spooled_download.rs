@@ -140,7 +140,7 @@ impl SpoolState {
         if self.have > 0 && !same {
             return Err(Error::new(
                 ErrorKind::Changed,
-                format!("{location}: the file has changed on the server while it was read"),
+                format!("{location}: the file changed on the server while it was read"),
             ));
         }
         if self.kept.is_none() {
@@ -160,7 +160,7 @@ impl SpoolState {
         if request.validator.as_ref().is_some_and(other) {
             return Err(Error::new(
                 ErrorKind::Changed,
-                format!("{location}: the file was read in another version"),
+                format!("{location}: another version of the file was read before"),
             ));
         }
         Ok(())
@@ -240,7 +240,7 @@ fn cannot_keep(error: &io::Error) -> Error {
     Error::new(
         kind,
         format!(
-            "the server sends whole files only, and this one cannot be kept in the folder for temporary files: {error}"
+            "the server sends whole files only, and this file cannot be kept in the temporary directory (TMPDIR): {error}"
         ),
     )
 }

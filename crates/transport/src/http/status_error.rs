@@ -17,16 +17,16 @@ const READY_SOON: Duration = Duration::from_secs(5);
 /// The error for a status that brings no bytes.
 pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&RetryAfter>) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
-    let seen = format!("{name}: the server answered {} ({reason})", status.as_u16());
+    let seen = format!("{name}: the server responded with {} ({reason})", status.as_u16());
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Error::new(
             ErrorKind::NotFound,
-            format!("{seen}: there is no such file, check the path"),
+            format!("{seen}: the file does not exist, check the path"),
         ),
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => Error::new(
             ErrorKind::Unauthenticated,
             format!(
-                "{seen}: the proxy wants a user and password, as in http://user:password@host:port"
+                "{seen}: the proxy requires a user and password, as in http://user:password@host:port"
             ),
         ),
         StatusCode::ACCEPTED => {
@@ -36,7 +36,7 @@ pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&Ret
             };
             Error::new(
                 ErrorKind::Unavailable,
-                format!("{seen}: the file is being made ready, try later"),
+                format!("{seen}: the file is being staged, try again later"),
             )
             .with_retry(Retry::Later { after })
         }
@@ -54,8 +54,11 @@ pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&Ret
                 _ if after > PATIENCE => Retry::OtherServer,
                 _ => Retry::SameServer { after },
             };
-            Error::new(ErrorKind::Unavailable, format!("{seen}: the server has trouble, try later"))
-                .with_retry(retry)
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("{seen}: the server is overloaded or failing, try again later"),
+            )
+            .with_retry(retry)
         }
         _ => Error::new(ErrorKind::Protocol, format!("{seen}, expected 200 or 206")),
     }
@@ -67,8 +70,8 @@ pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize)
     Error::new(
         ErrorKind::TooLarge,
         format!(
-            "{name}: the server answered {} ({reason}) to a single range, whose text has {text_bytes} bytes: there is no \
-             shorter way to ask, the limit of the server (or of a proxy before it) on headers or paths must be higher",
+            "{name}: the server responded with {} ({reason}) to a single range of {text_bytes} bytes of text: no request is \
+             shorter; raise the limit on headers or paths of the server, or of a proxy before it",
             status.as_u16()
         ),
     )
@@ -83,7 +86,7 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u6
     };
     Error::new(
         ErrorKind::TooLarge,
-        format!("{name}: the server answered {} to a request for {asked}", status.as_u16()),
+        format!("{name}: the server responded with {} to a request for {asked}", status.as_u16()),
     )
     .with_retry(Retry::SameServer { after: Duration::ZERO })
 }
@@ -96,33 +99,29 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     let status = reply.status;
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let seen = format!(
-        "{}: the server answered {method} with {} ({reason})",
+        "{}: the server responded to {method} with {} ({reason})",
         reply.location,
         status.as_u16()
     );
     let (kind, what) = match status {
-        StatusCode::CONFLICT => {
-            (ErrorKind::NotFound, "the directory that it would be in does not exist")
-        }
-        StatusCode::PRECONDITION_FAILED => {
-            (ErrorKind::AlreadyExists, "there is something of that name")
-        }
+        StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),
+        StatusCode::PRECONDITION_FAILED => (ErrorKind::AlreadyExists, "the name exists already"),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            (ErrorKind::Unsupported, "it cannot do that, or may not do it here")
+            (ErrorKind::Unsupported, "the server does not support or allow it here")
         }
         StatusCode::PAYLOAD_TOO_LARGE => {
-            (ErrorKind::TooLarge, "it does not take files of that size")
+            (ErrorKind::TooLarge, "the server does not accept files of this size")
         }
-        StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "it has no room left"),
+        StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "the server has no space left"),
         StatusCode::LOCKED => {
-            let error =
-                Error::new(ErrorKind::Unavailable, format!("{seen}: somebody has locked it"));
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                format!("{seen}: it is locked by another client"),
+            );
             return error.with_retry(Retry::SameServer { after: Duration::from_secs(1) });
         }
-        StatusCode::MULTI_STATUS => {
-            (ErrorKind::PermissionDenied, "it could do a part of that only")
-        }
-        status if status.is_success() => (ErrorKind::Protocol, "expected another kind of success"),
+        StatusCode::MULTI_STATUS => (ErrorKind::PermissionDenied, "only a part of it was done"),
+        status if status.is_success() => (ErrorKind::Protocol, "expected another status"),
         _ => {
             let facts = ResponseHead::of(status, &reply.headers);
             let name = reply.location.to_string();

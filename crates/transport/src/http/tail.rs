@@ -66,7 +66,10 @@ pub(crate) async fn fetch(
     }
     Err(Error::new(
         ErrorKind::Protocol,
-        format!("{}: the end of the file cannot be had, whatever is asked", source.location()),
+        format!(
+            "{}: the end of the file cannot be read: neither a suffix range nor a range by position worked",
+            source.location()
+        ),
     ))
 }
 
@@ -93,7 +96,7 @@ async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
     if told.size.is_none() {
         return Err(Error::new(
             ErrorKind::Protocol,
-            format!("{location}: the server does not tell the size of the file"),
+            format!("{location}: the server does not report the size of the file"),
         ));
     }
     Ok(told)

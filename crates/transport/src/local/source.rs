@@ -146,7 +146,7 @@ impl Source for LocalSource {
                 return Err(Error::new(
                     ErrorKind::Corrupt,
                     format!(
-                        "{} has {size} bytes, but bytes {}..{} of it are wanted: it is truncated",
+                        "{} has {size} bytes, but bytes {}..{} were requested: it is truncated",
                         self.name(),
                         beyond.start,
                         beyond.end

@@ -185,7 +185,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(job).await {
         Ok(result) => result,
         Err(error) => {
-            Err(Error::new(ErrorKind::Local, "a file operation broke off").with_source(error))
+            Err(Error::new(ErrorKind::Local, "a file operation was interrupted").with_source(error))
         }
     }
 }
@@ -243,7 +243,7 @@ fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
             Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "{} holds the name {name:?}, which is not UTF-8: rename it",
+                    "{} contains the name {name:?}, which is not UTF-8: rename it",
                     place.display()
                 ),
             )

@@ -100,7 +100,7 @@ impl LocalUpload {
                     return Err(Error::new(
                         ErrorKind::Corrupt,
                         format!(
-                            "{}: what was written has {seen}, expected {expected}",
+                            "{}: the checksum of the written bytes is {seen}, expected {expected}",
                             self.place.display()
                         ),
                     ));
@@ -148,7 +148,7 @@ impl Upload for LocalUpload {
                 return Err(Error::new(
                     ErrorKind::Invalid,
                     format!(
-                        "{}: {} bytes at {offset} are beyond the size announced, {}",
+                        "{}: {} bytes at {offset} are beyond the declared size, {}",
                         self.place.display(),
                         bytes.len(),
                         self.size

@@ -75,7 +75,7 @@ impl Http2Connection {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unavailable`] if the connection is gone already.
+    /// [`ErrorKind::Unavailable`] if the connection was closed already.
     pub(crate) async fn start(
         stream: MaybeTlsStream,
         tap: Arc<ConnectionMeter>,

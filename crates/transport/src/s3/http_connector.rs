@@ -49,8 +49,9 @@ impl HttpService for PooledHttpService {
         let reply = self.network.call(call).await.map_err(told)?;
         // Not all operations of the crate tell these from other failures.
         if matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let what = format!("{}: the object store answered {}", reply.location, reply.status);
-            let what = format!("{what}: the key is not good for this");
+            let what =
+                format!("{}: the object store responded with {}", reply.location, reply.status);
+            let what = format!("{what}: the access key does not allow this");
             return Err(told(Error::new(ErrorKind::PermissionDenied, what)));
         }
         let mut response = HttpResponse::new(reply.body.into());

@@ -66,8 +66,9 @@ impl S3Upload {
         let len = bytes.len() as u64;
         let expected = self.size.saturating_sub(offset).min(*part_bytes);
         if !offset.is_multiple_of(*part_bytes) || len != expected {
-            let what =
-                format!("{len} bytes at {offset} are no part: expected multiples of {part_bytes}");
+            let what = format!(
+                "{len} bytes at {offset} are not a part: expected multiples of {part_bytes}"
+            );
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         let number = offset / part_bytes;

@@ -109,7 +109,7 @@ fn children(
             return Err(Error::new(
                 ErrorKind::Protocol,
                 format!(
-                    "{}: the server lists what is further below: {:?}",
+                    "{}: the server lists an entry that is not directly inside: {:?}",
                     reply.location, resource.path
                 ),
             ));
@@ -193,7 +193,7 @@ async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
         let error = Error::new(
             ErrorKind::Unsupported,
             format!(
-                "{}: the server does not list directories: it knows no PROPFIND and shows no index",
+                "{}: cannot list the directory: the server supports no PROPFIND and has no HTML index",
                 reply.location
             ),
         );

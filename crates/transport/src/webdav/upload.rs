@@ -144,8 +144,10 @@ impl WebDavUpload {
 
     async fn feed(&self, feeding: &mut Feeding, offset: u64, bytes: Bytes) -> Result<()> {
         if offset != feeding.fed {
-            let what =
-                format!("bytes at {offset} instead of {}: they go in order here", feeding.fed);
+            let what = format!(
+                "bytes at {offset}, expected at {}: this upload is sequential",
+                feeding.fed
+            );
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         if feeding.fed == 0 && feeding.answer.is_none() {
@@ -165,7 +167,7 @@ impl WebDavUpload {
             // It has ended before its time, and says why.
             feeding.feed = None;
             self.answered(feeding).await?;
-            let what = format!("{}: the server took only a part of the file", self.dav.root);
+            let what = format!("{}: the server stored only a part of the file", self.dav.root);
             return Err(Error::new(ErrorKind::Protocol, what));
         }
         feeding.fed += len;
@@ -175,10 +177,10 @@ impl WebDavUpload {
     /// Waits for the answer to the stream.
     async fn answered(&self, feeding: &mut Feeding) -> Result<()> {
         let Some(answer) = feeding.answer.take() else {
-            return Err(Error::new(ErrorKind::Cancelled, "the upload has failed before"));
+            return Err(Error::new(ErrorKind::Cancelled, "the upload failed earlier"));
         };
         let reply = answer.await.map_err(|error| {
-            Error::new(ErrorKind::Cancelled, "the upload was given up").with_source(error)
+            Error::new(ErrorKind::Cancelled, "the upload was cancelled").with_source(error)
         })??;
         stored(&self.dav, &self.at, &reply).await
     }
@@ -210,7 +212,7 @@ impl WebDavUpload {
         let there = listing::stat(&self.dav, &self.at).await?.size;
         if there != self.size {
             let place = self.dav.root.below(&self.at, false);
-            let what = format!("{place} has {there} bytes at the server, expected {}", self.size);
+            let what = format!("{place} has {there} bytes on the server, expected {}", self.size);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         Ok(())
@@ -309,7 +311,7 @@ impl Upload for WebDavUpload {
             }
             if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.size) {
                 let place = self.dav.root.below(&self.path, false);
-                let what = format!("{place}: bytes beyond the {} that were announced", self.size);
+                let what = format!("{place}: bytes beyond the declared size of {}", self.size);
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
             match &self.way {
@@ -322,7 +324,7 @@ impl Upload for WebDavUpload {
                     let mut buffer = lock(buffer);
                     if buffer.len() as u64 != offset {
                         let what = format!(
-                            "bytes at {offset} instead of {}: they go in order here",
+                            "bytes at {offset}, expected at {}: this upload is sequential",
                             buffer.len()
                         );
                         return Err(Error::new(ErrorKind::Invalid, what));

@@ -306,11 +306,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             return None;
         }
         let what = format!(
-            "{}: the server has not said anything for {} s in the middle of an answer",
+            "{}: the server sent nothing for {} s in the middle of a response",
             self.name,
             limit.as_secs_f64()
         );
-        let before = format!("{}: no answer within {} s", self.name, limit.as_secs_f64());
+        let before = format!("{}: no response within {} s", self.name, limit.as_secs_f64());
         let error = Error::new(ErrorKind::Timeout, if self.midway { what } else { before });
         Some(error.with_retry(AT_ONCE))
     }
@@ -370,7 +370,7 @@ fn broken(name: &str, error: std::io::Error) -> Error {
     if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
         return told;
     }
-    Error::new(ErrorKind::Unavailable, format!("{name}: the connection broke: {error}"))
+    Error::new(ErrorKind::Unavailable, format!("{name}: the connection was lost: {error}"))
         .with_retry(AT_ONCE)
         .with_source(error)
 }

@@ -15,9 +15,9 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     let message = message.trim_end_matches(['\0', '\n', ' ']);
     let seen = if message.is_empty() {
-        format!("{name}: the server answered {code}")
+        format!("{name}: the server responded with {code}")
     } else {
-        format!("{name}: the server answered {code}: {message}")
+        format!("{name}: the server responded with {code}: {message:?}")
     };
     let (kind, retry) = advice(code);
     let error = Error::new(kind, seen);

@@ -80,7 +80,7 @@ impl XrootdPath {
     }
 
     fn unexpected(&self, asked: &str) -> Error {
-        let what = format!("{}: the server answered {asked} with something else", self.location);
+        let what = format!("{}: the server sent an unexpected response to {asked}", self.location);
         Error::new(ErrorKind::Protocol, what)
     }
 
@@ -133,7 +133,7 @@ impl XrootdPath {
     /// The file on the server at `address`: `host:port`, or `[address]:port`, where that of IPv4 may look as in IPv6.
     fn at(&self, address: &str) -> Result<Location> {
         let malformed = || {
-            let what = format!("{}: {address:?} is no address of a server", self.location);
+            let what = format!("{}: {address:?} is not a server address", self.location);
             Error::new(ErrorKind::Protocol, what)
         };
         let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
@@ -204,7 +204,7 @@ impl XrootdPath {
                 });
                 Ok(kept.collect())
             }
-            Ok(_) => Err(self.unexpected("the question for attributes")),
+            Ok(_) => Err(self.unexpected("the request for attributes")),
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Vec::new()),
             Err(error) => Err(error),
         }

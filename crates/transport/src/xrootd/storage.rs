@@ -161,7 +161,7 @@ impl XrootdStorage {
     }
 
     fn unexpected(&self, path: &str, asked: &str) -> Error {
-        let what = format!("{}: the server answered {asked} with something else", self.at(path));
+        let what = format!("{}: the server sent an unexpected response to {asked}", self.at(path));
         Error::new(ErrorKind::Protocol, what)
     }
 }
@@ -170,7 +170,8 @@ impl XrootdStorage {
 fn check(path: &str) -> Result<()> {
     check_path(path)?;
     if let Some(wrong) = path.chars().find(|letter| matches!(letter, '?' | '\n')) {
-        let what = format!("the path {path:?} contains {wrong:?}, which no name can over XRootD");
+        let what =
+            format!("the path {path:?} contains {wrong:?}, which root:// does not allow in names");
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     Ok(())

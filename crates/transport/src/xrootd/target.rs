@@ -77,7 +77,7 @@ impl XrootdTarget {
         };
         if location.protocol() != Protocol::Xrootd {
             let what =
-                format!("{from}: the server redirects to {location}, which is no XRootD server");
+                format!("{from}: the server redirects to {location}, which is not a root:// URL");
             return Err(Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer));
         }
         Ok(Self::at(location, redirect.login.clone().unwrap_or_default(), network))

@@ -165,7 +165,7 @@ async fn a_certificate_that_signs_itself_is_said_to() {
     let pair = (vec![certificate.der().clone()], key_of(&key));
     let front = Front::of(&peer(LARGE, []), server(pair)).await;
     let error = refusal(&front, "localhost", trusting(&authority("known"))).await;
-    assert!(error.to_string().contains("by itself"), "{error}");
+    assert!(error.to_string().contains("self-signed"), "{error}");
 }
 
 #[tokio::test]
@@ -224,14 +224,14 @@ async fn a_client_certificate_opens_doors_and_its_lack_is_told() {
         let front = Front::of(&peer, insisting(pair, &clients, version)).await;
         let error = refusal(&front, "localhost", trusting(&servers)).await;
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{version:?}: {error:?}");
-        assert!(error.to_string().contains("wants a client certificate"), "{error}");
+        assert!(error.to_string().contains("requires a client certificate"), "{error}");
 
         let mut config = trusting(&servers);
         let (chain, key) = client("somebody", &authority("others"));
         config.tls.identity = Some(Arc::new(Identity::new(chain, key).unwrap()));
         let error = refusal(&front, "localhost", config).await;
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{version:?}: {error:?}");
-        assert!(error.to_string().contains("refuses the client certificate"), "{error}");
+        assert!(error.to_string().contains("rejects the client certificate"), "{error}");
 
         let mut config = trusting(&servers);
         let (chain, key) = client("me", &clients);
@@ -363,7 +363,7 @@ async fn a_handshake_that_stalls_runs_out_the_first_clock() {
     config.connect_timeout = Duration::from_millis(100);
     let error = read(&source(&url, config), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-    assert!(error.to_string().contains("does not answer in TLS"), "{error}");
+    assert!(error.to_string().contains("does not respond to the TLS handshake"), "{error}");
 }
 
 #[tokio::test]

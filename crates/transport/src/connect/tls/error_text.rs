@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-const WANTS: &str = "the server wants a client certificate, and there is none";
-const REFUSES: &str = "the server refuses the client certificate";
+const WANTS: &str = "the server requires a client certificate, and none is configured";
+const REFUSES: &str = "the server rejects the client certificate";
 
 /// Explains failures on the connections to one server.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl TlsErrorText {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionAborted => {
-                "the server closed the connection during the TLS handshake: is it https, and up?"
+                "the server closed the connection during the TLS handshake: does it serve https, and is it up?"
             }
             _ => "the TLS handshake failed",
         };
@@ -49,12 +49,12 @@ impl TlsErrorText {
             rustls::Error::AlertReceived(alert) => self.alert(*alert),
             rustls::Error::InvalidMessage(_) => (
                 ErrorKind::Protocol,
-                "what the server sent is not TLS: is this port for http:// rather than https://?"
+                "the server's response is not TLS: is this port for http:// rather than https://?"
                     .to_owned(),
             ),
             rustls::Error::PeerIncompatible(_) => (
                 ErrorKind::Unsupported,
-                "the server speaks no version of TLS from 1.2 on, or no cipher of today".to_owned(),
+                "the server supports neither TLS 1.2 nor 1.3, or no current cipher".to_owned(),
             ),
             _ => (ErrorKind::Protocol, format!("TLS failed: {cause}")),
         };
@@ -63,7 +63,7 @@ impl TlsErrorText {
 
     /// The server wants TLS where there was none.
     pub(crate) fn plain(&self) -> Error {
-        let what = "the server speaks TLS on this port: the URL should begin with https://";
+        let what = "the server speaks TLS on this port: use https:// in the URL";
         self.says(ErrorKind::Protocol, what)
     }
 
@@ -91,7 +91,7 @@ impl TlsErrorText {
             A::CertificateRequired if !ours => wants(),
             A::CertificateExpired if ours => refuses("it has expired, or its proxy has"),
             A::CertificateRevoked if ours => refuses("it was revoked"),
-            A::UnknownCA if ours => refuses("it does not know who signed it"),
+            A::UnknownCA if ours => refuses("it does not trust the issuer"),
             A::CertificateRequired
             | A::BadCertificate
             | A::UnsupportedCertificate
@@ -109,30 +109,36 @@ impl TlsErrorText {
                 wants()
             }
             A::UnrecognisedName => {
-                (ErrorKind::Protocol, "the server knows no host of this name".to_owned())
+                (ErrorKind::Protocol, "the server does not serve this host name".to_owned())
             }
             A::ProtocolVersion | A::HandshakeFailure | A::InsufficientSecurity => (
                 ErrorKind::Unsupported,
-                format!("the server shares no version or cipher of TLS with us (alert {alert:?})"),
+                format!(
+                    "the server supports no TLS version or cipher in common with this client (alert {alert:?})"
+                ),
             ),
             A::InternalError => {
-                (ErrorKind::Unavailable, "the server failed in the TLS handshake".to_owned())
+                (ErrorKind::Unavailable, "the server failed during the TLS handshake".to_owned())
             }
-            _ => (ErrorKind::Protocol, format!("the server broke off TLS (alert {alert:?})")),
+            _ => (
+                ErrorKind::Protocol,
+                format!("the server ended the TLS connection (alert {alert:?})"),
+            ),
         }
     }
 }
 
 /// What is wrong with the server's certificate.
 fn certificate(reason: &CertificateError) -> String {
-    const RENEW: &str = "whoever runs the server has to renew it, or the clock here is wrong";
+    const RENEW: &str =
+        "its administrator has to renew it, unless the clock of this machine is wrong";
     match reason {
         CertificateError::ExpiredContext { not_after, .. } => {
             format!("the server's certificate expired on {}: {RENEW}", date(*not_after))
         }
         CertificateError::Expired => format!("the server's certificate has expired: {RENEW}"),
         CertificateError::NotValidYetContext { not_before, .. } => format!(
-            "the server's certificate is valid from {} on: is the clock here wrong?",
+            "the server's certificate is not valid before {}: is the clock of this machine wrong?",
             date(*not_before)
         ),
         CertificateError::Other(other) => match other.0.downcast_ref::<CertificateRejection>() {
@@ -144,16 +150,16 @@ fn certificate(reason: &CertificateError) -> String {
 }
 
 fn refused(refusal: &CertificateRejection) -> String {
-    const TRUST: &str = "add that authority to those that are trusted (SSL_CERT_FILE, X509_CERT_DIR) if it should be";
+    const TRUST: &str = "add this authority to SSL_CERT_FILE or X509_CERT_DIR if you trust it";
     match refusal {
         CertificateRejection::UnknownIssuer { issuer } => {
-            format!("the server's certificate is signed by {issuer}, who is not trusted: {TRUST}")
+            format!("the server's certificate is signed by {issuer}, which is not trusted: {TRUST}")
         }
-        CertificateRejection::SelfSigned { subject } => format!(
-            "the server's certificate is signed by {subject}, that is by itself, and not trusted: {TRUST}"
-        ),
+        CertificateRejection::SelfSigned { subject } => {
+            format!("the server's certificate is self-signed by {subject} and not trusted: {TRUST}")
+        }
         CertificateRejection::OtherNames { names } if names.is_empty() => {
-            "the server's certificate names no host: it is not for this one".to_owned()
+            "the server's certificate names no host, so it is not valid for this one".to_owned()
         }
         CertificateRejection::OtherNames { names } => format!(
             "the server's certificate is for {}, not for this host: is it the right server?",

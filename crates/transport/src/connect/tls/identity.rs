@@ -21,7 +21,7 @@ impl Identity {
     pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self> {
         let invalid = |what: &str| Error::new(ErrorKind::Invalid, what);
         let Some(first) = chain.first() else {
-            return Err(invalid("the client certificate is missing"));
+            return Err(invalid("the client certificate chain is empty"));
         };
         let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|error| {
             invalid("the key of the client certificate is neither RSA, ECDSA nor Ed25519")
@@ -32,7 +32,7 @@ impl Identity {
             !public.is_empty() && first.windows(public.len()).any(|part| part == public.as_ref())
         });
         if !matches {
-            return Err(invalid("the key is not that of the client certificate"));
+            return Err(invalid("the key does not belong to the client certificate"));
         }
         Ok(Self { key: Arc::new(CertifiedKey::new(chain, key)) })
     }

@@ -31,7 +31,7 @@ pub(crate) fn verifier(
     let roots = Arc::new(roots::load(config)?);
     let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider)).build();
     let strict = strict.map_err(|error| {
-        Error::new(ErrorKind::Local, "cannot set up the check of certificates").with_source(error)
+        Error::new(ErrorKind::Local, "cannot set up certificate verification").with_source(error)
     })?;
     Ok(Arc::new(Telling(strict)))
 }

@@ -111,9 +111,9 @@ impl Exchange<'_> {
             Ok(()) if delivery.is_complete(self.request.tail) || delivery.is_beyond() => {
                 delivery.complete(self.request.tail, true)
             }
-            Ok(()) => {
-                ExchangeResult::failed(self.odd(&"the answer lacks ranges").with_retry(AT_ONCE))
-            }
+            Ok(()) => ExchangeResult::failed(
+                self.odd(&"the response lacks some of the requested ranges").with_retry(AT_ONCE),
+            ),
         }
     }
 }

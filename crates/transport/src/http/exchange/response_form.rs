@@ -179,7 +179,7 @@ impl Exchange<'_> {
         ExchangeResult::failed(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "{}: bytes up to {end} are wanted, but the file has {size}: it is truncated",
+                "{}: bytes up to {end} were requested, but the file has {size}: it is truncated",
                 self.location
             ),
         ))
@@ -199,14 +199,17 @@ impl Exchange<'_> {
             };
             let len = chunk.len() as u64;
             if len > range.end - offset {
-                let what = format!("more bytes than the announced {}..{}", range.start, range.end);
+                let what = format!(
+                    "the response has more bytes than its range {}..{}",
+                    range.start, range.end
+                );
                 return Err(self.odd(&what));
             }
             delivery.deliver(offset, chunk);
             offset += len;
         }
         if offset < range.end {
-            return Err(self.odd(&"the answer ended early").with_retry(AT_ONCE));
+            return Err(self.odd(&"the response ended early").with_retry(AT_ONCE));
         }
         Ok(())
     }
@@ -214,7 +217,7 @@ impl Exchange<'_> {
     fn no_tail(&self, reusable: bool) -> ExchangeResult {
         let error = Error::new(
             ErrorKind::TooLarge,
-            format!("{}: the server knows no suffix ranges", self.location),
+            format!("{}: the server does not support suffix ranges", self.location),
         );
         let failed = ExchangeResult::failed(error.with_retry(AT_ONCE));
         ExchangeResult { tail_refused: true, reusable, ..failed }

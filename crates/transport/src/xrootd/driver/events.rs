@@ -208,10 +208,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         };
         self.session.cancel(request_id);
         let what = match message.trim_end_matches('\0') {
-            "" => "the file is being made ready".to_owned(),
+            "" => "the file is being staged".to_owned(),
             message => message.to_owned(),
         };
-        let what = format!("{}: {what}, try later", self.shown(name));
+        let what = format!("{}: {what}, try again later", self.shown(name));
         let error = Error::new(ErrorKind::Unavailable, what).with_retry(Retry::Later { after });
         self.not_opened(name, || JobError::Failed(error.clone()));
     }
@@ -228,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
         let so_far = waited.saturating_sub(after).as_secs();
         let what = format!(
-            "{}: the server said to wait for {so_far} s, and now for {} s more",
+            "{}: the server asked to wait {so_far} s so far, and now {} s more",
             self.name,
             after.as_secs()
         );

@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let lacks = told && !profile.is_manager() && !profile.has_pages();
         (lacks && self.config.verify == PageChecksums::Always).then(|| {
             let what = format!(
-                "{}: the server has no checksums of pages, without which nothing is to be read; roots:// has its own",
+                "{}: the server has no page checksums, which are required here; use roots://, where TLS protects the bytes",
                 self.name
             );
             Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer)
@@ -200,7 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.account().damaged(pages.len() as u64);
         let at = pages.first().map_or(0, |page| page.start);
         let why = match () {
-            () if times >= MAX_REPAIRS => format!("the page at {at} arrives damaged every time"),
+            () if times >= MAX_REPAIRS => format!("the page at {at} arrived damaged every time"),
             () if fetching.repairs.damaged > MAX_DAMAGED => {
                 format!("more than {MAX_DAMAGED} pages of one request arrived damaged, one at {at}")
             }
@@ -216,7 +216,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 return None;
             }
         };
-        let what = format!("{}: {why}: the path to the server damages data", self.shown(name));
+        let what =
+            format!("{}: {why}: the network path to the server damages data", self.shown(name));
         Some(Error::new(ErrorKind::Corrupt, what).with_retry(Retry::OtherServer))
     }
 }
@@ -252,7 +253,7 @@ pub(super) fn unexpected(server: &str, fetch: &ReadJob, facts: FileVersion) -> O
     }
     match (&fetch.request.validator, facts.validator()) {
         (Some(expected), Some(now)) if now != *expected => {
-            changed(format!("{server}/{path} has changed since it was opened"))
+            changed(format!("{server}/{path} changed since it was opened"))
         }
         _ => None,
     }

@@ -135,8 +135,10 @@ impl SessionConnector {
                 }
             }
         }
-        let what =
-            format!("{}: the server does not do what it says it does", self.location.origin());
+        let what = format!(
+            "{}: the server does not accept the login that it announced",
+            self.location.origin()
+        );
         let error = Error::new(ErrorKind::Protocol, what);
         self.fail(first, &error);
         Some(error)
@@ -267,7 +269,7 @@ impl SessionConnector {
             Ok(Some(SessionEvent::StartTls)) => {}
             Ok(_) => {
                 let what =
-                    format!("{name}: the server's answer to the request for TLS makes no sense");
+                    format!("{name}: the server's response to the request for TLS is invalid");
                 return Err(stream.err().unwrap_or_else(|| Error::new(ErrorKind::Protocol, what)));
             }
             Err(error) => return Err(errors::session_over(&name, error)),

@@ -100,7 +100,7 @@ impl XrootdUpload {
                         place.explained(&self.storage.network, Action::Create, error)
                     }
                     JobError::TooLate => {
-                        let what = format!("{}: the connection has just ended", place.location);
+                        let what = format!("{}: the connection was closed", place.location);
                         let again = Retry::SameServer { after: Duration::ZERO };
                         Error::new(ErrorKind::Unavailable, what).with_retry(again)
                     }
@@ -151,7 +151,7 @@ impl Upload for XrootdUpload {
                     && told != expected
                 {
                     let what = format!(
-                        "{}: the server has bytes of {} {}, sent were {}",
+                        "{}: {} of the bytes on the server is {}, expected {}",
                         self.storage.at(&self.path),
                         told.algorithm().name(),
                         told.hex(),
