@@ -14,6 +14,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::time::SystemTime;
+use tracing::debug;
 
 /// What may go with requests to `location`.
 pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Authorization {
@@ -69,11 +70,13 @@ pub(crate) async fn renewed(
 ) -> bool {
     // What cannot be had now is explained with the refusal.
     let _failed = refresh(location, config, used.generation()).await;
-    match (authorization(location, config), used) {
+    let renewed = match (authorization(location, config), used) {
         (Authorization::Ready(now, _), Authorization::Ready(before, _)) => now != *before,
         (Authorization::Ready(..), _) => true,
         _ => false,
-    }
+    };
+    debug!(url = %location, renewed, "credential rejected, read again");
+    renewed
 }
 
 /// Whether a server refused a request for want of a credential.

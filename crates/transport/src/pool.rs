@@ -36,6 +36,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tracing::debug;
 
 /// Connections to one endpoint.
 #[derive(Debug)]
@@ -242,6 +243,7 @@ impl Pool {
         let idle = std::mem::take(&mut state.idle);
         state.open -= idle.len();
         drop(state);
+        debug!(server = %self.location.origin(), closed = idle.len(), "idle connections closed");
         drop(idle);
     }
 
@@ -322,7 +324,9 @@ impl Pool {
         let mut state = self.state();
         state.connecting -= 1;
         state.open += 1;
+        let open = state.open;
         drop(state);
+        debug!(server = %self.location.origin(), open, ?rtt, "connection opened");
         self.release(connection);
     }
 
@@ -330,6 +334,7 @@ impl Pool {
     fn failed(&self, error: Error) {
         let mut state = self.state();
         state.connecting -= 1;
+        debug!(server = %self.location.origin(), open = state.open, %error, "connection failed");
         if state.open > 0 {
             state.refused_above = state.open;
             return;

@@ -19,6 +19,7 @@ use hither_core::{Checksum, Replica, Replicas};
 use hither_http::metalink::{self, Metalink, MetalinkFile, MetalinkLimits, MetalinkLinks};
 use http::{HeaderValue, Method, StatusCode, header};
 use std::sync::Arc;
+use tracing::debug;
 
 /// Most bytes of a document.
 const MAX_BYTES: usize = 1 << 20;
@@ -171,6 +172,7 @@ impl Network {
 
     /// Adds what a document tells to the places of a file.
     pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
+        debug!(replicas = found.locations.len(), "replicas found");
         all.expect(found.size, found.checksum);
         for location in found.locations {
             all.add(self.replica(location));

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
+use tracing::debug;
 
 /// Asking again needs no pause: it goes to another machine.
 const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
@@ -104,6 +105,7 @@ impl Dialer {
             let raced = connect_first(&addresses, attempt).await;
             let won = raced.map_err(|failures| none_answered(&name, failures))?;
             let RaceWinner { address, value: (tcp, rtt), passed_over } = won;
+            debug!(%name, %address, ?rtt, ?passed_over, "TCP connection established");
             self.addresses.won(host, port, address, &passed_over);
             let stream = MeteredStream::new(tcp, Arc::clone(tap));
             Ok::<_, Error>(DialedStream {
@@ -121,6 +123,7 @@ impl Dialer {
             let mut line = line?;
             if let Some(proxy) = proxy {
                 line.tunnel(proxy, location, config).await?;
+                debug!(%proxy, server = %location.origin(), "proxy tunnel opened");
                 account.handshaken(line.end.flight, 1);
                 line.end.flight = account.next_flight();
             }

@@ -14,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::trace;
 
 /// How long a dead address is tried last.
 const BAD_FOR: Duration = Duration::from_secs(600);
@@ -95,6 +96,7 @@ impl DnsCache {
             let what = format!("host {host:?} does not resolve: check the name and the network");
             Error::new(ErrorKind::Unavailable, what).with_source(error)
         })?;
+        trace!(host, addresses = ?found, "name resolved");
         if found.is_empty() {
             return Err(Error::new(ErrorKind::Unavailable, format!("{host} has no address")));
         }

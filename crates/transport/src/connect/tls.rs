@@ -42,6 +42,7 @@ use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
+use tracing::debug;
 
 /// What all TLS connections of a client share.
 #[derive(Debug)]
@@ -214,6 +215,13 @@ impl TlsClient {
             _ => 1 + u64::from(old),
         };
         let multiplexes = session.alpn_protocol() == Some(HTTP2);
+        debug!(
+            server = %location.origin(),
+            version = ?session.protocol_version(),
+            kind = ?session.handshake_kind(),
+            http2 = multiplexes,
+            "TLS handshake completed"
+        );
         Ok(TlsHandshake { stream, flights, multiplexes })
     }
 

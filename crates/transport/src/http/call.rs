@@ -27,6 +27,8 @@ use hyper::body::Incoming;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::debug;
 
 /// A body of more bytes than this is not sent before the server has said that it wants it.
 const EXPECT_BYTES: u64 = 1 << 20;
@@ -115,6 +117,7 @@ impl Network {
             }
             match next_place(&call, status, &headers)? {
                 Some(next) => {
+                    debug!(from = %call.location, to = %next, "redirected");
                     call.location = next;
                     if status == StatusCode::SEE_OTHER && call.method != Method::HEAD {
                         (call.method, call.content) = (Method::GET, RequestBody::Empty);
@@ -209,15 +212,25 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
             .with_source(error)
     })?;
     let reused = way.has_answered();
+    let sent = Instant::now();
     let response = match exchanged(way, request, &call.location, pool, &progress).await {
         Ok(response) => response,
         Err(error) if reused && call.method != Method::POST && is_broken(&error) => {
+            debug!(url = %call.location, "stale connection, sending the request again");
             return Ok(Attempt::Stale(error));
         }
         Err(error) => return Err(error),
     };
     let (head, body) = response.into_parts();
     let body = collected(body, call, pool).await?;
+    debug!(
+        method = %call.method,
+        url = %call.location,
+        status = head.status.as_u16(),
+        bytes = body.len(),
+        duration = ?sent.elapsed(),
+        "request answered"
+    );
     // After an answer that came before the body had left, the rest of the body would be taken for a request.
     if progress.is_done() {
         leased.give_back();

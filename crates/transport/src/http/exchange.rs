@@ -25,6 +25,8 @@ use http::{HeaderMap, Method, StatusCode, header};
 use hyper::body::Incoming;
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::time::Instant;
+use tracing::{debug, trace};
 
 /// A request to be sent.
 #[derive(Debug)]
@@ -64,6 +66,7 @@ impl Exchange<'_> {
         };
         // On a connection that has answered before, silence means most often that it was idle for too long.
         let is_fresh = !way.has_answered();
+        let sent = Instant::now();
         let response = match self.send(way).await {
             Ok(response) => response,
             Err(error) if way.was_refused() => {
@@ -82,6 +85,16 @@ impl Exchange<'_> {
         let server = facts.server.as_deref().unwrap_or_default();
         let hint = codec::server_hint(server, facts.via.as_deref());
         let mut settled = self.read(&head, &facts, body, sink).await;
+        debug!(
+            url = %self.location,
+            encoding = ?self.ask,
+            ranges = self.ranges_asked(),
+            status = head.status.as_u16(),
+            bytes = range::total_bytes(&settled.delivered),
+            duration = ?sent.elapsed(),
+            error = settled.outcome.as_ref().err().map(tracing::field::display),
+            "range request answered"
+        );
         settled.hint = hint;
         settled.offers_query = vector::is_understood(&head.headers);
         settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
@@ -111,6 +124,7 @@ impl Exchange<'_> {
 
     async fn send(&self, way: &mut RequestSender) -> Result<http::Response<Incoming>> {
         let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
+        trace!(url = %self.location, ranges = self.ranges_asked(), bytes = asked, "range request sent");
         if self.ask == RangeEncoding::Query {
             let (builder, body) = self.query();
             return request::send(way, builder, body, self.location, self.pool, asked).await;

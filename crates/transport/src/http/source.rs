@@ -35,6 +35,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
+use tracing::{Instrument, debug, debug_span};
 
 /// Idle connections found closed, one after the other, before that counts as a failure.
 const MAX_STALE: usize = 3;
@@ -225,6 +226,7 @@ impl HttpSource {
             if !admitted.leave(fate) {
                 return settled;
             }
+            debug!(url = %place.location, retry_after = settled.said_when, "server overloaded, sending the request again");
             // Refused because there were too many at a time. Now there are fewer.
             if settled.said_when {
                 place.pool.server().wait_retry_after().await
@@ -286,6 +288,7 @@ impl HttpSource {
                 break (connection, settled);
             }
             stale += 1;
+            debug!(url = %location, "stale connection, sending the request again");
         };
         if settled.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
             connection.retire();
@@ -328,6 +331,7 @@ impl HttpSource {
 
     pub(crate) fn follow(&self, from: &Location, reference: &str) -> Result<()> {
         let to = from.join(reference)?;
+        debug!(%from, %to, "redirected");
         let pool = self.network.pool(&to);
         let mut current = self.current();
         // Another request may have followed already.
@@ -351,6 +355,7 @@ impl HttpSource {
             return error;
         }
         if current.location == *from {
+            debug!(%from, to = %self.first, %error, "target failed, asking the first server again");
             let location = self.first.clone();
             let pool = self.network.pool(&location);
             *current = HttpTarget { location, pool, astray: current.astray + 1 };
@@ -409,6 +414,7 @@ impl Source for HttpSource {
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        Box::pin(self.fetch_following(request, sink))
+        let span = debug_span!("fetch", url = %self.first);
+        Box::pin(self.fetch_following(request, sink).instrument(span))
     }
 }

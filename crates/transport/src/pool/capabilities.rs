@@ -27,6 +27,7 @@ use hither_core::{LearnedLimit, Limits, Request, range};
 use hither_http::ServerHint;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
+use tracing::trace;
 
 /// The record of a server and its wishes.
 #[derive(Debug)]
@@ -220,6 +221,14 @@ impl ServerCapabilities {
     /// Learns from how a request went.
     pub(crate) fn learn(&self, request: &Request, result: &ExchangeResult) {
         let amount = RequestSize::of(request);
+        if let Some(behavior) = result.finding {
+            trace!(
+                ?behavior,
+                ranges = amount.ranges,
+                bytes = amount.answer_bytes,
+                "range support observed"
+            );
+        }
         let mut state = self.state();
         if let Some(hint) = &result.hint {
             state.trusted |= apply_hint(&mut state.endpoint, hint);

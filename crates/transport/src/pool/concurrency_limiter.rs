@@ -4,6 +4,7 @@ use hither_core::sync::lock;
 use hither_core::{ConcurrencyLimit, RequestOutcome};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
+use tracing::debug;
 
 /// Lets as many requests through as the server can serve at a time.
 #[derive(Debug, Default)]
@@ -43,7 +44,14 @@ impl ConcurrencyLimiter {
     }
 
     fn leave(&self, fate: RequestOutcome) -> bool {
-        let again = self.courtesy().release(fate);
+        let mut limit = self.courtesy();
+        let before = limit.limit();
+        let again = limit.release(fate);
+        let now = limit.limit();
+        drop(limit);
+        if before != now {
+            debug!(?before, ?now, ?fate, "concurrency limit changed");
+        }
         // Growth may make room for one more than who left.
         self.left.notify_one();
         self.left.notify_one();

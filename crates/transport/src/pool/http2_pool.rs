@@ -31,6 +31,7 @@ use hither_core::tune::link::INITIAL_WINDOW_BYTES;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
+use tracing::trace;
 
 /// Connections of HTTP/2 to one endpoint.
 pub(super) const MAX_CONNECTIONS: usize = 8;
@@ -233,6 +234,7 @@ impl Pool {
         if streams <= 1 {
             return self.no_streams();
         }
+        trace!(server = %self.location.origin(), streams, "HTTP/2 stream limit");
         self.streams.state().each = streams;
         self.serve();
     }

@@ -11,6 +11,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::debug;
 
 /// Most that the HTTP codec buffers per connection. Bodies are handed on as they are read; this bounds a head, and the
 /// size of a single read.
@@ -61,7 +62,13 @@ impl Pool {
                     .with_source(error)
             })?;
         // How the connection ends is told to the request that is on it; nobody else needs to know.
-        self.shared.runtime.spawn(async move { drop(connection.await) });
+        let server = self.location.origin();
+        self.shared.runtime.spawn(async move {
+            match connection.await {
+                Ok(()) => debug!(%server, "connection closed"),
+                Err(error) => debug!(%server, %error, "connection closed"),
+            }
+        });
         Ok(Http1Connection { sender, tap, answers: 0, _claim: claim })
     }
 }

@@ -11,6 +11,7 @@ use hither_core::tune::connections;
 use hither_core::{SlotClaim, SlotGuard};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::debug;
 
 /// A connection as the handshake has left it.
 enum Joined {
@@ -63,9 +64,11 @@ impl Pool {
         let (connection, driver) = Http2Connection::start(stream, tap, each, claim).await?;
         let pool = Arc::downgrade(self);
         let driven = Arc::downgrade(&connection);
+        let server = self.location.origin();
         self.shared.runtime.spawn(async move {
             let told = |streams| pool.upgrade().into_iter().for_each(|pool| pool.told(streams));
             driver.run(told).await;
+            debug!(%server, "HTTP/2 connection closed");
             if let (Some(pool), Some(connection)) = (pool.upgrade(), driven.upgrade()) {
                 connection.retire();
                 pool.parted(&connection);
@@ -90,6 +93,7 @@ impl Pool {
 
     /// A connection of HTTP/2 is there.
     fn joined(self: &Arc<Self>, connection: Arc<Http2Connection>, rtt: Duration) {
+        debug!(server = %self.location.origin(), ?rtt, "HTTP/2 connection opened");
         self.account().connected(rtt);
         let mut state = self.streams.state();
         state.connecting -= 1;
@@ -109,6 +113,7 @@ impl Pool {
 
     /// The server has chosen HTTP/1.1: the connection is an ordinary one.
     fn joined_alone(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
+        debug!(server = %self.location.origin(), "server chose HTTP/1.1 instead of HTTP/2");
         self.streams.state().connecting -= 1;
         self.measured(rtt);
         self.adopt(connection, rtt);
@@ -117,6 +122,7 @@ impl Pool {
 
     /// A connection could not be made. As long as there are others, they serve those in line.
     fn not_joined(self: &Arc<Self>, error: &Error) {
+        debug!(server = %self.location.origin(), %error, "HTTP/2 connection failed");
         let connections = self.connections();
         let mut state = self.streams.state();
         state.connecting -= 1;

@@ -4,6 +4,7 @@ use hither_core::error::{Error, Retry};
 use hither_core::sync::lock;
 use std::sync::Mutex;
 use tokio::time::Instant;
+use tracing::debug;
 
 /// When a file may be asked for again; at any time, unless its server said otherwise.
 #[derive(Debug, Default)]
@@ -27,6 +28,7 @@ impl RetryAfterTimer {
     }
 
     fn until(&self, instant: Option<Instant>) {
+        debug!(after = ?instant.map(|at| at.duration_since(Instant::now())), "file not available yet, waiting");
         *lock(&self.0) = instant;
     }
 

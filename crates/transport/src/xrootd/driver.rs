@@ -37,6 +37,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tracing::debug;
 
 /// What is read from a connection at a time, at the most and at first. Whoever reads in pieces sees how they are spaced,
 /// which is what tells how fast the path is; whoever has much to read would rather do it at once.
@@ -349,6 +350,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
 
     /// Everybody who waits is told.
     fn broken(mut self, error: Error) -> SessionEnd {
+        debug!(server = %self.name, jobs = self.jobs.len(), %error, "session failed");
         // Before anybody hears of it, and asks again.
         self.commands.close();
         for (_, job) in self.jobs.drain() {

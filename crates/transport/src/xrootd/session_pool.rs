@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use tracing::{Instrument, debug, debug_span};
 
 /// A request for more bytes than this wants a session for itself.
 const SHARED_BYTES: u64 = 128 * 1024;
@@ -338,13 +339,15 @@ impl SessionPool {
         state.all.push(Arc::clone(&lease));
         let sessions = Arc::downgrade(self);
         let this = Arc::downgrade(&lease);
-        self.shared.runtime.spawn(async move {
+        let span = debug_span!("session", server = %self.location.origin());
+        let running = async move {
             let ended = session.run().await;
             drop(claim);
             if let Some(sessions) = sessions.upgrade() {
                 sessions.ended(&this, ended);
             }
-        });
+        };
+        self.shared.runtime.spawn(running.instrument(span));
         lease
     }
 
@@ -352,6 +355,8 @@ impl SessionPool {
     fn ended(&self, session: &Weak<SessionHandle>, error: Option<Error>) {
         let mut state = self.state();
         state.all.retain(|lease| !std::ptr::eq(Arc::as_ptr(lease), session.as_ptr()));
+        let error = error.as_ref();
+        debug!(server = %self.location.origin(), open = state.all.len(), error = error.map(tracing::field::display), "session closed");
         if error.is_some() && !state.all.is_empty() {
             state.refused_above = state.all.len();
         }

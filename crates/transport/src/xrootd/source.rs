@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tracing::{Instrument, debug, debug_span};
 
 /// How often the first server is asked for another place when the last one has failed.
 const MAX_ASTRAY: usize = 3;
@@ -259,6 +260,7 @@ impl XrootdSource {
         if current.lead == Lead::Likely {
             place.sessions.directions().missed(&self.first.plain_path());
         }
+        debug!(from = %from.location, %error, "remembered redirect failed, asking the manager");
         let tried = match error.kind() {
             ErrorKind::NotFound => Vec::new(),
             _ => vec![from.location.host().to_owned()],
@@ -287,6 +289,7 @@ impl XrootdSource {
             return error;
         }
         if current.turns == turns {
+            debug!(from = %from.location, to = %self.first, %error, "target failed, asking the first server again");
             current.tried.push(from.location.host().to_owned());
             current.lead = Lead::Asked;
             current.turn_to(XrootdTarget::new(self.first.clone(), &self.network));
@@ -386,6 +389,7 @@ impl Source for XrootdSource {
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        Box::pin(self.fetch_following(request, sink))
+        let span = debug_span!("fetch", url = %self.first);
+        Box::pin(self.fetch_following(request, sink).instrument(span))
     }
 }

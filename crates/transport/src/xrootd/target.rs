@@ -10,6 +10,7 @@ use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_xrd::wire::{Redirect, RedirectTarget};
 use std::sync::Arc;
+use tracing::debug;
 
 /// A name on a server.
 ///
@@ -80,6 +81,7 @@ impl XrootdTarget {
                 format!("{from}: the server redirects to {location}, which is not a root:// URL");
             return Err(Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer));
         }
+        debug!(%from, to = %location, "redirected");
         Ok(Self::at(location, redirect.login.clone().unwrap_or_default(), network))
     }
 

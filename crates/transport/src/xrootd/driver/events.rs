@@ -14,6 +14,7 @@ use hither_xrd::wire::{ErrorCode, Redirect, StatInfo};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
+use tracing::debug;
 
 /// No server is waited for longer than this at a time, whatever it says.
 const MAX_SECONDS: u32 = 3600;
@@ -79,6 +80,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// The login is done.
     fn ready(&mut self) {
+        debug!(server = %self.name, "session logged in");
         self.met = true;
         self.learn();
         if !std::mem::replace(&mut self.is_open, true) {
@@ -202,8 +204,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Somebody has to wait. Who wants to open a file that the server has to make ready first is told, and comes back.
     fn wait(&mut self, request_id: RequestId, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
-        let Some(name) = self.opening.remove(&request_id) else {
-            self.ask_later(request_id, after);
+        debug!(server = %self.name, ?after, message, "server asked to wait");
+        let Some(name) = self.opening.remove(&ticket) else {
+            self.ask_later(ticket, after);
             return;
         };
         self.session.cancel(request_id);

@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
+use tracing::trace;
 
 /// A file that is open in this session, or being opened.
 #[derive(Debug)]
@@ -255,6 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             self.waited.remove(&request_id);
         }
         self.load.done(job.bytes());
+        trace!(server = %self.name, job = id, bytes = job.bytes(), "request finished");
         self.heard = Instant::now();
         if self.jobs.is_empty() {
             self.load.saw_bandwidth(self.tap.bandwidth());
@@ -313,6 +315,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             let flight = job.flight().max(self.first_flight);
             job.tally().flight = flight;
             self.tap.account().sent(flight, job.bytes());
+            trace!(server = %self.name, job = id, bytes = job.bytes(), "request sent");
         }
     }
 

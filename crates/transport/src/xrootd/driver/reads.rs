@@ -23,6 +23,7 @@ use hither_xrd::wire::{ErrorCode, page_end};
 use std::collections::HashMap;
 use std::ops::Range;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tracing::debug;
 
 /// A run of at least so many bytes is long: beside it, a request of its own and 1/1024 more bytes are next to nothing.
 const LONG_BYTES: u64 = 64 * 1024;
@@ -199,6 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         fetching.repairs.damaged += pages.len();
         self.account().damaged(pages.len() as u64);
         let at = pages.first().map_or(0, |page| page.start);
+        debug!(server = %self.name, pages = pages.len(), at, times, "damaged pages, reading them again");
         let why = match () {
             () if times >= MAX_REPAIRS => format!("the page at {at} arrived damaged every time"),
             () if fetching.repairs.damaged > MAX_DAMAGED => {

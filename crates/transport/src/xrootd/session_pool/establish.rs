@@ -32,6 +32,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
+use tracing::debug;
 
 /// A guess, what the server says it wants, and step by step.
 const MAX_ATTEMPTS: usize = 3;
@@ -122,6 +123,7 @@ impl SessionConnector {
                     return None;
                 }
                 SessionEnd::Mispredicted(profile, commands) => {
+                    debug!(server = %self.location.origin(), attempt, methods = ?profile.methods, "login was mispredicted, connecting again");
                     first = commands;
                     // A wrong guess is made once, and one by what the server said it wants.
                     let told = !profile.methods.is_empty();
@@ -146,6 +148,7 @@ impl SessionConnector {
 
     /// The server wants TLS, which it gets from another kind of session.
     fn pass_on(&mut self, profile: ServerProfile, commands: Vec<SessionCommand>) {
+        debug!(server = %self.location.origin(), "server requires TLS");
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.met_in_clear(profile);
         }
@@ -212,6 +215,7 @@ impl SessionConnector {
         let line = shared.dialer.dial(&self.location, &shared.config, account, &tap).await?;
         let rtt = line.rtt;
         account.connected(rtt);
+        debug!(server = %self.location.origin(), ?rtt, "session connecting");
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.measured(rtt);
         }
