@@ -1,11 +1,13 @@
-//! What goes with a request so that the server lets it pass, and why one did not.
+//! Credentials in requests, their renewal, and the explanation of a rejected request.
 //!
-//! Every [`Location`] knows the origin of the URL that the user gave, also behind redirects: it is that one for which
-//! credentials were meant. What to send is decided in `hither-auth`; here it is put into requests, renewed on a thread
-//! that may wait, and asked what to say when a server refuses.
+//! Every [`Location`] knows the origin of the URL that the user gave, also behind redirects: the
+//! credentials were meant for that origin. `hither-auth` decides what to send. This module puts it
+//! into requests, renews it on a thread that may block, and requests the explanation when a server
+//! rejects a request.
 //!
-//! A request that is refused with 401 is sent once more if another credential can be had: a token may have been renewed
-//! or revoked since it was read. Nothing of a refused request was delivered, so nothing is lost or delivered twice.
+//! A request that is rejected with 401 is sent once more if another credential is available: a
+//! token may have been renewed or revoked since it was read. Nothing of a rejected request was
+//! delivered, so nothing is lost or delivered twice.
 
 use crate::config::TransportConfig;
 use crate::location::Location;
@@ -16,7 +18,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use std::time::SystemTime;
 use tracing::debug;
 
-/// What may go with requests to `location`.
+/// The credential for requests to `location`.
 pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Authorization {
     let credentials = location.credentials(&config.credentials);
     credentials.authorization(
@@ -26,7 +28,7 @@ pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Au
     )
 }
 
-/// The value of the field `Authorization`, if there is something to send.
+/// The value of the `Authorization` field, if there is a credential to send.
 pub(crate) fn header(location: &Location, config: &TransportConfig) -> Option<HeaderValue> {
     let Authorization::Ready(value, _) = authorization(location, config) else { return None };
     let mut value = HeaderValue::from_str(value.expose()).ok()?;
@@ -34,7 +36,7 @@ pub(crate) fn header(location: &Location, config: &TransportConfig) -> Option<He
     Some(value)
 }
 
-/// The token for `location`, bare, if that is what there is to send.
+/// The bare token for `location`, if the credential is a token.
 ///
 /// # Errors
 ///
@@ -44,11 +46,11 @@ pub(crate) async fn token(location: &Location, config: &TransportConfig) -> Resu
     Ok(value.expose().strip_prefix("Bearer ").map(Secret::new))
 }
 
-/// Reads what has to be read before a request can be made, and returns what will be sent with it.
+/// Reads the credential that a request to `location` needs, and returns it.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthenticated`] if a credential was given or named and cannot be had.
+/// [`ErrorKind::Unauthenticated`] if a credential was configured and cannot be read.
 pub(crate) async fn prepared(
     location: &Location,
     config: &TransportConfig,
@@ -62,13 +64,14 @@ pub(crate) async fn prepared(
     }
 }
 
-/// After a request with `used` was refused: whether another credential is at hand now.
+/// Reads the credential again after a request with `used` was rejected. Returns whether it is
+/// another one.
 pub(crate) async fn renewed(
     location: &Location,
     config: &TransportConfig,
     used: &Authorization,
 ) -> bool {
-    // What cannot be had now is explained with the refusal.
+    // An error here is explained together with the rejection.
     let _failed = refresh(location, config, used.generation()).await;
     let renewed = match (authorization(location, config), used) {
         (Authorization::Ready(now, _), Authorization::Ready(before, _)) => now != *before,
@@ -79,7 +82,7 @@ pub(crate) async fn renewed(
     renewed
 }
 
-/// Whether a server refused a request for want of a credential.
+/// Returns whether a server rejected a request because of its credential.
 pub(crate) fn is_refused(error: &Error) -> bool {
     error.kind() == ErrorKind::Unauthenticated
 }
@@ -105,7 +108,7 @@ pub(crate) fn unusable(location: &Location, error: AuthError) -> Error {
     Error::new(ErrorKind::Unauthenticated, what).with_source(error)
 }
 
-/// The error for 401 and 403, with the likely reason; none for other statuses.
+/// The error for 401 and 403, with the likely reason; `None` for other statuses.
 pub(crate) fn refusal(
     location: &Location,
     config: &TransportConfig,
@@ -128,7 +131,8 @@ pub(crate) fn refusal(
     ))
 }
 
-/// The likely reason of a refusal that means what `status` does in HTTP.
+/// The likely reason why a server rejected a request with an error that means what `status` does in
+/// HTTP.
 pub(crate) fn explained(
     location: &Location,
     config: &TransportConfig,
@@ -142,7 +146,7 @@ pub(crate) fn explained(
     location.credentials(&config.credentials).explain_rejection(&refusal, SystemTime::now())
 }
 
-/// What a method wants to do, in the words of tokens.
+/// The permission that a method needs, in the terms of tokens.
 fn action(method: &Method) -> Action {
     match method.as_str() {
         "GET" | "HEAD" | "OPTIONS" => Action::Read,

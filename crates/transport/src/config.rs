@@ -1,4 +1,4 @@
-//! The knobs of a transport.
+//! The configuration of connections.
 
 use crate::connect::dns::{Resolve, SystemResolver};
 use crate::connect::egress_filter::EgressFilter;
@@ -12,25 +12,26 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is read with checksums of its pages over XRootD's own protocol in clear (`root://`), where TCP's 16 bits are all that
-/// else guards the bytes. Over TLS nothing is, as TLS guards everything.
+/// Reads over unencrypted `root://` that are verified with page checksums. Otherwise only the
+/// 16-bit checksums of TCP protect the bytes there. Reads over TLS are never verified in this way,
+/// because TLS protects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PageChecksums {
-    /// Nothing.
+    /// None.
     #[default]
     Never,
-    /// Runs of 64 KiB and more, from servers that have checksums.
+    /// Runs of 64 KiB and more, from servers that have page checksums.
     Long,
-    /// Everything: each piece is a request of its own. Servers without checksums are refused, as
-    /// [`ErrorKind::Unsupported`](hither_core::ErrorKind::Unsupported).
+    /// All. Each range becomes a request of its own. A server without page checksums is an
+    /// [`ErrorKind::Unsupported`](hither_core::ErrorKind::Unsupported) error.
     Always,
 }
 
 impl FromStr for PageChecksums {
     type Err = Error;
 
-    /// By its name: `never`, `long` or `always`. Anything else is [`ErrorKind::Invalid`].
+    /// Parses `never`, `long` or `always`. Anything else is [`ErrorKind::Invalid`].
     fn from_str(name: &str) -> Result<Self> {
         match name.trim() {
             "never" => Ok(Self::Never),
@@ -44,43 +45,46 @@ impl FromStr for PageChecksums {
     }
 }
 
-/// How connections are made and how long each stage may take.
+/// The configuration of connections, with the timeout of each stage.
 ///
-/// There is no limit on a whole operation: as long as bytes arrive, it goes on.
+/// A whole operation has no timeout: it goes on as long as bytes arrive.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TransportConfig {
-    /// Most connections to one endpoint. 64 by default, the courtesy of a single interactive job.
+    /// The maximum number of connections to one endpoint. 64 by default, which suits one
+    /// interactive job.
     pub max_connections: usize,
-    /// First clock: from the first packet to an established connection, handshakes of TLS and proxies included. 15 s by default: TCP itself sends its first
-    /// packet five times in that time.
+    /// The connect timeout: from the first packet to an established connection, including the
+    /// handshakes of TLS and proxies. 15 s by default, in which TCP sends its first packet five
+    /// times.
     pub connect_timeout: Duration,
-    /// Second clock: from the request to the head of the answer. 60 s by default: a server that fetches from tape or
-    /// computes a checksum first may take long.
+    /// The first-byte timeout: from the request to the header of the response. 60 s by default,
+    /// because a server may first fetch the file from tape or compute a checksum.
     pub first_byte_timeout: Duration,
-    /// Third clock: without a byte arriving. 30 s by default, beyond any retransmission timeout of a live path.
+    /// The no-progress timeout: the time without a received byte. 30 s by default, longer than any
+    /// retransmission timeout of a working path.
     pub no_progress_timeout: Duration,
-    /// Receive buffer of a connection in bytes, asked for before connecting. 4 MiB by default; see
-    /// `connect.rs` for why the kernel's own choice is not good enough.
+    /// The receive buffer of a connection in bytes, requested before connecting. 4 MiB by default;
+    /// `connect/socket.rs` explains why the default of the kernel is too small.
     pub receive_buffer_bytes: usize,
-    /// When to ask a second replica for the same bytes.
+    /// The conditions for requesting the same bytes from a second replica.
     pub replicas: ReplicasConfig,
-    /// What this client calls itself.
+    /// The value of the `User-Agent` field.
     pub user_agent: String,
-    /// The name to log in with over XRootD where the URL has none: that of the user, by custom. Empty by default, which is
-    /// `hither`.
+    /// The login name for XRootD where the URL has none, usually the name of the user. Empty by
+    /// default, which stands for `hither`.
     pub login: String,
-    /// What is held against checksums, over XRootD in clear.
+    /// The reads over unencrypted root:// that are verified with page checksums.
     pub verify: PageChecksums,
-    /// Whom to trust and who to be, for `https`.
+    /// Trusted authorities and the client certificate for TLS.
     pub tls: TlsConfig,
-    /// Proxies on the way; by default none.
+    /// The proxies. None by default.
     pub proxies: Proxies,
-    /// Who finds addresses; by default the system.
+    /// The resolver of host names. That of the system by default.
     pub resolver: Arc<dyn Resolve>,
-    /// Whom connections may be made to; by default everybody.
+    /// The filter of addresses that may be connected to. None by default.
     pub gate: Option<Arc<dyn EgressFilter>>,
-    /// Who we are to servers. By default nobody.
+    /// The credentials. None by default.
     pub credentials: Credentials,
 }
 
@@ -105,19 +109,19 @@ impl Default for TransportConfig {
     }
 }
 
-/// Whom to trust and who to be.
+/// Trusted authorities and the client certificate.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TlsConfig {
-    /// Whether to trust the certificate authorities that the system trusts; by default so. Where they are is told by
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, as for other programs.
+    /// Trusts the certificate authorities of the system. On by default. As for other programs,
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` say where they are, if set.
     pub system_roots: bool,
-    /// Further certificate authorities to trust, DER.
+    /// Further trusted certificate authorities, DER.
     pub roots: Vec<CertificateDer<'static>>,
-    /// The client certificate, for servers that ask for one; if none, that of the credentials.
+    /// The client certificate for servers that request one. By default that of the credentials.
     pub identity: Option<Arc<Identity>>,
-    /// Takes any certificate for good. Whoever is on the way can then read and change everything, credentials included;
-    /// for tests.
+    /// Accepts any server certificate without verification (insecure). Everybody on the path can
+    /// then read and change everything, including credentials. For tests.
     pub insecure: bool,
 }
 

@@ -1,4 +1,8 @@
-//! connect.
+//! Connections: DNS, proxies, TCP and TLS.
+//!
+//! [`dialer`] leads from a URL to a stream. It uses [`dns`] for addresses, [`egress_filter`] for
+//! what is allowed, [`happy_eyeballs`] and [`socket`] for TCP, [`proxy`] and [`tunnel`] where a
+//! proxy is configured, and [`tls`].
 
 pub(crate) mod dialer;
 pub(crate) mod dns;

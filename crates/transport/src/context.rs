@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// What every pool needs of its network, without keeping it alive.
+/// The state that all pools of a network share. Pools hold it instead of the network, so that they
+/// do not keep the network alive.
 #[derive(Debug)]
 pub(crate) struct NetworkContext {
     pub(crate) config: TransportConfig,
@@ -23,7 +24,7 @@ pub(crate) struct NetworkContext {
 }
 
 impl NetworkContext {
-    /// Asks for a connection to `location` among those of all processes.
+    /// Claims a connection to `location` among those of all processes.
     pub(crate) fn claim(&self, location: &Location) -> SlotClaim {
         let most = self.config.max_connections.max(connections::MAX_INTERACTIVE);
         match &self.ledger {
@@ -32,7 +33,8 @@ impl NetworkContext {
         }
     }
 
-    /// Most connections to a server that has refused more than `refused_above`; 0 if it has refused none.
+    /// The maximum number of connections to a server that refused more than `refused_above`; 0 if
+    /// it refused none.
     pub(crate) fn max_connections(&self, refused_above: usize) -> usize {
         match refused_above {
             0 => self.config.max_connections.max(1),
@@ -41,7 +43,8 @@ impl NetworkContext {
     }
 }
 
-/// Time since the value was made. Tokio's clock: it stands still where a test has paused it.
+/// Time since this value was created, by Tokio's clock, which stands still where a test has paused
+/// it.
 #[derive(Debug, Clone, Copy)]
 pub struct MonotonicClock {
     origin: Instant,

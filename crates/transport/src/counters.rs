@@ -1,9 +1,9 @@
-//! The books of a client: requests, connections, bytes, and flights.
+//! The transfer counters of a client: requests, connections, bytes, and round trips.
 //!
-//! A *flight* is a round trip that had to wait for an earlier one. A request belongs to the flight after the latest one
-//! that any answer received before it belonged to; requests sent together share a flight, however many connections they take.
-//! Handshakes above TCP, those of TLS and with proxies, are round trips as well. The count can be checked from outside,
-//! on packets.
+//! A *flight* is a round trip that had to wait for an earlier one. A request belongs to the flight
+//! after the latest one whose response had begun when it was sent. Requests that are sent together
+//! share a flight, however many connections they use. Handshakes above TCP, those of TLS and of
+//! proxies, are round trips as well. The count can be verified on packets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,31 +22,32 @@ pub struct TransferCounters {
     damaged_pages: AtomicU64,
 }
 
-/// The figures of an [`TransferCounters`] at one instant.
+/// The values of [`TransferCounters`] at one instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransferTotals {
     /// Connections established.
     pub connections: u64,
     /// Requests sent.
     pub requests: u64,
-    /// Dependent flights of requests, and of handshakes after that of TCP.
+    /// Dependent round trips of requests, and of handshakes after that of TCP.
     pub flights: u64,
-    /// Bytes that came in, headers and framing included.
+    /// Received bytes, including headers and framing.
     pub bytes_received: u64,
-    /// Bytes of files that were asked for.
+    /// Requested bytes of files.
     pub bytes_requested: u64,
-    /// Bytes of files that arrived.
+    /// Received bytes of files.
     pub bytes_payload: u64,
-    /// How long the first connection took to establish, in microseconds.
+    /// The time that the first connection took to open, in microseconds.
     pub connect_micros: u64,
-    /// Downloads of a whole file of which only ranges were wanted: from servers that send no ranges, and of small files.
+    /// Downloads of a whole file of which only ranges were requested: from servers without ranges,
+    /// and of small files.
     pub whole_files: u64,
-    /// Pages whose checksums were wrong when they arrived, and that were asked for again.
+    /// Pages whose checksums were wrong on arrival, and that were requested again.
     pub damaged_pages: u64,
 }
 
 impl TransferCounters {
-    /// The figures now.
+    /// The current values.
     #[must_use]
     pub fn totals(&self) -> TransferTotals {
         TransferTotals {
@@ -69,27 +70,27 @@ impl TransferCounters {
         }
     }
 
-    /// A request was sent in `flight`, the one that was next before it was.
+    /// Counts a request that was sent in `flight`, as returned by [`Self::next_flight`] before.
     pub(crate) fn sent(&self, flight: u64, bytes_requested: u64) {
         self.flight_sent.fetch_max(flight, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_requested.fetch_add(bytes_requested, Ordering::Relaxed);
     }
 
-    /// A request or a handshake is about to begin: the flight that its first message belongs to. Asked before that is sent,
-    /// because the next answer may be faster than the return from sending.
+    /// The flight of a request or handshake that is about to begin. It is taken before sending,
+    /// because the response may arrive before the call that sends returns.
     pub(crate) fn next_flight(&self) -> u64 {
         self.flight_received.load(Ordering::Acquire) + 1
     }
 
-    /// A handshake that began in `flight` took this many of them.
+    /// Counts a handshake of `flights` round trips that began in `flight`.
     pub(crate) fn handshaken(&self, flight: u64, flights: u64) {
         let last = flight + flights.saturating_sub(1);
         self.flight_sent.fetch_max(last, Ordering::Relaxed);
         self.answered(last);
     }
 
-    /// The answer to a request of `flight` has begun to arrive.
+    /// Records that the response to a request of `flight` has begun.
     pub(crate) fn answered(&self, flight: u64) {
         self.flight_received.fetch_max(flight, Ordering::Release);
     }

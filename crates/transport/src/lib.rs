@@ -1,7 +1,9 @@
-//! Sources: bytes over HTTP and from local files.
+//! Files over HTTP, WebDAV, `root://`, S3, and on local disks.
 //!
-//! A [`Network`] holds a client's connections, one [`Pool`] per endpoint, recycled across files and calls; an
-//! [`HttpSource`] is one file behind one of them. Codecs and what a server's answers mean live in `hither-http`; what to ask for is `core`'s.
+//! A [`Network`] holds the connections of a client, one [`Pool`] per endpoint, which are reused by
+//! all files. A source, such as [`HttpSource`] or [`XrootdSource`], reads one file; a storage, such
+//! as [`WebDavStorage`], lists and writes a tree of files. The HTTP codecs live in `hither-http`,
+//! the XRootD protocol in `hither-xrd`; `hither-core` decides which bytes to request.
 
 mod authorization;
 mod config;

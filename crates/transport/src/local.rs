@@ -1,4 +1,4 @@
-//! local.
+//! Files and directories on local disks.
 
 pub(crate) mod source;
 pub(crate) mod storage;

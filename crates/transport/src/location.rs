@@ -1,4 +1,4 @@
-//! Where a file is: a parsed URL that is safe to print.
+//! The location of a file: a parsed URL that is safe to print.
 
 use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -10,13 +10,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use url::Url;
 
-/// A URL split into what a connection needs and what a request needs.
+/// A URL, split into what a connection needs and what a request needs.
 ///
 /// `Display` leaves out user name, password and query, which may be secrets.
 ///
-/// URLs of XRootD (`root://`, `roots://`, and `xroot://`, `xroots://`, which mean the same) are taken literally, as its
-/// own client takes them: `%` and `#` are characters like others, and slashes before a path are one more than over HTTP
-/// or as many, because paths there are always absolute.
+/// URLs of XRootD (`root://`, `roots://`, and their synonyms `xroot://`, `xroots://`) are literal,
+/// as for its own client: `%` and `#` are ordinary characters, and a path may begin with one or two
+/// slashes, because paths there are always absolute.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Location {
     url: Url,
@@ -25,17 +25,17 @@ pub struct Location {
     asked: Arc<Asked>,
 }
 
-/// What is spoken at a place.
+/// The protocol of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP, with or without TLS.
     Http,
-    /// XRootD's own, with or without TLS.
+    /// XRootD, with or without TLS.
     Xrootd,
 }
 
 impl Protocol {
-    /// What a scheme stands for, its usual name, and its port.
+    /// The protocol of a scheme, the canonical scheme, and its port.
     fn of(scheme: &str) -> Option<(Self, &'static str, u16)> {
         match scheme {
             "http" => Some((Self::Http, "http", 80)),
@@ -47,15 +47,16 @@ impl Protocol {
     }
 }
 
-/// The URL that somebody gave, and from which redirects and documents led here: credentials are meant for its server.
+/// The URL that the user gave, from which redirects and documents led here. Credentials are meant
+/// for its server.
 #[derive(Clone, PartialEq, Eq)]
 struct Asked {
     origin: Origin,
-    /// User and password that stood in it; over XRootD a name is no credential.
+    /// The user and password in the URL. Over XRootD a user name is no credential.
     basic: Option<Basic>,
-    /// The name to log in with over XRootD, if one stood in it.
+    /// The login name for XRootD in the URL.
     login: Option<String>,
-    /// What goes with every HTTP request for it, where credentials go.
+    /// Fields of every HTTP request to servers that may receive credentials.
     fields: HeaderMap,
 }
 
@@ -64,8 +65,8 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for what is no URL or has no host, [`ErrorKind::Unsupported`] for a scheme that no
-    /// [`Protocol`] has.
+    /// [`ErrorKind::Invalid`] for an invalid URL or one without host, [`ErrorKind::Unsupported`]
+    /// for a scheme of no [`Protocol`].
     pub fn parse(text: &str) -> Result<Self> {
         let url = Url::parse(&literal(text)).map_err(|error| {
             let text = without_secrets(text);
@@ -74,9 +75,9 @@ impl Location {
         Self::from_url(url, None)
     }
 
-    /// The place that a server meant with `reference`, in a redirect or a document (RFC 3986 section 5). What was meant
-    /// for the server that the user named is not meant for another one to which this leads; a user and a password in
-    /// the reference are the server's idea, and not used.
+    /// The URL that a server means by `reference`, in a redirect or a document (RFC 3986 section
+    /// 5). Credentials for the user's server are not meant for another one to which this leads. A
+    /// user and password in the reference come from the server and are ignored.
     ///
     /// # Errors
     ///
@@ -89,11 +90,12 @@ impl Location {
         Self::from_url(url, Some(Arc::clone(&self.asked)))
     }
 
-    /// The same file on the server that this one of XRootD sends to, `opaque` being added to what stands behind `?`.
+    /// The same file on the server that an XRootD server redirects to, with `opaque` appended to
+    /// the query.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Protocol`] for what is no host.
+    /// [`ErrorKind::Protocol`] for an invalid host.
     pub(crate) fn redirected_to_host(
         &self,
         host: &str,
@@ -114,10 +116,10 @@ impl Location {
         Self::from_url(url, Some(Arc::clone(&self.asked)))
     }
 
-    /// The same place over TLS. Who named it has not named another server.
+    /// The same URL over TLS. Credentials for the original URL are meant for this one, too.
     pub(crate) fn over_tls(&self) -> Self {
         let mut other = self.clone();
-        // Schemes of one protocol may stand for each other.
+        // The schemes are of one protocol, so the change is allowed.
         let _always = other.url.set_scheme("roots");
         if self.current_origin() == self.asked.origin {
             other.asked =
@@ -126,7 +128,7 @@ impl Location {
         other
     }
 
-    /// The place that an XRootD server names by a whole URL.
+    /// The whole URL that an XRootD server redirects to.
     ///
     /// # Errors
     ///
@@ -167,17 +169,17 @@ impl Location {
                 Arc::new(Asked { origin, basic, login, fields: HeaderMap::new() })
             }
         };
-        // URLs with a host may have them, and schemes of one protocol may stand for each other.
+        // A URL with a host may have these, and the schemes are of one protocol.
         let _always = (url.set_username(""), url.set_password(None), url.set_scheme(scheme));
         if protocol == Protocol::Xrootd {
             make_absolute(&mut url);
-            // What is the usual port is not known to the parser.
+            // The parser does not know the default port.
             let _always = url.set_port(Some(port).filter(|port| *port != usual_port));
         }
         Ok(Self { url, host, port, asked })
     }
 
-    /// What is spoken there.
+    /// The protocol of the URL.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         Protocol::of(self.url.scheme()).map_or(Protocol::Http, |(protocol, ..)| protocol)
@@ -189,19 +191,19 @@ impl Location {
         &self.asked.origin
     }
 
-    /// Whether credentials meant for where the user began may be shown here.
+    /// Returns whether credentials for the original origin may be sent here.
     #[must_use]
     pub(crate) fn may_receive_credentials(&self, credentials: &Credentials) -> bool {
         credentials.may_follow(self.original_origin(), &self.current_origin())
     }
 
-    /// The origin of this place: another one behind a redirect.
+    /// The origin of this URL. Behind a redirect it differs from the original one.
     #[must_use]
     pub(crate) fn current_origin(&self) -> Origin {
         Origin::new(self.url.scheme(), &self.host, self.port)
     }
 
-    /// `credentials` with the user and password that stood in the URL, if any did.
+    /// `credentials`, with the user and password of the URL, if there are any.
     #[must_use]
     pub(crate) fn credentials(&self, credentials: &Credentials) -> Credentials {
         match &self.asked.basic {
@@ -210,8 +212,8 @@ impl Location {
         }
     }
 
-    /// The same, where these fields go with every HTTP request in place of the usual ones: to its server, and behind redirects to
-    /// those to which credentials may follow.
+    /// The same URL, with fields that every HTTP request has in place of the default ones: to its
+    /// server, and to those to which credentials may follow a redirect.
     #[must_use]
     pub fn with_fields(self, mut fields: HeaderMap) -> Self {
         // They may be secrets.
@@ -219,7 +221,7 @@ impl Location {
         Self { asked: Arc::new(Asked { fields, ..Asked::clone(&self.asked) }), ..self }
     }
 
-    /// Those fields, if they may go here.
+    /// These fields, if they may be sent here.
     #[must_use]
     pub(crate) fn fields(&self, credentials: &Credentials) -> Option<&HeaderMap> {
         let fields = Some(&self.asked.fields).filter(|fields| !fields.is_empty())?;
@@ -232,30 +234,30 @@ impl Location {
         self.url.path()
     }
 
-    /// The absolute path as XRootD has it: nothing in it is encoded.
+    /// The absolute path in XRootD's form, without any encoding.
     #[must_use]
     pub fn plain_path(&self) -> String {
         format!("/{}", unescaped(self.url.path()).trim_start_matches('/'))
     }
 
-    /// What stands behind `?`, as XRootD has it (its opaque information); none if there is nothing.
+    /// The query in XRootD's form (its opaque information), if there is one.
     #[must_use]
     pub(crate) fn opaque(&self) -> Option<String> {
         self.url.query().filter(|query| !query.is_empty()).map(unescaped)
     }
 
-    /// The name to log in with over XRootD, if the user gave one.
+    /// The login name for XRootD, if the URL had one.
     #[must_use]
     pub(crate) fn login(&self) -> Option<&str> {
         self.asked.login.as_deref()
     }
 
-    /// The place of a name below here: `path` as a storage has it, its components encoded; with a slash at the end if
-    /// `directory`.
+    /// The URL of `path` below here. Its components are encoded; with `directory` it ends with a
+    /// slash.
     #[must_use]
     pub fn below(&self, path: &str, directory: bool) -> Self {
         let mut url = self.url.clone();
-        // A URL with a host has a path that can be lengthened.
+        // A URL with a host has path segments.
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path.split('/').filter(|name| !name.is_empty()));
             if directory {
@@ -268,7 +270,7 @@ impl Location {
         Self { url, ..self.clone() }
     }
 
-    /// The root of its server, with the same credentials and the same query.
+    /// The root of the server, with the same credentials and query.
     #[must_use]
     pub fn root(&self) -> Self {
         let mut url = self.url.clone();
@@ -285,25 +287,25 @@ impl Location {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Whether TLS is spoken there.
+    /// Returns whether the URL requires TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         matches!(self.url.scheme(), "https" | "roots")
     }
 
-    /// Port; if the URL has none, the usual one: 80, for `https` 443, for XRootD 1094.
+    /// The port: that of the URL, or 80 for `http`, 443 for `https`, 1094 for XRootD.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The endpoint: what connections and the ledger are keyed by.
+    /// The endpoint, the key of connections and of what is remembered about the server.
     #[must_use]
     pub fn origin(&self) -> String {
         format!("{}://{}", self.url.scheme(), self.host_and_port())
     }
 
-    /// Host and port, always both.
+    /// Host and port, both of them always.
     #[must_use]
     pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
@@ -318,7 +320,7 @@ impl Location {
         }
     }
 
-    /// The same place with `query` instead of none; `None` if it has a query already.
+    /// The same URL with this query; `None` if it has a query already.
     #[must_use]
     pub fn with_query(&self, query: &str) -> Option<Self> {
         if self.url.query().is_some() {
@@ -329,7 +331,7 @@ impl Location {
         Some(other)
     }
 
-    /// Path and query as they go into a request line.
+    /// Path and query, as in a request line.
     #[must_use]
     pub fn target(&self) -> String {
         match self.url.query() {
@@ -338,14 +340,16 @@ impl Location {
         }
     }
 
-    /// The URL as it goes into a request to a proxy (RFC 9112 section 3.2.2): without user, password and fragment.
+    /// The URL as it goes into a request to a proxy (RFC 9112 section 3.2.2): without user,
+    /// password and fragment.
     #[must_use]
     pub(crate) fn absolute(&self) -> String {
         format!("{}://{}{}", self.url.scheme(), self.authority(), self.target())
     }
 
-    /// What identifies the file on this machine: the URL without user and password, and with a digest in place of the
-    /// query, which may hold a token. (The digest may change with the standard library; then a file is opened afresh.)
+    /// The key of the file in caches: the URL without user and password, and with a digest of the
+    /// query, which may contain a token. (The digest may change with the standard library; the file
+    /// then counts as another one.)
     #[must_use]
     pub fn cache_key(&self) -> String {
         let mut key = format!("{}{}", self.origin(), self.url.path());
@@ -358,7 +362,7 @@ impl Location {
     }
 }
 
-/// A URL of XRootD with everything in it escaped that means something else in other URLs.
+/// A URL of XRootD, with the characters escaped that have a meaning in other URLs.
 fn literal(text: &str) -> Cow<'_, str> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref().and_then(Protocol::of) {
@@ -367,28 +371,28 @@ fn literal(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text of XRootD as a part of a URL.
+/// Text of XRootD as a part of a URL.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('#', "%23")
 }
 
-/// Gives the path of a URL of XRootD the two slashes that it has by habit.
+/// Gives the path of an XRootD URL its two leading slashes.
 fn make_absolute(url: &mut Url) {
     let path = format!("//{}", url.path().trim_start_matches('/'));
     url.set_path(&path);
 }
 
-/// What [`escaped`] was made from.
+/// Reverses [`escaped`].
 fn unescaped(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// The name in a URL of XRootD.
+/// The user name in an XRootD URL.
 fn login(url: &Url) -> Option<String> {
     Some(unescaped(url.username())).filter(|name| !name.is_empty())
 }
 
-/// User and password of a URL.
+/// The user and password of a URL.
 fn basic(url: &Url) -> Result<Option<Basic>> {
     if url.username().is_empty() && url.password().is_none() {
         return Ok(None);
@@ -402,7 +406,7 @@ fn basic(url: &Url) -> Result<Option<Basic>> {
     })
 }
 
-/// A text that may be a URL, for messages: without what may be a password or a query.
+/// Text that may be a URL, for messages, without anything that may be a password or a query.
 fn without_secrets(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = match text.split_once("://") {
@@ -482,7 +486,7 @@ mod tests {
         assert_eq!(sent(&first.join("http://a/y").unwrap()), None);
         let back = first.join("https://b/y").unwrap().join("https://a/z").unwrap();
         assert_eq!(sent(&back), sent(&first));
-        // A server cannot make us somebody else.
+        // A server cannot set the user.
         assert_eq!(sent(&first.join("https://you:q@b/y").unwrap()), None);
         assert_eq!(sent(&first.join("https://you:q@a/y").unwrap()), sent(&first));
         assert!(Location::parse("http://a%3Ab:c@host/").is_err());

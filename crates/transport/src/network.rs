@@ -1,4 +1,4 @@
-//! What all files of one client share on the way to their servers.
+//! The connections of a client, shared by all its files.
 
 use crate::config::TransportConfig;
 use crate::connect::dialer::Dialer;
@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
 
-/// Connections by endpoint, the books, and the memory of servers. Two networks in one process do not meet.
+/// The connections by endpoint, the transfer counters, and what is remembered about servers.
+/// Networks share nothing.
 #[derive(Debug)]
 pub struct Network {
     shared: Arc<NetworkContext>,
@@ -23,16 +24,17 @@ pub struct Network {
     sessions: Mutex<HashMap<SessionsKey, Arc<SessionPool>>>,
 }
 
-/// The same for servers of XRootD's protocol, with the name that the user logs in by if a URL says one, and what a redirect
-/// said to log in with.
+/// The key of XRootD sessions: also the login name of the URL, and the login words of a redirect.
 type SessionsKey = (PoolKey, Option<String>, String);
 
-/// An endpoint, and whether its connections may show who we are: those that a redirect asked for are kept apart from
-/// those that the user asked for, because a connection of TLS has its client's certificate for good.
+/// An endpoint, and whether its connections may carry credentials. Connections for redirects are
+/// separate from those for the user's own URLs, because a TLS connection keeps its client
+/// certificate until it is closed.
 type PoolKey = (String, bool);
 
 impl Network {
-    /// A network without connections, driven by `runtime`. Without a ledger every server is a stranger.
+    /// A network without connections, driven by `runtime`. Without a ledger nothing is remembered
+    /// about servers.
     #[must_use]
     pub fn new(
         config: TransportConfig,
@@ -52,33 +54,34 @@ impl Network {
         &self.shared.config
     }
 
-    /// Who we are to the server that the user named with `location`, as a name for caches; empty for nobody. Reads
-    /// credentials, so it may wait.
+    /// The cache partition of the user whose credentials are for the server of `location`; empty
+    /// without credentials. Reads credentials, so it may block.
     #[must_use]
     pub fn identity(&self, location: &Location) -> String {
         let credentials = location.credentials(&self.config().credentials);
         credentials.cache_partition(location.original_origin(), SystemTime::now())
     }
 
-    /// The books of all connections.
+    /// The transfer counters of all connections.
     #[must_use]
     pub fn account(&self) -> &Arc<TransferCounters> {
         &self.shared.account
     }
 
-    /// The address at which the server of `location` was reached last; none if it never was, or behind a proxy.
+    /// The last address of the server of `location`; `None` if it was never reached, or behind a
+    /// proxy.
     #[must_use]
     pub fn address(&self, location: &Location) -> Option<SocketAddr> {
         self.shared.dialer.address(location)
     }
 
-    /// Where connections are driven.
+    /// The runtime that drives the connections.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         &self.shared.runtime
     }
 
-    /// The connections to the server of `location`: always the same ones.
+    /// The pool for the server of `location`, always the same one.
     #[must_use]
     pub fn pool(&self, location: &Location) -> Arc<Pool> {
         let origin = location.origin();
@@ -86,7 +89,7 @@ impl Network {
         if let Some(pool) = self.pools().get(&(origin.clone(), known)) {
             return Arc::clone(pool);
         }
-        // Asked outside the lock: it reads the disk.
+        // Called outside the lock, because it reads the disk.
         let remembered = self.remembered(&origin);
         let mut pools = self.pools();
         let pool = pools
@@ -95,8 +98,8 @@ impl Network {
         Arc::clone(pool)
     }
 
-    /// The sessions with the XRootD server of `location` as its user, which was told to be logged in to with `words`: always
-    /// the same ones.
+    /// The sessions with the XRootD server of `location` as its user, with the login `words` of a
+    /// redirect. Always the same pool.
     #[must_use]
     pub(crate) fn sessions(&self, location: &Location, words: &str) -> Arc<SessionPool> {
         let origin = location.origin();
@@ -118,7 +121,7 @@ impl Network {
         remembered.map(Endpoint::clamped).unwrap_or_default()
     }
 
-    /// Keeps what was learned about servers for the next process.
+    /// Saves what was learned about servers, for the next process.
     pub fn remember_all(&self) {
         let Some(ledger) = &self.shared.ledger else { return };
         let mut known: Vec<_> = {

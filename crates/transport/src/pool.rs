@@ -1,12 +1,13 @@
-//! The connections to one endpoint, recycled across files and calls.
+//! The connections to one endpoint, reused by all files.
 //!
-//! A request takes an idle connection, or waits in line for whichever comes first: one being established, or one being
-//! handed back. Connections are established by tasks of their own, so a request that is dropped does not take its
-//! connection with it, and one that is handed a recycled connection leaves the new one for the next. So does one that is
-//! dropped when it has been handed a connection and has not seen it yet.
+//! A request takes an idle connection, or waits in line for the first that becomes free: a new one,
+//! or one that is returned. Connections are opened by separate tasks, so a cancelled request does
+//! not cancel its connection, and a request that gets a returned connection leaves the new one for
+//! the next. A connection that was given to a cancelled request goes to the next one, too.
 //!
-//! The first handshake measures the round-trip time. If a large job is [announced](Pool::announce_large), it also decides
-//! how many further connections are started there and then, while the first request is on its way.
+//! The first handshake measures the round-trip time. If a large job was
+//! [announced](Pool::announce_large), that time also decides how many more connections are opened
+//! immediately, while the first request is on its way.
 
 pub(crate) mod capabilities;
 pub(crate) mod concurrency_limiter;
@@ -38,7 +39,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::debug;
 
-/// Connections to one endpoint.
+/// The connections to one endpoint.
 #[derive(Debug)]
 pub struct Pool {
     location: Location,
@@ -54,20 +55,21 @@ struct PoolState {
     idle: Vec<Http1Connection>,
     waiting: VecDeque<oneshot::Sender<Result<ConnectionHandoff>>>,
     connecting: usize,
-    /// Established connections, idle and busy.
+    /// Open connections, idle and busy.
     open: usize,
-    /// Connections that the server refused beyond this many; 0 for no such sign.
+    /// The number of connections beyond which the server refused one; 0 if it never did.
     refused_above: usize,
     large_job: bool,
-    /// Further connections have been started along with the first one.
+    /// More connections were opened together with the first one.
     speculated: bool,
-    /// Two connections that had brought answers were open at a time: the server has more than one thread.
+    /// Two connections that had carried responses were open at a time: the server has more than one
+    /// thread.
     serves_several: bool,
     link: LinkEstimate,
 }
 
 impl Pool {
-    /// A pool without connections. `remembered` is what is known of the server.
+    /// A pool without connections. `remembered` is what earlier processes learned about the server.
     #[must_use]
     pub(crate) fn new(
         location: Location,
@@ -89,7 +91,7 @@ impl Pool {
         })
     }
 
-    /// The books.
+    /// The transfer counters.
     #[must_use]
     pub(crate) fn account(&self) -> &Arc<TransferCounters> {
         &self.shared.account
@@ -101,24 +103,24 @@ impl Pool {
         &self.shared.config
     }
 
-    /// What puts failures of TLS to this server into words.
+    /// The formatter of TLS errors of this server.
     pub(crate) fn explains(&self) -> TlsErrorText {
         self.shared.dialer.explains(&self.location)
     }
 
-    /// What is known of the server and its wishes.
+    /// The learned capabilities of the server.
     #[must_use]
     pub(crate) fn server(&self) -> &Arc<ServerCapabilities> {
         &self.server
     }
 
-    /// Whether the server has time for one more request.
+    /// The concurrency limit of the server.
     #[must_use]
     pub(crate) fn welcome(&self) -> &ConcurrencyLimiter {
         &self.welcome
     }
 
-    /// What has been learned about the server and the path to it.
+    /// Everything that was learned about the server and the path to it.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         let mut endpoint = self.server.endpoint();
@@ -129,41 +131,41 @@ impl Pool {
         endpoint
     }
 
-    /// What is known of the path by now.
+    /// The current estimate of the path.
     #[must_use]
     pub fn link(&self) -> LinkEstimate {
         self.state().link
     }
 
-    /// Most connections that caller and server allow.
+    /// The maximum number of connections that caller and server allow.
     #[must_use]
     pub fn max_connections(&self) -> usize {
         self.shared.max_connections(self.state().refused_above)
     }
 
-    /// Requests that could be sent at the moment without connecting first.
+    /// Requests that could be sent immediately, without opening a connection.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
         self.streams.free() + self.state().idle.len()
     }
 
-    /// Connections that carry one request at a time, also those on their way.
+    /// HTTP/1.1 connections, including those that are being opened.
     fn connections(&self) -> usize {
         let state = self.state();
         state.open + state.connecting
     }
 
-    /// Most of those: what connections of HTTP/2 leave, and one.
+    /// The maximum of HTTP/1.1 connections: what HTTP/2 connections leave, and at least one.
     fn max_alone(&self) -> usize {
         self.max_connections().saturating_sub(self.streams.connections()).max(1)
     }
 
-    /// A job is coming that will want more than one connection if the path is long.
+    /// Announces a job that benefits from several connections if the path is long.
     pub fn announce_large(&self) {
         self.state().large_job = true;
     }
 
-    /// Starts connecting until there are `connections`; returns at once.
+    /// Opens connections until there are `connections`; returns immediately.
     pub fn warm(self: &Arc<Self>, connections: usize) {
         let connections = connections.min(self.max_alone());
         let mut state = self.state();
@@ -175,7 +177,7 @@ impl Pool {
         }
     }
 
-    /// The path looked at least this fast.
+    /// Updates the bandwidth of the path.
     pub(crate) fn saw_bandwidth(&self, bytes_per_second: Option<f64>) {
         if let Some(seen) = bytes_per_second {
             self.state().link.saw_bandwidth(seen);
@@ -201,7 +203,7 @@ impl Pool {
             }
             let (sender, receiver) = oneshot::channel();
             state.waiting.push_back(sender);
-            // One being established is enough for one in line.
+            // One connection that is being opened is enough for each waiter.
             let start =
                 state.connecting < state.waiting.len() && state.open + state.connecting < max;
             state.connecting += usize::from(start);
@@ -217,7 +219,7 @@ impl Pool {
         handed.and_then(|mut handed| handed.connection.take().ok_or_else(shut_down))
     }
 
-    /// Gives a connection that is ready to whoever is first in line, or keeps it.
+    /// Gives a connection to the first waiter, or keeps it.
     fn release(self: &Arc<Self>, connection: Http1Connection) {
         let mut state = self.state();
         state.serves_several |=
@@ -226,7 +228,7 @@ impl Pool {
         while let Some(waiter) = state.waiting.pop_front() {
             match waiter.send(Ok(handed)) {
                 Ok(()) => return,
-                // That request was dropped.
+                // That request was cancelled.
                 Err(Ok(back)) => handed = back,
                 Err(Err(_)) => return,
             }
@@ -234,7 +236,7 @@ impl Pool {
         state.idle.extend(handed.connection.take());
     }
 
-    /// Closes the connections that nobody uses, unless the server is known to serve several at a time.
+    /// Closes the idle connections, unless the server is known to have more than one thread.
     pub(crate) fn let_idle_go(&self) {
         let mut state = self.state();
         if state.serves_several {
@@ -247,7 +249,7 @@ impl Pool {
         drop(idle);
     }
 
-    /// A connection is gone: replaces it if somebody is still in line.
+    /// Counts a closed connection, and replaces it if there are waiters.
     fn lost(self: &Arc<Self>) {
         let max = self.max_alone();
         let mut state = self.state();
@@ -273,7 +275,7 @@ impl Pool {
             let claim = match pool.claim() {
                 SlotClaim::Granted(held) => Some(held),
                 SlotClaim::Full if pool.can_do_without() => return,
-                // Every process may have one.
+                // Every process may have one connection.
                 SlotClaim::Full => None,
             };
             match pool.establish(claim).await {
@@ -287,7 +289,7 @@ impl Pool {
         self.shared.claim(&self.location)
     }
 
-    /// Whether there is another connection, or will be. If so, this one is not made.
+    /// Returns whether there is another connection, or will be. Then this one is not opened.
     fn can_do_without(&self) -> bool {
         let mut state = self.state();
         let others = state.open + state.connecting > 1;
@@ -295,8 +297,8 @@ impl Pool {
         others
     }
 
-    /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
-    /// the handshakes of the others go on beside its own.
+    /// Records the round-trip time of a new connection. For a large job the first one opens others,
+    /// whose handshakes run beside its own.
     fn measured(self: &Arc<Self>, rtt: Duration) {
         let speculate = {
             let mut state = self.state();
@@ -308,7 +310,7 @@ impl Pool {
         }
     }
 
-    /// Takes a connection in that was made for something else, if there is room for it.
+    /// Adds a connection that was opened for HTTP/2, if the limit allows.
     fn adopt(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
         let max = self.max_alone();
         let mut state = self.state();
@@ -330,7 +332,7 @@ impl Pool {
         self.release(connection);
     }
 
-    /// A connection could not be established. As long as others live, those in line are served by them.
+    /// A connection could not be opened. Other connections, if there are any, serve the waiters.
     fn failed(&self, error: Error) {
         let mut state = self.state();
         state.connecting -= 1;
@@ -341,15 +343,15 @@ impl Pool {
         }
         if state.connecting == 0 {
             for waiter in std::mem::take(&mut state.waiting) {
-                // Whoever was dropped in the meantime does not mind.
+                // The waiter may have been cancelled.
                 drop(waiter.send(Err(error.clone())));
             }
         }
     }
 }
 
-/// A connection on its way to a request that waits for one. If the request is dropped before it has seen it, the connection
-/// goes to the next.
+/// A connection on its way to a waiter. If the waiter is cancelled before it takes it, the
+/// connection goes to the next.
 #[derive(Debug)]
 struct ConnectionHandoff {
     pool: Arc<Pool>,
@@ -364,8 +366,8 @@ impl Drop for ConnectionHandoff {
     }
 }
 
-/// A connection, or a place on one, lent to one request. Dropped, a connection is closed: an answer that was not read to
-/// its end leaves it of no further use.
+/// A connection, or a stream of one, for one request. If it is dropped, the connection is closed: a
+/// response that was not read to its end makes it useless.
 #[derive(Debug)]
 pub(crate) struct PooledConnection {
     pool: Arc<Pool>,
@@ -373,29 +375,29 @@ pub(crate) struct PooledConnection {
 }
 
 impl PooledConnection {
-    /// The way for the request.
+    /// The sender of the request.
     pub(crate) fn way(&mut self) -> Option<&mut RequestSender> {
         self.way.as_mut()
     }
 
-    /// Nothing has come this way for too long.
+    /// Nothing arrived on this connection for too long.
     pub(crate) fn retire(&self) {
         self.way.iter().for_each(RequestSender::retire);
     }
 
-    /// The answer has been read to its end: the connection may carry another request, if the server keeps it.
+    /// Returns the connection after its response was read to its end, if the server keeps it open.
     pub(crate) fn give_back(mut self) {
         let open = |way: &mut RequestSender| matches!(way, RequestSender::Http1(connection) if !connection.sender.is_closed());
         if let Some(RequestSender::Http1(connection)) = self.way.take_if(open) {
             self.pool.release(connection);
         }
-        // Else the drop below counts it as lost.
+        // Otherwise the drop below counts it as closed.
     }
 }
 
 impl Drop for PooledConnection {
     fn drop(&mut self) {
-        // A place looks for its next user by itself.
+        // A stream serves the next waiter by itself.
         if let Some(RequestSender::Http1(_)) = self.way.take() {
             self.pool.lost();
         }

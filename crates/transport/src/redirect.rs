@@ -1,9 +1,9 @@
 //! The limits on redirects and on renewed credentials, the same for every protocol.
 //!
-//! A request is attempted where its file is known to be, and again where a server redirects it. Each attempt counts,
-//! also one that is repeated at the same server: after a renewed credential, a 417, or a change to TLS. So a circle of
-//! servers ends with an error, whatever they respond. A rejected credential is renewed once per request: what was just
-//! read may be rejected as well.
+//! A request is attempted at the known location of its file, and again where a server redirects it.
+//! Each attempt counts, also one that is repeated at the same server: after a renewed credential, a
+//! 417, or a change to TLS. So a loop between servers ends with an error. A rejected credential is
+//! renewed once per request, because the new one may be rejected as well.
 
 pub(crate) mod retry_after;
 
@@ -13,10 +13,10 @@ use crate::location::Location;
 use hither_auth::Authorization;
 use hither_core::error::{Error, ErrorKind, Result};
 
-/// The redirects that are followed for one HTTP request.
+/// The maximum number of redirects of an HTTP request.
 pub(crate) const MAX_HTTP_REDIRECTS: usize = 8;
 
-/// The redirects that are followed for one root:// request, as XRootD's own client does.
+/// The maximum number of redirects of a root:// request, as in XRootD's own client.
 pub(crate) const MAX_XROOTD_REDIRECTS: usize = 16;
 
 /// The attempts of one request.
@@ -49,8 +49,8 @@ impl Attempts {
         Err(Error::new(ErrorKind::Protocol, what))
     }
 
-    /// Reads the credential for `location` again after a server rejected `used`, once. Returns whether another one is
-    /// available, so that the request can be repeated.
+    /// Reads the credential for `location` again after a server rejected `used`, once. Returns
+    /// whether another one is available, so that the request can be repeated.
     pub(crate) async fn renew(
         &mut self,
         location: &Location,

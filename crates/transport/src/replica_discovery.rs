@@ -1,10 +1,11 @@
-//! Where else a file is: Metalink documents (RFC 5854) and fields (RFC 6249).
+//! Replica discovery by Metalink documents (RFC 5854) and `Link` fields (RFC 6249).
 //!
-//! Federations tell it in three ways, all of which are understood: a document instead of the file, for those who `Accept`
-//! one or append `?metalink` to the URL; `Link` fields with `rel=duplicate` beside any answer; a `Link` field with
-//! `rel=describedby` that names a document. The fields cost nothing and are noted as they come. A document that a field
-//! names is fetched while data is under way, so that it is there when the server dies; asking without such a hint costs
-//! round trips and is done only when a read has failed.
+//! Federations name replicas in three ways, all of which are supported: a document instead of the
+//! file, for clients that `Accept` one or append `?metalink` to the URL; `Link` fields with
+//! `rel=duplicate` in any response; a `Link` field with `rel=describedby` that names a document.
+//! The fields cost nothing and are recorded as they come. A document that a field names is fetched
+//! while data is being read, so that it is there when the server fails. Requests without such a
+//! hint cost round trips, and are sent only after a read has failed.
 
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::digest::{HttpDigest, from_http};
@@ -21,28 +22,28 @@ use http::{HeaderValue, Method, StatusCode, header};
 use std::sync::Arc;
 use tracing::debug;
 
-/// Most bytes of a document.
+/// The maximum size of a document in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// What a document says about one file.
+/// The content of a document about one file.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaList {
     /// Its size in bytes.
     pub size: Option<u64>,
-    /// Its checksum, if one that can be compared.
+    /// Its checksum, if it is of a supported algorithm.
     pub checksum: Option<Checksum>,
-    /// Where it is, the best first.
+    /// Its URLs, best first.
     pub locations: Vec<Location>,
 }
 
 impl ReplicaList {
-    /// Reads the document at `place`. What it names are that server's words: credentials meant for `place` go to other
-    /// servers only where they may follow.
+    /// Parses the document at `place`. Its URLs come from that server: credentials for `place` are
+    /// sent to other servers only where they may follow redirects.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] for what is no Metalink document, [`ErrorKind::NotFound`] if it describes other files or
-    /// names no place that can be read from here.
+    /// [`ErrorKind::Corrupt`] for an invalid document, [`ErrorKind::NotFound`] if it describes
+    /// other files or has no URL that can be read here.
     pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
         let name = name_of(place);
         let parsed = Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
@@ -68,7 +69,7 @@ impl ReplicaList {
     }
 }
 
-/// Whether a URL names a Metalink document rather than a file.
+/// Returns whether a URL names a Metalink document rather than a file.
 #[must_use]
 pub fn is_metalink(location: &Location) -> bool {
     let target = location.target();
@@ -81,7 +82,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// As [`Network::call`] and [`ReplicaList::parse`]; a refusal by its status.
+    /// As [`Network::call`] and [`ReplicaList::parse`], and the error of the status.
     pub async fn discover_replicas(&self, document: &Location) -> Result<ReplicaList> {
         let mut call = HttpRequest::new(Method::GET, document.clone());
         call.max_reply_bytes = MAX_BYTES;
@@ -96,8 +97,9 @@ impl Network {
         ReplicaList::parse(&reply.body, document)
     }
 
-    /// Looks for a document about the file at `location`: with the negotiated type, then by the query that federations
-    /// know. A `HEAD` comes first, because a server that knows neither would send the file.
+    /// Looks for a document about the file at `location`: by content negotiation, then by the query
+    /// that federations support. A `HEAD` comes first, because a server that supports neither would
+    /// send the file.
     async fn look_for_document(&self, location: &Location) -> Option<ReplicaList> {
         for document in [Some(location.clone()), location.with_query("metalink")] {
             let document = document?;
@@ -121,7 +123,7 @@ impl Network {
         None
     }
 
-    /// A file in one place, ready to be read from others as well: those that its server tells of join by themselves.
+    /// A file that is read from `location`, and from the replicas that its server names meanwhile.
     #[must_use]
     pub fn replicated(self: &Arc<Self>, location: &Location, health: Arc<Health>) -> Arc<Replicas> {
         if location.protocol() == Protocol::Xrootd {
@@ -145,7 +147,7 @@ impl Network {
         all
     }
 
-    /// The places that the answers of a server link to join those of its file.
+    /// Adds the replicas that responses of the server link to.
     fn enlist_linked(self: &Arc<Self>, source: &HttpSource, all: &Arc<Replicas>) {
         let location = source.location().clone();
         let network = Arc::downgrade(self);
@@ -160,7 +162,7 @@ impl Network {
             let document = links.documents.first().and_then(|url| location.join(url).ok());
             if let Some(document) = document {
                 let runtime = network.runtime().clone();
-                // Whether it can be had or not: the data under way does not need it.
+                // The data in progress does not depend on it.
                 runtime.spawn(async move {
                     if let Ok(found) = network.discover_replicas(&document).await {
                         network.enlist(&all, found);
@@ -170,7 +172,7 @@ impl Network {
         }));
     }
 
-    /// Adds what a document tells to the places of a file.
+    /// Adds the replicas of a document.
     pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
         debug!(replicas = found.locations.len(), "replicas found");
         all.expect(found.size, found.checksum);
@@ -179,7 +181,7 @@ impl Network {
         }
     }
 
-    /// A place of a file.
+    /// A replica of a file.
     #[must_use]
     pub fn replica(self: &Arc<Self>, location: Location) -> Replica {
         match location.protocol() {
@@ -201,7 +203,7 @@ fn replica(network: &Arc<Network>, source: Arc<HttpSource>) -> Replica {
     Replica { source, server: site, digest: Some(Arc::new(digest)) }
 }
 
-/// Asks a file's own server where else the file is.
+/// Asks a file's own server for other replicas.
 #[derive(Debug)]
 struct Discovery {
     network: Arc<Network>,
@@ -211,8 +213,9 @@ struct Discovery {
 
 impl ReplicaDiscovery for Discovery {
     fn locate(&self, errors: &[Error]) -> BoxFuture<'_, Option<Vec<Replica>>> {
-        // Who redirected to a place that fails may name others, and so may who breaks off or fails again and again. Who
-        // cannot be reached cannot be asked; who refuses a file by its name names no others.
+        // A server that redirected to a failing target may name others, and so may one that fails
+        // repeatedly. A server that cannot be reached cannot be asked; one that rejects the path
+        // names no others.
         let location = self.source.location().clone();
         let failing = self.health.is_down(&location.origin());
         let may_know = errors.iter().any(|error| match (error.kind(), error.retry()) {
@@ -242,7 +245,7 @@ fn is_document(reply: &HttpResponse) -> bool {
         })
 }
 
-/// The name of the file that a URL, perhaps of a document, is about.
+/// The name of the file that a URL, or the document at it, is about.
 fn name_of(location: &Location) -> &str {
     let last = location.path().rsplit('/').next().unwrap_or_default();
     last.strip_suffix(".meta4").or_else(|| last.strip_suffix(".metalink")).unwrap_or(last)

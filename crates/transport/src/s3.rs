@@ -1,13 +1,14 @@
-//! A bucket of an object store that speaks S3, as a storage.
+//! A bucket of an S3 object store as a storage.
 //!
-//! The protocol (signatures, lists, uploads in parts) is that of the crate `object_store`; its requests go over our own
-//! connections, with their clocks and books. Reading does not go through it at all: a URL is signed, and our own source
-//! reads it, with our plans and connections. See `source.rs`.
+//! The crate `object_store` implements the protocol: signatures, lists, multipart uploads. Its
+//! requests use the connections of this crate, with their timeouts and counters. Reads do not pass
+//! through it: a URL is signed, and [`HttpSource`](crate::HttpSource) reads it, see `s3/source.rs`.
 //!
-//! A bucket has no directories. One exists as long as there is a file in it: making one does nothing, a file may be put
-//! where there is none, and removing the last file removes it. A file cannot be renamed either; it is copied by the server
-//! and removed. Files appear when they are whole, small ones as one PUT and others as parts that are put together; that
-//! is also why parts are of one length, all but the last.
+//! A bucket has no directories. One exists as long as it contains a file: creating one does
+//! nothing, a file may be put where there is none, and removing the last file removes it. A file
+//! cannot be renamed, either: the server copies it, and the old one is removed. Files appear when
+//! they are complete, small ones as one PUT and others as a multipart upload, whose parts have the
+//! same length, except the last.
 
 mod http_connector;
 mod source;
@@ -29,21 +30,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Requests that remove files at the same time.
+/// Parallel requests that remove files.
 const AT_ONCE: usize = 16;
 
-/// Where an object store is, and who asks.
+/// The configuration of an object store.
 #[derive(Clone, Default)]
 pub struct S3Config {
-    /// URL of the server; Amazon's own if none.
+    /// URL of the server; by default Amazon's.
     pub endpoint: Option<String>,
-    /// Region; `us-east-1` if none.
+    /// Region; by default `us-east-1`.
     pub region: Option<String>,
-    /// Name of the key; nothing is signed if none.
+    /// Access key id; without it nothing is signed.
     pub access_key_id: Option<String>,
-    /// The key.
+    /// Secret access key.
     pub secret_access_key: Option<String>,
-    /// What goes with keys that are lent for a while.
+    /// Session token of temporary keys.
     pub session_token: Option<String>,
 }
 
@@ -67,11 +68,11 @@ pub struct S3Storage {
 }
 
 impl S3Storage {
-    /// The bucket of this name. Nothing is asked yet.
+    /// The bucket of this name. Nothing is requested yet.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for an endpoint or a name that cannot be one.
+    /// [`ErrorKind::Invalid`] for an invalid endpoint or name.
     pub fn new(bucket: &str, config: &S3Config, network: Arc<Network>) -> Result<Self> {
         let is_signed = config.access_key_id.is_some();
         let retry = RetryConfig {
@@ -83,7 +84,7 @@ impl S3Storage {
             .with_bucket_name(bucket)
             .with_region(config.region.as_deref().unwrap_or("us-east-1"))
             .with_skip_signature(!is_signed)
-            // Our own connections decide about that.
+            // The connections of this crate decide about that.
             .with_allow_http(true)
             .with_retry(retry)
             .with_http_connector(PooledHttpService::new(Arc::clone(&network)));
@@ -106,7 +107,7 @@ impl S3Storage {
         format!("s3://{}/{path}", self.bucket)
     }
 
-    /// A path of ours as one of a bucket.
+    /// The path in the bucket.
     fn key(&self, path: &str) -> Result<Path> {
         check_path(path)?;
         Path::parse(path).map_err(|error| {
@@ -127,14 +128,14 @@ impl S3Storage {
         failed(&self.shown(path), error)
     }
 
-    /// What is known about a file; none if there is none of that name.
+    /// The metadata of a file; `None` if there is none of this name.
     async fn file(&self, path: &str) -> Result<Option<ObjectMeta>> {
         match self.store.head(&self.named(path)?).await {
             Ok(meta) => Ok(Some(meta)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => {
                 let error = self.failed(path, error);
-                // Some stores keep files in directories, and stumble over one (s3s-fs 0.14: 500).
+                // Some stores keep files in directories and fail at one (s3s-fs 0.14: 500).
                 let stumbled = error.kind() == ErrorKind::Unavailable;
                 if stumbled && self.is_directory(path).await? { Ok(None) } else { Err(error) }
             }
@@ -162,7 +163,7 @@ impl S3Storage {
         let found = found.map_err(|error| self.failed(path, error))?;
         let mut entries: Vec<_> = found.common_prefixes.iter().map(directory).collect();
         entries.extend(found.objects.into_iter().map(entry));
-        // A name that stands for the directory itself, as some programs make them.
+        // An object that stands for the directory itself, as some programs create them.
         entries.retain(|entry| entry.path != path);
         if entries.is_empty() && !path.is_empty() {
             return match self.file(path).await? {
@@ -178,7 +179,7 @@ impl S3Storage {
     }
 }
 
-/// The error for what the store's crate could not do.
+/// The error for a failed operation of `object_store`.
 fn failed(name: &str, error: object_store::Error) -> Error {
     use object_store::Error as Store;
     let kind = match &error {
@@ -189,7 +190,7 @@ fn failed(name: &str, error: object_store::Error) -> Error {
         Store::NotSupported { .. } | Store::NotImplemented { .. } => ErrorKind::Unsupported,
         _ => ErrorKind::Unavailable,
     };
-    // What our own connections said is what happened.
+    // An error of the connections of this crate is the real cause.
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(ours) = inner.downcast_ref::<Error>() {
@@ -259,7 +260,7 @@ impl Storage for S3Storage {
     fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let key = self.named(path)?;
-            // Removing nothing is no error to a bucket.
+            // A bucket reports no error for a missing file.
             if self.file(path).await?.is_none() {
                 if self.is_directory(path).await? {
                     let what = format!("cannot remove {}: it is not empty", self.shown(path));
@@ -314,7 +315,8 @@ impl Storage for S3Storage {
                 }
                 return Err(self.missing(from));
             }
-            // Not every store knows copies under a condition: somebody else may come in between.
+            // Not every store supports conditional copies. Another client may create the file in
+            // between.
             if !overwrite && self.file(to).await?.is_some() {
                 return Err(self.exists(to));
             }

@@ -1,20 +1,21 @@
-//! A WebDAV server (RFC 4918) as a storage, and what can be had of servers that are less than that.
+//! A WebDAV server (RFC 4918) as a storage, and what is possible on HTTP servers with less.
 //!
-//! **Names.** PROPFIND tells everything. A server that does not know it is asked by HEAD, where a redirect to the same name
-//! with a slash tells a directory, and is listed by reading the page that it shows to people, if it is of a make whose
-//! pages are known.
+//! **Names.** PROPFIND reports everything. A server without it is asked by HEAD, where a redirect
+//! to the same name with a slash means a directory, and is listed by its HTML directory index, if
+//! the format is known.
 //!
-//! **Writing.** A file goes to another name in the same directory and is moved to its own when it is whole. Moving says
-//! `Overwrite: F` first, also where replacing is allowed, since `T` would replace a directory with all that is in it. See
-//! `upload.rs` for how the bytes get there.
+//! **Writing.** A file is put under a temporary name in the same directory and moved when it is
+//! complete. The move says `Overwrite: F` first, also where replacing is allowed, since `T` would
+//! replace a directory with everything in it. `webdav/upload.rs` explains how the bytes are sent.
 //!
-//! **What servers do** (measured: Apache 2.4.71, nginx 1.22.1, XrdHttp 5.5.3, rclone 1.60): a directory is
-//! named with a slash at its end, without which nginx refuses; making one that exists is 405, but 201 with XrdHttp and
-//! rclone; XrdHttp also makes the parents, overwrites in spite of `F`, and answers 500 where something does not exist. So where an answer
-//! can have two reasons, the name is looked at before the error is told, and where a server replaces against its orders,
-//! it is looked at before it gets them; in between somebody else may come first.
+//! **Behaviour of servers** (measured: Apache 2.4.71, nginx 1.22.1, XrdHttp 5.5.3, rclone 1.60): a
+//! directory needs a trailing slash, without which nginx refuses; creating one that exists is 405,
+//! but 201 with XrdHttp and rclone; XrdHttp also creates the parents, overwrites in spite of `F`,
+//! and responds with 500 where something does not exist. So where a response can have two reasons,
+//! the name is looked up before the error is reported, and where a server would replace a file
+//! unasked, it is looked up before the request. Another client may act in between.
 //!
-//! What a server was found to be able to do is kept in its record.
+//! The learned capabilities of a server are remembered.
 
 mod autoindex;
 mod listing;
@@ -44,11 +45,11 @@ pub struct WebDavStorage {
     root: Location,
 }
 
-/// Attempts to remove what was broken off.
+/// Attempts to remove an interrupted upload.
 const MAX_DISCARDS: usize = 5;
 
 impl WebDavStorage {
-    /// The directory at `root`. Nothing is asked yet.
+    /// The directory at `root`. Nothing is requested yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
         Self { network, root }
@@ -72,13 +73,13 @@ impl WebDavStorage {
         Ok(reply)
     }
 
-    /// Asks with a method of WebDAV; such a request has no body.
+    /// A request with a method of WebDAV and without body.
     fn request(&self, method: &[u8], path: &str, directory: bool) -> HttpRequest {
         let method = Method::from_bytes(method).unwrap_or(Method::OPTIONS);
         HttpRequest::new(method, self.root.below(path, directory))
     }
 
-    /// What a name stands for; none if there is nothing.
+    /// The entry of a name; `None` if there is none.
     async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
         match listing::stat(self, path).await {
             Ok(entry) => Ok(Some(entry)),
@@ -90,14 +91,14 @@ impl WebDavStorage {
     async fn delete(&self, path: &str, directory: bool) -> Result<()> {
         let reply = self.call(self.request(b"DELETE", path, directory)).await?;
         match reply.status {
-            // Something in it could not be removed; which, nobody asks.
+            // Something in it could not be removed.
             StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "DELETE")),
             status if status.is_success() => Ok(()),
             _ => Err(status_error::of_response(&reply, "DELETE")),
         }
     }
 
-    /// Removes a file whose upload was broken off: the server may need a while to see that it was.
+    /// Removes a file whose upload was interrupted: the server may need some time to notice.
     async fn discard(&self, path: &str) -> Result<()> {
         for _ in 0..MAX_DISCARDS {
             let Err(error) = self.delete(path, false).await else { return Ok(()) };
@@ -114,7 +115,7 @@ impl WebDavStorage {
         self.delete(path, false).await
     }
 
-    /// Removes what is in a directory name by name, for servers that remove empty ones only.
+    /// Removes the content of a directory entry by entry, for servers that remove only empty ones.
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for entry in listing::list(self, path).await? {
@@ -128,7 +129,7 @@ impl WebDavStorage {
         })
     }
 
-    /// Asks for a MOVE. An existing `to` is [`ErrorKind::AlreadyExists`] unless `replace`.
+    /// Sends a MOVE. An existing `to` is [`ErrorKind::AlreadyExists`] unless `replace`.
     async fn move_to(&self, from: &str, to: &str, directory: bool, replace: bool) -> Result<()> {
         if !replace && self.names().replaces && self.look(to).await?.is_some() {
             return Err(self.exists(to));
@@ -151,11 +152,12 @@ impl WebDavStorage {
         }
     }
 
-    /// Moves a file, to replace another one at most.
+    /// Moves a file, and replaces at most another file.
     async fn move_file(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         use ErrorKind::{AlreadyExists, NotFound};
         match self.move_to(from, to, false, false).await {
-            // nginx says "conflict" if it is a directory, and other things may have reasons too that show now.
+            // nginx responds with "conflict" if it is a directory, and other errors may have
+            // reasons that show now.
             Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
                 match self.look(to).await? {
                     Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
@@ -224,7 +226,7 @@ impl Storage for WebDavStorage {
         Box::pin(async move {
             check_name(path, &self.root)?;
             let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
-            // DELETE of a directory takes along what is in it.
+            // DELETE of a directory also removes its content.
             if directory && !listing::list(self, path).await?.is_empty() {
                 let place = self.root.below(path, true);
                 let what = format!("cannot remove {place}: it is not empty");
@@ -246,7 +248,7 @@ impl Storage for WebDavStorage {
                             ErrorKind::PermissionDenied | ErrorKind::Unauthenticated
                         ) =>
                 {
-                    // Either it removes empty directories only, or there is a reason that shows now.
+                    // Either it removes empty directories only, or the reason shows now.
                     self.clear(path).await?;
                     self.delete(path, true).await
                 }
@@ -276,12 +278,12 @@ impl Storage for WebDavStorage {
     fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             check_path(path)?;
-            // Not every server tells that it was there.
+            // Not every server reports that it exists.
             if self.look(path).await?.is_some() {
                 return Err(self.exists(path));
             }
             if self.names().replaces {
-                // It would make the parents too.
+                // The server would create the parents, too.
                 listing::stat(self, parent(path)).await?;
             }
             let reply = self.call(self.request(b"MKCOL", path, true)).await?;

@@ -1,13 +1,13 @@
 //! Files behind XRootD servers (`root://`, `roots://`).
 //!
 //! ```text
-//!  XrootdSource   one file: where it is by the last redirect, what to do about a server that fails
+//!  XrootdSource   one file: its target after redirects, and the reaction to a server that fails
 //!      │
-//!  Sessions       the connections to one server, shared by its files: who gets which, when there is one more
+//!  SessionPool    the sessions with one server, shared by its files: which request goes to which
 //!      │
-//!  Driver         a task for each connection: bytes in and out, clocks, which answer belongs to whom
+//!  Driver         a task per connection: bytes in and out, timeouts, responses to jobs
 //!      │
-//!  hither_xrd::client::Session     the protocol                                                          (pure)
+//!  hither_xrd::client::Session     the protocol (sans-I/O)
 //! ```
 
 mod driver;

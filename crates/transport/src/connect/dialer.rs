@@ -1,11 +1,12 @@
-//! From a URL to a stream that HTTP can begin on.
+//! The dialer: from a URL to a stream on which HTTP or XRootD can begin.
 //!
-//! First a line to the machine at the other end: names are resolved, addresses raced, and where a proxy is in the way of
-//! TLS, it is asked for a tunnel. Then TLS over that line. The first of these two steps tells the round-trip time, one
-//! round trip before the second is done: enough for the pool to start its other connections, whose handshakes then run
-//! beside this one and are ready together with the first answer.
+//! First a TCP connection: the name is resolved, its addresses are raced, and where TLS has to pass
+//! a proxy, the proxy is asked for a tunnel. Then TLS on that connection. The first step measures
+//! the round-trip time, one round trip before the second step ends. This is early enough for the
+//! pool to open its other connections, whose handshakes then run beside this one and end when the
+//! first response arrives.
 //!
-//! One clock runs over both steps.
+//! One timeout covers both steps.
 
 use crate::config::TransportConfig;
 use crate::connect::dns::DnsCache;
@@ -29,17 +30,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tracing::debug;
 
-/// Asking again needs no pause: it goes to another machine.
+/// A retry needs no pause: it goes to another address.
 const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
-/// What connections of a client share before they exist.
+/// The state that all connections of a client share before they exist.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     addresses: DnsCache,
     tls: TlsClient,
 }
 
-/// A line to a server, or to its proxy, on which nothing has been said yet.
+/// A connection to a server, or to its proxy, on which nothing was sent yet.
 #[derive(Debug)]
 pub(crate) struct DialedStream {
     pub(crate) stream: MeteredStream,
@@ -49,21 +50,21 @@ pub(crate) struct DialedStream {
 }
 
 impl DialedStream {
-    /// The flight of what is sent first.
+    /// The round trip that the first message belongs to.
     pub(crate) fn flight(&self) -> u64 {
         self.end.flight
     }
 }
 
-/// The machine at the other end of a line.
+/// The address at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 struct FarEnd {
     address: SocketAddr,
-    /// There are other addresses of the server to try.
+    /// The server has other addresses to try.
     has_others: bool,
-    /// The flight of requests that the handshakes from here on belong to.
+    /// The round trip that the next handshake belongs to.
     flight: u64,
-    /// When the first clock started.
+    /// The start of the connect timeout.
     started: Instant,
 }
 
@@ -75,12 +76,12 @@ impl Dialer {
         }
     }
 
-    /// A line to the server of `location`. What arrives on it is watched by `tap`.
+    /// Connects to the server of `location`. `tap` counts what arrives.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unavailable`] if no address can be reached, [`ErrorKind::Timeout`] if none answers, and what a proxy
-    /// or the trusted certificates have to say.
+    /// [`ErrorKind::Unavailable`] if no address can be reached, [`ErrorKind::Timeout`] if none
+    /// responds, and the errors of a proxy and of the trusted certificates.
     pub(crate) async fn dial(
         &self,
         location: &Location,
@@ -142,16 +143,17 @@ impl Dialer {
         self.addresses.winner(location.host(), location.port())
     }
 
-    /// What puts failures of TLS to a server into words.
+    /// The formatter of TLS errors of a server.
     pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
         self.tls.explains(location)
     }
 
-    /// A stream for HTTP over a line to `location`. Where `above` leaves the server a choice, returns whether it has chosen HTTP/2.
+    /// Starts TLS on a connection to `location`, if its URL requires it. Returns the stream, and
+    /// whether the server chose HTTP/2 where `above` offers it.
     ///
     /// # Errors
     ///
-    /// What is wrong with TLS there.
+    /// The errors of TLS.
     pub(crate) async fn start_tls(
         &self,
         line: DialedStream,
@@ -169,8 +171,9 @@ impl Dialer {
         Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
     }
 
-    /// TLS for XRootD over a line to `location`, on which `words` are said in clear first. Returns how many flights it took, and
-    /// what was answered to the words in clear, also if TLS failed after it.
+    /// Starts TLS for XRootD on a connection to `location`, after sending `words` unencrypted.
+    /// Returns the stream with the number of its round trips, and the unencrypted response to
+    /// `words`, also if TLS failed after it.
     ///
     /// # Errors
     ///
@@ -207,7 +210,7 @@ impl Dialer {
             Err(out_of_time(location, config, None, what))
         });
         shaken.map_err(|error| {
-            // Whatever is wrong with this machine, another one of the same name may be well.
+            // Another address of the same name may work.
             let sick = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
             if !(sick && end.has_others) {
                 return error;
@@ -227,7 +230,7 @@ impl DialedStream {
     ) -> Result<()> {
         let asked = Instant::now();
         tunnel::open(&mut self.stream, proxy, location, &config.user_agent).await?;
-        // The proxy has been to the server and back.
+        // The proxy connected to the server in this time.
         self.rtt = asked.elapsed();
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! The addresses of servers, and which of them to try first.
+//! The DNS cache, and the order in which the addresses of a server are tried.
 //!
-//! An address that was passed over in a [race](crate::racing) goes to the end of the line for [`BAD_FOR`], and one that
-//! won goes to its head: all connections to a name then lead to one machine of several, whose answers fit together, and a
-//! dead one is met once. Both are kept per client. What a name resolves to is kept for [`FRESH_FOR`], so that 64
-//! connections ask once.
+//! An address that lost a [race](crate::connect::happy_eyeballs) is tried last for [`BAD_FOR`], and
+//! the winner is tried first: so all connections to a name lead to one machine of several, whose
+//! responses fit together, and a dead one is met once. Both are kept per client. The addresses of a
+//! name are kept for [`FRESH_FOR`], so that 64 connections need one lookup.
 
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -16,22 +16,23 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::trace;
 
-/// How long a dead address is tried last.
+/// The time for which a dead address is tried last.
 const BAD_FOR: Duration = Duration::from_secs(600);
 
-/// How long what a name resolved to is used again. Names that are moved on failure live for 30 to 60 s.
+/// The time for which the addresses of a name are used again. Names that follow a failover have a
+/// lifetime of 30 to 60 s.
 const FRESH_FOR: Duration = Duration::from_secs(30);
 
-/// Most names and most addresses to remember; beyond it the memory starts anew.
+/// The maximum number of names and of addresses; beyond it the cache is cleared.
 const MAX_REMEMBERED: usize = 1024;
 
-/// Finds the addresses of a name.
+/// A resolver of host names.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// The addresses of `host` with `port`, best first.
     ///
     /// # Errors
     ///
-    /// What the system says of a name that it cannot resolve.
+    /// The error of the system for a name that it cannot resolve.
     fn resolve<'a>(
         &'a self,
         host: &'a str,
@@ -53,7 +54,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// What is known of addresses.
+/// The addresses of names, and how well they worked.
 #[derive(Debug)]
 pub(crate) struct DnsCache {
     resolver: Arc<dyn Resolve>,
@@ -108,7 +109,7 @@ impl DnsCache {
         Ok(found)
     }
 
-    /// A race was won.
+    /// Records the winner of a race.
     pub(crate) fn won(
         &self,
         host: &str,
@@ -125,12 +126,12 @@ impl DnsCache {
         known.winners.insert((host.to_owned(), port), winner);
     }
 
-    /// Who won last.
+    /// The last winner.
     pub(crate) fn winner(&self, host: &str, port: u16) -> Option<SocketAddr> {
         self.known().winners.get(&(host.to_owned(), port)).copied()
     }
 
-    /// A machine accepts connections and is of no use.
+    /// Records an address that accepts connections but is of no use.
     pub(crate) fn failed(&self, address: SocketAddr) {
         self.known().blame(&[address]);
     }
@@ -150,8 +151,8 @@ impl Known {
         self.bad.extend(addresses.iter().take(room).map(|address| (*address, now)));
     }
 
-    /// Families take turns, beginning with that of the first address (RFC 8305 section 4); then the winner of last time
-    /// moves to the front and the bad ones to the end.
+    /// Sorts addresses: families alternate, beginning with that of the first address (RFC 8305
+    /// section 4); then the last winner moves to the front, and dead addresses to the end.
     fn in_order(&self, host: &str, port: u16, found: Vec<SocketAddr>) -> Vec<SocketAddr> {
         let mut addresses = interleaved(found);
         let is_bad = |address: &SocketAddr| {
@@ -186,7 +187,7 @@ mod tests {
         text.split_whitespace().map(|one| SocketAddr::new(one.parse().unwrap(), 80)).collect()
     }
 
-    /// Answers with the same addresses, and counts how often.
+    /// A resolver that returns the same addresses and counts its calls.
     #[derive(Debug)]
     struct Scripted(Vec<SocketAddr>, std::sync::atomic::AtomicUsize);
 

@@ -1,30 +1,32 @@
-//! Whom a client may connect to, where that is not everybody.
+//! A filter of the addresses that a client may connect to.
 //!
-//! A program that connects to where others tell it to, as a server does that copies from other servers, can be made to speak
-//! to what only it can reach: services of its own machine and of its own network. A name says little about that, because
-//! whoever owns it decides what it resolves to, and may change that between a check and its use. So a [`EgressFilter`] is asked
-//! for every connection, behind redirects as well, with the very address that is connected to.
+//! A program that connects where others tell it to, such as a server that copies from other
+//! servers, can be abused to reach services of its own machine and network. A host name is no
+//! protection: its owner decides which address it has, and may change that between a check and its
+//! use. So an [`EgressFilter`] sees every connection, also behind redirects, with the address
+//! itself.
 
 use crate::location::Location;
 use hither_core::error::Result;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 
-/// Decides whom a client may connect to.
+/// Decides which addresses a client may connect to.
 pub trait EgressFilter: Debug + Send + Sync {
-    /// Whether the server of `location` may be connected to at `address`. Where a proxy is in between, that is the proxy's.
+    /// Allows or forbids to connect to the server of `location` at `address`. With a proxy, the
+    /// address is that of the proxy.
     ///
     /// # Errors
     ///
-    /// Why not: what the request that needed the connection fails with.
+    /// The reason. The request that needed the connection fails with it.
     fn pass(&self, location: &Location, address: SocketAddr) -> Result<()>;
 }
 
-/// Those of `addresses` that may be connected to, in their order.
+/// The allowed ones of `addresses`, in their order.
 ///
 /// # Errors
 ///
-/// The gate's, if there are none.
+/// That of the filter, if none is allowed.
 pub(crate) fn passed(
     gate: Option<&dyn EgressFilter>,
     location: &Location,

@@ -1,35 +1,37 @@
-//! Which address of a server to use: the one that answers first (RFC 8305 section 5).
+//! Happy Eyeballs: the address that responds first is used (RFC 8305 section 5).
 //!
-//! A name may stand for several machines, or for one machine by two protocols, and any of the addresses may be dead.
-//! Trying them one after another makes a user wait for the kernel to give up on the first, which takes minutes. Trying
-//! all at once costs the servers connections that nobody uses. So an address gets a head start: if it has not answered
-//! within [`HEAD_START`], the next one is tried beside it, and the one after at once when an attempt fails. The first
-//! connection is taken, and all other attempts are dropped.
+//! A name may stand for several machines, or for one machine by two protocols, and any of the
+//! addresses may be dead. Trying them one after another makes a user wait minutes until the kernel
+//! gives up on the first. Trying all at once costs the servers connections that nobody uses. So an
+//! address gets a head start: if it has not responded within [`HEAD_START`], the next one is tried
+//! beside it, or at once when an attempt fails. The first connection wins, and all other attempts
+//! are dropped.
 //!
-//! What an attempt is does not matter here: tests hand in theirs and let virtual time run.
+//! The attempt itself is a parameter: tests pass their own and let virtual time run.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long an address is tried before the next one joins: the value that RFC 8305 section 8 recommends.
+/// The head start of an address before the next one is tried, as RFC 8305 section 8 recommends.
 pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 
-/// The address that answered first.
+/// The address that responded first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RaceWinner<T> {
     pub(crate) address: SocketAddr,
     pub(crate) value: T,
-    /// Addresses that had a head start and failed or did not answer: not to be tried first next time.
+    /// Addresses that had a head start and failed or did not respond. Next time they are tried
+    /// last.
     pub(crate) passed_over: Vec<SocketAddr>,
 }
 
-/// Tries `addresses` in their order until one answers.
+/// Tries `addresses` in their order until one responds.
 ///
 /// # Errors
 ///
-/// How each address failed, in the order in which they did.
+/// The error of each address, in the order in which they failed.
 pub(crate) async fn connect_first<T, E, F>(
     addresses: &[SocketAddr],
     attempt: impl Fn(SocketAddr) -> F,
@@ -59,7 +61,7 @@ where
             finished = attempts.next() => match finished {
                 Some((address, Ok(value))) => {
                     let failed = |other: &SocketAddr| failures.iter().any(|(failed, _)| failed == other);
-                    // Of those that were started later and have not failed, nothing is known yet.
+                    // Nothing is known yet of those that were started later and have not failed.
                     let winner = started.iter().position(|&other| other == address).unwrap_or(0);
                     let passed_over = started.iter().enumerate();
                     let passed_over = passed_over
@@ -83,7 +85,7 @@ mod tests {
     use std::sync::Mutex;
     use tokio::time::Instant;
 
-    /// What an address does: answers or refuses after a while, or never says anything.
+    /// The behaviour of an address: it accepts or refuses after some time, or never responds.
     #[derive(Debug, Clone, Copy)]
     enum Does {
         Answer(u64),
@@ -96,7 +98,8 @@ mod tests {
         SocketAddr::from(([10, 0, 0, u8::try_from(n).unwrap()], 80))
     }
 
-    /// Who won, who was passed over, when it was over, and when each address was tried, in milliseconds.
+    /// The winner, the addresses that it passed, the duration of the race, and the start of each
+    /// attempt, in milliseconds.
     struct Told {
         result: Result<(usize, Vec<usize>), Vec<usize>>,
         after: u128,
@@ -126,7 +129,7 @@ mod tests {
                     }
                 }
             });
-            // The caller's clock, without which addresses that say nothing would be waited for for ever.
+            // The caller's timeout, without which silent addresses would be awaited forever.
             let raced = tokio::time::timeout(Duration::from_secs(3600), raced).await;
             let result = match raced.unwrap_or(Err(Vec::new())) {
                 Ok(won) => {
@@ -178,7 +181,8 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever one address answers, it is found, no later than its own time after all head starts before it.
+        /// An address that responds is found, no later than its own time after all head starts
+        /// before it.
         #[test]
         fn an_address_that_answers_is_found(script in prop::collection::vec(does(), 0..6)) {
             let told = told(&script);

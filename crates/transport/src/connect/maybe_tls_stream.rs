@@ -1,7 +1,8 @@
-//! The bytes of one connection, plain or through TLS.
+//! The stream of one connection, plain or TLS.
 //!
-//! What TLS or a server on the wrong port has to say comes up here as an I/O error in the middle of HTTP. It is put into
-//! words at once and travels inside the I/O error, through the HTTP codec, to where [`told`] takes it out again.
+//! An error of TLS, or of a server on the wrong port, appears here as an I/O error in the middle of
+//! HTTP. It is explained at once, and the explanation travels inside the I/O error through the HTTP
+//! codec to [`told`], which extracts it.
 
 use crate::connect::metered_stream::MeteredStream;
 use crate::connect::tls::{TlsErrorText, TlsStream};
@@ -43,14 +44,15 @@ impl MaybeTlsStream {
     }
 }
 
-/// The error that was put into words down here, if there is one among the causes of `error`.
+/// The explained error among the causes of `error`, if there is one.
 pub(crate) fn told(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut inner = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref());
     inner.find_map(|cause| cause.downcast_ref::<Error>().cloned())
 }
 
-/// The beginning of a TLS alert (RFC 8446 section 5.1): the answer of TLS to a request in the clear.
+/// The beginning of a TLS alert (RFC 8446 section 5.1): how a TLS server responds to an unencrypted
+/// request.
 const ALERT: [u8; 2] = [21, 3];
 
 impl AsyncRead for MaybeTlsStream {

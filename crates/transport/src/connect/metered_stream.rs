@@ -12,10 +12,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// What the bytes of one connection tell: how many, and how they were spaced; and when a request is on its way.
+/// The meter of one connection: the number of received bytes, their spacing, and the time when a
+/// request is sent.
 ///
-/// A request counts as sent when its first bytes are with the kernel, not when they are handed to the HTTP codec, which
-/// drops those that nobody waits for any more: no server would know of them.
+/// A request counts as sent when the kernel has its first bytes, not when the HTTP codec has it:
+/// the codec drops requests that nobody waits for any more, and no server sees those.
 #[derive(Debug)]
 pub(crate) struct ConnectionMeter {
     account: Arc<TransferCounters>,
@@ -23,7 +24,7 @@ pub(crate) struct ConnectionMeter {
     train: Mutex<BandwidthEstimator>,
     /// Bytes of the file that the next request asks for, until it is sent.
     asked: Mutex<Option<u64>>,
-    /// The flight of the last request.
+    /// The round trip of the last request.
     flight: AtomicU64,
 }
 
@@ -38,7 +39,7 @@ impl ConnectionMeter {
         }
     }
 
-    /// The books.
+    /// The transfer counters.
     pub(crate) fn account(&self) -> &TransferCounters {
         &self.account
     }
@@ -49,7 +50,7 @@ impl ConnectionMeter {
         lock(&self.train).arrived(now, bytes as u64);
     }
 
-    /// If something was written, and a request was to be, that is under way since `flight`.
+    /// Counts the pending request as sent in round trip `flight`, if something was written.
     fn wrote(&self, flight: u64, polled: &Poll<std::io::Result<usize>>) {
         if !matches!(polled, Poll::Ready(Ok(1..))) {
             return;
@@ -61,19 +62,19 @@ impl ConnectionMeter {
         }
     }
 
-    /// The answer to the last request has begun to arrive.
+    /// Records that the response to the last request has begun.
     pub(crate) fn answered(&self) {
         self.account.answered(self.flight.load(Ordering::Acquire));
     }
 
-    /// A request for so many bytes of a file is about to be written, and a new answer awaited: its bytes are a train of
-    /// their own.
+    /// Records that a request for `bytes_asked` bytes of a file will be written. The bytes of its
+    /// response are a packet train of their own.
     pub(crate) fn restart(&self, rtt: Option<Duration>, bytes_asked: u64) {
         *lock(&self.asked) = Some(bytes_asked);
         self.watch(rtt);
     }
 
-    /// New answers are awaited, whose bytes are a train of their own.
+    /// Begins a new packet train for the responses that follow.
     pub(crate) fn watch(&self, rtt: Option<Duration>) {
         *lock(&self.train) = BandwidthEstimator::new(rtt);
     }
@@ -83,7 +84,7 @@ impl ConnectionMeter {
     }
 }
 
-/// The stream under the HTTP codec, tapped.
+/// The stream below the HTTP codec, with its meter.
 #[derive(Debug)]
 pub(crate) struct MeteredStream {
     stream: TcpStream,

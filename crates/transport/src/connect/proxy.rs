@@ -1,8 +1,13 @@
-//! Which proxy leads to a server, by the conventions of `http_proxy` and its kin.
+//! Proxy selection, by the conventions of `http_proxy` and its kin.
 //!
-//! There is no specification. This follows curl: a proxy per scheme, one for all others, and a list of hosts that are
-//! reached directly, in which `example.org` and `.example.org` both mean the domain and all below it, a network may be
-//! given as `192.168.0.0/16`, a port may follow after a colon, and `*` means everything.
+//! There is no specification. This follows curl: a proxy per scheme, one for all others, and a list
+//! of hosts that are reached directly, in which `example.org` and `.example.org` both mean the
+//! domain and all below it, a network may be given as `192.168.0.0/16`, a port may follow after a
+//! colon, and `*` means everything.
+//!
+//! The matcher of hyper-util is no replacement: it ignores a proxy URL that it cannot use, so that
+//! traffic would silently bypass the proxy, and its list of hosts has no ports, spaces or `*.`
+//! prefixes.
 
 use crate::location::{Location, Protocol};
 use base64::Engine;
@@ -13,7 +18,7 @@ use std::fmt;
 use std::net::IpAddr;
 use url::Url;
 
-/// The proxies to use; by default none.
+/// The proxies. None by default.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     http: Option<Proxy>,
@@ -21,7 +26,7 @@ pub struct Proxies {
     direct: Vec<Direct>,
 }
 
-/// One proxy.
+/// A proxy.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     host: String,
@@ -29,23 +34,25 @@ pub(crate) struct Proxy {
     authorization: Option<HeaderValue>,
 }
 
-/// Hosts that need no proxy.
+/// A rule for hosts that need no proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Direct {
     All,
-    /// A domain and all below it, and the port if one was given.
+    /// A domain and all below it, with an optional port.
     Domain(String, Option<u16>),
-    /// An address, the length of the network's prefix in bits, and the port if one was given.
+    /// An address, the length of the network's prefix in bits, and an optional port.
     Network(IpAddr, u8, Option<u16>),
 }
 
 impl Proxies {
-    /// The proxies for `http://` and `https://`, that for both where they have none of their own, and the list of hosts
-    /// that need none, separated by commas or spaces. Empty text is no proxy.
+    /// The proxies for `http://` and `https://`, the proxy for both where they have none of their
+    /// own, and the list of hosts that need none, separated by commas or spaces. Empty text is no
+    /// proxy.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] for what is no URL, [`ErrorKind::Unsupported`] for proxies that are not spoken to in HTTP.
+    /// [`ErrorKind::Invalid`] for an invalid URL, [`ErrorKind::Unsupported`] for a proxy that does
+    /// not speak HTTP.
     pub fn new(
         http: Option<&str>,
         https: Option<&str>,
@@ -60,12 +67,12 @@ impl Proxies {
         Ok(Self { http: one(http)?, https: one(https)?, direct })
     }
 
-    /// The proxy that leads to `location`; none to servers of other protocols than HTTP.
+    /// The proxy for `location`; `None` for other protocols than HTTP.
     pub(crate) fn to(&self, location: &Location) -> Option<&Proxy> {
         let proxy = match (location.protocol(), location.is_tls()) {
             (Protocol::Http, true) => &self.https,
             (Protocol::Http, false) => &self.http,
-            // The conventions are about HTTP.
+            // The conventions are about HTTP only.
             (Protocol::Xrootd, _) => return None,
         };
         let direct = |rule: &Direct| rule.covers(location.host(), location.port());
@@ -111,7 +118,7 @@ impl Proxy {
         self.port
     }
 
-    /// The value of `Proxy-Authorization` (RFC 7617), if the URL had user and password.
+    /// The value of `Proxy-Authorization` (RFC 7617), if the URL had a user and password.
     pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
         self.authorization.as_ref()
     }
@@ -200,7 +207,7 @@ fn split_port(word: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// Whether two addresses agree in their first bits.
+/// Returns whether two addresses agree in their first bits.
 fn shares(one: IpAddr, other: IpAddr, bits: u8) -> bool {
     let differ = match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {

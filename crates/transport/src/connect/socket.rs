@@ -1,12 +1,15 @@
 //! One TCP connection, with a receive buffer that does not stall it.
 //!
-//! Linux starts a connection with a receive buffer of 128 KiB (`tcp_rmem`) and enlarges it as the application reads.
-//! On a long path that auto-tuning falls behind: the sender's congestion window doubles every round trip, the offered
-//! window follows only after a whole round trip's worth of data has been copied out, and the sender sits
-//! "rwnd limited" for seconds with most of its window unused. The packets are small for the memory they occupy in the
-//! kernel, which makes the kernel even more careful. Asking for a large buffer before connecting settles the window
-//! scale in the handshake and takes the kernel's hand off the window. The request is capped by `rmem_max`; where that
-//! cap is small, a fixed small buffer would be worse than auto-tuning, so the socket is made again without one.
+//! Linux starts a connection with a receive buffer of 128 KiB (`tcp_rmem`) and enlarges it as the
+//! application reads. On a long path this auto-tuning falls behind: the sender's congestion window
+//! doubles every round trip, but the offered window follows only after the data of a whole round
+//! trip was copied out. So the sender is "rwnd limited" for seconds with most of its window unused.
+//! The packets are small for the memory that they occupy in the kernel, which makes the kernel even
+//! more careful.
+//!
+//! A large buffer that is requested before connecting settles the window scale in the handshake and
+//! turns auto-tuning off. The kernel limits it to `rmem_max`. Where that is small, a fixed small
+//! buffer would be worse than auto-tuning, so the socket is created again without one.
 
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -15,14 +18,17 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
-/// A fixed receive buffer below this, in bytes, is worse than the kernel's auto-tuning, which goes to 6 MiB and more.
+/// A fixed receive buffer below this size in bytes is worse than auto-tuning, which goes to 6 MiB
+/// and more.
 const WORTH_FIXING_BYTES: usize = 2 << 20;
 
-/// Connects to `address`, which is that of `name`. Returns the stream and how long the handshake took: one round trip.
+/// Connects to `address`, one of those of `name`. Returns the stream and the duration of the
+/// handshake, which is one round trip.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Local`] if there can be no socket, [`ErrorKind::Unavailable`] if nobody is there.
+/// [`ErrorKind::Local`] if no socket can be created, [`ErrorKind::Unavailable`] if the address
+/// refuses.
 pub(crate) async fn connect(
     address: SocketAddr,
     name: &str,
@@ -38,7 +44,7 @@ pub(crate) async fn connect(
             let what = format!("cannot connect to {name} ({address}): {error}");
             let reset = error.kind() == std::io::ErrorKind::ConnectionReset;
             let failed = Error::new(ErrorKind::Unavailable, what).with_source(error);
-            // Somebody was there, and broke it off at once, as servers do that have too much to do.
+            // A server was there and reset the connection, as overloaded servers do.
             let again = Retry::SameServer { after: Duration::ZERO };
             Err(if reset { failed.with_retry(again) } else { failed })
         }

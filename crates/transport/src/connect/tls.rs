@@ -1,18 +1,20 @@
-//! TLS, by rustls: version 1.3 (RFC 8446), and 1.2 for servers that have nothing better.
+//! TLS by rustls: version 1.3 (RFC 8446), and 1.2 for servers that support nothing newer.
 //!
-//! A handshake of TLS 1.3 takes one round trip, so a connection is ready after two: `SYN`, `ClientHello`. What the client
-//! offers must not cost a third one, so the key share is for the groups that servers prefer, and a server that wanted
-//! another (`HelloRetryRequest`) is remembered with its group. A first message is some 300 bytes and what a server
-//! answers 2 to 5 KB, which fits its initial window of ten segments; with a ticket from an earlier connection the answer
-//! has no certificates and is 250 bytes.
+//! A handshake of TLS 1.3 takes one round trip, so a connection is ready after two: `SYN`,
+//! `ClientHello`. The client's offer must not cost a third one, so the key share is for the groups
+//! that servers prefer, and a server that required another (`HelloRetryRequest`) is remembered with
+//! its group. The first message has some 300 bytes and the server's response 2 to 5 KB, which fits
+//! its initial window of ten segments. With a ticket of an earlier connection the response contains
+//! no certificates and has 250 bytes.
 //!
-//! Trust comes from the system's roots and from those that a user names: grids have certificate authorities that no
-//! system knows. Which roots there are is read once per client, beside the first connection's TCP handshake. A client
-//! certificate is sent to servers that ask for one and may see it (the one that the user named, and those to which
-//! credentials may follow a redirect), as it is: proxies of RFC 3820 are signed by
-//! what is no authority, which the checks of a TLS library would not pass, and judging them is the server's business.
+//! The trusted authorities are those of the system and those that a user names: grids have
+//! authorities that no system knows. They are read once per client, during the TCP handshake of the
+//! first connection. The client certificate is sent to servers that request one and may see it: the
+//! server that the user named, and those to which credentials may follow a redirect. It is sent
+//! unchecked: proxy certificates of RFC 3820 are signed by a certificate that is no authority,
+//! which TLS libraries reject, and judging them is up to the server.
 //!
-//! Failures are explained for people in [`explain`]; what a certificate says about itself is collected in [`verify`].
+//! [`error_text`] explains errors; [`verify`] collects what a certificate says about itself.
 
 mod error_text;
 pub(crate) mod identity;
@@ -44,37 +46,38 @@ use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tracing::debug;
 
-/// What all TLS connections of a client share.
+/// The TLS state that all connections of a client share.
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     config: TlsConfig,
     credentials: Credentials,
-    /// For servers that may know who we are.
+    /// For servers that may receive credentials.
     asker: Arc<ClientCertResolver>,
-    /// For the others.
+    /// For all others.
     stranger: Arc<ClientCertResolver>,
     ready: OnceCell<Ready>,
 }
 
-/// How to speak to those who may know who we are, and to the others. Sessions of one are not resumed by the other.
+/// The TLS configurations for servers that may receive credentials, and for all others. Sessions of
+/// one are never resumed by the other.
 #[derive(Debug)]
 struct Ready {
     known: Offers,
     stranger: Offers,
 }
 
-/// What is to be spoken above TLS.
+/// The protocol above TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AlpnChoice {
-    /// HTTP/1.1, and nothing else.
+    /// HTTP/1.1 only.
     Http1,
-    /// HTTP/2 if the server likes, else HTTP/1.1.
+    /// HTTP/2 if the server supports it, else HTTP/1.1.
     Http2,
-    /// XRootD's protocol, which has no name there.
+    /// XRootD, which has no ALPN name.
     Xrootd,
 }
 
-/// The same way to speak TLS, with different offers of what to speak above it (ALPN, RFC 7301).
+/// One TLS configuration per offer of protocols (ALPN, RFC 7301).
 #[derive(Debug, Clone)]
 struct Offers {
     http1: Arc<ClientConfig>,
@@ -101,28 +104,29 @@ impl Offers {
     }
 }
 
-/// What HTTP/1.1 over TLS is called there.
+/// The ALPN name of HTTP/1.1.
 const HTTP1: &[u8] = b"http/1.1";
-/// What HTTP/2 over TLS is called there (RFC 9113 section 3.2).
+/// The ALPN name of HTTP/2 (RFC 9113 section 3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// A handshake that is done.
+/// A completed handshake.
 pub(crate) struct TlsHandshake<S> {
     pub(crate) stream: TlsStream<S>,
-    /// How many round trips it took.
+    /// The number of its round trips.
     pub(crate) flights: u64,
-    /// The server has chosen HTTP/2.
+    /// The server chose HTTP/2.
     pub(crate) multiplexes: bool,
 }
 
-/// A client certificate is read again after this, in seconds: a proxy may have been renewed.
+/// The time after which the client certificate is read again, in seconds: a proxy certificate may
+/// have been renewed.
 const CERTIFICATE_SECONDS: u64 = 60;
 
-/// A stream of TLS over a watched connection. Records are read from the kernel in large pieces: rustls by itself would
-/// ask for 4 KiB at a time.
+/// A TLS stream over a metered connection. It reads records from the kernel in large pieces,
+/// because rustls by itself would read 4 KiB at a time.
 pub(crate) type TlsStream<S = MeteredStream> = tokio_rustls::client::TlsStream<BufReader<S>>;
 
-/// Four full records.
+/// Four records of maximum size.
 const READ_BYTES: usize = 64 * 1024;
 
 impl TlsClient {
@@ -132,12 +136,12 @@ impl TlsClient {
         Self { config, credentials, asker, stranger, ready: OnceCell::new() }
     }
 
-    /// Reads the trusted roots, the first time, and the client certificate, from time to time.
+    /// Reads the trusted authorities once, and the client certificate whenever it is stale.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Local`] if there is nobody to trust, [`ErrorKind::Unauthenticated`] if a client certificate was named
-    /// and cannot be used.
+    /// [`ErrorKind::Local`] if no authority is trusted, [`ErrorKind::Unauthenticated`] if a client
+    /// certificate was configured and cannot be used.
     pub(crate) async fn prepare(&self, location: &Location) -> Result<()> {
         self.offers(location).await.map(drop)
     }
@@ -185,11 +189,11 @@ impl TlsClient {
         Ok(())
     }
 
-    /// The handshake, with an offer of what may be spoken `above` it.
+    /// Performs the handshake, with an offer of the protocol `above` it.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with the server's certificate, ours, or the protocol.
+    /// The errors of the server's certificate, the client's, and the protocol.
     pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -225,7 +229,7 @@ impl TlsClient {
         Ok(TlsHandshake { stream, flights, multiplexes })
     }
 
-    /// What puts failures on connections to `location` into words.
+    /// The formatter of errors on connections to `location`.
     pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
         let asker = if location.may_receive_credentials(&self.credentials) {
             &self.asker
@@ -236,7 +240,7 @@ impl TlsClient {
     }
 }
 
-/// Runs what reads files on a thread that may wait.
+/// Runs `work`, which reads files, on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -271,14 +275,14 @@ fn client_config(config: TlsConfig, asker: Arc<ClientCertResolver>) -> Result<Cl
     Ok(client)
 }
 
-/// Hands out the client certificate, and notes that a server asked.
+/// Provides the client certificate, and records that a server requested one.
 #[derive(Default)]
 pub(crate) struct ClientCertResolver {
     identity: Mutex<Held>,
     was_asked: AtomicBool,
 }
 
-/// A client certificate, if there is one, and when it was read.
+/// A client certificate, if there is one, and the time when it was read.
 #[derive(Default)]
 struct Held {
     identity: Option<Arc<Identity>>,
@@ -298,7 +302,8 @@ impl ClientCertResolver {
         *self.held() = Held { identity, read: Some(SystemTime::now()) };
     }
 
-    /// Whether the files should be read, again or for the first time. A clock that was put back makes it so as well.
+    /// Returns whether the files should be read again. A clock that was set back counts as stale,
+    /// too.
     fn is_stale(&self, now: SystemTime) -> bool {
         let since = self.held().read.and_then(|read| now.duration_since(read).ok());
         since.is_none_or(|since| since.as_secs() >= CERTIFICATE_SECONDS)
@@ -321,11 +326,11 @@ impl ResolvesClientCert for ClientCertResolver {
         self.held().identity.as_ref().map(|identity| Arc::clone(&identity.key))
     }
 
-    // Also without one the question is of interest.
+    // The request is recorded also without a certificate.
     fn has_certs(&self) -> bool {
         true
     }
 }
 
-/// The cryptography of this client.
+/// The cryptography provider of this client.
 pub(crate) type Provider = Arc<CryptoProvider>;

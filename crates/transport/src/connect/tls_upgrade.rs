@@ -1,12 +1,14 @@
-//! What is said in clear before TLS, without waiting for the answer.
+//! A stream that sends a message before TLS without waiting for the response.
 //!
-//! Over `roots://` a client says in clear that it wants TLS, and the server answers in clear that it may begin. Nothing
-//! of that answer is needed to write the first message of TLS, so it goes out right behind the wish, in the same segment:
-//! one round trip less. [`TlsUpgradeStream`] is the stream under TLS that does so. It puts what is to be said before the first bytes
-//! written, and takes the answer to it off the first bytes read.
+//! Over `roots://` a client requests TLS unencrypted, and the server confirms unencrypted. The
+//! first message of TLS does not depend on that confirmation, so it is sent right behind the
+//! request, in the same segment, which saves one round trip. [`TlsUpgradeStream`] is the stream
+//! below TLS that does so: it writes the request before the first bytes, and removes the response
+//! from the first bytes that it reads.
 //!
-//! The answer has a known shape: 16 bytes for the handshake of XRootD, and a frame for the request `protocol`, whose head
-//! of 8 bytes ends with its length. What is in it is for others to judge; here it is only told where it ends.
+//! The response has a fixed form: 16 bytes for the handshake of XRootD, and a frame for the request
+//! `protocol`, whose header of 8 bytes ends with its length. This module only finds its end; the
+//! caller interprets it.
 
 use bytes::{Bytes, BytesMut};
 use std::io;
@@ -15,25 +17,26 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The answer to the handshake, and the head of the frame behind it.
+/// The response to the handshake, and the header of the frame behind it.
 const FIXED_BYTES: usize = 16 + 8;
-/// Where in them the length of the frame stands.
+/// The offset of the length of the frame.
 const LENGTH_AT: usize = 20;
-/// No server has more to say of itself than this.
+/// No server sends a longer response.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A stream on which something is said before TLS.
+/// A stream that sends a message before TLS.
 #[derive(Debug)]
 pub(crate) struct TlsUpgradeStream<S> {
     stream: S,
-    /// To be written before anything else.
+    /// The message, until it is written.
     unsaid: Bytes,
     heard: BytesMut,
     answer: Arc<OnceLock<Bytes>>,
 }
 
 impl<S> TlsUpgradeStream<S> {
-    /// Says `words` on `stream` first. The answer to them will be in what is returned along, also if TLS fails after it.
+    /// Sends `words` on `stream` first. The returned cell receives the response, also if TLS fails
+    /// after it.
     pub(crate) fn new(stream: S, words: Bytes) -> (Self, Arc<OnceLock<Bytes>>) {
         let answer = Arc::<OnceLock<Bytes>>::default();
         let preface =
@@ -41,7 +44,7 @@ impl<S> TlsUpgradeStream<S> {
         (preface, answer)
     }
 
-    /// Bytes of the answer that are still to come; as far as that can be told.
+    /// Bytes of the response that are still missing, as far as known.
     fn missing(&self) -> io::Result<usize> {
         let length = self.heard.get(LENGTH_AT..FIXED_BYTES).and_then(|field| field.try_into().ok());
         let whole = match length.map(u32::from_be_bytes) {
@@ -66,7 +69,7 @@ impl<S: AsyncRead + Unpin> TlsUpgradeStream<S> {
             let missing = self.missing()?;
             if missing == 0 {
                 let heard = std::mem::take(&mut self.heard).freeze();
-                // Set once: from here on nobody comes here again.
+                // Set once: this code is not reached again.
                 let _first = self.answer.set(heard);
                 return Poll::Ready(Ok(()));
             }
@@ -103,7 +106,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TlsUpgradeStream<S> {
         if self.unsaid.is_empty() {
             return Pin::new(&mut self.stream).poll_write(cx, buf);
         }
-        // As one write, so that both leave in one segment. What the kernel takes of it counts for the words first.
+        // One write, so that both leave in one segment. Bytes that the kernel accepts count for the
+        // words first.
         let together = [&self.unsaid, buf].concat();
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &together))?;
         let said = written.min(self.unsaid.len());
@@ -140,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn words_go_first_and_their_answer_is_not_for_tls() {
-        // So small a pipe takes everything in pieces.
+        // A pipe of this size splits everything.
         for pipe in [3, 64, 4096] {
             let (ours, mut theirs) = duplex(pipe);
             let (mut preface, heard) = TlsUpgradeStream::new(ours, Bytes::from_static(b"words"));

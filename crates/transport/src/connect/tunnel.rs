@@ -1,19 +1,21 @@
-//! A way through a proxy to a server's own port: the method `CONNECT` (RFC 9110 section 9.3.6).
+//! A tunnel through a proxy to the port of a server: the method `CONNECT` (RFC 9110 section 9.3.6).
 
 use crate::connect::proxy::Proxy;
 use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The head of a proxy's answer is no larger.
+/// The maximum size of the header of a proxy's response.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// Asks the proxy at the other end of `stream` for a tunnel; afterwards the stream leads to the server of `location`.
+/// Requests a tunnel from the proxy at the other end of `stream`. Afterwards the stream leads to
+/// the server of `location`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthenticated`] if the proxy wants (other) credentials, [`ErrorKind::PermissionDenied`] and
-/// [`ErrorKind::Unavailable`] if it does not let us through, [`ErrorKind::Protocol`] if it is no proxy.
+/// [`ErrorKind::Unauthenticated`] if the proxy requires other credentials,
+/// [`ErrorKind::PermissionDenied`] and [`ErrorKind::Unavailable`] if it refuses,
+/// [`ErrorKind::Protocol`] if it is no proxy.
 pub(crate) async fn open(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     proxy: &Proxy,
@@ -41,7 +43,7 @@ pub(crate) async fn open(
         let read = stream.read(&mut byte).await.map_err(broken)?;
         answer.extend(byte.get(..read).unwrap_or_default());
         match status(&answer) {
-            // A server on the other side does not speak first.
+            // A server behind the tunnel does not send first.
             Some(Ok((status, end))) if (200..300).contains(&status) && end == answer.len() => {
                 return Ok(());
             }
@@ -59,7 +61,7 @@ pub(crate) async fn open(
     }
 }
 
-/// The status, and where the head ends; none while it is not complete.
+/// The status and the length of the header; `None` while it is incomplete.
 fn status(answer: &[u8]) -> Option<Result<(u16, usize), httparse::Error>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut head = httparse::Response::new(&mut headers);
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
     use crate::connect::proxy::Proxies;
 
-    /// Asks a proxy that answers these pieces and then closes.
+    /// Requests a tunnel from a proxy that responds with these pieces and then closes.
     async fn ask(pieces: &[&str], url: &str) -> (Result<()>, String) {
         let proxies = Proxies::new(None, Some(url), None, None).unwrap();
         let location = Location::parse("https://host/x").unwrap();
@@ -120,7 +122,7 @@ mod tests {
             let read = theirs.read(&mut asked).await.unwrap();
             asked.truncate(read);
             for piece in pieces {
-                // The client may have gone already.
+                // The client may have closed already.
                 drop(theirs.write_all(piece.as_bytes()).await);
                 tokio::task::yield_now().await;
             }

@@ -1,12 +1,14 @@
-//! Requests other than reads of ranges: the name space, uploads, small documents.
+//! HTTP requests other than range reads: the namespace, uploads, small documents.
 //!
-//! A [`HttpRequest`] goes through the same connections and books as reads do. Its answer is read whole, up to a bound. Redirects
-//! are followed with the same method as long as the body can be sent again; 303 turns into a GET, as RFC 9110 section
-//! 15.4.4 has it. What meets a connection that the server has closed in the meantime is sent again on another one, unless
-//! its method is POST: everything else that is asked here may be repeated.
+//! An [`HttpRequest`] uses the same connections and counters as reads do. Its response is read
+//! whole, up to a maximum. Redirects are followed with the same method as long as the body can be
+//! sent again; 303 turns into a GET (RFC 9110 section 15.4.4). A request that meets a connection
+//! that the server has closed meanwhile is sent again on another one, unless its method is POST:
+//! all other requests here may be repeated.
 //!
-//! Uploads may take hours, so there is no clock over a request as a whole: while the body leaves, the third clock runs,
-//! and the second one from its end to the head of the answer.
+//! Uploads may take hours, so the request as a whole has no timeout: the no-progress timeout
+//! applies while the body is sent, and the first-byte timeout from its end to the header of the
+//! response.
 
 use crate::authorization;
 use crate::http::request;
@@ -30,33 +32,33 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
 
-/// A body of more bytes than this is not sent before the server has said that it wants it.
+/// A larger body, in bytes, is sent only after the server has accepted the request.
 const EXPECT_BYTES: u64 = 1 << 20;
 
-/// A request.
+/// An HTTP request.
 #[derive(Debug)]
 pub struct HttpRequest {
-    /// The method; WebDAV's as well.
+    /// The method, of HTTP or WebDAV.
     pub method: Method,
-    /// To whom.
+    /// The URL.
     pub location: Location,
-    /// Fields beside those that every request carries.
+    /// Fields in addition to those that every request has.
     pub headers: HeaderMap,
     /// The body.
     pub content: RequestBody,
-    /// Most bytes of the answer's body that are of use; a longer one is an error.
+    /// The maximum length of the response's body in bytes; a longer one is an error.
     pub max_reply_bytes: usize,
 }
 
 impl HttpRequest {
-    /// A call without fields or body, whose answer is a few words.
+    /// A request without fields or body, whose response is short.
     #[must_use]
     pub fn new(method: Method, location: Location) -> Self {
         let headers = HeaderMap::new();
         Self { method, location, headers, content: RequestBody::Empty, max_reply_bytes: 64 * 1024 }
     }
 
-    /// The same with one field more; one whose value may not stand in a field is left out.
+    /// The same request with one more field. A value that is not allowed in a field is left out.
     pub(crate) fn with(mut self, name: impl IntoHeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             self.headers.insert(name, value);
@@ -64,41 +66,41 @@ impl HttpRequest {
         self
     }
 
-    /// The same with a body.
+    /// The same request with a body.
     pub(crate) fn with_content(self, content: RequestBody) -> Self {
         Self { content, ..self }
     }
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug, Clone)]
 pub struct HttpResponse {
-    /// Its status; no status is an error here.
+    /// Its status; every status counts as a success here.
     pub status: StatusCode,
     /// Its fields.
     pub headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
-    /// Who answered, after redirects.
+    /// The URL that responded, after redirects.
     pub location: Location,
-    /// For 401 and 403, the error that says which credential did not suffice, and why.
+    /// For 401 and 403, the error that names the insufficient credential and the reason.
     pub refusal: Option<Error>,
 }
 
-/// What became of one attempt.
+/// The outcome of one attempt.
 enum Attempt {
     Answered(StatusCode, HeaderMap, Bytes),
-    /// A connection kept from earlier was closed by the server: nothing is wrong.
+    /// The server had closed an idle connection, which is no error.
     Stale(Error),
 }
 
 impl Network {
-    /// Sends a call and reads its answer.
+    /// Sends a request and reads its response.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no answer; every answer is
-    /// a success here, whatever its status.
+    /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no
+    /// response. Every response is a success here, whatever its status.
     pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
         let mut attempts = Attempts::new(&call.location, MAX_HTTP_REDIRECTS);
         let mut expect = true;
@@ -139,7 +141,7 @@ impl Network {
     }
 }
 
-/// Where a redirect leads, if the answer is one.
+/// The target of a redirect, if the response is one.
 fn next_place(
     call: &HttpRequest,
     status: StatusCode,
@@ -164,13 +166,13 @@ fn next_place(
     here.join(reference).map(Some)
 }
 
-/// Sends `call` until it meets a connection that lives.
+/// Sends `call`, on another connection if one was closed meanwhile.
 async fn answered(
     pool: &Arc<Pool>,
     call: &HttpRequest,
     expect: bool,
 ) -> Result<(StatusCode, HeaderMap, Bytes)> {
-    // All idle connections may have been closed while nobody looked.
+    // All idle connections may have been closed meanwhile.
     for _ in 0..=pool.max_connections() {
         match attempt(pool, call, expect).await? {
             Attempt::Answered(status, headers, body) => return Ok((status, headers, body)),
@@ -195,7 +197,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         if !matches!(call.content, RequestBody::Empty) {
             fields.insert(header::CONTENT_LENGTH, call.content.len().into());
         }
-        // A field given replaces the usual one.
+        // A given field replaces the default one.
         fields.extend(call.headers.clone());
     }
     let gated = expect && call.content.len() > EXPECT_BYTES;
@@ -231,14 +233,15 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         duration = ?sent.elapsed(),
         "request answered"
     );
-    // After an answer that came before the body had left, the rest of the body would be taken for a request.
+    // After a response that came before the body was sent, the server would take the rest of the
+    // body for a request.
     if progress.is_done() {
         leased.give_back();
     }
     Ok(Attempt::Answered(head.status, head.headers, body))
 }
 
-/// Sends a request and waits for the head of its answer.
+/// Sends a request and waits for the header of its response.
 async fn exchanged(
     way: &mut RequestSender,
     request: http::Request<BoxBody>,
@@ -276,12 +279,12 @@ async fn exchanged(
     Ok(response)
 }
 
-/// Whether the connection went away, without a word from the server.
+/// Returns whether the connection was lost without a response.
 fn is_broken(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable
 }
 
-/// Opens the gate of a body when the server says "100 Continue".
+/// Releases a body when the server responds with "100 Continue".
 fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sender<()>) {
     let opened = Mutex::new(Some(opened));
     let mut bearer = http::Request::new(());
@@ -289,7 +292,7 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
         if response.status() == StatusCode::CONTINUE
             && let Some(opened) = lock(&opened).take()
         {
-            // The body may have gone without it.
+            // The body may already be on its way without it.
             let _ = opened.send(());
         }
     });
@@ -298,7 +301,7 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
     }
 }
 
-/// The whole body, within its bound. The third clock runs.
+/// Reads the whole body, up to its maximum, with the no-progress timeout.
 async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Result<Bytes> {
     let location = &call.location;
     let clock = pool.config().no_progress_timeout;

@@ -1,4 +1,4 @@
-//! The books of one answer: what has been delivered, and whether that is everything.
+//! The ranges that one response delivered, compared with those that were requested.
 
 use crate::pool::Pool;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
@@ -6,31 +6,31 @@ use bytes::Bytes;
 use hither_core::{Part, PartSink, ResponseMeta, range};
 use std::ops::Range;
 
-/// The books of one answer.
+/// The ranges that one response delivered.
 pub(crate) struct Delivery<'a> {
     pub(crate) wanted: &'a [Range<u64>],
     pub(crate) received: Vec<Range<u64>>,
-    /// Bytes of the file that came and that nobody wanted.
+    /// Received bytes of the file that were not requested.
     pub(crate) dropped_bytes: u64,
-    /// Size of the file, once told.
+    /// Size of the file, once known.
     pub(crate) size: Option<u64>,
     pub(crate) pool: &'a Pool,
     pub(crate) sink: &'a mut PartSink,
 }
 
 impl<'a> Delivery<'a> {
-    /// Nothing has come yet.
+    /// A delivery of which nothing has arrived yet.
     pub(crate) fn new(wanted: &'a [Range<u64>], pool: &'a Pool, sink: &'a mut PartSink) -> Self {
         Self { wanted, received: Vec::new(), dropped_bytes: 0, size: None, pool, sink }
     }
 
-    /// Hands on bytes that came from the server.
+    /// Delivers bytes that arrived from the server.
     pub(crate) fn deliver(&mut self, offset: u64, bytes: Bytes) {
         self.pool.account().payload(bytes.len() as u64);
         self.deliver_kept(offset, bytes);
     }
 
-    /// Hands on bytes that came earlier.
+    /// Delivers bytes that arrived earlier.
     pub(crate) fn deliver_kept(&mut self, offset: u64, bytes: Bytes) {
         let end = offset.saturating_add(bytes.len() as u64);
         match self.received.last_mut() {
@@ -40,7 +40,8 @@ impl<'a> Delivery<'a> {
         (self.sink)(Part { offset, bytes });
     }
 
-    /// Hands on what of a chunk at `offset` lies in one of `ranges`, which are ascending; counts all of it.
+    /// Delivers the parts of a chunk at `offset` that lie in one of `ranges`, which are ascending.
+    /// Counts all of it.
     pub(crate) fn deliver_within(&mut self, ranges: &[Range<u64>], offset: u64, chunk: &Bytes) {
         let end = offset.saturating_add(chunk.len() as u64);
         let first = ranges.partition_point(|range| range.end <= offset);
@@ -58,12 +59,13 @@ impl<'a> Delivery<'a> {
         self.pool.account().payload(dropped);
     }
 
-    /// Bytes of the file handed on so far.
+    /// Bytes of the file that were delivered.
     pub(crate) fn received_bytes(&self) -> u64 {
         range::total_bytes(&self.received)
     }
 
-    /// Everything wanted, the last `tail` bytes of the file included, has come.
+    /// Returns whether everything requested has arrived, including the last `tail` bytes of the
+    /// file.
     pub(crate) fn is_complete(&self, tail: u64) -> bool {
         let have = range::merged(&self.received, 0);
         let mut wanted = self.wanted.to_vec();
@@ -80,7 +82,7 @@ impl<'a> Delivery<'a> {
         range::difference(&range::merged(&wanted, 0), &have).is_empty()
     }
 
-    /// Everything wanted that lies in the file has come, whatever became of a tail.
+    /// Returns whether everything requested that lies in the file has arrived, apart from the tail.
     pub(crate) fn has_all_but_tail(&self) -> bool {
         let have = range::merged(&self.received, 0);
         let size = self.size.unwrap_or(u64::MAX);
@@ -89,25 +91,26 @@ impl<'a> Delivery<'a> {
         range::difference(&range::merged(&within, 0), &have).is_empty()
     }
 
-    /// Bytes beyond the end of the file are wanted.
+    /// Returns whether bytes beyond the end of the file were requested.
     pub(crate) fn is_beyond(&self) -> bool {
         let end = self.wanted.last().map_or(0, |range| range.end);
         self.size.is_some_and(|size| end > size)
     }
 
-    /// Some of what came was wanted.
+    /// Returns whether some of the received bytes were requested.
     pub(crate) fn is_wanted(&self) -> bool {
         let have = range::merged(&self.received, 0);
         range::difference(self.wanted, &have) != self.wanted
     }
 
-    /// Bytes that are in no wanted range; those of a tail count among them.
+    /// Received bytes that are in no requested range, including those of a tail.
     pub(crate) fn unasked_bytes(&self) -> u64 {
         let have = range::merged(&self.received, 0);
         self.dropped_bytes + range::total_bytes(&range::difference(&have, self.wanted))
     }
 
-    /// The result of an exchange that delivered everything; `tail` bytes of the end were requested by suffix.
+    /// The result of an exchange that delivered everything; `tail` bytes of the end were requested
+    /// by suffix.
     pub(crate) fn complete(&self, tail: u64, reusable: bool) -> ExchangeResult {
         let unasked_bytes = self.unasked_bytes().saturating_sub(tail);
         let answer = ResponseMeta { size: self.size, validator: None, unasked_bytes };

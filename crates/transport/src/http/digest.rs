@@ -1,4 +1,4 @@
-//! Asking a server for the checksum of a file (RFC 9530, RFC 3230).
+//! The checksum of a file as its server reports it (RFC 9530, RFC 3230).
 
 use crate::http::call::HttpRequest;
 use crate::http::status_error;
@@ -13,13 +13,13 @@ use http::{Method, StatusCode};
 use std::sync::Arc;
 
 impl Network {
-    /// The checksum of the file at `location`, if its server can tell it without sending the file. One round trip, and
-    /// the time that the server needs to compute it.
+    /// The checksum of the file at `location`, if its server can report it without sending the
+    /// file. Takes one round trip, and the time that the server needs to compute it.
     ///
     /// # Errors
     ///
-    /// As [`Network::call`], and what a refusal of the file itself means. A server that does not take the question cannot
-    /// tell.
+    /// As [`Network::call`], and the errors of the file itself. A server that does not support the
+    /// request has no checksum.
     pub async fn digest(
         &self,
         location: &Location,
@@ -63,7 +63,7 @@ fn to_http(algorithm: Algorithm) -> Option<DigestAlgorithm> {
     }
 }
 
-/// A file whose checksum can be asked for.
+/// A file whose server can be asked for its checksum.
 #[derive(Debug)]
 pub(crate) struct HttpDigest {
     pub(crate) network: Arc<Network>,

@@ -1,7 +1,9 @@
-//! One request and its answer on one connection.
+//! One range request and its response on one connection.
 //!
-//! A server may answer a request for many ranges in a dozen ways (`exchange/form.rs` has them); whichever it takes, what
-//! is sound of it is handed on, and what the way says about the server is reported as a [`RangeBehavior`], for its record.
+//! A server may respond to a request for many ranges in a dozen ways, see
+//! `exchange/response_form.rs`. In each of them the valid bytes are delivered, and what the
+//! response shows about the server is reported as a [`RangeBehavior`], from which its capabilities
+//! are learned.
 
 mod query;
 mod response_form;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{debug, trace};
 
-/// A request to be sent.
+/// A range request.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
     pub(crate) location: &'a Location,
@@ -38,21 +40,21 @@ pub(crate) struct Exchange<'a> {
     pub(crate) whole_file: &'a SpooledDownload,
 }
 
-/// What of a request is put into the header.
+/// The encoding of the ranges in the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RangeEncoding {
-    /// All of it.
+    /// All ranges in the `Range` field.
     All,
-    /// The first range: the server is thought to ignore ranges, and may be found not to.
+    /// The first range only: the server probably ignores ranges, which this tests.
     First,
-    /// No range: the file is known to come whole.
+    /// None: the server sends the whole file.
     Nothing,
-    /// Nothing: all of it is in the body of a `QUERY`.
+    /// All ranges in the body of a `QUERY`.
     Query,
 }
 
 impl Exchange<'_> {
-    /// Sends the request and hands its answer on, part by part.
+    /// Sends the request and delivers its response, part by part.
     pub(crate) async fn run(
         &self,
         leased: &mut PooledConnection,
@@ -64,7 +66,8 @@ impl Exchange<'_> {
                 "the connection was closed",
             ));
         };
-        // On a connection that has answered before, silence means most often that it was idle for too long.
+        // On a connection that carried a response before, silence usually means that it was idle
+        // for too long.
         let is_fresh = !way.has_answered();
         let sent = Instant::now();
         let response = match self.send(way).await {
@@ -104,7 +107,7 @@ impl Exchange<'_> {
         settled
     }
 
-    /// What is put into the header: ranges and tail.
+    /// The ranges and the tail in the `Range` field.
     fn sent(&self) -> (&[Range<u64>], u64) {
         let ranges = self.request.ranges.as_slice();
         match (self.ask, ranges) {
@@ -116,7 +119,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Ranges in the header; the tail counts as one.
+    /// The number of ranges in the field; the tail counts as one.
     fn ranges_asked(&self) -> usize {
         let (ranges, tail) = self.sent();
         ranges.len() + usize::from(tail > 0)
@@ -167,7 +170,7 @@ impl Exchange<'_> {
             codec::RangeResponse::Whole { size } => *size,
             _ => None,
         };
-        // The length of frames is not that of the file.
+        // The length of frames is not the length of the file.
         let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
         let same =
             self.check_validator(validator, head.status).and_then(|()| self.check_size(size));
@@ -214,7 +217,8 @@ impl Exchange<'_> {
                 self.explained(status, body, settled).await
             }
             codec::RangeResponse::Unsatisfied { size: Some(0) } => {
-                // All there is of an empty file has come; a body may be announced that never does (XrdHttp).
+                // An empty file is complete. The server may announce a body that never comes
+                // (XrdHttp).
                 delivery.size = Some(0);
                 delivery.complete(self.request.tail, false)
             }
@@ -270,7 +274,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// A refusal with a time to come back is about the file or about the server (`core::courtesy` has the rule).
+    /// Decides whether a 503 with `Retry-After` is about the file or about the server, by the rule
+    /// of [`hither_core::ConcurrencyLimit`].
     fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
         match settled.outcome {
             Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
@@ -284,7 +289,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// A failure that may be chance, or come from too large a request.
+    /// The result of an error that may be accidental, or caused by the size of the request.
     fn trouble(&self, error: Error) -> ExchangeResult {
         if self.ask != RangeEncoding::All || !self.pool.server().is_too_much(self.request) {
             return ExchangeResult::failed(error);
@@ -292,7 +297,7 @@ impl Exchange<'_> {
         ExchangeResult::failed(error.with_retry(AT_ONCE)).with(RangeBehavior::TooMany)
     }
 
-    /// No bytes came: `settled` says why, if the body has nothing better.
+    /// The result of a request without bytes: `settled`, or a better explanation in the body.
     async fn explained(
         &self,
         status: StatusCode,
@@ -306,7 +311,7 @@ impl Exchange<'_> {
         told.map_or(settled, ExchangeResult::failed)
     }
 
-    /// A strong validator that differs from the one that the file was opened with means another file.
+    /// A strong validator that differs from that of the opened file means another version.
     fn check_validator(&self, seen: Option<&str>, status: StatusCode) -> Result<()> {
         match (&self.request.validator, seen) {
             (Some(expected), Some(seen)) if expected != seen && status.is_success() => {
@@ -318,8 +323,9 @@ impl Exchange<'_> {
                     ),
                 ))
             }
-            // A server that had a mark for the old version and sends all of the file has another version, marked or not;
-            // one that sends a part of it has compared the marks.
+            // A server that had a validator for the old version and sends the whole file has
+            // another version, with or without a validator. A server that sends a part has compared
+            // the validators.
             (Some(expected), None) if status == StatusCode::OK => Err(Error::new(
                 ErrorKind::Changed,
                 format!(
@@ -331,7 +337,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Another size means another file.
+    /// Another size means another version.
     fn check_size(&self, seen: Option<u64>) -> Result<()> {
         match (self.request.size, seen) {
             (Some(expected), Some(seen)) if expected != seen => Err(Error::new(
@@ -345,12 +351,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether a shorter range may be sent where this one was not.
+    /// Returns whether a shorter range may work where this one did not.
     fn may_be_too_long(&self) -> bool {
         self.ask == RangeEncoding::All && self.pool.server().may_be_too_long(self.request)
     }
 
-    /// One range is refused for the length of the header, and no header is shorter.
+    /// The error for a single range whose header is too long. No header is shorter.
     fn header_too_long(&self, status: StatusCode) -> Error {
         let (ranges, _) = self.sent();
         let text: usize = ranges.iter().map(Limits::range_text_bytes).sum();

@@ -1,4 +1,4 @@
-//! Sending a request and waiting for the head of its answer: where the second clock runs.
+//! Sending a request and waiting for the header of its response, with the first-byte timeout.
 
 use crate::authorization;
 use crate::connect::proxy::Proxy;
@@ -17,11 +17,11 @@ use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A body that is of no interest is read to its end up to this many bytes, to keep the connection; beyond it a new
-/// connection is cheaper.
+/// An unneeded body up to this many bytes is read to its end, so that the connection can be reused.
+/// Beyond that a new connection is cheaper.
 const DRAIN_BYTES: usize = 64 * 1024;
 
-/// A request for the file, with what every request carries.
+/// A request with the fields that every request has.
 pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Builder {
     let mut request = http::Request::builder().method(method);
     let proxy = pool.config().proxies.to(location).filter(|_| !location.is_tls());
@@ -31,7 +31,7 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
     if let Some(authorization) = authorization::header(location, pool.config()) {
         request = request.header(header::AUTHORIZATION, authorization);
     }
-    // A proxy is told the server as well (RFC 9112 section 3.2.2).
+    // A request to a proxy names the server as well (RFC 9112 section 3.2.2).
     let target = if proxy.is_some() { location.absolute() } else { location.target() };
     request = request
         .uri(target)
@@ -45,15 +45,16 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
     request
 }
 
-/// A server that has not begun to answer for so long, and some round trips, may be busy with a connection that is idle.
+/// A server that has not responded after this time, and some round trips, may be waiting on an idle
+/// connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The body of a request that has none.
+/// The empty body.
 pub(crate) fn empty() -> BoxBody {
     BoxBody::new(Empty::new().map_err(|never| match never {}))
 }
 
-/// Sends a request and waits for the head of the answer.
+/// Sends a request and waits for the header of the response.
 pub(crate) async fn send(
     way: &mut RequestSender,
     builder: Builder,
@@ -84,8 +85,8 @@ pub(crate) async fn send(
     Ok(response)
 }
 
-/// Waits for an answer. A server of one thread may be waiting as well, for a word on another connection that nobody uses:
-/// from time to time those are let go.
+/// Waits for a response. A single-threaded server may be waiting for a request on another, idle
+/// connection: those are closed from time to time.
 async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
     let mut answer = std::pin::pin!(answer);
     let patience = PATIENCE + 4 * pool.link().rtt.unwrap_or_default();
@@ -97,7 +98,7 @@ async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
     }
 }
 
-/// Asks for the head alone: size and validator.
+/// Sends a HEAD request for size and validator.
 pub(crate) async fn head(
     leased: &mut PooledConnection,
     location: &Location,
@@ -132,8 +133,8 @@ pub(crate) async fn head(
     Ok(ResponseMeta { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
 }
 
-/// Reads the rest of a small body, so that the connection can be used again. Tells whether it can. The third clock runs here
-/// over all of it: a new connection is cheaper than a wait.
+/// Reads the rest of a small body, so that the connection can be reused. Returns whether it can.
+/// The no-progress timeout covers the whole body: a new connection is cheaper than a wait.
 pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
     let reading = async {
         let mut read = 0;
@@ -149,13 +150,13 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
     tokio::time::timeout(pool.config().no_progress_timeout, reading).await.unwrap_or(false)
 }
 
-/// The connection went away before the head of an answer came.
+/// The error for a connection that was lost before the header of a response arrived.
 pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Error) -> Error {
     way.failed(&error);
     if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
         return told;
     }
-    // hyper's clients can tell the two apart by the wording alone.
+    // The errors of hyper differ in their text only.
     let (kind, what) = if error.is_parse() && error.to_string().contains("too large") {
         (ErrorKind::Protocol, "the header of the response is larger than 256 KiB")
     } else if error.is_parse() {
@@ -163,8 +164,8 @@ pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Er
     } else if way.was_refused() {
         (ErrorKind::Unavailable, "the server refuses more requests at a time")
     } else if way.has_answered() {
-        // A server may close an idle connection at any time, also while a request is under way to it (RFC 9112
-        // section 9.3.1): nothing is wrong.
+        // A server may close an idle connection at any time, also while a request is on its way
+        // (RFC 9112 section 9.3.1). This is no error.
         (ErrorKind::Unavailable, "the server closed the connection between two requests")
     } else {
         (ErrorKind::Unavailable, "the server closed the connection without a response")

@@ -1,11 +1,13 @@
-//! The body of a request, watched while it leaves.
+//! The body of a request, and its progress.
 //!
-//! A body is bytes at hand, or a stream that somebody feeds. Both leave in pieces, so that progress can be told from the
-//! pieces taken: a connection that takes nothing for a while is stalled, one that waits for its feeder is not.
+//! A body is bytes in memory, or a stream that another task feeds. Both are sent in pieces, whose
+//! number shows progress: a connection that accepts no piece for a while is stalled; one that waits
+//! for its feeder is not.
 //!
-//! A streamed body may wait for the server's permission first (`Expect: 100-continue`, RFC 9110 section 10.1.1). A server
-//! that redirects or refuses says so before anything was sent, and the stream, still whole, goes to the next place. A
-//! server that says nothing is sent the body after [`PATIENCE`].
+//! A streamed body may first wait for the server's permission (`Expect: 100-continue`, RFC 9110
+//! section 10.1.1). A server that redirects or rejects does so before anything was sent, so the
+//! stream can be sent elsewhere as a whole. If the server does not respond, the body is sent after
+//! [`PATIENCE`].
 
 use bytes::Bytes;
 use hither_core::sync::lock;
@@ -20,23 +22,23 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-/// How long to wait for "100 Continue": servers that know it answer within a round trip.
+/// The maximum wait for "100 Continue". Servers that support it respond within a round trip.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Bytes that leave at a time.
+/// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 128 * 1024;
 
 /// The body of a request in the type of every connection.
 pub(crate) type BoxBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// What goes with a call.
+/// The body of a request.
 #[derive(Debug, Clone)]
 pub enum RequestBody {
-    /// Nothing.
+    /// No body.
     Empty,
-    /// Bytes at hand: they can be sent again.
+    /// Bytes in memory, which can be sent again.
     Bytes(Bytes),
-    /// A stream: it can be sent again as long as nothing of it was taken.
+    /// A stream, which can be sent again as long as nothing of it was taken.
     Stream(StreamedBody),
 }
 
@@ -50,7 +52,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether it could be sent from its beginning now.
+    /// Returns whether it can be sent from its beginning.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Empty | Self::Bytes(_) => true,
@@ -59,7 +61,7 @@ impl RequestBody {
     }
 }
 
-/// A body that somebody feeds.
+/// A body that another task feeds.
 #[derive(Debug, Clone)]
 pub struct StreamedBody {
     bytes: u64,
@@ -68,7 +70,8 @@ pub struct StreamedBody {
 }
 
 impl StreamedBody {
-    /// A body of `bytes` bytes, and where to feed them. A block more than the one that is being sent waits in between.
+    /// A body of `bytes` bytes, and the sender that feeds it. At most one block waits beside the
+    /// one that is being sent.
     #[must_use]
     pub fn new(bytes: u64) -> (Self, mpsc::Sender<Bytes>) {
         let (sender, receiver) = mpsc::channel(1);
@@ -77,7 +80,7 @@ impl StreamedBody {
     }
 }
 
-/// How far a body has got.
+/// The progress of a body.
 #[derive(Debug, Default)]
 pub(crate) struct SendProgress {
     taken: AtomicU64,
@@ -91,23 +94,24 @@ impl SendProgress {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether it is not the connection that is waited for.
+    /// Returns whether the body waits for its feeder or the server's permission, not for the
+    /// connection.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether all of it was taken.
+    /// Returns whether all of it was taken.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
     }
 }
 
-/// A body on its way.
+/// A body that is being sent.
 #[derive(Debug)]
 pub(crate) struct TrackedBody {
     content: RequestBody,
     left: u64,
-    /// What of the stream was taken and has not left.
+    /// The rest of the last block of the stream.
     current: Bytes,
     gate: Option<Gate>,
     progress: Arc<SendProgress>,
@@ -120,7 +124,7 @@ struct Gate {
 }
 
 impl TrackedBody {
-    /// Sends `content`; if `gate` is given, when that was told to, or has gone without a word.
+    /// Sends `content`. With a `gate`, waits until it is opened or [`PATIENCE`] has passed.
     pub(crate) fn new(
         content: RequestBody,
         gate: Option<oneshot::Receiver<()>>,
@@ -137,7 +141,7 @@ impl TrackedBody {
         (Self { content, left, current, gate, progress: Arc::clone(&progress) }, progress)
     }
 
-    /// More of the stream.
+    /// Takes the next block of the stream.
     fn poll_current(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let RequestBody::Stream(stream) = &self.content else { return Poll::Ready(Ok(())) };
         let mut receiver = lock(&stream.receiver);

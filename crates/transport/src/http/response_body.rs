@@ -1,4 +1,4 @@
-//! The pieces of a body as they arrive: where the third clock runs.
+//! The chunks of a response body, with the no-progress timeout.
 
 use crate::location::Location;
 use crate::pool::Pool;
@@ -8,10 +8,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Asking again needs no pause: the connection is a new one.
+/// A retry needs no pause: it uses a new connection.
 pub(crate) const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
-/// The next piece of a body, of which `got` bytes of the file have been of use; `None` at its end.
+/// The next chunk of a body, of which `got` bytes of the file were useful; `None` at its end.
 pub(crate) async fn next_chunk(
     body: &mut Incoming,
     location: &Location,
@@ -44,7 +44,7 @@ pub(crate) async fn next_chunk(
                 .with_retry(AT_ONCE));
             }
         };
-        // Trailers are of no interest.
+        // Trailers are ignored.
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

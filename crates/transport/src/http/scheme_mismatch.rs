@@ -1,17 +1,18 @@
-//! What servers put into the body of a 400 when a request came over the wrong kind of connection.
+//! Detection of responses to HTTP on a TLS port.
 //!
-//! The status alone would be taken for too many ranges, and the same mistake made again with fewer. nginx, Apache, Go's
-//! server (Caddy and many others) and lighttpd each have a sentence of their own.
+//! A server responds with 400 there. The status alone would look like too many ranges, and the same
+//! mistake would be repeated with fewer. nginx, Apache, Go's server (Caddy and many others) and
+//! lighttpd each have their own sentence in the body.
 
 use crate::pool::Pool;
 use hither_core::error::Error;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-/// The sentences are at the beginning.
+/// The sentences stand at the beginning of the body.
 const MAX_BYTES: usize = 4 * 1024;
 
-/// A 400 that is not about the request, put into words. The third clock runs over all of its body.
+/// Explains a 400 that is not about the request. The no-progress timeout covers the whole body.
 pub(crate) async fn explained(body: Incoming, pool: &Pool) -> Option<Error> {
     let explains = pool.explains();
     let patience = pool.config().no_progress_timeout;

@@ -1,11 +1,12 @@
 //! One file behind an HTTP server (RFC 9110, RFC 9112).
 //!
-//! A request becomes one GET with a `Range` header on one connection. Whatever form the answer takes (several parts, one part,
-//! the whole file, a refusal), its bytes are handed on as they arrive, placed by `Content-Range`, and what the form says
-//! about the server goes into the endpoint's record, which decides how the next request is cut.
+//! A request becomes one GET with a `Range` field on one connection. Whatever the form of the
+//! response (several parts, one part, the whole file, an error), its bytes are delivered as they
+//! arrive, at the positions of `Content-Range`. What the form shows about the server goes into its
+//! capabilities, which decide how the next request is sized.
 //!
-//! `If-Range` guards every request after the first: a server whose file has changed would send the whole new one. Such an
-//! answer is dropped with its connection.
+//! `If-Range` protects every request after the first: if the file has changed, the server sends the
+//! whole new file. Such a response is dropped with its connection.
 
 use crate::authorization;
 use crate::context::MonotonicClock;
@@ -37,7 +38,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tracing::{Instrument, debug, debug_span};
 
-/// Idle connections found closed, one after the other, before that counts as a failure.
+/// The maximum number of idle connections found closed, one after the other, before this is an
+/// error.
 const MAX_STALE: usize = 3;
 
 /// A file behind an HTTP server.
@@ -46,17 +48,17 @@ pub struct HttpSource {
     first: Location,
     network: Arc<Network>,
     clock: MonotonicClock,
-    /// Where the file is by the last redirect.
+    /// The location of the file after redirects.
     current: Mutex<HttpTarget>,
     whole_file: SpooledDownload,
-    /// Told of the first answer that says where else the file is.
+    /// Called with the first response that links to other replicas.
     when_linked: OnceLock<WhenLinked>,
     linked: AtomicBool,
     redirected: AtomicBool,
     put_off: RetryAfterTimer,
 }
 
-/// Hears what `Link` fields say.
+/// A callback for `Link` fields.
 struct WhenLinked(Box<dyn Fn(&MetalinkLinks) + Send + Sync>);
 
 impl fmt::Debug for WhenLinked {
@@ -65,16 +67,16 @@ impl fmt::Debug for WhenLinked {
     }
 }
 
-/// Where a file is.
+/// The location of a file and its connections.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpTarget {
     pub(crate) location: Location,
     pub(crate) pool: Arc<Pool>,
-    /// Times that a redirect led to a place that failed, since something was read.
+    /// The number of redirect targets that failed since something was read.
     astray: u32,
 }
 
-/// How often the first server is asked for another place when the last one has failed.
+/// The maximum number of times that the first server is asked again after a redirect target failed.
 const MAX_ASTRAY: u32 = 3;
 
 impl HttpSource {
@@ -96,45 +98,45 @@ impl HttpSource {
         }
     }
 
-    /// Where the file was looked for first.
+    /// The URL that the file was opened with.
     #[must_use]
     pub fn location(&self) -> &Location {
         &self.first
     }
 
-    /// The address of the server that it is read from by now, after redirects.
+    /// The address of the current server, after redirects.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.network.address(&self.place().location)
     }
 
-    /// Whether a redirect ever led away from there.
+    /// Returns whether a redirect was ever followed.
     pub(crate) fn redirected(&self) -> bool {
         self.redirected.load(Ordering::Relaxed)
     }
 
-    /// Calls `hear` once, when an answer says where else the file is.
+    /// Calls `hear` once, when a response links to other replicas.
     pub(crate) fn when_linked(&self, hear: Box<dyn Fn(&MetalinkLinks) + Send + Sync>) {
-        // A second listener is one too many: there is one file, and it has one set of places.
+        // A second callback is ignored: a file has one set of replicas.
         drop(self.when_linked.set(WhenLinked(hear)));
     }
 
-    /// Where the file is by now.
+    /// The current location of the file.
     pub(crate) fn place(&self) -> HttpTarget {
         self.current().clone()
     }
 
-    /// The file, or a part of it, is kept here, because it came whole.
+    /// Returns whether the file, or its beginning, is kept here because the server sent it whole.
     pub(crate) fn has_whole_file(&self) -> bool {
         self.whole_file.is_started()
     }
 
-    /// What one request may hold.
+    /// The limits of one request.
     pub(crate) fn limits_at(&self, place: &HttpTarget) -> Limits {
         if self.has_whole_file() { Limits::unlimited() } else { place.pool.server().limits() }
     }
 
-    /// Waits as long as the server, or the server for this file, has asked for.
+    /// Waits as long as the server has asked for, in general or for this file.
     pub(crate) async fn wait_retry_after(&self, place: &HttpTarget) {
         place.pool.server().wait_retry_after().await;
         self.put_off.wait().await;
@@ -166,12 +168,12 @@ impl HttpSource {
         }
     }
 
-    /// Something was read: the place is a right one.
+    /// Records that something was read: the current target works.
     pub(crate) fn arrived(&self) {
         self.current().astray = 0;
     }
 
-    /// Sends a request as its server may be asked: as it is, or in pieces.
+    /// Sends a request as the capabilities of the server allow: as it is, or in pieces.
     async fn send(
         &self,
         place: &HttpTarget,
@@ -202,8 +204,8 @@ impl HttpSource {
         Ok(ExchangeOutcome::Complete(total))
     }
 
-    /// One request and its answer, from which the server's record learns. While the server is busy with others it waits, and
-    /// is sent again.
+    /// Sends one request and learns from its response. While the server is overloaded, waits and
+    /// sends it again.
     pub(crate) async fn exchange(
         &self,
         place: &HttpTarget,
@@ -227,7 +229,7 @@ impl HttpSource {
                 return settled;
             }
             debug!(url = %place.location, retry_after = settled.said_when, "server overloaded, sending the request again");
-            // Refused because there were too many at a time. Now there are fewer.
+            // The server rejected it as one request too many. Fewer are sent now.
             if settled.said_when {
                 place.pool.server().wait_retry_after().await
             } else {
@@ -236,7 +238,7 @@ impl HttpSource {
         }
     }
 
-    /// With the user's credentials, renewed once if they are refused.
+    /// Sends a request with the user's credential, which is renewed once if it is rejected.
     async fn exchange_as_user(
         &self,
         place: &HttpTarget,
@@ -283,7 +285,7 @@ impl HttpSource {
                 Err(error) => return ExchangeResult::failed(error),
             };
             let settled = exchange.run(&mut connection, sink).await;
-            // Nothing is wrong with the server: other connections may be as old.
+            // The server works: other idle connections may be closed, too.
             if !settled.stale || stale >= MAX_STALE {
                 break (connection, settled);
             }
@@ -308,7 +310,8 @@ impl HttpSource {
         settled
     }
 
-    /// Serves a request from the download of the whole file; `None` if that has to be started anew.
+    /// Serves a request from the download of the whole file; `None` if the download has to be
+    /// started again.
     async fn serve_kept(
         &self,
         place: &HttpTarget,
@@ -334,7 +337,7 @@ impl HttpSource {
         debug!(%from, %to, "redirected");
         let pool = self.network.pool(&to);
         let mut current = self.current();
-        // Another request may have followed already.
+        // Another request may have followed it already.
         if current.location == *from {
             *current = HttpTarget { location: to, pool, ..*current };
         }
@@ -342,8 +345,8 @@ impl HttpSource {
         Ok(())
     }
 
-    /// A place that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
-    /// server is asked again.
+    /// A redirect target that fails may be the wrong one, or no longer the right one: the next
+    /// attempt asks the first server again.
     pub(crate) fn turn_back(&self, from: &Location, error: Error) -> Error {
         let curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
@@ -388,7 +391,7 @@ impl Source for HttpSource {
     fn max_connections(&self) -> usize {
         let pool = self.place().pool;
         match pool.server().ranges() {
-            // There is one stream of bytes, or it shall be seen whether there is.
+            // The server has one stream of bytes, or will show whether it has.
             RangeSupport::Whole => 1,
             _ if self.has_whole_file() => 1,
             _ => pool.max_connections(),

@@ -1,12 +1,13 @@
-//! The one download of a file whose server sends no ranges.
+//! The single download of a file whose server does not support ranges.
 //!
-//! Some servers send the whole file whatever is asked. Every request to them would be a download, so there is only one: it
-//! runs as far as bytes are wanted, waits there with its connection open, and what has come is kept, in a file
-//! without a name in the folder for temporary files. Whoever wants bytes next takes them from what is kept, then lets the
-//! download go on. A small file that comes whole where a few ranges were asked for is kept the same way.
+//! Some servers send the whole file for every request. So there is one download only: it runs as
+//! far as bytes are needed, pauses there with its connection open, and its bytes are kept in an
+//! unnamed temporary file. The next request is served from the kept bytes, then continues the
+//! download. A small file that arrives whole where a few ranges were requested is kept in the same
+//! way.
 //!
-//! Requests take turns: there is only one stream of bytes. If the connection breaks, a new download starts, and what it
-//! repeats is passed over; nothing else can be done without ranges.
+//! Requests take turns, because there is one stream of bytes. If the connection is lost, a new
+//! download starts and skips what is kept already.
 
 use crate::http::delivery::Delivery;
 use crate::http::response_body::next_chunk;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Mutex;
 
-/// What is read back at a time, in bytes.
+/// Bytes read back at a time.
 const PIECE_BYTES: u64 = 256 * 1024;
 
 /// The download of one file, if there is one.
@@ -34,7 +35,7 @@ pub(crate) struct SpooledDownload {
     state: Mutex<SpoolState>,
 }
 
-/// An answer that holds the whole file.
+/// A response with the whole file.
 #[derive(Debug)]
 pub(crate) struct WholeFileResponse {
     pub(crate) body: Incoming,
@@ -44,14 +45,15 @@ pub(crate) struct WholeFileResponse {
 
 #[derive(Debug, Default)]
 struct SpoolState {
-    /// The rest of the download; none if it is over, or broke off.
+    /// The rest of the download; `None` if it is complete or was interrupted.
     body: Option<Incoming>,
     kept: Option<Arc<File>>,
-    /// Bytes kept, from the first one on.
+    /// The number of bytes kept, from the first one on.
     have: u64,
     /// Bytes of the body that repeat what is kept.
     skip: u64,
-    /// Taken from the body and not yet kept: whoever took it may have been dropped in between.
+    /// A chunk that was taken from the body and not kept yet: the request that took it may have
+    /// been dropped meanwhile.
     pending: Option<Bytes>,
     size: Option<u64>,
     ended: bool,
@@ -59,18 +61,19 @@ struct SpoolState {
 }
 
 impl SpooledDownload {
-    /// Whether there is something kept, so that no ranges need to be asked for.
+    /// Returns whether something is kept, so that no ranges need to be requested.
     pub(crate) fn is_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
 
-    /// What tells the version that is kept from others.
+    /// The validator of the kept version.
     pub(crate) async fn validator(&self) -> Option<String> {
         self.state.lock().await.validator.clone()
     }
 
-    /// Hands on what `request` wants, from what is kept and from what comes; `arrived` is a new answer, needed if none is
-    /// on its way. Tells whether all was handed on: if not, a new answer is needed.
+    /// Delivers what `request` asks for, from the kept bytes and from the download. `arrived` is a
+    /// new response, needed if no download is in progress. Returns false if a new response is
+    /// needed.
     pub(crate) async fn serve(
         &self,
         arrived: Option<WholeFileResponse>,
@@ -86,7 +89,7 @@ impl SpooledDownload {
         }
         state.check(request, location)?;
         if request.tail > 0 && state.size.is_none() {
-            // Where the tail begins is known at the end.
+            // The start of the tail is known at the end only.
             while let Some((_, chunk)) = state.pull(location, pool, 0).await? {
                 pool.account().payload(chunk.len() as u64);
             }
@@ -112,7 +115,7 @@ impl SpooledDownload {
     }
 }
 
-/// The ranges that a request stands for, ascending.
+/// The ranges of a request, ascending.
 fn wanted(request: &Request, size: Option<u64>) -> Vec<Range<u64>> {
     let mut ranges = request.ranges.clone();
     if let (1.., Some(size)) = (request.tail, size) {
@@ -125,7 +128,7 @@ fn wanted(request: &Request, size: Option<u64>) -> Vec<Range<u64>> {
 }
 
 impl SpoolState {
-    /// Takes a new answer for the rest of the file, unless one is on its way.
+    /// Adopts a new response as the rest of the file, unless a download is in progress.
     fn adopt(
         &mut self,
         arrived: WholeFileResponse,
@@ -154,7 +157,7 @@ impl SpoolState {
         Ok(())
     }
 
-    /// A request for another version than the one that is kept cannot be served.
+    /// Rejects a request for another version than the kept one.
     fn check(&self, request: &Request, location: &Location) -> Result<()> {
         let other = |wanted: &String| self.validator.as_ref().is_some_and(|kept| kept != wanted);
         if request.validator.as_ref().is_some_and(other) {
@@ -166,7 +169,7 @@ impl SpoolState {
         Ok(())
     }
 
-    /// The next piece of the file, kept by then, and its offset; `None` at the end.
+    /// The next chunk of the file, which is kept by then, and its offset; `None` at the end.
     async fn pull(
         &mut self,
         location: &Location,
@@ -210,7 +213,7 @@ impl SpoolState {
         Ok(Some((offset, chunk)))
     }
 
-    /// Hands on a range of what is kept.
+    /// Delivers a range of the kept bytes.
     async fn read_back(&self, range: Range<u64>, delivery: &mut Delivery<'_>) -> Result<()> {
         let mut at = range.start;
         while let (true, Some(file)) = (at < range.end, self.kept.clone()) {
@@ -224,7 +227,7 @@ impl SpoolState {
     }
 }
 
-/// Runs what may wait for the disk where it does not hold up connections.
+/// Runs `work`, which may wait for the disk, on a thread that may block.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -6,15 +6,16 @@ use hither_http::{ResponseHead, RetryAfter};
 use http::StatusCode;
 use std::time::Duration;
 
-/// Pause before a server that failed is asked again.
+/// The backoff after a server error.
 pub(crate) const BACK_OFF: Duration = Duration::from_millis(200);
-/// Longest `Retry-After` that is honoured by waiting rather than by giving up.
+/// The maximum `Retry-After` that is waited for. A longer one is an error.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Pause before a file is asked for again that is being made ready, where the server does not say how long that takes.
+/// The pause before a retry of a file that is being staged, where the server does not say how long
+/// that takes.
 const READY_SOON: Duration = Duration::from_secs(5);
 
-/// The error for a status that brings no bytes.
+/// The error for a status without bytes of the file.
 pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&RetryAfter>) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let seen = format!("{name}: the server responded with {} ({reason})", status.as_u16());
@@ -64,7 +65,7 @@ pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&Ret
     }
 }
 
-/// A header with a single range in it, of so many bytes, was too long for the server.
+/// The error for a header with a single range that is too long for the server.
 pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     Error::new(
@@ -78,7 +79,8 @@ pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize)
     .with_retry(Retry::OtherServer)
 }
 
-/// The request was too large for the server; the endpoint's record has been lowered, so a smaller one may pass.
+/// The error for a request that is too large for the server. The learned limit was lowered, so a
+/// smaller request may succeed.
 pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u64) -> Error {
     let asked = match ranges {
         1 => format!("{bytes} bytes in one range"),
@@ -91,7 +93,7 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u6
     .with_retry(Retry::SameServer { after: Duration::ZERO })
 }
 
-/// The error for an answer to `method` that is no success, or half a one (207).
+/// The error for a response to `method` that is no success, or a partial one (207).
 pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     if let Some(refusal) = &reply.refusal {
         return refusal.clone();

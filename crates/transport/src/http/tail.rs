@@ -1,9 +1,10 @@
-//! The end of a file whose size is not known.
+//! The tail of a file of unknown size.
 //!
-//! The first request for a file asks for its head and its tail at once, the tail by suffix (`bytes=0-511,-8000`). Not
-//! every server takes that: some know no suffix, some send one range at a time. Then what is missing is asked for in
-//! another way, as soon as an answer has shown which: by position, once any answer has told the size, that to a HEAD if
-//! need be; in two requests side by side where one cannot hold both. What arrived is not asked for again.
+//! The first request for a file asks for its head and its tail at once, the tail by suffix
+//! (`bytes=0-511,-8000`). Not every server supports that: some know no suffix, some send one range
+//! at a time. What is missing is then requested in another way, as soon as a response has shown
+//! which: by position, once any response has reported the size, if need be that to a HEAD; in two
+//! parallel requests, where one cannot hold both. What arrived is not requested again.
 
 use crate::authorization;
 use crate::http::request;
@@ -17,23 +18,24 @@ use hither_core::sync::lock;
 use hither_core::{Part, PartSink, Plan, PlanConfig, Request, ResponseMeta, range};
 use std::sync::{Arc, Mutex};
 
-/// Answers after which nothing new can have been learned: no suffix, one range only, no range, and a length that is halved until
-/// it is answered, which others that ask at the same time may hold up; redirects not counted.
+/// The maximum number of responses, without redirects. Each teaches something until then: no
+/// suffix, one range only, no range, and a length that is halved until it works, which parallel
+/// requests may delay.
 const MAX_ROUNDS: usize = 32;
 
-/// A request with a tail, as far as it has come.
+/// The progress of a request with a tail.
 struct Tail {
-    /// What is missing.
+    /// The missing ranges.
     left: Request,
     size: Option<u64>,
     answer: ResponseMeta,
     attempts: Attempts,
 }
 
-/// Takes parts from several requests.
+/// A sink that several requests share.
 type SharedSink = Arc<Mutex<PartSink>>;
 
-/// Reads what `request` asks for, its tail included.
+/// Reads what `request` asks for, including its tail.
 pub(crate) async fn fetch(
     source: &HttpSource,
     request: Request,
@@ -73,7 +75,7 @@ pub(crate) async fn fetch(
     ))
 }
 
-/// The size, where no answer but that to a HEAD would tell it.
+/// Sends a HEAD request, where no other response reports the size.
 async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
     let HttpTarget { location, pool, .. } = place;
     let used = authorization::prepared(location, pool.config()).await?;
@@ -102,7 +104,7 @@ async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
     Ok(told)
 }
 
-/// A sink of its own for one of several requests.
+/// A sink for one of several requests.
 fn to(sink: &SharedSink) -> PartSink {
     let sink = Arc::clone(sink);
     Box::new(move |part: Part| {
@@ -112,7 +114,7 @@ fn to(sink: &SharedSink) -> PartSink {
 }
 
 impl Tail {
-    /// Once the size is known, the tail is a range like others.
+    /// Turns the tail into a range, once the size is known.
     fn place(&mut self) {
         let Some(size) = self.size else { return };
         if self.left.tail > 0 {
@@ -125,15 +127,16 @@ impl Tail {
         self.left.ranges = range::merged(&self.left.ranges, 0);
     }
 
-    /// What to ask for next, in requests that can be sent together; none if nothing is left, or nothing can be asked for
-    /// without the size.
+    /// The next requests, which can be sent in parallel. None if nothing is missing, or if the size
+    /// is needed first.
     fn next(&self, source: &HttpSource, place: &HttpTarget) -> Vec<Request> {
         let server = place.pool.server();
         let limits = source.limits_at(place);
         let Request { ranges, tail, .. } = &self.left;
-        // No range is sent at all, and the length of the answer tells where the tail begins.
+        // No range is sent, and the length of the response tells where the tail begins.
         let whole = server.ranges() == RangeSupport::Whole || source.has_whole_file();
-        // A suffix cannot be cut: one that is more than the server sends at a time is placed first, by the size.
+        // A suffix cannot be split: one that is longer than the server sends at a time needs the
+        // size first.
         let by_suffix = *tail > 0 && server.takes_suffix() && *tail <= limits.max_total_bytes;
         let together = range::total_bytes(ranges).saturating_add(*tail) <= limits.max_total_bytes;
         if *tail > 0 && (whole || by_suffix && together && ranges.len() < limits.max_ranges) {
@@ -168,7 +171,7 @@ impl Tail {
                 source.follow(&place.location, &reference)?;
                 false
             }
-            // The record of the server has changed by it: there is another way.
+            // The capabilities of the server were updated: there is another way.
             Err(error) if error.kind() == ErrorKind::TooLarge => false,
             Err(error) => return Err(source.turn_back(&place.location, error)),
         };

@@ -1,4 +1,4 @@
-//! A file on this machine, read by the same contract as one far away.
+//! A local file as a source.
 
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use crate::context::MonotonicClock;
 use crate::counters::TransferCounters;
 
-/// Bytes that a thread reads before it hands them on. Handing over takes some 30 microseconds, and so do 200 KB; what is
-/// read meanwhile cannot be decoded yet.
+/// Bytes that a thread reads before it delivers them. A delivery takes some 30 microseconds, and so
+/// does reading 200 KB; bytes that are being read cannot be decoded yet.
 const BYTES_TOGETHER: u64 = 512 << 10;
 
 /// A local file.
@@ -33,8 +33,8 @@ impl LocalSource {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`]; [`ErrorKind::Invalid`] for
-    /// anything but a regular file.
+    /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`];
+    /// [`ErrorKind::Invalid`] for anything but a regular file.
     pub fn open(path: &Path, account: Arc<TransferCounters>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let kind = match error.kind() {
@@ -44,7 +44,7 @@ impl LocalSource {
             };
             Error::new(kind, format!("cannot open {}: {error}", path.display()))
         };
-        // Opening a pipe would wait for whoever writes into it: look first.
+        // Opening a pipe would wait for its writer, so the type is checked first.
         let metadata = std::fs::metadata(path).map_err(failed)?;
         if !metadata.is_file() {
             return Err(Error::new(
@@ -69,7 +69,7 @@ impl LocalSource {
         self.size
     }
 
-    /// Reads `ranges`, all of them or none.
+    /// Reads all of `ranges`.
     fn read(file: &File, ranges: &[Range<u64>]) -> std::io::Result<Vec<Part>> {
         let read = |range: &Range<u64>| {
             let len = usize::try_from(range.end - range.start)
@@ -81,7 +81,7 @@ impl LocalSource {
         ranges.iter().map(read).collect()
     }
 
-    /// `ranges` in runs of at most [`BYTES_TOGETHER`], of one range at least.
+    /// Groups `ranges` into runs of at most [`BYTES_TOGETHER`], with one range at least.
     fn runs(ranges: Vec<Range<u64>>) -> Vec<Vec<Range<u64>>> {
         let mut runs: Vec<Vec<Range<u64>>> = Vec::new();
         let mut bytes = u64::MAX;

@@ -1,12 +1,14 @@
-//! A directory of this machine as a storage.
+//! A local directory as a storage.
 //!
-//! A file is written under another name in the same directory, flushed to the disk, and then renamed: under its own name
-//! it is either what it was, or whole. Blocks are written at their places, by several threads at once, into space that
-//! was set aside before: a disk that is too small says so at the start.
+//! A file is written under a temporary name in the same directory, flushed to the disk, and then
+//! renamed: under its own name there is either the old file or the complete new one. Blocks are
+//! written at their offsets, by several threads at once, into space that was allocated before: a
+//! disk that is too small fails at the start.
 //!
-//! Paths are handed to the kernel as they are, so links on the way to a name are followed. Links at the end of one are
-//! followed by reading only; see the contract of [`Storage`]. What exists under the name of a file to be written and is
-//! neither file nor link is written into directly: pipes in order, the null device not at all.
+//! Paths are passed to the kernel unchanged, so symbolic links in their directories are followed. A
+//! link as the last component is followed by reading only; see the contract of [`Storage`]. If the
+//! target exists and is neither file nor link, it is written directly: pipes in order, the null
+//! device not at all.
 
 use crate::counters::TransferCounters;
 use crate::local::source::LocalSource;
@@ -25,7 +27,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory and what is below it.
+/// A directory with everything below it.
 #[derive(Debug, Clone)]
 pub struct LocalStorage {
     root: PathBuf,
@@ -36,26 +38,26 @@ pub struct LocalStorage {
 const READ_BYTES: usize = 1 << 20;
 
 impl LocalStorage {
-    /// The storage whose root is the directory `root`; a relative path is one from the working directory. Nothing is
-    /// checked yet.
+    /// The storage whose root is the directory `root`. A relative path starts at the working
+    /// directory. Nothing is checked yet.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>, account: Arc<TransferCounters>) -> Self {
         Self { root: root.into(), account }
     }
 
-    /// The place of `path` in the file system.
+    /// The path in the file system.
     fn place(&self, path: &str) -> Result<PathBuf> {
         check_path(path)?;
         Ok(if path.is_empty() { self.root.clone() } else { self.root.join(path) })
     }
 
-    /// The same for what the root cannot be.
+    /// The path in the file system, for operations that the root does not allow.
     fn named(&self, path: &str) -> Result<PathBuf> {
         check_name(path, &self.root.display())?;
         self.place(path)
     }
 
-    /// Removes a file, or a directory in this way.
+    /// Removes a file, or a directory by `remove_directory`.
     async fn remove_with(
         &self,
         path: &str,
@@ -129,7 +131,7 @@ impl Storage for LocalStorage {
     }
 
     fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        // Goes down by handles of directories: a link put in its way is not followed.
+        // Descends by directory handles: a link that appears meanwhile is not followed.
         Box::pin(self.remove_with(path, |place| std::fs::remove_dir_all(place)))
     }
 
@@ -178,7 +180,7 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Runs `job` where it may wait for the disk.
+/// Runs `job` on a thread that may wait for the disk.
 pub(crate) async fn blocking<T: Send + 'static>(
     job: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -248,10 +250,10 @@ fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
                 ),
             )
         })?;
-        // Not following links.
+        // Links are not followed.
         let metadata = match found.metadata() {
             Ok(metadata) => metadata,
-            // Removed since.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed("look at", &found.path(), error)),
         };
@@ -268,16 +270,16 @@ pub(crate) fn rename(from: &Path, to: &Path, overwrite: bool) -> io::Result<()> 
         return std::fs::rename(from, to);
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system that does not know the flag, such as NFS.
+        // A file system without this flag, such as NFS.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => rename_by_link(from, to),
         done => Ok(done?),
     }
 }
 
-/// A second name that fails if there is one, then the first one removed.
+/// Renames by a hard link, which fails if the new name exists, and removal of the old name.
 fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
     if std::fs::symlink_metadata(from)?.is_dir() {
-        // A directory has one name only. Renaming it replaces nothing but an empty directory.
+        // A directory has one name only. Renaming it replaces at most an empty directory.
         return match std::fs::symlink_metadata(to) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to),
@@ -288,7 +290,8 @@ fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::remove_file(from)
 }
 
-/// Opens a file for reading. Opening a pipe would wait for whoever writes into it: it is looked at first.
+/// Opens a file for reading. Opening a pipe would wait for its writer, so the type is checked
+/// first.
 fn open_regular(place: &Path) -> Result<File> {
     let opening = |error| failed("open", place, error);
     if !std::fs::metadata(place).map_err(opening)?.is_file() {
@@ -298,7 +301,7 @@ fn open_regular(place: &Path) -> Result<File> {
     File::open(place).map_err(opening)
 }
 
-/// The checksum of what is in `file`, from its beginning.
+/// The checksum of `file`, from its beginning.
 pub(crate) fn summed(mut file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
     use io::Seek;
     file.rewind()?;

@@ -1,4 +1,4 @@
-//! A file that is being written into a local directory.
+//! An upload into a local directory.
 
 use crate::local::storage::{blocking, entry, failed, rename, summed};
 use bytes::Bytes;
@@ -16,12 +16,13 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// More writes at a time than this gain nothing on any disk.
+/// More parallel writes are not faster on any disk.
 const PARALLEL: usize = 16;
-/// The number of the null device (Linux, `Documentation/admin-guide/devices.txt`): major 1, minor 3.
+/// The number of the null device (Linux, `Documentation/admin-guide/devices.txt`): major 1, minor
+/// 3.
 const NULL_DEVICE: u64 = 0x103;
 
-/// See the module above for what is promised.
+/// A file that is being written, see [`crate::local::storage`].
 #[derive(Debug)]
 pub(crate) struct LocalUpload {
     path: String,
@@ -33,11 +34,11 @@ pub(crate) struct LocalUpload {
 
 #[derive(Debug, Clone)]
 enum Way {
-    /// Under another name beside it, to be renamed.
+    /// Under a temporary name in the same directory, to be renamed.
     Aside { name: String, at: PathBuf, overwrite: bool },
-    /// Straight into what takes bytes in order: a pipe, a terminal, a device.
+    /// Directly into a pipe, a terminal or a device, in order.
     Stream,
-    /// Nowhere.
+    /// Discarded.
     Null,
 }
 
@@ -68,12 +69,12 @@ impl LocalUpload {
         };
         let at = place.with_file_name(&name);
         let prepared = set_aside(&file, size).and_then(|()| match &existing {
-            // Who could not read the file that is replaced, can't read the new one.
+            // Users who could not read the old file cannot read the new one.
             Some(there) if there.is_file() => file.set_permissions(there.permissions()),
             _ => Ok(()),
         });
         if let Err(error) = prepared {
-            // The first error is the one to tell.
+            // The first error is reported.
             drop(std::fs::remove_file(&at));
             return Err(starting(error));
         }
@@ -81,11 +82,11 @@ impl LocalUpload {
         Ok(Self { path, place, file: Arc::new(file), way, size })
     }
 
-    /// If that fails, the next thing is to write the file again: what was written is of no use any more.
+    /// Checks the file and renames it. If that fails, it has to be written again.
     fn finish(self, checksum: Option<&Checksum>) -> Result<DirEntry> {
         let finished = self.finished(checksum);
         if let (Way::Aside { at, .. }, Err(_)) = (&self.way, &finished) {
-            // The first error is the one to tell. After a rename it is not there any more.
+            // The first error is reported. After a rename the file does not exist any more.
             drop(std::fs::remove_file(at));
         }
         finished
@@ -108,7 +109,7 @@ impl LocalUpload {
             }
             self.file.sync_all().map_err(finishing)?;
             rename(at, &self.place, *overwrite).map_err(finishing)?;
-            // The new name is on the disk once its directory is.
+            // The new name is durable once its directory is flushed.
             let directory = File::open(directory_of(&self.place)).map_err(finishing)?;
             directory.sync_all().map_err(finishing)?;
         }
@@ -130,7 +131,7 @@ impl Upload for LocalUpload {
     }
 
     fn present(&self) -> Vec<Range<u64>> {
-        // The space is set aside as a whole: the file cannot tell what was written into it.
+        // The space is allocated as a whole, so the file does not show what was written.
         Vec::new()
     }
 
@@ -188,7 +189,7 @@ impl Upload for LocalUpload {
     }
 }
 
-/// What exists under a name; links followed, but for those that lead nowhere.
+/// The metadata of what exists under a name. Links are followed, except broken ones.
 fn look(place: &Path) -> io::Result<Option<Metadata>> {
     for found in [std::fs::metadata(place), std::fs::symlink_metadata(place)] {
         match found {
@@ -200,7 +201,7 @@ fn look(place: &Path) -> io::Result<Option<Metadata>> {
     Ok(None)
 }
 
-/// The directory that holds `place`, which has a last component.
+/// The directory of `place`, which has a last component.
 fn directory_of(place: &Path) -> &Path {
     match place.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -208,7 +209,7 @@ fn directory_of(place: &Path) -> &Path {
     }
 }
 
-/// A new file beside `place`.
+/// Creates a temporary file beside `place`.
 fn created(place: &Path) -> io::Result<(File, String)> {
     loop {
         let name = unique_partial_name(place);
@@ -221,7 +222,7 @@ fn created(place: &Path) -> io::Result<(File, String)> {
     }
 }
 
-/// What an earlier attempt left beside `place`, if `token` names such a thing.
+/// Opens the file that an earlier attempt left beside `place`, if `token` names one.
 fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
     let token = partial_token(token)?;
     let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).ok()?;
@@ -232,7 +233,7 @@ fn reopened(place: &Path, token: &str, size: u64) -> Option<(File, String)> {
     (metadata.is_file() && metadata.len() == size).then(|| (file, token.to_owned()))
 }
 
-/// Makes `file` as long as it will be, and its blocks its own where the file system can do that.
+/// Sets the length of `file`, and allocates its blocks where the file system supports it.
 fn set_aside(file: &File, size: u64) -> io::Result<()> {
     if size == 0 {
         return Ok(());

@@ -1,19 +1,23 @@
-//! What is known of one server, shared by all files on it, and how it wants to be treated.
+//! The learned capabilities of one server, shared by all files on it.
 //!
-//! **Learning.** Every answer shows something ([`RangeBehavior`]): several ranges came, or one only, or the request was too much.
-//! What was too much is not told, so the blame goes to what has not been taken before: on the number of ranges first, or,
-//! where the status speaks of the header, on its length; if both have been taken before, on the bytes of the answer. A
-//! blame that is wrong rights itself, because a request that is large in that one respect will be taken some day.
+//! **Learning.** Every response shows something ([`RangeBehavior`]): several ranges came, or one
+//! only, or the request was too large. The server does not say in which respect, so the limit of
+//! something that never worked before is lowered: that of the number of ranges first, or, where the
+//! status is about the header, that of its length; if both have worked before, that of the bytes of
+//! the response. A wrong choice corrects itself, because a request that is as large in that one
+//! respect will succeed some day.
 //!
-//! **Growing.** Connections work side by side, and what is too much for one is too much for all. So only one request at a time
-//! is larger than those that were taken before; others of its size are sent in pieces meanwhile.
+//! **Growing.** Connections are used in parallel, and a request that is too large for one is too
+//! large for all. So only one request at a time is larger than those that worked before; others of
+//! its size are split meanwhile.
 //!
-//! **Trouble.** A 500, or a connection that is dropped without an answer, may be chance, and is asked again unchanged. The
-//! second time in a row, or where the server is known to refuse in some way, it counts as a refusal, if the request was
-//! larger than any that was taken.
+//! **Errors.** A 500, or a connection that is closed without a response, may be accidental, and the
+//! request is repeated unchanged. The second time in a row, or where the server is known to have a
+//! limit, it counts as too large, if it was larger than any that worked.
 //!
-//! **One range** can only be too long. If it is refused, or comes cut short, shorter ones are asked for, down to what was
-//! taken before. If those are refused as well, it was not the length, and nothing is held against the server.
+//! **A single range** can only be too long. If it is rejected or shortened, shorter ones are
+//! requested, down to a length that worked before. If those are rejected as well, the length was
+//! not the reason, and the limit is restored.
 
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use hither_core::endpoint::{
@@ -29,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 use tracing::trace;
 
-/// The record of a server and its wishes.
+/// The learned capabilities of a server.
 #[derive(Debug)]
 pub(crate) struct ServerCapabilities {
     state: Mutex<ServerCapabilitiesState>,
@@ -38,28 +42,28 @@ pub(crate) struct ServerCapabilities {
 #[derive(Debug)]
 struct ServerCapabilitiesState {
     endpoint: Endpoint,
-    /// The last request that ended in trouble, if it was not proven to be small enough, nor one as large since then.
+    /// The size of the last request that failed, unless it or one as large succeeded since then.
     troubled: Option<RequestSize>,
-    /// The limits are those of the server's make, and have not been contradicted.
+    /// The limits are those known for the server's software, and were not contradicted.
     trusted: bool,
-    /// A request that is larger than those before it is under way.
+    /// A request that is larger than those before it is in progress.
     trying: bool,
-    /// Times in a row that a single range was refused that was not too long.
+    /// Rejections in a row of a single range that was not too long.
     baffled: u32,
-    /// The server asked not to be bothered before this instant.
+    /// The end of the server's `Retry-After`.
     not_before: Option<Instant>,
 }
 
-/// How a request may be sent.
+/// The way to send a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestSizing {
-    /// Not as it is, but in pieces that keep these limits.
+    /// The limits of the pieces, if the request has to be split.
     pub(crate) pieces: Option<Limits>,
-    /// No other one of its size is sent until this is dropped.
+    /// The permission to exceed what worked before. Other requests are split until it is dropped.
     pub(crate) trial: Option<LimitProbe>,
 }
 
-/// The right to try what was not tried before.
+/// The permission to exceed what worked before.
 #[derive(Debug)]
 pub(crate) struct LimitProbe(Arc<ServerCapabilities>);
 
@@ -69,7 +73,7 @@ impl Drop for LimitProbe {
     }
 }
 
-/// How much a request asks for.
+/// The size of a request.
 #[derive(Debug, Clone, Copy)]
 struct RequestSize {
     ranges: u64,
@@ -89,14 +93,15 @@ impl RequestSize {
 }
 
 impl RequestSize {
-    /// Whether there is no more of anything in `other`.
+    /// Returns whether `other` is no larger in any respect.
     fn is_as_large(&self, other: &Self) -> bool {
         self.ranges >= other.ranges
             && self.text_bytes >= other.text_bytes
             && self.answer_bytes >= other.answer_bytes
     }
 
-    /// Whether it is one range, longer than any that was taken, and not the shortest that is worth asking for.
+    /// Returns whether it is a single range, longer than any that worked, and not of the minimum
+    /// length.
     fn may_be_too_long(self, endpoint: &Endpoint) -> bool {
         self.ranges == 1
             && self.answer_bytes > MIN_ANSWER_BYTES
@@ -117,7 +122,7 @@ impl ServerCapabilities {
         Self { state: Mutex::new(state) }
     }
 
-    /// The record, without what the pool knows of the path.
+    /// The capabilities, without what the pool knows about the path.
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.state().endpoint.clone()
     }
@@ -130,17 +135,18 @@ impl ServerCapabilities {
         self.state().endpoint.ranges
     }
 
-    /// Whether a request is sent as a `QUERY`: there are several ranges, and the server takes such lists.
+    /// Returns whether a request is sent as a `QUERY`: it has several ranges, and the server
+    /// supports it.
     pub(crate) fn takes_query(&self, request: &Request) -> bool {
         RequestSize::of(request).ranges > 1 && self.state().endpoint.query == Some(true)
     }
 
-    /// Whether the end of a file may be asked for by suffix.
+    /// Returns whether the tail of a file may be requested by suffix.
     pub(crate) fn takes_suffix(&self) -> bool {
         self.state().endpoint.suffix
     }
 
-    /// Supposes how it answers several ranges, if it was never asked.
+    /// Assumes how the server responds to several ranges, if that is unknown.
     #[cfg(feature = "s3")]
     pub(crate) fn assume(&self, support: RangeSupport) {
         let mut state = self.state();
@@ -149,17 +155,17 @@ impl ServerCapabilities {
         }
     }
 
-    /// What it can do for those who list and write.
+    /// The capabilities for listing and writing.
     pub(crate) fn names(&self) -> NamespaceSupport {
         self.state().endpoint.names
     }
 
-    /// Learns something about that.
+    /// Updates the capabilities for listing and writing.
     pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
         learn(&mut self.state().endpoint.names);
     }
 
-    /// Waits as long as the server has asked for.
+    /// Waits until the server's `Retry-After` has passed.
     pub(crate) async fn wait_retry_after(&self) {
         let not_before = self.state().not_before;
         if let Some(instant) = not_before {
@@ -192,7 +198,7 @@ impl ServerCapabilities {
         RequestSizing { pieces: Some(pieces), trial: None }
     }
 
-    /// Whether trouble with this request is likely to come from its size.
+    /// Returns whether this request probably failed because of its size.
     pub(crate) fn is_too_much(&self, request: &Request) -> bool {
         let amount = RequestSize::of(request);
         let mut state = self.state();
@@ -213,12 +219,12 @@ impl ServerCapabilities {
         unproven && (again || refuses)
     }
 
-    /// Whether this one range may have been refused because of its length.
+    /// Returns whether this single range may have been rejected because of its length.
     pub(crate) fn may_be_too_long(&self, request: &Request) -> bool {
         RequestSize::of(request).may_be_too_long(&self.state().endpoint)
     }
 
-    /// Learns from how a request went.
+    /// Learns from the result of a request.
     pub(crate) fn learn(&self, request: &Request, result: &ExchangeResult) {
         let amount = RequestSize::of(request);
         if let Some(behavior) = result.finding {
@@ -233,7 +239,7 @@ impl ServerCapabilities {
         if let Some(hint) = &result.hint {
             state.trusted |= apply_hint(&mut state.endpoint, hint);
         }
-        // Whatever the make, this one is another.
+        // The software is known, but behaves differently.
         state.trusted &= !matches!(
             result.finding,
             Some(
@@ -257,7 +263,7 @@ impl ServerCapabilities {
             }
             Some(RangeBehavior::Several) => state.took(amount),
             Some(RangeBehavior::OnlyOne) => {
-                // Whatever the number was, two would have been as many.
+                // Two ranges would have failed, too.
                 let several = state.endpoint.range_count.accepted.saturating_add(1).max(2);
                 state.endpoint.range_count.refuse_several(several.min(amount.ranges));
                 state.endpoint.settle();
@@ -282,7 +288,7 @@ impl ServerCapabilities {
                 state.troubled = state.troubled.filter(|troubled| !amount.is_as_large(troubled));
             }
             Ok(ExchangeOutcome::Redirect(_)) => {}
-            // What one request was too much for, others need not wait for.
+            // The rejection of one request need not delay the others.
             Err(_) if result.busy && !result.said_when => {}
             Err(error) => {
                 if let Retry::SameServer { after } = error.retry() {
@@ -297,19 +303,20 @@ impl ServerCapabilities {
     }
 }
 
-/// What should go well: before any refusal a little more than was taken, and what every server is expected to take; while
-/// the limit is being looked for, what was taken.
+/// The size that is expected to work. Before any rejection: a little more than what worked, and at
+/// least what every server is expected to support. While the limit is searched: what worked.
 fn safe(allowance: &LearnedLimit, conservative: u64) -> u64 {
     match (allowance.rejected, allowance.accepted) {
         (0, taken) => (taken.saturating_mul(8) / 7).max(conservative),
-        // There is nothing to fall back on.
+        // No smaller size is known to work.
         (_, 0) => u64::MAX,
         (..) if allowance.is_settled() => u64::MAX,
         (_, taken) => taken,
     }
 }
 
-/// A prior from the name that the server gives itself, for a server not met before. Tells whether it was one.
+/// Sets the limits that are known for the server's software, if nothing was learned yet. Returns
+/// whether it did.
 fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
     let is_new = endpoint.range_count.accepted == 0 && endpoint.range_count.rejected == 0;
     if endpoint.ranges != RangeSupport::Unknown || !is_new {
@@ -331,7 +338,7 @@ fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
 }
 
 impl ServerCapabilitiesState {
-    /// Several ranges came as asked.
+    /// Several ranges arrived as requested.
     fn took(&mut self, amount: RequestSize) {
         let endpoint = &mut self.endpoint;
         endpoint.ranges = RangeSupport::Multi;
@@ -340,7 +347,7 @@ impl ServerCapabilitiesState {
         endpoint.answer_bytes.took(amount.answer_bytes, MAX_REQUEST_BYTES);
     }
 
-    /// One range came as asked.
+    /// One range arrived as requested.
     fn took_one(&mut self, amount: RequestSize) {
         self.baffled = 0;
         let endpoint = &mut self.endpoint;
@@ -353,14 +360,14 @@ impl ServerCapabilitiesState {
         if endpoint.ranges == RangeSupport::Whole {
             endpoint.ranges = RangeSupport::Single;
         }
-        // Where the limit on ranges is still being looked for, one is the lowest rung.
+        // While the limit on ranges is searched, one range is the minimum.
         if endpoint.range_count.rejected > 2 {
             endpoint.range_count.took(1, MAX_RANGES);
         }
     }
 
-    /// A request failed, and not because it was too much. If that befalls short ranges as well, the long ones were not
-    /// refused for their length.
+    /// A request failed, but not because it was too large. If short ranges fail, too, the long ones
+    /// were not rejected for their length.
     fn failed(&mut self, amount: RequestSize) {
         let answers = &mut self.endpoint.answer_bytes;
         if amount.ranges == 1 && answers.rejected > 0 && amount.answer_bytes < answers.rejected {
@@ -372,7 +379,7 @@ impl ServerCapabilitiesState {
         }
     }
 
-    /// A request was too much.
+    /// A request was too large.
     fn refused(&mut self, amount: RequestSize, header: bool) {
         let endpoint = &mut self.endpoint;
         let ranges = endpoint.range_count.is_unproven(amount.ranges);
@@ -382,7 +389,7 @@ impl ServerCapabilitiesState {
             _ if amount.ranges <= 1 => {
                 let answers = &mut endpoint.answer_bytes;
                 answers.refuse(amount.answer_bytes);
-                // Whether it was the length shows soonest with one that was taken before.
+                // A length that worked before shows soonest whether the length was the reason.
                 if answers.accepted > 0 {
                     answers.current = answers.accepted;
                 }

@@ -1,4 +1,5 @@
-//! Whether a server has time for one more request.
+//! The adaptive concurrency limit of a server, and the wait for it. The rule is
+//! [`hither_core::ConcurrencyLimit`].
 
 use hither_core::sync::lock;
 use hither_core::{ConcurrencyLimit, RequestOutcome};
@@ -6,15 +7,15 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tracing::debug;
 
-/// Lets as many requests through as the server can serve at a time.
+/// Admits as many requests as the server can serve at a time.
 #[derive(Debug, Default)]
 pub(crate) struct ConcurrencyLimiter {
     courtesy: Mutex<ConcurrencyLimit>,
-    /// Somebody has left, or more are welcome.
+    /// A request has ended, or the limit has grown.
     left: Notify,
 }
 
-/// A request under way.
+/// An admitted request.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyPermit<'a> {
     welcome: &'a ConcurrencyLimiter,
@@ -22,7 +23,7 @@ pub(crate) struct ConcurrencyPermit<'a> {
 }
 
 impl ConcurrencyLimiter {
-    /// Waits until the server can be expected to have time for one more request.
+    /// Waits until the limit admits one more request.
     pub(crate) async fn admit(&self) -> ConcurrencyPermit<'_> {
         loop {
             let left = self.left.notified();
@@ -33,12 +34,13 @@ impl ConcurrencyLimiter {
         }
     }
 
-    /// Whether a request under way that is refused with a time to come back is so for its file's sake.
+    /// Returns whether a rejection with `Retry-After` is about the requested file, not about the
+    /// server.
     pub(crate) fn is_about_the_file(&self) -> bool {
         self.courtesy().is_about_the_file()
     }
 
-    /// Requests that are welcome at a time; none if the server never refused any.
+    /// The current limit; `None` if the server never rejected a request.
     pub(crate) fn limit(&self) -> Option<usize> {
         self.courtesy().limit()
     }
@@ -52,7 +54,7 @@ impl ConcurrencyLimiter {
         if before != now {
             debug!(?before, ?now, ?fate, "concurrency limit changed");
         }
-        // Growth may make room for one more than who left.
+        // Growth may admit a second request.
         self.left.notify_one();
         self.left.notify_one();
         again
@@ -64,7 +66,8 @@ impl ConcurrencyLimiter {
 }
 
 impl ConcurrencyPermit<'_> {
-    /// The request has ended. Tells whether it is worth sending again: it was refused, and fewer are sent now.
+    /// Ends the request. Returns whether to send it again: it was rejected, and the limit is lower
+    /// now.
     pub(crate) fn leave(mut self, fate: RequestOutcome) -> bool {
         self.left = true;
         self.welcome.leave(fate)
@@ -73,7 +76,7 @@ impl ConcurrencyPermit<'_> {
 
 impl Drop for ConcurrencyPermit<'_> {
     fn drop(&mut self) {
-        // The caller has given up.
+        // The caller was cancelled.
         if !self.left {
             self.welcome.leave(RequestOutcome::Failed);
         }

@@ -6,13 +6,13 @@ use hither_core::SlotGuard;
 use hyper::client::conn::http1::SendRequest;
 use std::sync::Arc;
 
-/// A connection that carries one request at a time, and what is watched on it.
+/// A connection that carries one request at a time, with its meter.
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
     pub(crate) sender: SendRequest<BoxBody>,
     pub(crate) tap: Arc<ConnectionMeter>,
-    /// Answers received so far.
+    /// The number of responses so far.
     pub(crate) answers: u64,
-    /// The right to this connection among those of all processes.
+    /// The claim on this connection among those of all processes.
     pub(crate) _claim: Option<Box<dyn SlotGuard>>,
 }

@@ -1,16 +1,18 @@
-//! A connection that carries many requests at a time: HTTP/2 (RFC 9113).
+//! An HTTP/2 connection, which carries many requests at a time (RFC 9113).
 //!
-//! Each request is a stream. Streams share what a connection has one of: the handshakes, the congestion window, and the
-//! flow control of RFC 9113 section 5.2, which is set wide enough here not to be what anybody waits for. They fail one by
-//! one (`RST_STREAM`) or all together (`GOAWAY`, a broken connection); whatever happens, each tells its own request, whose
-//! fate is that of a request on a connection of its own. A request that is given up resets its stream and leaves the
-//! others alone.
+//! Each request is a stream. Streams share the handshakes and the congestion window of their
+//! connection, and its flow control (RFC 9113 section 5.2), which is wide enough here that nobody
+//! waits for it. Streams fail one by one (`RST_STREAM`) or all together (`GOAWAY`, a lost
+//! connection). Each reports to its own request, as a connection of its own would. A cancelled
+//! request resets its stream and leaves the others alone.
 //!
-//! How many streams there may be, the server says in its first frame, which comes with its first answer or before it.
-//! Until then it is what the server allowed last time, or what the RFC recommends as the least. A server that has had
-//! more than it wants refuses streams (`REFUSED_STREAM`), which promises that it has not looked at them.
+//! The server announces its stream limit in its first frame, which comes with its first response or
+//! before it. Until then the limit of the last process applies, or the minimum that the RFC
+//! recommends. A server with too many streams refuses some (`REFUSED_STREAM`), which promises that
+//! it has not processed them.
 //!
-//! Framing and flow control are hyper's. See `pool/streams.rs` for who gets a stream on which connection.
+//! hyper does framing and flow control. `pool/http2_pool.rs` decides who gets a stream on which
+//! connection.
 
 use crate::connect::maybe_tls_stream::MaybeTlsStream;
 use crate::connect::metered_stream::ConnectionMeter;
@@ -30,39 +32,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
-/// Bytes of one answer that may be under way unread: those that get a stream are not larger by much.
+/// The maximum of unread bytes of one response. Responses that share a connection are not much
+/// larger.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Bytes of all answers on one connection that may be under way unread: the bandwidth-delay product of 2 Gbit/s at 240 ms.
+/// The maximum of unread bytes of all responses on one connection: the bandwidth-delay product of 2
+/// Gbit/s at 240 ms.
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
-/// Streams that a server is expected to allow before it has said how many (RFC 9113 section 6.5.2).
+/// The assumed stream limit of a server that has not announced one (RFC 9113 section 6.5.2).
 const EXPECTED_STREAMS: usize = 100;
 
-/// A connection of HTTP/2.
+/// An HTTP/2 connection.
 #[derive(Debug)]
 pub(crate) struct Http2Connection {
     sender: http2::SendRequest<BoxBody>,
     tap: Arc<ConnectionMeter>,
     allowed: Arc<Allowed>,
-    /// Streams given away; changed by the pool alone.
+    /// Streams in use, changed by the pool only.
     taken: AtomicUsize,
-    /// Requests that failed before their answers began, and answers that began.
+    /// Requests that failed before their responses began, and responses that began.
     failures: AtomicU64,
     answers: AtomicU64,
-    /// It gets no further requests.
+    /// It gets no more requests.
     retired: AtomicBool,
-    /// The right to this connection among those of all processes.
+    /// The claim on this connection among those of all processes.
     _claim: Option<Box<dyn SlotGuard>>,
 }
 
-/// Streams that the server allows.
+/// The stream limit of the server.
 #[derive(Debug)]
 struct Allowed {
     streams: AtomicUsize,
-    /// An answer has come, and before it what the server allows.
+    /// The first response has arrived, and with it the limit.
     told: Notify,
 }
 
-/// What moves the bytes of a connection.
+/// The driver of a connection, which moves its bytes.
 #[derive(Debug)]
 pub(crate) struct Http2Driver {
     connection: http2::Connection<TokioIo<MaybeTlsStream>, BoxBody, TokioExecutor>,
@@ -70,8 +74,8 @@ pub(crate) struct Http2Driver {
 }
 
 impl Http2Connection {
-    /// Begins HTTP/2 on a connection whose handshake has settled on it. `streams` is how many the server allowed last
-    /// time; 0 if there was none.
+    /// Starts HTTP/2 on a connection that negotiated it. `streams` is the last known stream limit,
+    /// 0 if there is none.
     ///
     /// # Errors
     ///
@@ -107,12 +111,12 @@ impl Http2Connection {
         Ok((multiplexed, Http2Driver { connection, allowed }))
     }
 
-    /// Streams given away.
+    /// Streams in use.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Streams that may be given away.
+    /// Streams that are free.
     pub(crate) fn free(&self) -> usize {
         if self.is_gone() {
             0
@@ -121,7 +125,7 @@ impl Http2Connection {
         }
     }
 
-    /// Gives a stream away. The caller holds the lock of the pool's streams.
+    /// Takes a stream. The caller holds the lock of the pool's streams.
     pub(crate) fn take(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
@@ -130,17 +134,17 @@ impl Http2Connection {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether it takes no further requests.
+    /// Returns whether it accepts no more requests.
     pub(crate) fn is_gone(&self) -> bool {
         self.retired.load(Ordering::Relaxed) || self.sender.is_closed()
     }
 
-    /// What is under way goes on; nothing more is sent on it.
+    /// Sends no more requests on it. Those in progress continue.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it broke at its first requests.
+    /// Returns whether it was lost at its first requests.
     pub(crate) fn is_barren(&self) -> bool {
         let failed = self.failures.load(Ordering::Relaxed) > 0;
         failed && self.answers.load(Ordering::Relaxed) == 0 && self.is_gone()
@@ -148,13 +152,14 @@ impl Http2Connection {
 }
 
 impl Http2Driver {
-    /// Drives the connection to its end; tells how many streams the server allows, once it has said so.
+    /// Drives the connection to its end. Calls `tell` with the stream limit once the server has
+    /// announced it.
     pub(crate) async fn run(self, tell: impl Fn(usize)) {
         let Self { mut connection, allowed } = self;
         loop {
             let told = pin!(allowed.told.notified());
             match select(&mut connection, told).await {
-                // How it ended is told to those who were on it.
+                // The requests on it report how it ended.
                 Either::Left(_) => return,
                 Either::Right(((), _)) => {}
             }
@@ -165,27 +170,27 @@ impl Http2Driver {
     }
 }
 
-/// A place for one request on a connection, until dropped.
+/// A stream for one request, until dropped.
 #[derive(Debug)]
 pub(crate) struct Http2Stream {
     pool: Arc<Pool>,
     connection: Arc<Http2Connection>,
     sender: http2::SendRequest<BoxBody>,
     flight: u64,
-    /// The server did not want the request, among so many.
+    /// The server refused the request, as one too many.
     refused: bool,
-    /// It has been put back.
+    /// The stream was returned.
     is_left: bool,
 }
 
 impl Http2Stream {
-    /// A place that has been [taken](Multiplexed::take).
+    /// A stream that was [taken](Http2Connection::take).
     pub(crate) fn new(pool: Arc<Pool>, connection: Arc<Http2Connection>) -> Self {
         let sender = connection.sender.clone();
         Self { pool, connection, sender, flight: 0, refused: false, is_left: false }
     }
 
-    /// Puts it back without looking for somebody else who wants it.
+    /// Returns the stream without serving the next waiter.
     pub(crate) fn undo(mut self) {
         self.is_left = true;
         self.connection.put_back();
@@ -203,7 +208,7 @@ impl Http2Stream {
         self.sender.ready().await
     }
 
-    /// A request is about to be sent that asks for so many bytes of a file.
+    /// Records that a request for `bytes_asked` bytes of a file is sent.
     pub(crate) fn begin(&mut self, bytes_asked: u64) {
         self.flight = self.connection.tap.account().next_flight();
         self.connection.tap.account().sent(self.flight, bytes_asked);
@@ -224,7 +229,7 @@ impl Http2Stream {
         }
     }
 
-    /// A request has failed before its answer began.
+    /// Records that a request failed before its response began.
     pub(crate) fn failed(&mut self, error: &hyper::Error) {
         match reason(error) {
             Some(Reason::REFUSED_STREAM | Reason::ENHANCE_YOUR_CALM) => self.refused = true,
@@ -238,7 +243,7 @@ impl Http2Stream {
         }
     }
 
-    /// Nothing has come for too long: others had better not wait for this connection.
+    /// Nothing arrived for too long: no other request should use this connection.
     pub(crate) fn retire(&self) {
         self.connection.retire();
         self.pool.parted(&self.connection);
@@ -254,20 +259,20 @@ impl Drop for Http2Stream {
     }
 }
 
-/// Why the server gave a stream up, or all of them.
+/// The reason why the server ended a stream or the connection.
 fn reason(error: &hyper::Error) -> Option<Reason> {
     let first: &(dyn std::error::Error + 'static) = error;
     let mut causes = std::iter::successors(Some(first), |error| error.source());
     causes.find_map(|cause| cause.downcast_ref::<h2::Error>())?.reason()
 }
 
-/// The request as HTTP/2 has it: whom it is for stands in its target (RFC 9113 section 8.3.1).
+/// The request in the form of HTTP/2, with the host in its target (RFC 9113 section 8.3.1).
 fn addressed(mut request: http::Request<BoxBody>) -> http::Request<BoxBody> {
     let Some(host) = request.headers_mut().remove(HOST) else { return request };
     let target = std::mem::take(request.uri_mut());
     let path = target.path_and_query().map_or("/", |path| path.as_str());
     let uri = Uri::builder().scheme(Scheme::HTTPS).authority(host.as_bytes()).path_and_query(path);
-    // What stood in a request of HTTP/1.1 can stand here.
+    // A valid host of HTTP/1.1 is valid here.
     *request.uri_mut() = uri.build().unwrap_or(target);
     request
 }

@@ -1,25 +1,28 @@
-//! HTTP/2 to a server that answers one range for each request: the connections, and who gets a place on which.
+//! The HTTP/2 connections to a server that supports single ranges only, and the distribution of
+//! their streams.
 //!
-//! There, a read of many pieces takes as many round trips as it has requests for each that may be under way, and over
-//! HTTP/1.1 that is one for each connection. So such a server is offered HTTP/2 in the handshake (ALPN, RFC 7301), once
-//! its record says that it is one; servers that take many ranges in one request need nothing better.
+//! There, a read of many pieces takes many requests, which wait for each other: over HTTP/1.1, one
+//! request at a time per connection. So such a server is offered HTTP/2 in the handshake (ALPN, RFC
+//! 7301), once its capabilities are known. Servers that support many ranges in one request need
+//! nothing better.
 //!
-//! **What shares.** Small answers share connections, since their number is what counts. A large one
-//! ([`SHARED_BYTES`]) gets a connection of its own over HTTP/1.1, as it always has: there, it is the windows of many
-//! connections that count. Where the caller allows few connections, all requests share them.
+//! **Shared connections.** Small responses share connections, because their number matters. A large
+//! response ([`SHARED_BYTES`]) gets an HTTP/1.1 connection of its own, because there the windows of
+//! many connections matter. Where the caller allows few connections, all requests share them.
 //!
-//! **How many connections.** One for each initial window of answers under way, since windows open per connection, or as
-//! many as give every request a place; [`MAX_CONNECTIONS`] at the most, beyond which nothing is gained (decision 0007
-//! has the figures). They count among the connections that caller and server allow: where there is no room, an idle one
-//! of HTTP/1.1 makes way.
+//! **Number of connections.** One for each initial window of responses in progress, since windows
+//! open per connection, or as many as give every request a stream; at most [`MAX_CONNECTIONS`],
+//! beyond which nothing is gained (decision 0007 has the figures). They count among the connections
+//! that caller and server allow: at the limit, an idle HTTP/1.1 connection is closed for a new one.
 //!
-//! **Who waits.** A request takes a place on the connection that has the fewest, or waits in line. A connection that comes
-//! up serves its share of the line only, as long as others are on their way.
+//! **Waiting.** A request takes a stream on the connection that has the fewest, or waits in line. A
+//! new connection serves its share of the line only, as long as others are being opened.
 //!
-//! **What if the server does not.** One that chooses `http/1.1` in the handshake has made that connection an ordinary one,
-//! and is asked no more, also by later processes (`Endpoint::streams`). Until it has chosen, it is asked on one connection, beside
-//! the ordinary ones if there are any. One that breaks connections of HTTP/2 before it has answered anything is taken
-//! for one that does not speak it.
+//! **Servers without HTTP/2.** If the server chooses `http/1.1` in the handshake, the connection
+//! becomes an HTTP/1.1 connection, and HTTP/2 is not offered again, also by later processes
+//! (`Endpoint::streams`). Until the server has chosen, it is offered on one connection, beside the
+//! HTTP/1.1 connections if there are any. A server that closes HTTP/2 connections before any
+//! response counts as one without HTTP/2.
 
 use super::{Pool, PooledConnection};
 use crate::pool::http2::{Http2Connection, Http2Stream};
@@ -33,13 +36,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tracing::trace;
 
-/// Connections of HTTP/2 to one endpoint.
+/// The maximum number of HTTP/2 connections to one endpoint.
 pub(super) const MAX_CONNECTIONS: usize = 8;
 
-/// Answers of more bytes than this get a connection of their own.
+/// Responses with more bytes than this get a connection of their own.
 const SHARED_BYTES: u64 = 128 * 1024;
 
-/// The connections of HTTP/2 to one endpoint.
+/// The HTTP/2 connections to one endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Http2Pool {
     state: Mutex<Http2PoolState>,
@@ -47,22 +50,22 @@ pub(super) struct Http2Pool {
 
 #[derive(Debug, Default)]
 pub(super) struct Http2PoolState {
-    /// Streams that a connection may carry; 1 if the server has none, 0 if it was never asked.
+    /// Streams per connection; 1 if the server supports no HTTP/2, 0 if that is unknown.
     pub(super) each: usize,
     pub(super) open: Vec<Arc<Http2Connection>>,
     pub(super) connecting: usize,
-    /// Those in line get none if they had better take another connection.
+    /// The waiters. One that receives `None` takes an HTTP/1.1 connection instead.
     pub(super) waiting: VecDeque<oneshot::Sender<Result<Option<Http2Stream>>>>,
-    /// Bytes that the last request asked for: the others will be alike.
+    /// The bytes of the last request: the next ones will be similar.
     answer_bytes: u64,
-    /// The server could not be asked.
+    /// HTTP/2 could not be tried.
     pub(super) given_up: bool,
-    /// Connections have been started before anybody needed them.
+    /// Connections were opened before they were needed.
     pub(super) speculated: bool,
 }
 
 impl Http2Pool {
-    /// None yet, to a server that allowed `each` of them on a connection.
+    /// No connection yet, to a server with `each` streams per connection.
     pub(super) fn new(each: usize) -> Self {
         Self { state: Mutex::new(Http2PoolState { each, ..Http2PoolState::default() }) }
     }
@@ -71,17 +74,17 @@ impl Http2Pool {
         lock(&self.state)
     }
 
-    /// What `Endpoint::streams` is to say.
+    /// The value of `Endpoint::streams`.
     pub(super) fn each(&self) -> usize {
         self.state().each
     }
 
-    /// Connections, also those on their way.
+    /// Connections, including those that are being opened.
     pub(super) fn connections(&self) -> usize {
         self.state().connections()
     }
 
-    /// Requests that could be sent at once.
+    /// Requests that could be sent immediately.
     pub(super) fn free(&self) -> usize {
         self.state().open.iter().map(|connection| connection.free()).sum()
     }
@@ -92,13 +95,13 @@ impl Http2PoolState {
         self.open.len() + self.connecting
     }
 
-    /// The connection with the fewest requests, if it may have one more.
+    /// The connection with the fewest requests, if it has a free stream.
     fn freest(&self) -> Option<&Arc<Http2Connection>> {
         let free = self.open.iter().filter(|connection| connection.free() > 0);
         free.min_by_key(|connection| connection.taken())
     }
 
-    /// Connections that pay for what is under way and in line.
+    /// The number of connections that the current requests and waiters need.
     pub(super) fn wanted(&self) -> usize {
         let busy: usize = self.open.iter().map(|connection| connection.taken()).sum();
         let requests = busy + self.waiting.len();
@@ -107,14 +110,14 @@ impl Http2PoolState {
         by_windows.max(requests.div_ceil(self.each.max(1)))
     }
 
-    /// Sends everybody in line elsewhere.
+    /// Removes all waiters, to send them elsewhere.
     pub(super) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<Result<Option<Http2Stream>>>> {
         std::mem::take(&mut self.waiting)
     }
 }
 
 impl Pool {
-    /// A way for one request whose answer has so many bytes.
+    /// A connection for one request whose response has this many bytes.
     pub(crate) async fn acquire_for(self: &Arc<Self>, bytes: u64) -> Result<PooledConnection> {
         if self.shares(bytes)
             && let Some(place) = self.place(bytes).await?
@@ -127,7 +130,7 @@ impl Pool {
         self.acquire().await
     }
 
-    /// Most requests that may be under way at a time.
+    /// The maximum number of parallel requests.
     #[must_use]
     pub fn max_requests(&self) -> usize {
         let connections = self.max_connections();
@@ -139,18 +142,18 @@ impl Pool {
         places.min(self.welcome().limit().unwrap_or(usize::MAX)).max(connections)
     }
 
-    /// Whether small requests share connections.
+    /// Returns whether small requests share connections.
     pub(crate) fn is_shared(&self) -> bool {
         self.streams.each() > 1 && self.may_share()
     }
 
-    /// Starts connecting until there are so many connections, or as many as pay; returns at once.
+    /// Opens connections up to `connections`, or as many as help; returns immediately.
     pub(crate) fn warm_shared(self: &Arc<Self>, connections: usize) {
         let start = self.start(&mut self.streams.state(), connections);
         self.spawn_shared(start);
     }
 
-    /// Whether the server may speak HTTP/2 and it would be of use.
+    /// Returns whether the server may support HTTP/2 and it would help.
     fn may_share(&self) -> bool {
         if !self.location.is_tls() || self.server().ranges() != RangeSupport::Single {
             return false;
@@ -165,14 +168,14 @@ impl Pool {
             return false;
         }
         if self.streams.each() == 0 && self.connections() > 0 {
-            // It is asked on the side: who has a connection need not wait for the answer.
+            // It is tried in the background: a request that has a connection need not wait for it.
             self.warm_shared(1);
             return false;
         }
         true
     }
 
-    /// A place on a connection; none if there is none to be had.
+    /// A stream on a connection; `None` if there can be no connection.
     async fn place(self: &Arc<Self>, bytes: u64) -> Result<Option<Http2Stream>> {
         let (start, receiver) = {
             let mut state = self.streams.state();
@@ -192,7 +195,7 @@ impl Pool {
             let wanted = state.wanted();
             let start = self.start(&mut state, wanted);
             if state.connections() == 0 {
-                // There is no room.
+                // The limit on connections is reached.
                 state.waiting.pop_back();
                 return Ok(None);
             }
@@ -204,10 +207,10 @@ impl Pool {
         })
     }
 
-    /// Counts as many connections as started as are missing to `wanted` and have room. They are then to be
-    /// [spawned](Self::spawn_shared), without the lock.
+    /// Reserves the connections that are missing to `wanted`, as far as allowed. The caller then
+    /// [opens](Self::spawn_shared) them, without the lock.
     pub(super) fn start(&self, state: &mut Http2PoolState, wanted: usize) -> usize {
-        // Until it is known whether the server speaks HTTP/2, one is enough.
+        // One connection is enough to find out whether the server supports HTTP/2.
         let most = if state.each == 0 { 1 } else { MAX_CONNECTIONS };
         let mut start = 0;
         while state.connections() < wanted.min(most) && self.has_room(state.connections()) {
@@ -217,7 +220,8 @@ impl Pool {
         start
     }
 
-    /// Whether there may be one more connection beside `shared` of HTTP/2. An idle one of the others makes way.
+    /// Returns whether one more connection is allowed beside `shared` HTTP/2 connections. Closes an
+    /// idle HTTP/1.1 connection if need be.
     fn has_room(&self, shared: usize) -> bool {
         let most = self.max_connections();
         let mut state = self.state();
@@ -229,7 +233,7 @@ impl Pool {
         idle.is_some()
     }
 
-    /// The server has said how many streams it allows.
+    /// Records the stream limit that the server announced.
     pub(super) fn told(self: &Arc<Self>, streams: usize) {
         if streams <= 1 {
             return self.no_streams();
@@ -239,7 +243,7 @@ impl Pool {
         self.serve();
     }
 
-    /// The server has none.
+    /// Records that the server does not support HTTP/2.
     pub(crate) fn no_streams(&self) {
         let dismissed = {
             let mut state = self.streams.state();
@@ -253,7 +257,7 @@ impl Pool {
         }
     }
 
-    /// A connection takes no further requests: replaces it if somebody is still in line.
+    /// Removes a connection that accepts no more requests, and replaces it if there are waiters.
     pub(crate) fn parted(self: &Arc<Self>, connection: &Arc<Http2Connection>) {
         if connection.is_barren() {
             return self.no_streams();
@@ -272,7 +276,7 @@ impl Pool {
         }
     }
 
-    /// Gives the places that are free to those in line.
+    /// Gives free streams to the waiters.
     pub(crate) fn serve(self: &Arc<Self>) {
         let share = {
             let state = self.streams.state();
@@ -287,7 +291,7 @@ impl Pool {
                 (waiter, connection)
             };
             let place = Http2Stream::new(Arc::clone(self), connection);
-            // That request was dropped; the next one gets its place.
+            // That request was cancelled; the next one gets its stream.
             if let Err(Ok(Some(place))) = waiter.send(Ok(Some(place))) {
                 place.undo();
             }

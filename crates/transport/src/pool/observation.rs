@@ -6,68 +6,69 @@ use hither_http::ServerHint;
 use hither_http::metalink::MetalinkLinks;
 use std::ops::Range;
 
-/// How an exchange ended well.
+/// The outcome of a successful exchange.
 #[derive(Debug)]
 pub(crate) enum ExchangeOutcome {
-    /// Everything asked for was delivered.
+    /// Everything that was requested was delivered.
     Complete(ResponseMeta),
-    /// The file is elsewhere.
+    /// The server redirects to this URL.
     Redirect(String),
 }
 
-/// What an answer shows about a server.
+/// Evidence of how a server handles ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RangeBehavior {
-    /// It sends ranges: the one that was asked for came.
+    /// The single requested range arrived.
     Ranges,
-    /// Several ranges came, in one way or another.
+    /// Several ranges arrived, in some form.
     Several,
-    /// One range of several came.
+    /// One of several ranges arrived.
     OnlyOne,
-    /// No range came, in a way that servers have that never send several, and others beyond a limit.
+    /// No range arrived, in a form that is used by servers without multiple ranges, and by others
+    /// beyond a limit.
     PerhapsOne,
-    /// Fewer ranges, or fewer bytes, may be sent.
+    /// The request was too large: fewer ranges or bytes may work.
     TooMany,
-    /// So many bytes of one range came, and no more.
+    /// Only the first bytes of the single range arrived, this many.
     Short(u64),
-    /// A shorter header may be taken.
+    /// The header was too long.
     TooLong,
-    /// It ignores ranges.
+    /// The server ignores ranges.
     NoRanges,
-    /// It refuses a `QUERY`, whatever it says of itself.
+    /// The server rejects `QUERY`, whatever it announces.
     NoQuery,
-    /// It may take one with fewer ranges.
+    /// The server may accept a `QUERY` with fewer ranges.
     ShorterQuery,
 }
 
-/// How an exchange ended, and what it showed.
+/// The result of an exchange, and what it showed.
 #[derive(Debug)]
 pub(crate) struct ExchangeResult {
     pub(crate) outcome: Result<ExchangeOutcome>,
-    /// The connection is at the start of the next answer.
+    /// The connection can carry another request.
     pub(crate) reusable: bool,
-    /// It had been closed before the request came to it.
+    /// The connection had been closed before the request was sent.
     pub(crate) stale: bool,
     pub(crate) hint: Option<ServerHint>,
-    /// It says that it takes lists of ranges in a `QUERY`.
+    /// The server announces support for lists of ranges in a `QUERY`.
     pub(crate) offers_query: bool,
     pub(crate) finding: Option<RangeBehavior>,
-    /// The end of the file was asked for by suffix and did not come for that.
+    /// The tail was requested by suffix and did not arrive for that reason.
     pub(crate) tail_refused: bool,
-    /// What was handed on, ascending.
+    /// The delivered ranges, ascending.
     pub(crate) delivered: Vec<Range<u64>>,
-    /// Size of the file, if it was told.
+    /// Size of the file, if known.
     pub(crate) size: Option<u64>,
-    /// Where else the file is, if the answer says so.
+    /// Links to other replicas in the response.
     pub(crate) links: Option<MetalinkLinks>,
-    /// The server has too much to do (429, 503).
+    /// The server is overloaded (429, 503).
     pub(crate) busy: bool,
-    /// It said for how long.
+    /// The server sent `Retry-After`.
     pub(crate) said_when: bool,
 }
 
 impl ExchangeResult {
-    /// Whether the connection is at the start of the next answer is for the caller to say.
+    /// A result without observations. The caller says whether the connection can be reused.
     pub(crate) fn new(outcome: Result<ExchangeOutcome>, reusable: bool) -> Self {
         Self {
             outcome,
@@ -85,7 +86,7 @@ impl ExchangeResult {
         }
     }
 
-    /// Ended badly, with the connection in an unknown state.
+    /// A failed exchange, which leaves the connection in an unknown state.
     pub(crate) fn failed(error: Error) -> Self {
         Self::new(Err(error), false)
     }

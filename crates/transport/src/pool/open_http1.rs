@@ -1,4 +1,4 @@
-//! How a connection comes about: a line to the server, TLS over it, HTTP over that.
+//! Opening HTTP/1.1 connections: TCP, TLS above it, HTTP above that.
 
 use super::Pool;
 use crate::connect::dialer::DialedStream;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::debug;
 
-/// Most that the HTTP codec buffers per connection. Bodies are handed on as they are read; this bounds a head, and the
-/// size of a single read.
+/// The maximum size of the buffer of the HTTP codec per connection. It limits a header and a single
+/// read; bodies are delivered as they are read.
 const READ_BUFFER_BYTES: usize = 256 * 1024;
 
 impl Pool {
@@ -34,7 +34,7 @@ impl Pool {
         self.shared.dialer.dial(&self.location, self.config(), self.account(), tap).await
     }
 
-    /// The stream over a line, and whether the server has taken an offer to multiplex it.
+    /// The stream after TLS, and whether the server chose HTTP/2.
     pub(super) async fn secure(
         &self,
         line: DialedStream,
@@ -53,7 +53,8 @@ impl Pool {
         let io = TokioIo::new(stream);
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES)
-            // XrdHttp 5.5 looks for `Range` in exactly these letters, and sends the whole file if it finds `range`.
+            // XrdHttp 5.5 requires `Range` in exactly this case, and sends the whole file for
+            // `range`.
             .title_case_headers(true)
             .handshake(io)
             .await
@@ -61,7 +62,7 @@ impl Pool {
                 Error::new(ErrorKind::Unavailable, "cannot start HTTP on a connection")
                     .with_source(error)
             })?;
-        // How the connection ends is told to the request that is on it; nobody else needs to know.
+        // The request on the connection reports its error.
         let server = self.location.origin();
         self.shared.runtime.spawn(async move {
             match connection.await {

@@ -1,4 +1,4 @@
-//! How a connection of HTTP/2 comes about: or one of HTTP/1.1, where the server would rather have that.
+//! Opening HTTP/2 connections, or HTTP/1.1 connections where the server chooses that.
 
 use super::Pool;
 use super::http2_pool::MAX_CONNECTIONS;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::debug;
 
-/// A connection as the handshake has left it.
+/// A connection after the handshake.
 enum Joined {
     Http2(Arc<Http2Connection>),
     Http1(Http1Connection),
@@ -27,7 +27,7 @@ impl Pool {
                 let claim = match pool.claim() {
                     SlotClaim::Granted(held) => Some(held),
                     SlotClaim::Full if pool.can_do_without_shared() => return,
-                    // Every process may have one.
+                    // Every process may have one connection.
                     SlotClaim::Full => None,
                 };
                 match pool.join(claim).await {
@@ -39,7 +39,7 @@ impl Pool {
         }
     }
 
-    /// Whether there is another connection, or will be. If so, this one is not made.
+    /// Returns whether there is another connection, or will be. Then this one is not opened.
     fn can_do_without_shared(&self) -> bool {
         let mut state = self.streams.state();
         let others = state.connections() > 1;
@@ -77,7 +77,8 @@ impl Pool {
         Ok((Joined::Http2(connection), rtt))
     }
 
-    /// The first connection of a large job is not alone for long, if the server is known to speak HTTP/2.
+    /// Opens further connections beside the first one of a large job, if the server is known to
+    /// support HTTP/2.
     fn speculate_shared(self: &Arc<Self>, rtt: Duration) {
         if !self.state().large_job {
             return;
@@ -91,7 +92,7 @@ impl Pool {
         self.spawn_shared(start);
     }
 
-    /// A connection of HTTP/2 is there.
+    /// Adds a new HTTP/2 connection.
     fn joined(self: &Arc<Self>, connection: Arc<Http2Connection>, rtt: Duration) {
         debug!(server = %self.location.origin(), ?rtt, "HTTP/2 connection opened");
         self.account().connected(rtt);
@@ -100,7 +101,8 @@ impl Pool {
         if state.each <= 1 {
             state.each = connection.free();
         }
-        // More may have been on their way as ordinary ones, to a server that did not speak it then.
+        // More may have been opened as HTTP/1.1 connections meanwhile, before HTTP/2 was known to
+        // be supported.
         if state.open.len() < MAX_CONNECTIONS {
             state.open.push(connection);
         }
@@ -111,7 +113,7 @@ impl Pool {
         self.serve();
     }
 
-    /// The server has chosen HTTP/1.1: the connection is an ordinary one.
+    /// The server chose HTTP/1.1.
     fn joined_alone(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
         debug!(server = %self.location.origin(), "server chose HTTP/1.1 instead of HTTP/2");
         self.streams.state().connecting -= 1;
@@ -120,7 +122,7 @@ impl Pool {
         self.no_streams();
     }
 
-    /// A connection could not be made. As long as there are others, they serve those in line.
+    /// A connection could not be opened. Other connections, if there are any, serve the waiters.
     fn not_joined(self: &Arc<Self>, error: &Error) {
         debug!(server = %self.location.origin(), %error, "HTTP/2 connection failed");
         let connections = self.connections();
@@ -134,7 +136,7 @@ impl Pool {
         drop(state);
         for waiter in dismissed {
             let told = if connections > 0 { Ok(None) } else { Err(error.clone()) };
-            // Whoever was dropped in the meantime does not mind.
+            // The waiter may have been cancelled.
             drop(waiter.send(told));
         }
     }

@@ -7,17 +7,17 @@ use futures_util::future::Either;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// The way of one request.
+/// The sender of one request.
 #[derive(Debug)]
 pub(crate) enum RequestSender {
-    /// A connection of its own.
+    /// An HTTP/1.1 connection.
     Http1(Http1Connection),
-    /// A place on one that carries several.
+    /// A stream of an HTTP/2 connection.
     Http2(Http2Stream),
 }
 
 impl RequestSender {
-    /// Whether the connection has answered before.
+    /// Returns whether the connection has carried a response before.
     pub(crate) fn has_answered(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.answers > 0,
@@ -33,7 +33,7 @@ impl RequestSender {
         }
     }
 
-    /// A request for so many bytes of a file is about to be sent.
+    /// Records that a request for `bytes_asked` bytes of a file is sent.
     pub(crate) fn begin(&mut self, rtt: Option<Duration>, bytes_asked: u64) {
         match self {
             Self::Http1(connection) => connection.tap.restart(rtt, bytes_asked),
@@ -52,7 +52,7 @@ impl RequestSender {
         }
     }
 
-    /// The answer has begun to arrive.
+    /// Records that the response has begun.
     pub(crate) fn answered(&mut self) {
         match self {
             Self::Http1(connection) => {
@@ -63,26 +63,27 @@ impl RequestSender {
         }
     }
 
-    /// The request has failed before its answer began.
+    /// Records that the request failed before its response began.
     pub(crate) fn failed(&mut self, error: &hyper::Error) {
         if let Self::Http2(place) = self {
             place.failed(error);
         }
     }
 
-    /// Whether the server refused the request because there were too many at a time.
+    /// Returns whether the server refused the request, as one too many.
     pub(crate) fn was_refused(&self) -> bool {
         matches!(self, Self::Http2(place) if place.was_refused())
     }
 
-    /// Nothing has come for too long: no other request is sent this way.
+    /// Nothing arrived for too long: no other request should use this connection.
     pub(crate) fn retire(&self) {
         if let Self::Http2(place) = self {
             place.retire();
         }
     }
 
-    /// How fast the path is by the last answer. Answers that come among others tell nothing about it.
+    /// The bandwidth of the path by the last response. Responses of shared connections do not show
+    /// it.
     pub(crate) fn bandwidth(&self) -> Option<f64> {
         match self {
             Self::Http1(connection) => connection.tap.bandwidth(),

@@ -1,4 +1,4 @@
-//! How long a file is to be left alone that its server has to make ready first.
+//! The time before which a file is not requested again, because its server is still staging it.
 
 use hither_core::error::{Error, Retry};
 use hither_core::sync::lock;
@@ -6,19 +6,20 @@ use std::sync::Mutex;
 use tokio::time::Instant;
 use tracing::debug;
 
-/// When a file may be asked for again; at any time, unless its server said otherwise.
+/// The `Retry-After` of a file.
 #[derive(Debug, Default)]
 pub(crate) struct RetryAfterTimer(Mutex<Option<Instant>>);
 
 impl RetryAfterTimer {
-    /// Notes what was said of it when a request failed.
+    /// Records the pause of a failed request, if its error asks to retry later.
     pub(crate) fn learn(&self, error: &Error) {
         if let Retry::Later { after } = error.retry() {
             self.until(Instant::now().checked_add(after));
         }
     }
 
-    /// Leaves it alone as long as an error says that its server should be.
+    /// Records the pause of a failed request, if its error asks to retry at the same server after
+    /// some time.
     pub(crate) fn pause(&self, error: &Error) {
         if let Retry::SameServer { after } = error.retry()
             && !after.is_zero()
@@ -32,7 +33,7 @@ impl RetryAfterTimer {
         *lock(&self.0) = instant;
     }
 
-    /// Waits as long as was asked for.
+    /// Waits until the pause is over.
     pub(crate) async fn wait(&self) {
         let until = *lock(&self.0);
         if let Some(until) = until {

@@ -1,4 +1,4 @@
-//! Requests of the crate `object_store`, over our connections.
+//! Requests of the crate `object_store` over the connections of this crate.
 
 use crate::http::call;
 use crate::http::request_body::RequestBody;
@@ -14,10 +14,10 @@ use object_store::client::{
 };
 use std::sync::Arc;
 
-/// Longest answer: a page of a list has a thousand names of a kilobyte each.
+/// The maximum response in bytes: a page of a list has a thousand names of a kilobyte each.
 const REPLY_BYTES: usize = 16 << 20;
 
-/// Carries requests.
+/// The HTTP service of `object_store`.
 #[derive(Debug, Clone)]
 pub(super) struct PooledHttpService {
     network: Arc<Network>,
@@ -47,7 +47,7 @@ impl HttpService for PooledHttpService {
         call.content = if has_body { RequestBody::Bytes(body) } else { RequestBody::Empty };
         call.max_reply_bytes = REPLY_BYTES;
         let reply = self.network.call(call).await.map_err(told)?;
-        // Not all operations of the crate tell these from other failures.
+        // Not all operations of the crate distinguish these from other errors.
         if matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let what =
                 format!("{}: the object store responded with {}", reply.location, reply.status);
@@ -61,7 +61,7 @@ impl HttpService for PooledHttpService {
     }
 }
 
-/// Our error as one of theirs; it comes back by `failed` in the module above.
+/// An error in the type of `object_store`. [`crate::s3`] converts it back.
 fn told(error: Error) -> HttpError {
     let kind = match error.kind() {
         ErrorKind::Timeout => HttpErrorKind::Timeout,

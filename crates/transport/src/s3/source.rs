@@ -1,8 +1,9 @@
-//! A file in a bucket, read by our own source through a signed URL.
+//! A file in a bucket, read through a signed URL.
 //!
-//! The signature is part of the URL and holds for an hour; after half of that a new one is made, which costs no request.
-//! It is good for GET only, so that what would need a HEAD (the end of a file of unknown size) asks the store first.
-//! Object stores answer one range per request, which is assumed from the start.
+//! The signature is part of the URL and valid for an hour. After half of that a new one is made,
+//! which costs no request. It is valid for GET only, so reading the end of a file of unknown size
+//! asks the store for the size first. Object stores support one range per request, which is assumed
+//! from the start.
 
 use super::S3Storage;
 use crate::context::MonotonicClock;
@@ -22,7 +23,7 @@ use std::time::Duration;
 const VALID: Duration = Duration::from_secs(3600);
 const RENEWED: Duration = Duration::from_secs(1800);
 
-/// See the module above.
+/// A file in a bucket.
 #[derive(Debug)]
 pub(super) struct PresignedSource {
     s3: S3Storage,
@@ -35,7 +36,7 @@ pub(super) struct PresignedSource {
 impl PresignedSource {
     pub(super) fn new(s3: S3Storage, path: String, key: Path) -> Result<Self> {
         let clock = MonotonicClock::start();
-        // Signing waits for nothing where the key is at hand.
+        // Signing does not wait where the key is available.
         let source = futures_util::FutureExt::now_or_never(signed(&s3, &path, &key));
         let source = source.unwrap_or_else(|| Err(s3.missing(&path)))?;
         let current = Mutex::new((source, clock.now()));
@@ -60,7 +61,7 @@ impl PresignedSource {
         Ok(source)
     }
 
-    /// As `fetch`, for the end of the file besides ranges of it.
+    /// Fetches the tail of the file together with ranges.
     async fn fetch_tail(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
         let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
         let size = meta.size;

@@ -1,4 +1,4 @@
-//! A file on its way into a bucket.
+//! An upload into a bucket.
 
 use super::S3Storage;
 use bytes::{Bytes, BytesMut};
@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// Parts have at least 5 MiB (S3, "Multipart upload limits").
+/// The minimum size of a part is 5 MiB (S3, "Multipart upload limits").
 const PART_BYTES: u64 = 5 << 20;
-/// And there are at most this many (same place).
+/// The maximum number of parts (same place).
 const MAX_PARTS: u64 = 10_000;
 const PARALLEL: usize = 16;
 
-/// See the essay of the module above.
+/// A file that is being written into a bucket.
 #[derive(Debug)]
 pub(super) struct S3Upload {
     s3: S3Storage,
@@ -80,10 +80,10 @@ impl S3Upload {
     }
 
     async fn finish(self) -> Result<DirEntry> {
-        // Not every store knows conditions: somebody else may come in between.
+        // Not every store supports conditions. Another client may create the file in between.
         if !self.overwrite && self.s3.file(&self.path).await?.is_some() {
             let exists = self.s3.exists(&self.path);
-            // That it exists is the thing to tell.
+            // The existing file is the error to report.
             drop(self.give_up().await);
             return Err(exists);
         }
@@ -186,7 +186,7 @@ impl Upload for S3Upload {
     }
 }
 
-/// What [`Upload::token`] gave, if it fits a file of this size.
+/// Parses the value of [`Upload::token`], if it fits a file of this size.
 fn parse(token: &str, size: u64) -> Option<Way> {
     let mut lines = token.lines();
     let (part_bytes, id) = lines.next()?.split_once(' ')?;

@@ -1,27 +1,28 @@
-//! The page that a server shows to people who open a directory: that of nginx, Apache, lighttpd or Python.
+//! A parser for the HTML directory index of nginx, Apache, lighttpd and Python.
 //!
-//! All of them have a link per name, relative to the page, with a slash at the end for a directory. Links that lead
-//! elsewhere (upwards, to other orders of the same list, to other sites) are passed over: only what can be a name in this
-//! directory is one. Sizes are taken where they are exact, as nginx writes them; elsewhere they are rounded.
+//! All of them have a link per name, relative to the page, with a trailing slash for a directory.
+//! Links that lead elsewhere (upwards, to other sort orders, to other sites) are ignored: only a
+//! possible name in this directory counts. Sizes are used where they are exact, as in nginx;
+//! elsewhere they are rounded.
 
 use http::{HeaderMap, header};
 use std::collections::BTreeMap;
 
-/// A name on the page.
+/// An entry of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AutoindexEntry {
     pub(super) name: String,
     pub(super) directory: bool,
-    /// In bytes, if it is told exactly.
+    /// The size in bytes, if it is exact.
     pub(super) size: Option<u64>,
 }
 
-/// The words that begin the titles of such pages.
+/// The beginnings of the titles of such pages.
 const TITLES: [&str; 3] = ["index of", "directory listing for", "directory:"];
-/// What is looked at to tell whether it is such a page.
+/// The beginning of the page in which the title is searched.
 const HEAD_BYTES: usize = 2_000;
 
-/// The names on a page; none if it is no list of names.
+/// The entries of a page; `None` if it is no directory index.
 pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<AutoindexEntry>> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     if !kind.starts_with("text/html") {
@@ -51,7 +52,7 @@ fn title(text: &str) -> Option<&str> {
     head.get(at + "<title>".len()..)?.split('<').next()
 }
 
-/// The name that a link means, if it means one in this directory.
+/// The name of a link, if it is in this directory.
 fn name_of(reference: &str) -> Option<(String, bool)> {
     let reference = reference.strip_prefix("./").unwrap_or(reference);
     let reference = unescaped(reference);
@@ -67,7 +68,7 @@ fn name_of(reference: &str) -> Option<(String, bool)> {
     fine.then_some((name, directory))
 }
 
-/// The entities that stand in links (HTML, section 13.1.4).
+/// Replaces the entities that occur in links (HTML, section 13.1.4).
 fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<")
         .replace("&gt;", ">")
@@ -93,7 +94,7 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What nginx writes behind a link: name, date, time, bytes.
+/// The exact size that nginx writes behind a link: name, date, time, bytes.
 fn exact_size(after: &str) -> Option<u64> {
     let line = after.split(['\n', '\r']).next()?;
     let (_, told) = line.split_once("</a>")?;

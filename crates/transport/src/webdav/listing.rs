@@ -1,4 +1,4 @@
-//! What names stand for, and which there are.
+//! Metadata and listings by PROPFIND, HEAD and directory indexes.
 
 use super::WebDavStorage;
 use super::autoindex::{self, AutoindexEntry};
@@ -12,12 +12,12 @@ use hither_core::storage::{DirEntry, FileKind};
 use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
 
-/// Names of a listing whose sizes are asked for at the same time.
+/// Parallel requests for the sizes of a listing.
 const AT_ONCE: usize = 16;
-/// Longest page for people that is read.
+/// The maximum size of a directory index in bytes.
 const PAGE_BYTES: usize = 32 << 20;
 
-/// What is known about one name.
+/// The metadata of a name.
 pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     if dav.names().lists != Some(false) {
         let asked = propfind(dav, path, path.is_empty(), "0").await?;
@@ -30,12 +30,12 @@ pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     head(dav, path).await
 }
 
-/// The names in a directory.
+/// The entries of a directory.
 pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
     if dav.names().lists != Some(false) {
         match propfind(dav, path, true, "1").await {
             Ok(Some((reply, resources))) => return children(dav, path, &reply, resources),
-            // No more names are asked for.
+            // The next way is tried.
             Ok(None) => {}
             Err(error) => return Err(not_listed(dav, path, error).await),
         }
@@ -45,7 +45,8 @@ pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry
     Ok(entries)
 }
 
-/// A server may say that a file does not exist if it is called a directory.
+/// The error for a directory that cannot be listed. A server may report a file as missing when its
+/// URL ends with a slash.
 async fn not_listed(dav: &WebDavStorage, path: &str, error: Error) -> Error {
     match dav.look(path).await {
         Ok(Some(there)) if there.kind != FileKind::Directory => no_directory(dav, path),
@@ -58,7 +59,7 @@ fn no_directory(dav: &WebDavStorage, path: &str) -> Error {
     Error::new(ErrorKind::Invalid, format!("{place} is not a directory"))
 }
 
-/// Asks for properties; none if the server does not know the method.
+/// Requests properties; `None` if the server does not support the method.
 async fn propfind(
     dav: &WebDavStorage,
     path: &str,
@@ -130,7 +131,7 @@ fn entry(path: String, resource: Resource) -> DirEntry {
     let kind = match (resource.status.is_success(), resource.is_collection) {
         (true, true) => FileKind::Directory,
         (true, false) => FileKind::File,
-        // What may not be looked at.
+        // An entry that may not be accessed.
         (false, _) => FileKind::Other,
     };
     let file = kind == FileKind::File;
@@ -143,7 +144,7 @@ fn entry(path: String, resource: Resource) -> DirEntry {
     }
 }
 
-/// What can be told of a name without PROPFIND.
+/// The metadata of a name, without PROPFIND.
 async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     let directory = DirEntry {
         path: path.to_owned(),
@@ -157,7 +158,7 @@ async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     }
     let asked = dav.root.below(path, false);
     let reply = dav.call(HttpRequest::new(Method::HEAD, asked)).await?;
-    // To be sent to the same name with a slash is to be told that it is a directory, even one that is not shown.
+    // A redirect to the same name with a slash means a directory, also one that is not shown.
     let slash = reply.location == dav.root.below(path, true);
     match reply.status {
         StatusCode::NOT_FOUND => Err(status_error::of_response(&reply, "HEAD")),
@@ -178,7 +179,7 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
     }
 }
 
-/// Reads the page that the server shows to people.
+/// Reads the directory index of the server.
 async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
     let mut call =
         HttpRequest::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");

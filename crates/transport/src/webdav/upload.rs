@@ -1,16 +1,19 @@
-//! A file on its way to a WebDAV server.
+//! An upload to a WebDAV server.
 //!
-//! There are three ways for the bytes:
+//! There are three ways to send the bytes:
 //!
-//! - *Together*: a small file waits until it is whole and is one PUT, which can be sent again.
-//! - *In pieces*: a PUT with `Content-Range` for every block (RFC 9110 section 14.4 allows it, mod_dav of Apache does it).
-//!   Blocks take several connections, in any order, and an interrupted upload is gone on with.
-//! - *As a stream*: one PUT that is fed block by block, in order. It waits for "100 Continue" before the first of them.
+//! - *Together*: a small file is collected and sent as one PUT, which can be repeated.
+//! - *In pieces*: a PUT with `Content-Range` for every block (RFC 9110 section 14.4 allows it,
+//! mod_dav of Apache supports it). Blocks use several connections, in any order, and an interrupted
+//! upload can be resumed.
+//! - *As a stream*: one PUT that is fed block by block, in order. It waits for "100 Continue"
+//! before the first block.
 //!
-//! A server that does not know pieces may refuse them (nginx: 501) or, worse, take a piece for the whole (XrdHttp). So a
-//! server not met before is tried: the last byte of the file alone is put into the new file, which must then be as long as
-//! the whole one will be. Before that, an empty file is put and moved, to see whether it can be moved. On a server that
-//! cannot move, a file is put under its own name; there is no promise then that an interrupted one leaves nothing.
+//! A server without support for pieces may reject them (nginx: 501) or, worse, take a piece for the
+//! whole file (XrdHttp). So an unknown server is tested: only the last byte of the file is put into
+//! the new file, which must then have the length of the whole. Before that, an empty file is put
+//! and moved, to test whether it can be moved. On a server that cannot move, a file is put under
+//! its own name; an interrupted upload may then leave a part of it.
 
 use super::{WebDavStorage, listing};
 use crate::http::call::{HttpRequest, HttpResponse};
@@ -31,19 +34,19 @@ use std::sync::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// A file up to this many bytes goes together: pieces of it would not be faster.
+/// A file up to this size in bytes is sent together: pieces would not be faster.
 const TOGETHER_BYTES: u64 = 1 << 20;
-/// More connections than this do not fill a path better.
+/// More connections do not fill a path better.
 const PARALLEL: usize = 32;
 
-/// See the module above.
+/// A file that is being written to a WebDAV server.
 #[derive(Debug)]
 pub(super) struct WebDavUpload {
     dav: WebDavStorage,
     path: String,
     size: u64,
     overwrite: bool,
-    /// The name to write to; the file's own where it cannot be moved.
+    /// The name to write to; the file's own name where it cannot be moved.
     at: String,
     way: Way,
 }
@@ -88,7 +91,7 @@ impl WebDavUpload {
         let upload =
             |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
         if size <= TOGETHER_BYTES {
-            // What is wrong with the name shows when the file goes, before it has its name.
+            // An invalid name is rejected when the file is sent, before it has its final name.
             return Ok(upload(
                 sibling(&path, &unique_partial_name(&path)),
                 Way::Together(Mutex::default()),
@@ -121,7 +124,7 @@ impl WebDavUpload {
     fn put(&self, at: &str, content: RequestBody) -> HttpRequest {
         let call = HttpRequest::new(Method::PUT, self.dav.root.below(at, false))
             .with("content-type", "application/octet-stream");
-        // Whoever writes under the name itself can at least say that it is not to be replaced.
+        // A file that is written under its own name can at least be protected against replacement.
         let call =
             if at == self.path && !self.overwrite { call.with("if-none-match", "*") } else { call };
         call.with_content(content)
@@ -164,7 +167,7 @@ impl WebDavUpload {
             None => false,
         };
         if !taken {
-            // It has ended before its time, and says why.
+            // It ended early, and the response says why.
             feeding.feed = None;
             self.answered(feeding).await?;
             let what = format!("{}: the server stored only a part of the file", self.dav.root);
@@ -174,7 +177,7 @@ impl WebDavUpload {
         Ok(())
     }
 
-    /// Waits for the answer to the stream.
+    /// Waits for the response to the stream.
     async fn answered(&self, feeding: &mut Feeding) -> Result<()> {
         let Some(answer) = feeding.answer.take() else {
             return Err(Error::new(ErrorKind::Cancelled, "the upload failed earlier"));
@@ -185,7 +188,7 @@ impl WebDavUpload {
         stored(&self.dav, &self.at, &reply).await
     }
 
-    /// Everything up to the name.
+    /// Sends everything, except for the final name.
     async fn deliver(&self) -> Result<()> {
         let missing = |seen: u64| {
             let what = format!("{}: {seen} of {} bytes were written", self.path, self.size);
@@ -218,10 +221,10 @@ impl WebDavUpload {
         Ok(())
     }
 
-    /// Compares what the server has with what it should.
+    /// Compares the checksum on the server with the expected one.
     async fn compare(&self, expected: &Checksum) -> Result<()> {
         use hither_core::storage::Storage;
-        // A server that cannot tell is not asked to.
+        // A server without checksums is not an error.
         let told = self.dav.checksum(&self.at, expected.algorithm()).await.unwrap_or_default();
         match told {
             Some(seen) if seen != *expected => Err(Error::new(
@@ -269,7 +272,7 @@ impl WebDavUpload {
         }
         if let Err(error) = done {
             if self.is_aside() || error.kind() == ErrorKind::Corrupt {
-                // The first error is the one to tell.
+                // The first error is reported.
                 drop(self.dav.discard(&self.at).await);
             }
             return Err(error);
@@ -296,7 +299,8 @@ impl Upload for WebDavUpload {
     }
 
     fn present(&self) -> Vec<Range<u64>> {
-        // The file has its length from the beginning: the server cannot tell which bytes it was sent.
+        // The file has its final length from the beginning, so the server cannot tell which bytes
+        // it received.
         Vec::new()
     }
 
@@ -349,7 +353,7 @@ impl Upload for WebDavUpload {
                     let mut feeding = feeding.lock().await;
                     feeding.feed = None;
                     if feeding.fed == self.size {
-                        // It has all of it, and would make a file of it after we had removed what there was.
+                        // The server has all of it, and would create the file after it was removed.
                         drop(self.answered(&mut feeding).await);
                     } else if let Some(answer) = feeding.answer.take() {
                         answer.abort();
@@ -364,7 +368,8 @@ impl Upload for WebDavUpload {
     }
 }
 
-/// What an earlier attempt left, if it is of use. It need not have its length yet: the last piece gives it that.
+/// The name that an earlier attempt used, if it can be resumed. It need not have its length yet:
+/// the last piece sets it.
 async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Result<Option<String>> {
     let Some(token) = options.resume.as_deref().and_then(partial_token) else { return Ok(None) };
     let at = sibling(path, token);
@@ -373,7 +378,7 @@ async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Resul
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }
 
-/// Finds out what the server can do. Returns the name to write to, and whether in pieces.
+/// Tests what the server supports. Returns the name to write to, and whether to send pieces.
 async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, bool)> {
     let first = sibling(path, &unique_partial_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
@@ -402,13 +407,13 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
     Ok((at, pieces))
 }
 
-/// Fails unless the answer to a PUT says that the bytes are stored.
+/// Fails unless the response to a PUT says that the bytes are stored.
 async fn stored(dav: &WebDavStorage, at: &str, reply: &HttpResponse) -> Result<()> {
     if reply.status.is_success() {
         return Ok(());
     }
     let error = status_error::of_response(reply, "PUT");
-    // nginx cannot open a file where there is no directory, and calls that its own fault.
+    // nginx cannot open a file in a missing directory, and responds with 500.
     if reply.status == StatusCode::INTERNAL_SERVER_ERROR && dav.look(parent(at)).await?.is_none() {
         return Err(dav.missing(parent(at)));
     }

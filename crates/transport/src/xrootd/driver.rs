@@ -1,16 +1,18 @@
-//! One session, driven: bytes to and from its connection, jobs to requests, answers to jobs.
+//! The driver of one session: bytes to and from its connection, jobs to requests, responses to
+//! jobs.
 //!
-//! The protocol itself is in `hither-xrd`; here is what it needs around it. A task for each connection waits for whatever
-//! comes first: a command, room to write, bytes to read, or one of the clocks. Parts of files go to their sinks as they
-//! arrive.
+//! The protocol itself is in `hither-xrd`; this module is its I/O. One task per connection waits
+//! for whatever comes first: a command, room to write, bytes to read, or a timeout. Parts of files
+//! go to their sinks as they arrive.
 //!
-//! **Files.** A file is opened when the first job on it comes, and its reads are submitted together with the open: on a
-//! fresh connection all of them go out in one flight, else they follow the open's answer. What the server says of the file
-//! when it is opened is held against what the job expects before any of its bytes are handed on.
+//! **Files.** A file is opened for its first job, whose reads are submitted together with the open:
+//! on a new connection all of them are sent in one round trip, otherwise they follow the response
+//! to the open. The version of the opened file is compared with the expected one before any bytes
+//! are delivered.
 //!
-//! **Clocks.** Jobs are under way on a connection that is silent: that is for the server to explain, which it can
-//! (`waitresp`). After [`TransportConfig::first_byte_timeout`], or in the middle of answers after
-//! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and every job on it fails.
+//! **Timeouts.** A server may explain why it is silent (`waitresp`). Otherwise, after
+//! [`TransportConfig::first_byte_timeout`], or in the middle of responses after
+//! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and all its jobs fail.
 //!
 //! [`TransportConfig::first_byte_timeout`]: crate::TransportConfig::first_byte_timeout
 //! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
@@ -39,55 +41,56 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::debug;
 
-/// What is read from a connection at a time, at the most and at first. Whoever reads in pieces sees how they are spaced,
-/// which is what tells how fast the path is; whoever has much to read would rather do it at once.
+/// The maximum size of a read from a connection, and that of the first. Small reads show how the
+/// bytes are spaced, which tells the bandwidth; large ones are cheaper.
 const READ_BYTES: usize = 256 * 1024;
 const FIRST_READ_BYTES: usize = 4 * 1024;
 
-/// What has failed by chance may be asked for at once.
+/// An accidental error needs no pause before a retry.
 const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
-/// A connection's end.
+/// The end of a session.
 pub(super) enum SessionEnd {
-    /// Nobody needs it any more.
+    /// Nobody uses it any more.
     Unused,
-    /// The server was not as it was taken for, but like this: these jobs have to be done on another connection. Nothing of
-    /// them was delivered.
+    /// The server differs from the prediction. It has this profile, and these jobs have to be done
+    /// on another connection. Nothing of them was delivered.
     Mispredicted(Box<ServerProfile>, Vec<SessionCommand>),
-    /// The server is like this, and wants TLS: these jobs have to be done over that. Nothing of them was asked.
+    /// The server requires TLS. It has this profile, and these jobs have to be done over TLS.
+    /// Nothing of them was requested.
     WantsTls(Box<ServerProfile>, Vec<SessionCommand>),
-    /// It broke, or was of no use. The jobs have been told.
+    /// It failed, and its jobs with it.
     Broken(Error),
 }
 
-/// What a driver is made of.
+/// The parts of a driver.
 pub(super) struct DriverParts<'a> {
     pub(super) session: Session,
-    /// What to do first.
+    /// The first commands.
     pub(super) first: Vec<SessionCommand>,
     pub(super) commands: &'a mut UnboundedReceiver<SessionCommand>,
     pub(super) tap: Arc<ConnectionMeter>,
     pub(super) load: Arc<SessionLoad>,
     pub(super) config: TransportConfig,
-    /// The server, for messages.
+    /// The URL of the server, for messages.
     pub(super) name: String,
     /// The server's round-trip time.
     pub(super) rtt: Duration,
-    /// The flight of the login.
+    /// The round trip of the login.
     pub(super) flight: u64,
-    /// Requests go out with the login.
+    /// Requests are sent together with the login.
     pub(super) ahead: bool,
 }
 
 impl DriverParts<'_> {
-    /// For a connection that authenticates what it carries.
+    /// The parts for a connection that is authenticated by TLS.
     pub(super) fn in_tls(mut self) -> Self {
         self.config.verify = PageChecksums::Never;
         self
     }
 }
 
-/// Drives one session.
+/// The driver of one session.
 pub(super) struct Driver<'a, S> {
     session: Session,
     stream: S,
@@ -99,38 +102,39 @@ pub(super) struct Driver<'a, S> {
     name: String,
     rtt: Duration,
     buffer: BytesMut,
-    /// What is read at a time.
+    /// The current size of a read.
     read_bytes: usize,
     jobs: HashMap<u64, RunningJob>,
-    /// Which job a request_id of the session belongs to.
-    requests: HashMap<RequestId, u64>,
+    /// The job of each request.
+    tickets: HashMap<RequestId, u64>,
     files: HashMap<u64, OpenedFile>,
-    /// Opens under way.
+    /// Opens in progress.
     opening: HashMap<RequestId, u64>,
-    /// What the server said to ask again later.
+    /// Requests that the server has postponed.
     later: Vec<(Instant, RequestId)>,
-    /// How long it said so in all, of each.
+    /// The total wait of each postponed request.
     waited: HashMap<RequestId, Duration>,
-    /// What it said so of for too long. That is acted on when nothing more has arrived: it may be nonsense.
+    /// Requests that were postponed for too long. They fail once nothing more has arrived, because
+    /// the response may have been damaged.
     exhausted: Vec<(RequestId, Error)>,
-    /// The last sign of life, or when there was last something to wait for.
+    /// The time of the last received byte, or the time when there was first something to wait for.
     heard: Instant,
-    /// An answer has begun since then.
+    /// A response has begun since then.
     midway: bool,
-    /// The server has asked for this much patience.
+    /// The server has asked to wait until then.
     patience_until: Option<Instant>,
-    /// Requests are sent as they come, because the login is done or is not waited for.
+    /// Requests are sent immediately, because the login is complete or is not awaited.
     is_open: bool,
-    /// The flight of the login, and of the first requests.
+    /// The round trips of the login and of the first requests.
     login_flight: u64,
     first_flight: u64,
-    /// What everybody knows of the server by now.
+    /// The profile that the session pool knows.
     known: ServerProfile,
-    /// The server has shown that it speaks the protocol.
+    /// The server has proved to speak the protocol.
     met: bool,
 }
 
-/// What a driver has seen happen.
+/// An event of the driver.
 enum Turn {
     Command(Option<SessionCommand>),
     Read(std::io::Result<usize>),
@@ -176,9 +180,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         self.tap.account()
     }
 
-    /// Runs until nobody needs the connection any more, or it is of no more use.
+    /// Runs until nobody uses the session any more, or it fails.
     pub(super) async fn run(mut self) -> SessionEnd {
-        // What is there already goes into the first flight.
+        // Waiting commands go into the first round trip.
         std::mem::take(&mut self.first).into_iter().for_each(|command| self.take(command));
         while let Ok(command) = self.commands.try_recv() {
             self.take(command);
@@ -225,7 +229,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
     }
 
-    /// Tells the other sessions what this one has found out about the server.
+    /// Reports the profile of the server to the session pool.
     fn learn(&mut self) {
         if self.known != *self.session.profile() {
             self.known = self.session.profile().clone();
@@ -233,7 +237,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
     }
 
-    /// Waits for what comes first.
+    /// Waits for the next event.
     async fn turn(&mut self) -> Turn {
         let mut clock = pin!(sleep_until(self.next_clock()));
         std::future::poll_fn(|cx| self.poll_turn(cx, clock.as_mut())).await
@@ -249,7 +253,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         if self.buffer.capacity() < self.read_bytes {
             self.buffer.reserve(self.read_bytes);
         }
-        // Neither of these futures holds anything between two calls.
+        // These futures hold no state between two polls.
         let mut room = (&mut self.buffer).limit(self.read_bytes);
         if let Poll::Ready(read) = pin!(self.stream.read_buf(&mut room)).poll(cx) {
             return Poll::Ready(Turn::Read(read));
@@ -257,7 +261,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         clock.poll(cx).map(|()| Turn::Clock)
     }
 
-    /// Writes what there is to write. Ready only with an error.
+    /// Writes pending bytes. Ready only with an error.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Error> {
         while self.session.outgoing().has_remaining() {
             match pin!(self.stream.write_buf(self.session.outgoing())).poll(cx) {
@@ -273,7 +277,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
     }
 
-    /// When a clock will want to be looked at.
+    /// The time of the next timeout.
     fn next_clock(&self) -> Instant {
         if !self.exhausted.is_empty() {
             return self.heard;
@@ -287,7 +291,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         self.later.iter().map(|(when, _)| *when).fold(dead, Instant::min)
     }
 
-    /// Why the connection counts as dead, if it does.
+    /// The error of a connection that counts as dead.
     fn out_of_time(&mut self) -> Option<Error> {
         let given_up = self.give_up_exhausted();
         let now = Instant::now();
@@ -316,7 +320,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         Some(error.with_retry(AT_ONCE))
     }
 
-    /// Asks again what is due by now.
+    /// Repeats the postponed requests that are due.
     fn ask_again(&mut self) {
         let now = Instant::now();
         for (_, request_id) in self.later.extract_if(.., |(when, _)| *when <= now) {
@@ -335,7 +339,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                 end => end,
             },
             error => {
-                // What a server that speaks the protocol says without sense may be damaged on its way.
+                // An invalid message of a server that speaks the protocol may have been damaged on
+                // its way.
                 let by_chance = match error {
                     SessionError::Wire(_) | SessionError::Unasked { .. } => self.met,
                     SessionError::Over => true,
@@ -348,10 +353,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
     }
 
-    /// Everybody who waits is told.
+    /// Fails all jobs.
     fn broken(mut self, error: Error) -> SessionEnd {
         debug!(server = %self.name, jobs = self.jobs.len(), %error, "session failed");
-        // Before anybody hears of it, and asks again.
+        // Closed before the jobs are told, so that they do not come back to this session.
         self.commands.close();
         for (_, job) in self.jobs.drain() {
             self.load.done(job.bytes());
@@ -360,14 +365,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         SessionEnd::Broken(error)
     }
 
-    /// The jobs go to another connection.
+    /// Returns the jobs for another connection.
     fn mispredicted(mut self) -> SessionEnd {
         let commands = self.jobs.drain().map(|(id, job)| job.again(id)).collect();
         SessionEnd::Mispredicted(Box::new(self.session.profile().clone()), commands)
     }
 }
 
-/// The error for a connection that broke.
+/// The error for a lost connection.
 fn broken(name: &str, error: std::io::Error) -> Error {
     if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
         return told;

@@ -1,17 +1,19 @@
-//! What a server's refusal means for the caller.
+//! Errors of XRootD servers as errors of this project.
 
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_xrd::client::{RequestError, SessionError};
 use hither_xrd::wire::ErrorCode;
 use std::time::Duration;
 
-/// How long a server is left alone that says it has too much to do, and no more.
+/// The backoff for an overloaded server that does not name a time.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
-/// The error for an answer of status `error`, `message` being the server's words and `name` what was asked about.
+/// The error for a response of status `error`. `message` is the server's reason, and `name` the
+/// requested file.
 ///
-/// The codes are those of `XProtocol.hh`. Servers are not exact with them: what one cannot open it may call an I/O error
-/// or a failure of the file system, so those are worth another server, but no second question to the same.
+/// The codes are those of `XProtocol.hh`. Servers use them loosely: a file that cannot be opened
+/// may be reported as an I/O error or a file system error. So those are worth another server, but
+/// no second request to the same.
 pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     let message = message.trim_end_matches(['\0', '\n', ' ']);
     let seen = if message.is_empty() {
@@ -27,7 +29,7 @@ pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     }
 }
 
-/// The error for one request that came to nothing.
+/// The error for one failed request.
 pub(crate) fn failed(name: &str, failure: RequestError) -> Error {
     match failure {
         RequestError::Refused { code, message } => refused(name, code, &message),
@@ -39,7 +41,7 @@ pub(crate) fn failed(name: &str, failure: RequestError) -> Error {
     }
 }
 
-/// The error for a session that is over.
+/// The error for a session that has ended.
 pub(crate) fn session_over(name: &str, error: SessionError) -> Error {
     let kind = match &error {
         SessionError::Refused { step, code, message } => {
@@ -64,14 +66,14 @@ pub(crate) fn session_over(name: &str, error: SessionError) -> Error {
     told.with_source(error)
 }
 
-/// Whether this is the error for a server that has no TLS.
+/// Returns whether this is the error for a server without TLS.
 pub(crate) fn lacks_tls(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     let session = source.and_then(|source| source.downcast_ref::<SessionError>());
     matches!(session, Some(SessionError::NoTls))
 }
 
-/// The kind of a refusal, and what to do if that is not what one does about errors of that kind.
+/// The kind of a code, and its retry policy where that differs from the default of the kind.
 fn advice(code: ErrorCode) -> (ErrorKind, Option<Retry>) {
     let again = |after| Some(Retry::SameServer { after });
     match code {

@@ -1,4 +1,4 @@
-//! What a session is asked to do, and what comes of it.
+//! The commands to a session, and their results.
 
 use crate::xrootd::shared_file::SharedFile;
 use bytes::Bytes;
@@ -9,70 +9,70 @@ use hither_xrd::wire::{self, Redirect};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// What a server says of an open file.
+/// The version of an open file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FileVersion {
     /// Its size in bytes.
     pub(super) size: Option<u64>,
-    /// When it was last modified, in seconds since 1970.
+    /// The time of the last modification, in seconds since 1970.
     pub(super) modified: Option<i64>,
 }
 
 impl FileVersion {
-    /// What tells this version of the file from others, where both are known.
+    /// The validator of this version, where time and size are known.
     pub(super) fn validator(&self) -> Option<String> {
         Some(validator(self.modified?, self.size?))
     }
 }
 
-/// What tells a version of a file from others, on whatever server of a cluster: when it was written and how long it is.
-/// (What the protocol calls its id is of the server's disk.)
+/// The validator of a version, the same on all servers of a cluster: the modification time and the
+/// size. (The file id of the protocol differs between servers.)
 pub(super) fn validator(modified: i64, size: u64) -> String {
     format!("\"{modified:x}-{size:x}\"")
 }
 
-/// Why a job did not come to its end.
+/// The reason why a job was not completed.
 #[derive(Debug)]
 pub(super) enum JobError {
-    /// Another server has the file.
+    /// The server redirected to another one.
     Elsewhere(Redirect),
-    /// The server wants TLS. Nothing was asked of it.
+    /// The server requires TLS. Nothing was requested.
     WantsTls,
-    /// The session was over before it took the job, and not because it failed.
+    /// The session ended before it took the job, and not because of an error.
     TooLate,
-    /// It failed.
+    /// An error.
     Failed(Error),
 }
 
-/// Ranges of a file to be read.
+/// A read of ranges of a file.
 pub(super) struct ReadJob {
-    /// Which file.
+    /// The file.
     pub(super) name: Arc<SharedFile>,
-    /// What of it.
+    /// The ranges.
     pub(super) request: Request,
-    /// Where the bytes go.
+    /// The receiver of the bytes.
     pub(super) sink: PartSink,
-    /// The flight that was next when it was asked for.
+    /// The round trip that was next when the job was created.
     pub(super) flight: u64,
-    /// Who waits for the end.
+    /// The receiver of the result.
     pub(super) reply: oneshot::Sender<Result<FileVersion, JobError>>,
 }
 
-/// What else can be asked.
+/// An operation other than a read.
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
-    /// Something that is not about an open file.
+    /// A request that is not about an open file.
     Request(wire::Request),
-    /// That a file be open.
+    /// Opens a file.
     Open(Arc<SharedFile>),
-    /// That bytes be written to a file, from this one on.
+    /// Writes bytes to a file, at this offset.
     Write(Arc<SharedFile>, u64, Bytes),
-    /// That a file be closed: then what was written to it is there.
+    /// Closes a file, which makes written bytes durable.
     Close(Arc<SharedFile>),
 }
 
 impl Operation {
-    /// The open file that it is about, if it is about one.
+    /// The open file of the operation, if it has one.
     pub(super) fn name(&self) -> Option<&Arc<SharedFile>> {
         match self {
             Self::Request(_) => None,
@@ -80,41 +80,41 @@ impl Operation {
         }
     }
 
-    /// Bytes that go along.
+    /// The number of bytes to be written.
     pub(super) fn bytes(&self) -> u64 {
         if let Self::Write(_, _, bytes) = self { bytes.len() as u64 } else { 0 }
     }
 }
 
-/// Something to be asked.
+/// A job for one operation.
 pub(super) struct OperationJob {
-    /// What.
+    /// The operation.
     pub(super) what: Operation,
-    /// The flight that was next when it was asked.
+    /// The round trip that was next when the job was created.
     pub(super) flight: u64,
-    /// Who waits for the answer.
+    /// The receiver of the response.
     pub(super) reply: oneshot::Sender<Result<OperationResponse, JobError>>,
 }
 
-/// What came of an [`OperationJob`].
+/// The response to an [`OperationJob`].
 #[derive(Debug)]
 pub(super) struct OperationResponse {
-    /// The answer.
+    /// The response.
     pub(super) reply: Completion,
-    /// Names, if it was a listing.
+    /// The entries of a listing.
     pub(super) entries: Vec<wire::DirlistEntry>,
 }
 
-/// What a session is told.
+/// A command to a session.
 pub(super) enum SessionCommand {
-    /// To read; the number names it for [`SessionCommand::Cancel`].
+    /// Reads. The number identifies the job for [`SessionCommand::Cancel`].
     Fetch(u64, ReadJob),
-    /// To ask something else.
+    /// Does another operation.
     Ask(u64, OperationJob),
-    /// To open a file, because it will be read soon.
+    /// Opens a file that will be read soon.
     Open(Arc<SharedFile>),
-    /// Nobody waits for this any more.
+    /// Cancels a job.
     Cancel(u64),
-    /// Nobody has this file open any more.
+    /// Closes a file that nobody uses any more.
     Close(u64),
 }

@@ -1,4 +1,5 @@
-//! What only XRootD's protocol has a word for: who has a file, having it fetched from tape, rights, extended attributes.
+//! Operations on paths that only XRootD has: locating replicas, staging from tape, permissions,
+//! extended attributes.
 
 use crate::location::Location;
 use crate::network::Network;
@@ -15,55 +16,55 @@ use hither_xrd::wire::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Managers that are asked about one file, in a cluster of clusters.
+/// The maximum number of managers that are asked about one file, in a cluster of clusters.
 const MAX_MANAGERS: usize = 64;
-/// The highest priority that a request for files on tape may have.
+/// The highest priority of a request to stage files.
 const HIGHEST_PRIORITY: u8 = 3;
 
-/// A name on an XRootD server.
+/// A path on an XRootD server.
 #[derive(Debug, Clone)]
 pub struct XrootdPath {
     location: Location,
     network: Arc<Network>,
 }
 
-/// A server that has a file.
+/// A server that has a replica of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplicaServer {
-    /// Its URL, up to the path.
+    /// Its URL, without the path.
     pub server: String,
-    /// It may be written there.
+    /// The replica is writable.
     pub writable: bool,
-    /// It is still being fetched there, from tape or another server.
+    /// The replica is still being fetched, from tape or another server.
     pub pending: bool,
 }
 
-/// What is to become of files that may be on tape.
+/// An action on files that may be on tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PrepareAction {
-    /// They will be read: they are to be fetched to disk.
+    /// Fetches them to disk, to be read.
     Stage {
-        /// 0 to 3, the highest; more is taken for 3.
+        /// The priority, from 0 to 3, the highest. Larger values count as 3.
         priority: u8,
     },
-    /// They will not be read any more: what is on disk may go.
+    /// Releases them: they need not stay on disk.
     Evict,
 }
 
-/// What a server keeps with a file for its users.
+/// An extended attribute of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtendedAttribute {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value: any bytes.
+    /// The value, any bytes.
     pub value: Vec<u8>,
 }
 
 impl XrootdPath {
-    /// What is at `location`. Nothing is asked yet.
+    /// The path at `location`. Nothing is requested yet.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
         Self { location, network }
@@ -84,11 +85,13 @@ impl XrootdPath {
         Error::new(ErrorKind::Protocol, what)
     }
 
-    /// The servers that have the file, in the order in which they are named. Managers that one of them names are asked, too.
+    /// The servers that have the file, in the order of the response. Managers among them are asked,
+    /// too.
     ///
     /// # Errors
     ///
-    /// The refusals of servers: [`ErrorKind::NotFound`] where nobody has it; what becomes of connections.
+    /// The errors of servers, such as [`ErrorKind::NotFound`] where none has the file, and of
+    /// connections.
     pub async fn locate(&self) -> Result<Vec<ReplicaServer>> {
         let mut waiting = vec![self.location.clone()];
         let mut asked = HashSet::new();
@@ -103,7 +106,8 @@ impl XrootdPath {
             let found = match reply {
                 Ok(Completion::Locations(found)) => found,
                 Ok(_) => return Err(self.unexpected("locate")),
-                // One of several managers may know nothing; the one that the user named has to.
+                // One of several managers may not know the file; the manager that the user named
+                // has to.
                 Err(error) if asked.len() > 1 && error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
@@ -130,7 +134,8 @@ impl XrootdPath {
         Ok(holders)
     }
 
-    /// The file on the server at `address`: `host:port`, or `[address]:port`, where that of IPv4 may look as in IPv6.
+    /// The file on the server at `address`: `host:port`, or `[address]:port`, where an IPv4 address
+    /// may be written as an IPv6 address.
     fn at(&self, address: &str) -> Result<Location> {
         let malformed = || {
             let what = format!("{}: {address:?} is not a server address", self.location);
@@ -139,17 +144,17 @@ impl XrootdPath {
         let (host, port) = address.rsplit_once(':').ok_or_else(malformed)?;
         let port = port.parse().map_err(|_| malformed())?;
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        // `[::10.0.0.1]` and `[::ffff:10.0.0.1]` are servers' ways to write 10.0.0.1.
+        // `[::10.0.0.1]` and `[::ffff:10.0.0.1]` stand for 10.0.0.1.
         let v4 = inner.and_then(|inner| inner.rsplit(':').next()).filter(|last| last.contains('.'));
         self.location.redirected_to_host(v4.unwrap_or(host), port, None)
     }
 
-    /// Has files fetched to disk or given up there: this one, and those at `further` paths of the same server. Returns at
-    /// once, with the name that the server gave to the request.
+    /// Stages or releases this file and those at `further` paths of the same server. Returns
+    /// immediately, with the request id that the server assigned.
     ///
     /// # Errors
     ///
-    /// The refusals of the server; what becomes of connections.
+    /// The errors of the server and of connections.
     pub async fn prepare(&self, further: &[String], how: PrepareAction) -> Result<String> {
         let (options, more_options, priority) = match how {
             PrepareAction::Stage { priority } => (prepare::STAGE | prepare::NO_ERRORS, 0, priority),
@@ -175,21 +180,21 @@ impl XrootdPath {
         }
     }
 
-    /// Gives a file or directory other rights: the nine bits, as in `0o640`.
+    /// Changes the permissions of a file or directory: nine bits, as in `0o640`.
     ///
     /// # Errors
     ///
-    /// The refusals of the server; what becomes of connections.
+    /// The errors of the server and of connections.
     pub async fn change_mode(&self, mode: u16) -> Result<()> {
         let question = |path| Request::ChangeMode { path, mode };
         self.ask(&self.location, Action::Modify, question).await.map(drop)
     }
 
-    /// What is kept with a file for its users; nothing on servers that keep nothing.
+    /// The extended attributes of a file; none on servers without support for them.
     ///
     /// # Errors
     ///
-    /// The refusals of the server; what becomes of connections.
+    /// The errors of the server and of connections.
     pub async fn attributes(&self) -> Result<Vec<ExtendedAttribute>> {
         let question = |path| {
             let action = AttributeAction::List { values: true };

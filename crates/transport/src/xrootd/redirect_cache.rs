@@ -1,51 +1,54 @@
-//! Where a manager sends those who ask for files: its answers are good for the next one, too.
+//! The redirects of a manager, remembered by directory.
 //!
-//! Who is asked for a file of a cluster has none itself, and names a data server that has it. That takes a round trip
-//! more for each file, and files of one directory mostly lie together. So an answer is remembered for the directory of the
-//! file it was about, and the next one of that directory is asked for where the last one was: if it is there, the manager
-//! is not asked at all.
+//! A manager has no files itself, but redirects to a data server that has them. This takes one more
+//! round trip for each file, and files of one directory mostly lie together. So a redirect is
+//! remembered for the directory of its file, and the next file of that directory is requested from
+//! the same data server: if it is there, the manager is not asked at all.
 //!
-//! It is a guess, and what may go wrong with it is mended by asking the manager (`source.rs`). Where files of a directory
-//! lie on many servers guesses mostly fail, and cost what they should have saved: after [`MAX_MISSES`] of them in a row
-//! there are no more, until the manager has named the same server again as often.
+//! This is a guess, and if it is wrong, `xrootd/source.rs` asks the manager. Where the files of a
+//! directory lie on many servers, most guesses fail and cost what they should save: after
+//! [`MAX_MISSES`] failures in a row there are no more guesses, until the manager has redirected to
+//! the same server again as often.
 //!
-//! Only a redirect that says nothing but where is remembered. What else one may hold, an authorisation for the file or
-//! words for the login, is meant for who asked, for that file, and for now.
+//! Only a redirect that consists of an address is remembered. Other content, such as an
+//! authorisation for the file or words for the login, is for this client, this file, and this
+//! moment only.
 
 use crate::location::Location;
 use hither_core::endpoint::{LearnedRedirect, MAX_DIRECTIONS};
 use hither_xrd::wire::{Redirect, RedirectTarget};
 
-/// Guesses that may fail one after the other.
+/// The maximum number of failed guesses in a row.
 const MAX_MISSES: u8 = 2;
 
-/// The answers of one manager, the one used last first.
+/// The redirects of one manager, the last used first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RedirectCache(Vec<LearnedRedirect>);
 
-/// The directory of a file at an absolute path.
+/// The directory of a file with an absolute path.
 fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 impl RedirectCache {
-    /// Those that were remembered.
+    /// The redirects that an earlier process learned.
     pub(super) fn remembered(directions: Vec<LearnedRedirect>) -> Self {
         Self(directions)
     }
 
-    /// What to remember.
+    /// The redirects to remember.
     pub(super) fn all(&self) -> &[LearnedRedirect] {
         &self.0
     }
 
-    /// Host and port where the file at `path` may be.
+    /// The probable host and port of the file at `path`.
     pub(super) fn to(&self, path: &str) -> Option<(&str, u16)> {
         let known = self.0.iter().find(|known| known.directory == directory(path))?;
         (known.misses < MAX_MISSES).then_some((&*known.host, known.port))
     }
 
-    /// A manager has said that the file at `path` is at `place`, and it was.
+    /// Records that the manager redirected to `place` for the file at `path`, and that the file was
+    /// there.
     pub(super) fn told(&mut self, path: &str, place: &Location) {
         let mut direction = self.taken(path);
         if direction.host == place.host() && direction.port == place.port() {
@@ -56,21 +59,21 @@ impl RedirectCache {
         self.put(direction);
     }
 
-    /// The file at `path` was where the last one of its directory had been.
+    /// Records that the guess for the file at `path` was right.
     pub(super) fn held(&mut self, path: &str) {
         let mut direction = self.taken(path);
         direction.misses = 0;
         self.put(direction);
     }
 
-    /// It was not.
+    /// Records that the guess was wrong.
     pub(super) fn missed(&mut self, path: &str) {
         let mut direction = self.taken(path);
         direction.misses = direction.misses.saturating_add(1).min(MAX_MISSES);
         self.put(direction);
     }
 
-    /// What is known of the directory of `path`, taken out.
+    /// Removes the redirect of the directory of `path`, and returns it.
     fn taken(&mut self, path: &str) -> LearnedRedirect {
         let directory = directory(path);
         match self.0.iter().position(|known| known.directory == directory) {
@@ -91,7 +94,7 @@ impl RedirectCache {
     }
 }
 
-/// Whether a redirect says nothing but where, so that others may follow it too.
+/// Returns whether a redirect consists of an address only, so that it holds for other files.
 pub(super) fn is_plain(redirect: &Redirect) -> bool {
     let silent = redirect.opaque.is_none() && redirect.login.is_none();
     silent && matches!(redirect.target, RedirectTarget::Server { .. })

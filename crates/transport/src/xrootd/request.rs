@@ -1,4 +1,4 @@
-//! One question to a server, answered by whoever it redirects to.
+//! One request, sent to the server that it is redirected to.
 
 use crate::location::Location;
 use crate::network::Network;
@@ -11,7 +11,7 @@ use hither_core::error::Result;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// A job that is cancelled when nobody waits for it any more.
+/// A job that is cancelled when it is dropped.
 pub(super) struct PendingJob {
     lease: Arc<SessionHandle>,
     id: u64,
@@ -24,7 +24,7 @@ impl PendingJob {
         Self { lease, id, over: false }
     }
 
-    /// Waits for the end of it.
+    /// Waits for its result.
     pub(super) async fn end<T>(
         mut self,
         answer: oneshot::Receiver<Result<T, JobError>>,
@@ -43,7 +43,7 @@ impl Drop for PendingJob {
     }
 }
 
-/// Asks in this session.
+/// Sends a request in this session.
 pub(super) async fn ask_in(
     sessions: &SessionPool,
     lease: &Arc<SessionHandle>,
@@ -56,20 +56,21 @@ pub(super) async fn ask_in(
     PendingJob::new(Arc::clone(lease), id).end(answer).await
 }
 
-/// An answer, and where it came from.
+/// A response and its origin.
 pub(super) struct Asked {
     pub(super) answered: OperationResponse,
     pub(super) place: XrootdTarget,
     pub(super) lease: Arc<SessionHandle>,
-    /// What was asked there.
+    /// The operation.
     pub(super) what: Operation,
 }
 
-/// Asks at `location` what `make` makes of the path there, to do `action`, and wherever that leads to.
+/// Sends the operation that `make` creates for the path at `location`, and follows redirects.
+/// `action` is the permission that it needs.
 ///
 /// # Errors
 ///
-/// What the server refuses, and what becomes of connections.
+/// The errors of the server and of connections.
 pub(super) async fn ask(
     network: &Network,
     location: &Location,

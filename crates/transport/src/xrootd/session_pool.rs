@@ -1,13 +1,15 @@
-//! The sessions with one server, shared by all files on it.
+//! The sessions with one server, shared by all its files.
 //!
-//! A session carries any number of requests at a time, and files are open in it. Two things speak for more than one: each
-//! is a connection, whose window opens by itself, and a server answers what comes on one connection one after the other.
-//! So a large request gets a session on which nothing else is under way, as long as there may be another one; small ones
-//! share those that there are. (What the protocol has for that, binding further connections to a session, does not help
-//! vector reads: servers answer them on the first one.)
+//! A session carries any number of parallel requests, and files are open in it. Two reasons speak
+//! for several sessions: each is a connection with a congestion window of its own, and a server
+//! processes the requests of one connection one after the other. So a large request gets an idle
+//! session, as long as another one is allowed; small ones share sessions. (The protocol can bind
+//! more connections to a session, but that does not help vector reads, which servers send on the
+//! first one.)
 //!
-//! A request does not wait for a new session: it is handed to it before it is connected, and goes out with the login. How
-//! that is done, and when the server lets it, is told in `establish.rs`.
+//! A request does not wait for a new session: it is passed to the session before that is connected,
+//! and is sent together with the login. `establish.rs` explains how, and when the server allows
+//! that.
 
 mod establish;
 
@@ -31,64 +33,64 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tracing::{Instrument, debug, debug_span};
 
-/// A request for more bytes than this wants a session for itself.
+/// A request for more bytes than this gets an idle session.
 const SHARED_BYTES: u64 = 128 * 1024;
-/// Small requests in one session at a time, before another one is opened for them.
+/// The maximum number of small requests in one session, before another one is opened.
 const SHARED_JOBS: usize = 64;
 
 /// The sessions with one server.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
     location: Location,
-    /// What a redirect said to log in with.
+    /// The login words of a redirect.
     words: String,
     shared: Arc<NetworkContext>,
     state: Mutex<SessionPoolState>,
-    /// Where it sends those who ask for files.
+    /// The remembered redirects.
     directions: Mutex<RedirectCache>,
-    /// The last number that was given to a job.
+    /// The last job number.
     last_job: AtomicU64,
-    /// Whether it is known how to log in, or that the first one who tried has failed.
+    /// True once the login is known, or the first attempt has failed.
     met: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
 struct SessionPoolState {
-    /// Those that live, and those that are being connected.
+    /// Open sessions, and those that are being established.
     all: Vec<Arc<SessionHandle>>,
     link: LinkEstimate,
     remembered: Endpoint,
     profile: ServerProfile,
-    /// What was sent ahead was wrong once: nothing is any more.
+    /// A guess about the login was wrong, so nothing is sent ahead any more.
     careful: bool,
-    /// It is spoken to in clear, and wants TLS.
+    /// The URL is unencrypted, but the server requires TLS.
     wants_tls: bool,
-    /// Connections that the server refused beyond this many; 0 for no such sign.
+    /// The number of connections beyond which the server refused one; 0 if it never did.
     refused_above: usize,
-    /// A large job on this file is coming.
+    /// The file of an announced large job.
     announced: Weak<SharedFile>,
     speculated: bool,
 }
 
-/// A session, as those see it who use it.
+/// A handle to a session.
 #[derive(Debug)]
 pub(super) struct SessionHandle {
     commands: UnboundedSender<SessionCommand>,
     load: Arc<SessionLoad>,
 }
 
-/// What a session has to do.
+/// The load of a session.
 #[derive(Debug)]
 pub(super) struct SessionLoad {
     jobs: AtomicUsize,
     bytes: AtomicU64,
-    /// Why it is over, if it failed.
+    /// The error with which it ended, if it failed.
     failure: OnceLock<Error>,
     sessions: Weak<SessionPool>,
 }
 
 impl SessionLoad {
-    /// That of a session which no others are beside.
+    /// The load of a session without a pool.
     #[cfg(test)]
     pub(super) fn alone() -> Self {
         let jobs = AtomicUsize::new(usize::MAX / 2);
@@ -96,18 +98,18 @@ impl SessionLoad {
         Self { jobs, bytes, failure: OnceLock::new(), sessions: Weak::new() }
     }
 
-    /// A job for so many bytes is over.
+    /// Removes a job with this many bytes.
     pub(super) fn done(&self, bytes: u64) {
         self.jobs.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// It could not be established, or broke. Said before it takes no more commands.
+    /// Records the error of the session, before it stops taking commands.
     fn failed(&self, error: &Error) {
         let _first = self.failure.set(error.clone());
     }
 
-    /// The server has shown what it is like.
+    /// Reports the profile of the server.
     pub(super) fn learned(&self, profile: &ServerProfile) {
         if let Some(sessions) = self.sessions.upgrade() {
             let mut state = sessions.state();
@@ -118,7 +120,7 @@ impl SessionLoad {
         }
     }
 
-    /// The path looked at least this fast.
+    /// Updates the bandwidth of the path.
     pub(super) fn saw_bandwidth(&self, bytes_per_second: Option<f64>) {
         let (Some(sessions), Some(seen)) = (self.sessions.upgrade(), bytes_per_second) else {
             return;
@@ -128,17 +130,18 @@ impl SessionLoad {
 }
 
 impl SessionHandle {
-    /// Tells the session something. A session that has just ended drops it, and with it the way to reply.
+    /// Sends a command. A session that has ended drops it, together with its reply channel.
     pub(super) fn tell(&self, command: SessionCommand) {
         let _ended = self.commands.send(command);
     }
 
-    /// What became of a job that it did not take: on a busy machine it may have failed before it was told anything.
+    /// The result of a job that the session did not take: on a busy machine it may have failed
+    /// before the command arrived.
     pub(super) fn too_late(&self) -> JobError {
         self.load.failure.get().cloned().map_or(JobError::TooLate, JobError::Failed)
     }
 
-    /// It is going to be told to do something with so many bytes.
+    /// Adds a job with this many bytes.
     pub(super) fn takes(&self, bytes: u64) {
         self.load.jobs.fetch_add(1, Ordering::Relaxed);
         self.load.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -150,7 +153,8 @@ impl SessionHandle {
 }
 
 impl SessionPool {
-    /// Without a session. `words` go with the login, `remembered` is what is known of the server.
+    /// A pool without sessions. `words` go with the login, `remembered` is what earlier processes
+    /// learned about the server.
     pub(crate) fn new(
         location: Location,
         words: String,
@@ -160,7 +164,7 @@ impl SessionPool {
         let known = remembered.xrootd.clone().unwrap_or_default();
         let mut profile = remembered.xrootd.as_ref().map(establish::profile).unwrap_or_default();
         let wants_tls = !location.is_tls() && profile.wants_tls();
-        // What is known of it then is what it is like over TLS.
+        // The remembered profile is the one over TLS.
         profile.proven &= !wants_tls;
         let state = SessionPoolState {
             link: remembered.link(),
@@ -185,12 +189,12 @@ impl SessionPool {
         lock(&self.state)
     }
 
-    /// What is known of the path by now.
+    /// The current estimate of the path.
     pub(crate) fn link(&self) -> LinkEstimate {
         self.state().link
     }
 
-    /// What has been learned about the server and the path to it.
+    /// Everything that was learned about the server and the path to it.
     pub(crate) fn endpoint(&self) -> Endpoint {
         let state = self.state();
         let mut endpoint = state.remembered.clone();
@@ -206,23 +210,23 @@ impl SessionPool {
         endpoint
     }
 
-    /// Where it sends those who ask for files.
+    /// The remembered redirects.
     pub(super) fn directions(&self) -> MutexGuard<'_, RedirectCache> {
         lock(&self.directions)
     }
 
-    /// It was spoken to in clear, and wants TLS.
+    /// Returns whether the URL is unencrypted, but the server requires TLS.
     pub(super) fn wants_tls(&self) -> bool {
         self.state().wants_tls
     }
 
-    /// It had wanted TLS, and has none.
+    /// Records that the server has no TLS any more.
     pub(super) fn has_no_tls(&self) {
         let mut state = self.state();
         (state.wants_tls, state.profile) = (false, ServerProfile::default());
     }
 
-    /// This is what it said of itself before it wanted TLS.
+    /// Records the profile of a server that requires TLS.
     fn met_in_clear(&self, profile: ServerProfile) {
         let mut state = self.state();
         state.profile = profile;
@@ -230,12 +234,12 @@ impl SessionPool {
         state.wants_tls = true;
     }
 
-    /// What one vector read may hold: elements, and bytes in each.
+    /// The limits of one vector read: elements, and bytes in each.
     pub(super) fn vector_limits(&self) -> hither_xrd::wire::VectorLimits {
         self.state().profile.vector_limits.unwrap_or_default().clamped()
     }
 
-    /// Most connections that caller and server allow.
+    /// The maximum number of connections that caller and server allow.
     pub(crate) fn most(&self) -> usize {
         self.shared.max_connections(self.state().refused_above)
     }
@@ -245,22 +249,23 @@ impl SessionPool {
         self.state().all.iter().filter(|lease| lease.is_idle()).count()
     }
 
-    /// A large job on a file is coming.
+    /// Announces a large job on a file.
     pub(super) fn announce_large(&self, name: &Arc<SharedFile>) {
         self.state().announced = Arc::downgrade(name);
     }
 
-    /// The flight of what is sent now.
+    /// The round trip of the next request.
     pub(super) fn next_flight(&self) -> u64 {
         self.shared.account.next_flight()
     }
 
-    /// A number for a job.
+    /// A new job number.
     pub(super) fn number(&self) -> u64 {
         self.last_job.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Starts connecting until there are so many sessions, in which `name` is open; returns at once.
+    /// Establishes sessions until there are `sessions`, and opens `name` in all of them; returns
+    /// immediately.
     pub(super) fn warm(self: &Arc<Self>, sessions: usize, name: &Arc<SharedFile>) {
         let most = self.most();
         let mut state = self.state();
@@ -275,7 +280,7 @@ impl SessionPool {
         }
     }
 
-    /// The session for a request for so many bytes, of a file if it is one.
+    /// The session for a request for `bytes` bytes, and the file that it reads, if any.
     pub(super) fn lease(
         self: &Arc<Self>,
         bytes: u64,
@@ -283,7 +288,7 @@ impl SessionPool {
     ) -> Arc<SessionHandle> {
         let most = self.most();
         let mut state = self.state();
-        // One may be over without that being noted yet.
+        // A session may have ended without being removed yet.
         state.all.retain(|lease| !lease.commands.is_closed());
         let load = |lease: &Arc<SessionHandle>| {
             (lease.load.bytes.load(Ordering::Relaxed), lease.load.jobs.load(Ordering::Relaxed))
@@ -306,7 +311,7 @@ impl SessionPool {
         lease
     }
 
-    /// One session more, if this machine may have it.
+    /// Opens one more session, if the limit on connections of this machine allows.
     fn connect(self: &Arc<Self>, state: &mut SessionPoolState) -> Option<Arc<SessionHandle>> {
         match self.shared.claim(&self.location) {
             SlotClaim::Granted(held) => Some(self.start(state, Some(held))),
@@ -314,7 +319,7 @@ impl SessionPool {
         }
     }
 
-    /// Every process may have one.
+    /// Every process may have one connection.
     fn connect_anyhow(self: &Arc<Self>, state: &mut SessionPoolState) -> Arc<SessionHandle> {
         match self.shared.claim(&self.location) {
             SlotClaim::Granted(held) => self.start(state, Some(held)),
@@ -351,7 +356,7 @@ impl SessionPool {
         lease
     }
 
-    /// A session is over; with an error if it was never established.
+    /// Removes a session; with an error if it was never established.
     fn ended(&self, session: &Weak<SessionHandle>, error: Option<Error>) {
         let mut state = self.state();
         state.all.retain(|lease| !std::ptr::eq(Arc::as_ptr(lease), session.as_ptr()));
@@ -364,8 +369,8 @@ impl SessionPool {
         self.met.send_replace(true);
     }
 
-    /// A connection has reached the server: the path is known. The first one of a large job is not alone for long, and
-    /// the logins of the others go on beside its own.
+    /// Records the round-trip time of a new connection. For a large job the first one opens others,
+    /// whose logins run beside its own.
     fn measured(self: &Arc<Self>, rtt: Duration) {
         let announced = {
             let mut state = self.state();

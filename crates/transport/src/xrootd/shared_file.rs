@@ -1,4 +1,4 @@
-//! A file by the name that its server knows it by.
+//! A file that is open in several sessions.
 
 use crate::xrootd::job::SessionCommand;
 use hither_core::sync::lock;
@@ -8,37 +8,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// The last number that was given to a file.
+/// The last file number.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// A file that may be open in several sessions. When nobody has it any more, it is closed in all of them.
+/// A file that may be open in several sessions. When it is dropped, it is closed in all of them.
 pub(super) struct SharedFile {
-    /// Names it among all others of this process.
+    /// Identifies it among all files of this process.
     pub(super) id: u64,
-    /// How it is opened; the opaque information behind its path may hold secrets.
+    /// The request that opens it. The opaque information in its path may contain secrets.
     pub(super) request: OpenRequest,
-    /// Sessions that were asked for it.
+    /// The sessions in which it was opened.
     asked: Mutex<Vec<UnboundedSender<SessionCommand>>>,
 }
 
 impl SharedFile {
-    /// The file at `path`, which opaque information may follow behind a `?`.
+    /// The file at `path`, which may end with `?` and opaque information.
     pub(super) fn for_reading(path: String) -> Self {
         Self::new(OpenRequest::for_reading(path))
     }
 
-    /// A file that is opened like this.
+    /// A file that is opened by this request.
     pub(super) fn new(request: OpenRequest) -> Self {
         let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         Self { id, request, asked: Mutex::default() }
     }
 
-    /// The path without what may be secret.
+    /// The path without parts that may be secret.
     pub(super) fn bare_path(&self) -> &str {
         self.request.path.split('?').next().unwrap_or_default()
     }
 
-    /// Notes that this session is asked for the file.
+    /// Records that the file is opened in this session.
     pub(super) fn asked_of(&self, session: &UnboundedSender<SessionCommand>) {
         let mut asked = lock(&self.asked);
         if !asked.iter().any(|other| other.same_channel(session)) {
@@ -51,7 +51,7 @@ impl SharedFile {
 impl Drop for SharedFile {
     fn drop(&mut self) {
         for session in self.asked.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            // One that has ended has closed everything.
+            // A session that has ended has closed its files.
             let _ended = session.send(SessionCommand::Close(self.id));
         }
     }

@@ -1,11 +1,12 @@
 //! One file behind an XRootD server.
 //!
-//! A file is opened in every session in which it is read, together with the first read there; who redirects is asked once,
-//! or not at all where it has sent others of the same directory (`directions.rs`). If that was wrong, for whatever reason,
-//! it is asked after all, and who waits for the file does not see that.
+//! A file is opened in every session in which it is read, together with its first read there. A
+//! manager is asked once, or not at all where it has redirected other files of the same directory
+//! (`xrootd/redirect_cache.rs`). If that guess is wrong, for whatever reason, the manager is asked
+//! after all, and the reader does not notice.
 //!
-//! What tells versions apart is the time of the last change and the size, which the answer to an open holds, so that every
-//! session checks them without a round trip of its own.
+//! A version is identified by modification time and size, which the response to an open contains,
+//! so every session checks them without a round trip of its own.
 
 use crate::context::MonotonicClock;
 use crate::location::Location;
@@ -33,9 +34,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::{Instrument, debug, debug_span};
 
-/// How often the first server is asked for another place when the last one has failed.
+/// The maximum number of times that the first server is asked again after a redirect target failed.
 const MAX_ASTRAY: usize = 3;
-/// What one more range costs: its head in the request, and the one in the answer.
+/// The cost of one more range: its header in the request, and in the response.
 const RANGE_COST_BYTES: u64 = 32;
 
 /// A file behind an XRootD server.
@@ -49,20 +50,21 @@ pub struct XrootdSource {
     put_off: RetryAfterTimer,
 }
 
-/// Where a file is by the last redirect.
+/// The location of a file after redirects.
 #[derive(Debug, Clone)]
 struct Current {
     place: XrootdTarget,
     lead: Lead,
-    /// Known once the credentials have been looked at.
+    /// Known once the credentials were read.
     name: Option<Arc<SharedFile>>,
-    /// Servers that a redirect led to and that failed, since something was read.
+    /// The redirect targets that failed since something was read.
     tried: Vec<String>,
-    /// How often it has turned to another place: what a request has learned counts only if it has not done so since.
+    /// The number of changes of the target. The outcome of a request counts only if the target was
+    /// not changed since.
     turns: u64,
 }
 
-/// Where a request goes.
+/// The target of a request.
 struct Course {
     place: XrootdTarget,
     name: Arc<SharedFile>,
@@ -70,22 +72,22 @@ struct Course {
     turns: u64,
 }
 
-/// What led to where a file is.
+/// The origin of the current target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
-    /// The user's word, and nobody was asked yet.
+    /// The URL of the user, which was not requested yet.
     Named,
-    /// The user's word, and nothing else is to be believed.
+    /// The URL of the user, after a guess failed.
     Asked,
-    /// Where the first server has sent others.
+    /// A remembered redirect for the directory.
     Likely,
-    /// Redirects that others may follow, too.
+    /// Redirects that hold for other files, too.
     Plain,
-    /// What is of no use to others, or has been put to use.
+    /// Anything else, or recorded already.
     Other,
 }
 
-/// Takes the parts of a request, on whichever server it is answered.
+/// A sink for the parts of a request, whichever server responds.
 type SharedSink = Arc<Mutex<PartSink>>;
 
 impl XrootdSource {
@@ -111,7 +113,7 @@ impl XrootdSource {
         Arc::clone(&self.current().place.sessions)
     }
 
-    /// Where the file is by now, what it is called there, and what led there.
+    /// The current target of the file.
     async fn course(&self) -> Result<Course> {
         let Current { place, lead, name, tried, turns } = {
             let mut current = self.current();
@@ -124,7 +126,7 @@ impl XrootdSource {
         let path = place.path(&self.network, &tried).await?;
         let name = Arc::new(SharedFile::for_reading(path));
         let mut current = self.current();
-        // Somebody else may have been faster, or may have been redirected meanwhile.
+        // Another request may have been faster, or may have been redirected meanwhile.
         if current.turns != turns {
             return Ok(Course { place, name, lead, turns });
         }
@@ -198,7 +200,7 @@ impl XrootdSource {
         PendingJob::new(lease, id).end(answer).await
     }
 
-    /// The name of the file holds the credential, which was renewed.
+    /// Forgets the name of the file, which contains a credential that was renewed.
     fn forget_name(&self, place: &XrootdTarget) {
         let mut current = self.current();
         if current.place.location == place.location {
@@ -220,7 +222,7 @@ impl XrootdSource {
         Ok(())
     }
 
-    /// What was asked for is better asked for at `place`.
+    /// Changes the target, unless another request has done so.
     fn change(&self, turns: u64, place: XrootdTarget) {
         let mut current = self.current();
         if current.turns == turns {
@@ -228,7 +230,7 @@ impl XrootdSource {
         }
     }
 
-    /// The file is at `place`: so others may be, too.
+    /// Records that the file is at `place`, so other files of its directory may be, too.
     fn found(&self, place: &XrootdTarget) {
         let mut current = self.current();
         current.tried.clear();
@@ -248,11 +250,11 @@ impl XrootdSource {
         }
     }
 
-    /// The file was looked for where it only was likely to be. Now the first server is asked, which is told of a server that
-    /// has failed; that one of several has no such file is for it to know.
+    /// Handles a wrong guess: asks the first server, and names the server that failed. That a
+    /// server does not have the file is not reported, because the manager knows.
     fn misled(&self, from: &XrootdTarget, turns: u64, error: &Error) {
         let mut current = self.current();
-        // Somebody else may have noticed already, or may have found it there.
+        // Another request may have noticed already, or may have found the file there.
         if current.turns != turns {
             return;
         }
@@ -269,8 +271,8 @@ impl XrootdSource {
         current.turn_to(place);
     }
 
-    /// A server that a redirect led to and that fails may have been the wrong one, or no longer be the right one: the first
-    /// one is asked for another.
+    /// A redirect target that fails may be the wrong one, or no longer the right one: the next
+    /// attempt asks the first server for another.
     fn turn_back(&self, from: &XrootdTarget, turns: u64, error: Error) -> Error {
         let error = from.explained(&self.network, Action::Read, error);
         let curable = match error.kind() {
@@ -281,7 +283,8 @@ impl XrootdSource {
         };
         let mut current = self.current();
         if matches!(error.retry(), Retry::Later { .. }) && !current.tried.is_empty() {
-            // Servers are named by their hosts: there may be a good one on the host of a bad one, or none anywhere else.
+            // Servers are identified by host name: another server on the same host may work, or be
+            // the only one.
             current.tried.clear();
             current.name = None;
         }
@@ -314,7 +317,7 @@ impl Current {
         self.turns += 1;
     }
 
-    /// Turns to where the first server has sent others, if nobody was asked yet.
+    /// Sets the target by a remembered redirect, if nothing was requested yet.
     fn guess(&mut self, network: &Network) {
         if self.lead == Lead::Named
             && self.name.is_none()
@@ -326,7 +329,7 @@ impl Current {
     }
 }
 
-/// What the reader is told.
+/// The metadata of a response.
 fn answer(request: &Request, facts: FileVersion) -> ResponseMeta {
     let tail = match (request.tail, facts.size) {
         (0, _) | (_, None) => 0,

@@ -1,11 +1,13 @@
 //! An XRootD server as a storage.
 //!
-//! **Names** are literal, but `?` begins what is not part of a name, so that no name can hold one. Servers replace what is
-//! there when they rename, whatever it is, and say little of why something cannot be removed; so where an answer can have
-//! two reasons the name is looked at before, or afterwards, and in between somebody else may come first.
+//! **Names** are literal, but `?` begins the opaque information, so no name can contain it. Servers
+//! replace anything when they rename, and give few reasons why something cannot be removed. So
+//! where a response can have two reasons, the name is looked up before or after it; another client
+//! may act in between.
 //!
-//! **Writing.** A file goes to another name in the same directory and is renamed when it is whole and closed. All blocks
-//! of it go through one session: servers let a file be open for writing once.
+//! **Writing.** A file is written under a temporary name in the same directory, and renamed when it
+//! is complete and closed. All its blocks go through one session, because servers allow only one
+//! open for writing.
 
 pub(crate) mod upload;
 use crate::location::Location;
@@ -29,7 +31,7 @@ use hither_xrd::wire::{self, Request, StatInfo, Target, query_kind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// The rights of a new directory, less what the server's umask takes.
+/// The permissions of a new directory, before the server's umask.
 const DIRECTORY_MODE: u16 = 0o755;
 
 /// A tree of files behind an XRootD server.
@@ -40,7 +42,7 @@ pub struct XrootdStorage {
 }
 
 impl XrootdStorage {
-    /// The directory at `root`. Nothing is asked yet.
+    /// The directory at `root`. Nothing is requested yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
         Self { network, root }
@@ -68,7 +70,7 @@ impl XrootdStorage {
         }
     }
 
-    /// What a name stands for; none if there is nothing.
+    /// The entry of a name; `None` if there is none.
     async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
         match self.stat_of(path).await {
             Ok(entry) => Ok(Some(entry)),
@@ -87,7 +89,7 @@ impl XrootdStorage {
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             let path = join(path, &name.name);
-            // A server that tells no more than names is asked for each.
+            // A server that lists names only is asked for the metadata of each.
             entries.push(match name.status {
                 Some(status) => entry(path, &status),
                 None => self.stat_of(&path).await?,
@@ -105,7 +107,7 @@ impl XrootdStorage {
         self.ask(&entry.path, Action::Modify, remove).await.map(drop)
     }
 
-    /// Removes what is in a directory, name by name.
+    /// Removes the content of a directory, entry by entry.
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for entry in self.list_of(path).await? {
@@ -119,13 +121,13 @@ impl XrootdStorage {
     }
 
     async fn rename_to(&self, from: &str, to: &str) -> Result<()> {
-        // Both are below the same root, so what stands behind the one path need not stand behind the other.
+        // Both are below the same root, so the second path needs no opaque information.
         let target = self.at(to).plain_path();
         let rename = |from| Request::Rename { from, to: target.clone() };
         self.ask(from, Action::Modify, rename).await.map(drop)
     }
 
-    /// Fails if a file may not be written under this name.
+    /// Fails if no file may be written under this name.
     async fn check_target(&self, path: &str, overwrite: bool) -> Result<()> {
         match self.look(path).await? {
             Some(there) if there.kind == FileKind::Directory => {
@@ -138,7 +140,7 @@ impl XrootdStorage {
         }
     }
 
-    /// Fails if there is no directory for a name: servers make it where it is missing.
+    /// Fails if the parent directory is missing, because servers would create it.
     async fn check_parent(&self, path: &str) -> Result<()> {
         let parent = parent(path);
         match self.stat_of(parent).await?.kind {
@@ -150,7 +152,7 @@ impl XrootdStorage {
         }
     }
 
-    /// Fails for what cannot be written, removed or renamed.
+    /// Fails for a name that cannot be written, removed or renamed.
     fn check_name(&self, path: &str) -> Result<()> {
         check(path)?;
         check_name(path, &self.root)
@@ -166,7 +168,7 @@ impl XrootdStorage {
     }
 }
 
-/// Fails for what this protocol has no name for.
+/// Fails for a name that the protocol cannot express.
 fn check(path: &str) -> Result<()> {
     check_path(path)?;
     if let Some(wrong) = path.chars().find(|letter| matches!(letter, '?' | '\n')) {
@@ -210,7 +212,7 @@ impl Storage for XrootdStorage {
         Box::pin(async move {
             check(path)?;
             let listed = self.list_of(path).await;
-            // Servers list a file as an empty directory, or say anything about it.
+            // Servers list a file as an empty directory, or respond with any error.
             if listed.as_ref().map_or(true, Vec::is_empty)
                 && let Some(there) = self.look(path).await?
                 && there.kind != FileKind::Directory
@@ -310,7 +312,7 @@ impl Storage for XrootdStorage {
     }
 }
 
-/// A file whose checksum can be asked for.
+/// A file whose server can be asked for its checksum.
 #[derive(Debug)]
 pub(crate) struct XrootdDigest {
     location: Location,
@@ -318,7 +320,7 @@ pub(crate) struct XrootdDigest {
 }
 
 impl XrootdDigest {
-    /// That of the file at `location`.
+    /// The file at `location`.
     pub(crate) fn new(location: Location, network: Arc<Network>) -> Self {
         Self { location, network }
     }
@@ -330,7 +332,7 @@ impl ChecksumQuery for XrootdDigest {
     }
 }
 
-/// The checksum of the file at `location`, if its server can tell it.
+/// The checksum of the file at `location`, if its server can report it.
 async fn checksum(
     network: &Network,
     location: &Location,
@@ -348,7 +350,7 @@ async fn checksum(
             _ => None,
         },
         Err(error) => match error.kind() {
-            // It computes none, or none of this kind.
+            // The server computes no checksum, or none of this kind.
             ErrorKind::Unsupported | ErrorKind::Invalid => None,
             _ => return Err(error),
         },

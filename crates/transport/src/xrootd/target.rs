@@ -1,4 +1,4 @@
-//! Where something is by the last redirect, and what to say there.
+//! The target of a request after redirects: URL, sessions, and path with credentials.
 
 use crate::authorization;
 use crate::location::{Location, Protocol};
@@ -12,24 +12,25 @@ use hither_xrd::wire::{Redirect, RedirectTarget};
 use std::sync::Arc;
 use tracing::debug;
 
-/// A name on a server.
+/// A URL on an XRootD server.
 ///
-/// A server of `root://` may want TLS, and says so when it is met. From then on what is named there is taken for
-/// `roots://`: that is faster than to change to TLS in the middle of a login, and whoever may be told a secret over TLS only
-/// may be told it now. A server that it sends to is named as if it had been sent to in clear, and decides for itself.
+/// A server of `root://` may require TLS, and says so at the first connection. From then on its
+/// URLs count as `roots://`: this is faster than to start TLS in the middle of a login, and secrets
+/// that may be sent over TLS only may be sent now. A server that it redirects to is addressed as if
+/// redirected without TLS, and decides for itself.
 #[derive(Debug, Clone)]
 pub(super) struct XrootdTarget {
-    /// As the user or a server said.
+    /// The URL that the user or a server gave.
     pub(super) named: Location,
-    /// The same, over TLS if the server wants that.
+    /// The same URL, over TLS if the server requires it.
     pub(super) location: Location,
     pub(super) sessions: Arc<SessionPool>,
-    /// What a redirect said to log in with.
+    /// The login words of a redirect.
     words: String,
 }
 
 impl XrootdTarget {
-    /// Where the user said.
+    /// The target at the URL of the user.
     pub(super) fn new(named: Location, network: &Network) -> Self {
         Self::at(named, String::new(), network)
     }
@@ -44,12 +45,13 @@ impl XrootdTarget {
         Self { named, location, sessions, words }
     }
 
-    /// The same place, after its server has shown whether it wants TLS.
+    /// The same target, after its server has shown whether it requires TLS.
     pub(super) fn again(&self, network: &Network) -> Self {
         Self::at(self.named.clone(), self.words.clone(), network)
     }
 
-    /// The same place in clear, if TLS was spoken because the server had wanted it, and it has none any more.
+    /// The same target without TLS, if TLS was used because the server required it, and it supports
+    /// TLS no more.
     pub(super) fn without_tls(&self, error: &Error, network: &Network) -> Option<Self> {
         if self.named.is_tls() || !self.location.is_tls() || !errors::lacks_tls(error) {
             return None;
@@ -58,7 +60,7 @@ impl XrootdTarget {
         Some(self.again(network))
     }
 
-    /// Where the server here has sent others who asked for files in the same directory.
+    /// The target of the remembered redirect for the directory.
     pub(super) fn likely(&self, network: &Network) -> Option<Self> {
         let path = self.location.plain_path();
         let to = self.sessions.directions().to(&path).map(|(host, port)| (host.to_owned(), port));
@@ -67,7 +69,7 @@ impl XrootdTarget {
         Some(Self::at(named, String::new(), network))
     }
 
-    /// Where a server sent to.
+    /// The target of a redirect.
     pub(super) fn redirected(&self, redirect: &Redirect, network: &Network) -> Result<Self> {
         let from = &self.named;
         let location = match &redirect.target {
@@ -85,8 +87,8 @@ impl XrootdTarget {
         Ok(Self::at(location, redirect.login.clone().unwrap_or_default(), network))
     }
 
-    /// The path as it goes into a request, with what stands behind `?`: what the URL has there, a token if there is one, and
-    /// the servers that were `tried` in vain. Reads credentials.
+    /// The path for a request, with its opaque information: that of the URL, a token if there is
+    /// one, and the servers that were `tried` and failed. Reads credentials.
     pub(super) async fn path(&self, network: &Network, tried: &[String]) -> Result<String> {
         let token = authorization::token(&self.location, network.config()).await?;
         let given = self.location.opaque();
@@ -103,8 +105,8 @@ impl XrootdTarget {
         Ok(if words.is_empty() { path } else { format!("{path}?{}", words.join("&")) })
     }
 
-    /// Reads the credential again, once per request, if this error says that the server rejected it. Returns whether
-    /// another one is available.
+    /// Reads the credential again, once per request, if this error says that the server rejected
+    /// it. Returns whether another one is available.
     pub(super) async fn renew(
         &self,
         network: &Network,
@@ -122,7 +124,7 @@ impl XrootdTarget {
         }
     }
 
-    /// The error, which says which credential was used if the server refused `action` for it.
+    /// The error, with the credential that was used, if the server rejected `action` because of it.
     pub(super) fn explained(&self, network: &Network, action: Action, error: Error) -> Error {
         let status = match error.kind() {
             ErrorKind::Unauthenticated => 401,

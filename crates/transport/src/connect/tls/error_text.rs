@@ -1,4 +1,4 @@
-//! What went wrong on a TLS connection, for people.
+//! Explanations of TLS errors.
 
 use crate::connect::tls::ClientCertResolver;
 use crate::connect::tls::verify::CertificateRejection;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 const WANTS: &str = "the server requires a client certificate, and none is configured";
 const REFUSES: &str = "the server rejects the client certificate";
 
-/// Explains failures on the connections to one server.
+/// The formatter of errors on the connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct TlsErrorText {
     origin: String,
@@ -24,7 +24,7 @@ impl TlsErrorText {
         Self { origin, asker }
     }
 
-    /// A handshake failed.
+    /// Explains a failed handshake.
     pub(crate) fn handshake(&self, error: io::Error) -> Error {
         if let Some(explained) = self.session(&error) {
             return explained;
@@ -41,7 +41,7 @@ impl TlsErrorText {
         Error::new(ErrorKind::Unavailable, format!("{}: {what}", self.origin)).with_source(error)
     }
 
-    /// What TLS has to say of a failure at any time; none if it is not about TLS.
+    /// Explains an error at any later time; `None` if it is not about TLS.
     pub(crate) fn session(&self, error: &io::Error) -> Option<Error> {
         let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
         let (kind, what) = match cause {
@@ -61,18 +61,18 @@ impl TlsErrorText {
         Some(self.says(kind, &what).with_source(cause.clone()))
     }
 
-    /// The server wants TLS where there was none.
+    /// The server speaks TLS, and the URL does not.
     pub(crate) fn plain(&self) -> Error {
         let what = "the server speaks TLS on this port: use https:// in the URL";
         self.says(ErrorKind::Protocol, what)
     }
 
-    /// The server wants to know who we are.
+    /// The server requires a client certificate.
     pub(crate) fn no_certificate(&self) -> Error {
         self.says(ErrorKind::Unauthenticated, WANTS)
     }
 
-    /// The server does not take our certificate.
+    /// The server rejects the client certificate.
     pub(crate) fn bad_certificate(&self, why: &str) -> Error {
         self.says(ErrorKind::Unauthenticated, &format!("{REFUSES}: {why}"))
     }
@@ -81,7 +81,7 @@ impl TlsErrorText {
         Error::new(kind, format!("{}: {what}", self.origin)).with_retry(Retry::OtherServer)
     }
 
-    /// The server broke off and said why.
+    /// Explains a TLS alert of the server.
     fn alert(&self, alert: AlertDescription) -> (ErrorKind, String) {
         use AlertDescription as A;
         let ours = self.asker.has_identity() && self.asker.was_asked();
@@ -102,7 +102,7 @@ impl TlsErrorText {
             {
                 refuses(&format!("alert {alert:?}"))
             }
-            // Before version 1.3 there was no alert of its own for it.
+            // TLS 1.2 has no alert of its own for a missing certificate.
             A::HandshakeFailure | A::BadCertificate | A::CertificateUnknown | A::AccessDenied
                 if self.asker.was_asked() =>
             {
@@ -128,7 +128,7 @@ impl TlsErrorText {
     }
 }
 
-/// What is wrong with the server's certificate.
+/// Explains an invalid server certificate.
 fn certificate(reason: &CertificateError) -> String {
     const RENEW: &str =
         "its administrator has to renew it, unless the clock of this machine is wrong";

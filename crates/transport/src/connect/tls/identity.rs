@@ -12,12 +12,13 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// `chain` begins with the client's own certificate, or proxy certificate (RFC 3820), each followed by the one that
-    /// signed it; it is sent as it is.
+    /// A `chain` that begins with the client's own certificate, or proxy certificate (RFC 3820),
+    /// each followed by its issuer's. It is sent as it is.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if the chain is empty, the key is of no known kind, or not that of the first certificate.
+    /// [`ErrorKind::Invalid`] if the chain is empty, the key is of an unknown kind, or not that of
+    /// the first certificate.
     pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self> {
         let invalid = |what: &str| Error::new(ErrorKind::Invalid, what);
         let Some(first) = chain.first() else {
@@ -27,7 +28,7 @@ impl Identity {
             invalid("the key of the client certificate is neither RSA, ECDSA nor Ed25519")
                 .with_source(error)
         })?;
-        // A certificate holds its public key in the very form in which the key tells it.
+        // A certificate contains the public key in the same encoding.
         let matches = key.public_key().is_none_or(|public| {
             !public.is_empty() && first.windows(public.len()).any(|part| part == public.as_ref())
         });

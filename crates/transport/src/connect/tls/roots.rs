@@ -1,17 +1,17 @@
-//! The certificate authorities that are trusted.
+//! The trusted certificate authorities.
 
 use crate::config::TlsConfig;
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::RootCertStore;
 
-/// All that the configuration says.
+/// The authorities of the configuration.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Local`] if there is nobody to trust.
+/// [`ErrorKind::Local`] if there are none.
 pub(crate) fn load(config: &TlsConfig) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    // What the system has of no use is no fault of the user, nor is a system without.
+    // An unusable certificate of the system is not the user's fault, nor is a system without any.
     let system = config.system_roots.then(rustls_native_certs::load_native_certs);
     let mut complaints = Vec::new();
     if let Some(found) = system {

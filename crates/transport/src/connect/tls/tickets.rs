@@ -1,8 +1,9 @@
-//! What servers gave for a shorter handshake next time.
+//! Session tickets, with which the next handshake is shorter.
 //!
-//! A ticket saves the certificates' bytes and the signature; it is used once (RFC 8446 appendix C.4). Servers give one or
-//! two per connection, and a client that lost all of its 64 connections to a server opens as many again: hence one for
-//! each, where rustls's own memory keeps eight. Everything is in memory; `docs/decisions/0006` says why not on disk.
+//! A ticket saves the bytes of the certificates and the signature. It is used once (RFC 8446
+//! appendix C.4). Servers give one or two per connection, and a client that lost all of its 64
+//! connections to a server opens as many again: hence one ticket for each, where rustls's own store
+//! keeps eight. Tickets stay in memory; `docs/decisions/0006` explains why they are not on disk.
 
 use hither_core::sync::lock;
 use rustls::NamedGroup;
@@ -12,9 +13,9 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
-/// Most tickets for one server.
+/// The maximum number of tickets of one server.
 const MAX_TICKETS: usize = 64;
-/// Most servers; the one that has been known for longest is forgotten first.
+/// The maximum number of servers. The oldest is evicted first.
 const MAX_SERVERS: usize = 256;
 
 /// Tickets and key groups by server name.
@@ -103,7 +104,7 @@ impl ClientSessionStore for Tickets {
         &self,
         server_name: &ServerName<'static>,
     ) -> Option<Tls13ClientSessionValue> {
-        // The latest lives longest.
+        // The latest ticket has the longest lifetime left.
         self.servers().known.get_mut(server_name)?.tls13.pop_back()
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a server is who it says, and if not, what its certificates say of themselves.
+//! Verification of server certificates, with errors that name what the certificates contain.
 
 use crate::connect::tls::{Provider, TlsConfig, roots};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Most names of a certificate that a message lists.
+/// The maximum number of names of a certificate in a message.
 const MAX_NAMES: usize = 5;
-/// Longest name in a message, in characters.
+/// The maximum length of a name in a message, in characters.
 const MAX_NAME: usize = 200;
 
-/// The verifier that the configuration asks for.
+/// The verifier for the configuration.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Local`] if there is nobody to trust.
+/// [`ErrorKind::Local`] if no authority is trusted.
 pub(crate) fn verifier(
     config: &TlsConfig,
     provider: &Provider,
@@ -36,22 +36,22 @@ pub(crate) fn verifier(
     Ok(Arc::new(Telling(strict)))
 }
 
-/// Why a certificate is refused, where rustls does not say enough.
+/// A reason why a certificate is rejected, where that of rustls is too short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CertificateRejection {
-    /// Signed by somebody who is not trusted.
+    /// Its issuer is not trusted.
     UnknownIssuer {
-        /// Who that is.
+        /// The issuer.
         issuer: String,
     },
-    /// Signed by itself.
+    /// It is self-signed.
     SelfSigned {
-        /// Who that is.
+        /// The subject.
         subject: String,
     },
-    /// For other names.
+    /// It is for other host names.
     OtherNames {
-        /// Which ones.
+        /// The host names.
         names: Vec<String>,
     },
 }
@@ -68,7 +68,7 @@ impl fmt::Display for CertificateRejection {
 
 impl std::error::Error for CertificateRejection {}
 
-/// rustls's own check, whose refusals tell names.
+/// The verifier of rustls, with reasons that contain names.
 #[derive(Debug)]
 struct Telling(Arc<WebPkiServerVerifier>);
 
@@ -123,7 +123,7 @@ impl ServerCertVerifier for Telling {
     }
 }
 
-/// Who signed the last certificate of a chain.
+/// The issuer of the last certificate of a chain.
 fn signer(last: &CertificateDer<'_>) -> Option<CertificateRejection> {
     let (_, certificate) = X509Certificate::from_der(last).ok()?;
     let issuer = printable(&certificate.issuer().to_string());
@@ -133,7 +133,7 @@ fn signer(last: &CertificateDer<'_>) -> Option<CertificateRejection> {
     Some(CertificateRejection::UnknownIssuer { issuer })
 }
 
-/// Whom a certificate is for.
+/// The host names of a certificate.
 fn names(end_entity: &CertificateDer<'_>) -> CertificateRejection {
     let certificate =
         X509Certificate::from_der(end_entity).ok().map(|(_, certificate)| certificate);
@@ -161,7 +161,7 @@ fn printable(text: &str) -> String {
     text.chars().take(MAX_NAME).map(harmless).collect()
 }
 
-/// Checks nothing but that the server has the key of whatever certificate it shows.
+/// A verifier that accepts any certificate whose key the server has.
 #[derive(Debug)]
 struct TrustsAnybody(Provider);
 

@@ -1,7 +1,9 @@
-//! All ranges in the body of a `QUERY`, answered in frames: [`hither_http::vector`] has the forms.
+//! All ranges in the body of a `QUERY`, with a response in frames. [`hither_http::vector`] has the
+//! formats.
 //!
-//! It is sent where the server has said that it takes such lists. One that refuses it all the same, or a proxy on the way, is
-//! asked by GET from then on; one that takes shorter lists only (413), in shorter ones.
+//! A `QUERY` is sent to a server that has offered it. If the server or a proxy rejects it
+//! nevertheless, GET is used from then on; if it rejects the length of the list (413), shorter
+//! lists are sent.
 
 use crate::http::delivery::Delivery;
 use crate::http::exchange::Exchange;
@@ -19,7 +21,7 @@ use http::{Method, StatusCode, header, response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 
-/// A list that is refused as too long although it has no more ranges is refused for what it is.
+/// The rejection of a list with no more ranges than this is not about its length.
 const FEW_RANGES: usize = 16;
 
 impl Exchange<'_> {
@@ -42,7 +44,8 @@ impl Exchange<'_> {
         (builder, BoxBody::new(body))
     }
 
-    /// What an answer means that brings no frames and is not about the file or its server; none for others.
+    /// The result for a response without frames that is not about the file or its server; `None`
+    /// for others.
     pub(crate) fn query_refused(&self, head: &response::Parts) -> Option<ExchangeResult> {
         let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         match head.status {

@@ -1,4 +1,4 @@
-//! The forms of an answer: several parts, one part, the whole file, none of the ranges.
+//! The forms of a response: several parts, one part, the whole file, no range.
 
 use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, RangeEncoding};
@@ -12,10 +12,10 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use std::ops::Range;
 
-/// A whole file that nobody asked for is taken if it is no larger than this many times what was wanted: reading on costs
-/// less than another round trip.
+/// A whole file that was not requested is read if it is at most this many times larger than what
+/// was requested: reading on costs less than another round trip.
 const WHOLE_FACTOR: u64 = 4;
-/// And always if it is no larger than this, in bytes.
+/// A whole file up to this size in bytes is always read.
 const WHOLE_FLOOR_BYTES: u64 = 256 * 1024;
 
 impl Exchange<'_> {
@@ -62,7 +62,7 @@ impl Exchange<'_> {
             _ if self.request.tail > 0 && delivery.has_all_but_tail() => {
                 self.no_tail(true).with(RangeBehavior::Several)
             }
-            // A server that leaves ranges out, and not all, takes no more of them.
+            // A server that leaves out some of the ranges, and not all, supports no more of them.
             _ if self.ranges_asked() > 1 && delivery.is_wanted() && !delivery.is_beyond() => {
                 let error = self.too_large(StatusCode::PARTIAL_CONTENT);
                 ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
@@ -72,7 +72,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// A server that fails within a multipart answer was most likely asked for too many ranges (XrdHttp 5.5 above 1,024).
+    /// An error in the middle of a multipart response means most likely too many ranges (XrdHttp
+    /// 5.5 above 1,024).
     fn broken_multipart(&self, error: &MultipartError) -> ExchangeResult {
         match error {
             MultipartError::ServerFailed { .. }
@@ -102,16 +103,16 @@ impl Exchange<'_> {
                 return delivery.complete(self.request.tail, true);
             }
             if self.request.tail > 0 && delivery.has_all_but_tail() {
-                // Everything but the tail (XrdHttp 5.5 leaves it out without a word).
+                // Everything but the tail arrived (XrdHttp 5.5 leaves it out silently).
                 return self.no_tail(true);
             }
-            // Only one of the ranges came: that is all this server does.
+            // Only one of the ranges arrived: this server supports no more.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
             return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
                 .with(RangeBehavior::OnlyOne);
         }
         if self.ask == RangeEncoding::First && !complete {
-            // It does send ranges: the rest is asked for in the ordinary way.
+            // The server does support ranges: the rest is requested in the ordinary way.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
             return ExchangeResult { reusable: true, ..ExchangeResult::failed(error) }
                 .with(RangeBehavior::Ranges);
@@ -123,12 +124,13 @@ impl Exchange<'_> {
             && delivery.is_wanted()
             && !delivery.is_beyond()
         {
-            // The server cut it short: the rest can be asked for.
+            // The server sent less: the rest can be requested.
             let error = self.too_large(StatusCode::PARTIAL_CONTENT);
             let settled = ExchangeResult { reusable: true, ..ExchangeResult::failed(error) };
             return settled.with(RangeBehavior::Short(delivery.received_bytes()));
         }
-        // All of a file says nothing about ranges: a server with one range only would have sent the same.
+        // A whole file says nothing about ranges: a server with single ranges only would have sent
+        // the same.
         let whole = range.start == 0 && delivery.size == Some(range.end);
         let finding = match asked {
             1 => Some(RangeBehavior::Ranges),
@@ -149,7 +151,7 @@ impl Exchange<'_> {
             .is_some_and(|size| size <= WHOLE_FLOOR_BYTES.max(wanted.saturating_mul(WHOLE_FACTOR)));
         let never = facts.accepts_ranges == Some(false);
         if !cheap && !never && self.ranges_asked() > 1 {
-            // Perhaps fewer ranges work: the answer is dropped with its connection.
+            // Fewer ranges may work. The response is dropped with its connection.
             return ExchangeResult::failed(self.too_large(StatusCode::OK))
                 .with(RangeBehavior::PerhapsOne);
         }
@@ -164,7 +166,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// 416: the ranges lie beyond the end of the file, or the server knows no suffix, or takes one range only (Varnish).
+    /// 416: the ranges lie beyond the end of the file, or the server supports no suffix, or one
+    /// range only (Varnish).
     pub(crate) fn unsatisfied(&self, told: Option<u64>) -> ExchangeResult {
         let (ranges, tail) = self.sent();
         if tail > 0 {

@@ -1,4 +1,4 @@
-//! What happens in a session, and what it means for the jobs.
+//! The events of a session and their effect on jobs.
 
 use super::reads::is_garbled;
 use super::{AT_ONCE, Driver};
@@ -16,20 +16,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tracing::debug;
 
-/// No server is waited for longer than this at a time, whatever it says.
+/// The maximum single wait that a server may request.
 const MAX_SECONDS: u32 = 3600;
-/// Nor for longer than this in all before it does what it was asked for, if it has to be asked again and again.
+/// The maximum total wait for one request that a server postpones again and again.
 const MAX_WAITING: Duration = Duration::from_secs(600);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
-    /// Hands bytes from the server to the session, and acts on what they mean.
+    /// Passes received bytes to the session, and handles its events.
     pub(super) fn take_events(&mut self, mut bytes: Bytes) -> Result<(), SessionError> {
         loop {
             match self.session.receive(&mut bytes) {
                 Ok(Some(event)) => self.happened(event),
                 Ok(None) => return Ok(()),
                 Err(error) => {
-                    // What came before is right.
+                    // The events before the error are valid.
                     while let Ok(Some(event)) = self.session.receive(&mut Bytes::new()) {
                         self.happened(event);
                     }
@@ -73,12 +73,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 let until = Instant::now() + Duration::from_secs(seconds.min(MAX_SECONDS).into());
                 self.patience_until = self.patience_until.max(Some(until));
             }
-            // TLS is set up before there is a driver; and what a server says to its users has no place to go.
+            // TLS starts before the driver does, and messages for users are ignored.
             _ => {}
         }
     }
 
-    /// The login is done.
+    /// The login is complete.
     fn ready(&mut self) {
         debug!(server = %self.name, "session logged in");
         self.met = true;
@@ -108,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// A file cannot be opened here.
+    /// The server cannot open a file.
     fn not_opened(&mut self, name: u64, trouble: impl Fn() -> JobError) {
         self.files.remove(&name);
         for id in self.jobs_on(name) {
@@ -128,7 +128,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) {
             let size = fetching.facts.and_then(|facts| facts.size);
             let end = fetching.fetch.request.ranges.last().map_or(0, |range| range.end);
-            // Refused as a whole because some of it lies beyond the end: that is for the reader to say, who knows the size.
+            // The server rejected the whole request because a part lies beyond the end. The reader,
+            // who knows the size, decides what that means.
             if size.is_some_and(|size| end > size) {
                 let nothing = Completion::Read { missing: Vec::new(), damaged: Vec::new() };
                 return self.replied(request_id, nothing);
@@ -154,21 +155,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// The server does not know a file by the name that it gave it. Who reads next opens it again.
+    /// The server does not know a file handle that it gave out. The next read opens the file again.
     fn forget(&mut self, name: u64) {
         if let Some(OpenedFile { file, .. }) = self.files.remove(&name) {
             self.session.close(file);
         }
     }
 
-    /// The error for what came to nothing. An answer without sense may be damaged on its way.
+    /// The error of a failed request. An invalid response may have been damaged on its way.
     fn failure(&self, shown: &str, failure: RequestError) -> Error {
         let nonsense = matches!(failure, RequestError::Wire(_));
         let error = errors::failed(shown, failure);
         if nonsense && self.met { error.with_retry(AT_ONCE) } else { error }
     }
 
-    /// The error for a read that came to nothing.
+    /// The error of a failed read.
     fn refused_read(&self, shown: &str, failure: RequestError) -> Error {
         let garbled = match &failure {
             RequestError::Refused { code, .. } => {
@@ -184,9 +185,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn redirected(&mut self, request_id: RequestId, redirect: &Redirect) {
-        if request_id == RequestId::SETUP {
-            // Before anybody hears of it, and asks here again.
+    fn redirected(&mut self, ticket: RequestId, redirect: &Redirect) {
+        if ticket == RequestId::SETUP {
+            // Closed before the jobs are told, so that they do not come back to this session.
             self.commands.close();
             let all: Vec<u64> = self.jobs.keys().copied().collect();
             for job in all.into_iter().filter_map(|id| self.end(id)).collect::<Vec<_>>() {
@@ -201,8 +202,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// Somebody has to wait. Who wants to open a file that the server has to make ready first is told, and comes back.
-    fn wait(&mut self, request_id: RequestId, seconds: u32, message: &str) {
+    /// Postpones a request. The reader of a file that the server is staging gets an error, and
+    /// retries later.
+    fn wait(&mut self, ticket: RequestId, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
         debug!(server = %self.name, ?after, message, "server asked to wait");
         let Some(name) = self.opening.remove(&ticket) else {
@@ -219,9 +221,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.not_opened(name, || JobError::Failed(error.clone()));
     }
 
-    /// Something is to be asked again after a while, unless that has been said for too long.
-    fn ask_later(&mut self, request_id: RequestId, after: Duration) {
-        let waited = self.waited.entry(request_id).or_default();
+    /// Repeats a request after a while, unless the total wait is too long.
+    fn ask_later(&mut self, ticket: RequestId, after: Duration) {
+        let waited = self.waited.entry(ticket).or_default();
         *waited += after;
         if *waited <= MAX_WAITING {
             let when = Instant::now() + after;
@@ -238,7 +240,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.exhausted.push((request_id, Error::new(ErrorKind::Unavailable, what)));
     }
 
-    /// Gives up what the server has said to wait for too long with; all of it, if that is the login: with this error.
+    /// Fails the requests that waited for too long. If the login is one of them, returns the error
+    /// for the session.
     pub(super) fn give_up_exhausted(&mut self) -> Option<Error> {
         for (request_id, error) in std::mem::take(&mut self.exhausted) {
             match self.requests.get(&request_id).copied().and_then(|id| self.give_up(id)) {
@@ -250,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         None
     }
 
-    /// A file as it is shown to users.
+    /// The URL of a file in messages.
     pub(super) fn shown(&self, name: u64) -> String {
         match self.files.get(&name) {
             Some(opened) => format!("{}/{}", self.name, opened.path),

@@ -1,4 +1,4 @@
-//! Jobs under way, and how they become requests.
+//! Jobs in progress, and the requests that they become.
 
 use super::Driver;
 use super::reads::{Repairs, unexpected};
@@ -19,13 +19,13 @@ use tracing::trace;
 #[derive(Debug)]
 pub(super) struct OpenedFile {
     pub(super) file: File,
-    /// Its path, without what may be secret.
+    /// Its path, without parts that may be secret.
     pub(super) path: String,
-    /// What the server said of it, once it is open.
+    /// Its version, once it is open.
     pub(super) facts: Option<FileVersion>,
 }
 
-/// A job under way.
+/// A job in progress.
 pub(super) enum RunningJob {
     Fetch(Fetching),
     Ask(Asking),
@@ -33,40 +33,41 @@ pub(super) enum RunningJob {
 
 pub(super) struct Fetching {
     pub(super) fetch: ReadJob,
-    pub(super) requests: HashSet<RequestId>,
-    /// What the file is. It has to be open before all of it can be asked for, and before it can be over.
+    pub(super) tickets: HashSet<RequestId>,
+    /// The version of the file. The tail can be requested, and the job can end, only once the file
+    /// is open.
     pub(super) facts: Option<FileVersion>,
     pub(super) repairs: Repairs,
-    /// It will fail when all that was asked for has come.
+    /// The error with which the job ends after all responses have arrived.
     pub(super) trouble: Option<Error>,
     pub(super) tally: Tally,
 }
 
 pub(super) struct Asking {
     pub(super) ask: OperationJob,
-    /// None for an open that was asked for by somebody else before.
-    pub(super) request_id: Option<RequestId>,
+    /// None for an open that another job requested.
+    pub(super) ticket: Option<RequestId>,
     pub(super) entries: Vec<DirlistEntry>,
     pub(super) tally: Tally,
 }
 
-/// For the books.
+/// The round trip of a job, for the counters.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// The flight in which it was sent; 0 before.
+    /// The round trip in which it was sent; 0 before.
     flight: u64,
     answered: bool,
 }
 
 impl Tally {
-    /// Something goes out in this flight.
+    /// Records that a request is sent in this round trip.
     pub(super) fn begin(&mut self, flight: u64) {
         *self = Self { flight, answered: false };
     }
 }
 
 impl RunningJob {
-    /// Bytes of the file that it asks for.
+    /// The number of requested bytes of the file.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Fetch(fetching) => fetching.fetch.request.asked_bytes(),
@@ -74,7 +75,7 @@ impl RunningJob {
         }
     }
 
-    /// The flight that was next when it was asked for.
+    /// The round trip that was next when the job was created.
     fn flight(&self) -> u64 {
         match self {
             Self::Fetch(fetching) => fetching.fetch.flight,
@@ -96,7 +97,7 @@ impl RunningJob {
         }
     }
 
-    /// It is on this file.
+    /// Returns whether the job is about this file.
     pub(super) fn is_on(&self, name: u64) -> bool {
         let on = match self {
             Self::Fetch(fetching) => Some(&fetching.fetch.name),
@@ -105,7 +106,7 @@ impl RunningJob {
         on.is_some_and(|on| on.id == name)
     }
 
-    /// Tells who waits that it came to nothing. Who does not wait any more does not mind.
+    /// Fails the job. Its caller may have been cancelled.
     pub(super) fn fail(self, trouble: JobError) {
         match self {
             Self::Fetch(fetching) => drop(fetching.fetch.reply.send(Err(trouble))),
@@ -113,7 +114,7 @@ impl RunningJob {
         }
     }
 
-    /// The job, for another session.
+    /// The job as a command for another session.
     pub(super) fn again(self, id: u64) -> SessionCommand {
         match self {
             Self::Fetch(fetching) => SessionCommand::Fetch(id, fetching.fetch),
@@ -123,7 +124,7 @@ impl RunningJob {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
-    /// Does what it is told.
+    /// Executes a command.
     pub(super) fn take(&mut self, command: SessionCommand) {
         match command {
             SessionCommand::Fetch(id, fetch) => self.begin_fetch(id, fetch),
@@ -147,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// There is something to wait for from now on, if there was nothing before.
+    /// Resets the timeouts and the meter, if no other job is in progress.
     fn begins(&mut self) {
         if self.jobs.is_empty() {
             self.heard = Instant::now();
@@ -213,7 +214,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.finish_if_done(id);
     }
 
-    /// The file, which is opened if it is not.
+    /// The handle of a file, which is opened if need be.
     fn file(&mut self, name: &Arc<SharedFile>) -> (File, Option<FileVersion>) {
         if let Some(opened) = self.files.get(&name.id) {
             return (opened.file, opened.facts);
@@ -225,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         (file, None)
     }
 
-    /// The file of a job is open.
+    /// Continues a job whose file is open.
     pub(super) fn go_on(
         &mut self,
         id: u64,
@@ -235,8 +236,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     ) {
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
-            // That is what was asked.
-            Some(RunningJob::Ask(asking)) if asking.request_id.is_none() => {
+            // The open was the job.
+            Some(RunningJob::Ask(asking)) if asking.ticket.is_none() => {
                 if let Some(RunningJob::Ask(asking)) = self.end(id) {
                     let reply = Completion::Opened { file, status: status.cloned() };
                     drop(
@@ -248,7 +249,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// Takes a job off the books.
+    /// Removes a job.
     pub(super) fn end(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.jobs.remove(&id)?;
         for request_id in job.requests() {
@@ -265,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         Some(job)
     }
 
-    /// Takes a job off the books that is not over.
+    /// Removes a job and cancels its requests.
     pub(super) fn give_up(&mut self, id: u64) -> Option<RunningJob> {
         let job = self.end(id)?;
         job.requests().into_iter().for_each(|request_id| self.session.cancel(request_id));
@@ -281,9 +282,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// A request_id of a job is over.
-    pub(super) fn replied(&mut self, request_id: RequestId, reply: Completion) {
-        let Some(id) = self.requests.remove(&request_id) else { return };
+    /// Handles the completion of a request.
+    pub(super) fn replied(&mut self, ticket: RequestId, reply: Completion) {
+        let Some(id) = self.tickets.remove(&ticket) else { return };
         self.answered(id);
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => match &reply {
@@ -302,7 +303,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// A job was handed to the session, which sends it at once if it can.
+    /// Counts a job that was passed to the session, which sends it if it can.
     pub(super) fn sent(&mut self, id: u64) {
         if !self.is_open {
             return;
@@ -310,8 +311,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if let Some(job) = self.jobs.get_mut(&id)
             && job.tally().flight == 0
         {
-            // It has waited for this connection, and for what had come when it was asked for; not for what came to others
-            // in the meantime.
+            // The job waited for this connection, and for the responses before its creation; not
+            // for later responses to other jobs.
             let flight = job.flight().max(self.first_flight);
             job.tally().flight = flight;
             self.tap.account().sent(flight, job.bytes());
@@ -319,7 +320,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// The answer to a job has begun to arrive.
+    /// Records that the response to a job has begun.
     pub(super) fn answered(&mut self, id: u64) {
         if let Some(job) = self.jobs.get_mut(&id) {
             let tally = job.tally();

@@ -1,16 +1,18 @@
-//! How ranges become requests, and what is done about what arrives damaged.
+//! Reads: the requests for ranges, and the repair of damaged pages.
 //!
-//! **With checksums or without.** The protocol can send a run of bytes in pages of 4 KiB, each behind its CRC32C. It has no
-//! vector of them. So by [`PageChecksums::Long`] what is long by itself is read that way, and short pieces stay together in
-//! vectors; by [`PageChecksums::Always`] every range is a request of its own, all of them sent at once. Over TLS nothing is: its
-//! records are authenticated already, as a whole.
+//! **Checksums.** The protocol can send a run of bytes in pages of 4 KiB, each with its CRC32C, but
+//! no vector of them. So by [`PageChecksums::Long`] long ranges are read in this way, and short
+//! ranges stay together in vectors; by [`PageChecksums::Always`] every range is a request of its
+//! own, all of them sent at once. Over TLS no range is: its records are authenticated already.
 //!
-//! **Repair.** The session hands on pages whose checksums are right and names the others. Each of those is asked for again
-//! alone, marked as having come damaged, which makes servers that keep checksums compare the page with theirs. A page that is
-//! damaged [`MAX_REPAIRS`] times more, or more than [`MAX_DAMAGED`] in one fetch, are no chance: the fetch fails.
+//! **Repair.** The session delivers pages with correct checksums and names the others. Each of
+//! those is requested again alone, marked as damaged, which makes servers with stored checksums
+//! compare the page with them. A page that is damaged [`MAX_REPAIRS`] more times, or more than
+//! [`MAX_DAMAGED`] pages in one read, are no accident: the read fails.
 //!
-//! **Too little.** An answer that ends before the range does, although the file goes on, is no end of the file: what came
-//! is kept, and the fetch fails in a way that has the reader ask for the rest.
+//! **Short responses.** A response that ends before its range does, although the file continues, is
+//! not the end of the file: the received bytes are kept, and the error makes the reader request the
+//! rest.
 
 use super::jobs::{Fetching, RunningJob};
 use super::{AT_ONCE, Driver};
@@ -25,25 +27,27 @@ use std::ops::Range;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::debug;
 
-/// A run of at least so many bytes is long: beside it, a request of its own and 1/1024 more bytes are next to nothing.
+/// The minimum length of a long range: compared with it, a separate request and 1/1024 more bytes
+/// cost next to nothing.
 const LONG_BYTES: u64 = 64 * 1024;
-/// How often one page is asked for again.
+/// The maximum number of repeated requests for one page.
 const MAX_REPAIRS: u32 = 3;
-/// Pages that may arrive damaged in one fetch, of the 4,096 of the largest one. A bit in ten million damages 13 of those.
+/// The maximum number of damaged pages in one read, which has at most 4,096. A bit error rate of
+/// one in ten million damages 13 of those.
 const MAX_DAMAGED: usize = 512;
 
-/// What is done about damaged pages of a fetch.
+/// The repair of damaged pages of a read.
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
-    /// How often each page was asked for again that is under way.
+    /// The number of repetitions of each page that is in progress.
     times: HashMap<RequestId, u32>,
-    /// Pages that arrived damaged, each as often as it did.
+    /// The number of damaged pages, with repetitions.
     damaged: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
-    /// Asks for ranges: what is too long for an element of a vector, what is read with checksums, and what is alone, by
-    /// itself.
+    /// Requests ranges. A range that is too long for a vector, is verified with checksums, or is
+    /// the only one, becomes a request of its own.
     pub(super) fn read(&mut self, file: File, ranges: &[Range<u64>]) -> Vec<RequestId> {
         let most = u64::from(self.session.vector_limits().element_bytes);
         let is_alone = |range: &Range<u64>| range::len(range) > most || self.verifies(range);
@@ -66,7 +70,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         requests
     }
 
-    /// A range is read with checksums.
+    /// Returns whether a range is read with checksums.
     fn verifies(&self, range: &Range<u64>) -> bool {
         match self.config.verify {
             PageChecksums::Never => false,
@@ -77,7 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// The server is known to have no checksums, and nothing is to be read without.
+    /// The error for a server that is known to have no page checksums, where they are required.
     pub(super) fn cannot_verify(&self) -> Option<Error> {
         let profile = self.session.profile();
         let told = self.met && profile.flags != 0;
@@ -91,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         })
     }
 
-    /// Asks for the end of a file that is known to be so long.
+    /// Requests the tail of a file whose size is known.
     pub(super) fn read_tail(
         &mut self,
         file: File,
@@ -109,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.read(file, &left)
     }
 
-    /// The file of a fetch is open: what had to wait for that is asked for.
+    /// Requests what had to wait until the file was open.
     pub(super) fn fetch_on(&mut self, id: u64, file: File, facts: FileVersion) {
         let Some(RunningJob::Fetch(mut fetching)) = self.jobs.remove(&id) else { return };
         let trouble = unexpected(&self.name, &fetching.fetch, facts);
@@ -122,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
         let further = self.read_tail(file, &fetching.fetch, facts);
         if !further.is_empty() {
-            // It has to wait for another round trip, and its bytes are a train of their own.
+            // The tail needs another round trip, and its bytes are a packet train of their own.
             self.tap.watch(Some(self.rtt));
         }
         fetching.facts = Some(facts);
@@ -131,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.finish_if_done(id);
     }
 
-    /// More was asked for on behalf of a fetch, in a flight of its own.
+    /// Counts more requests for a read, in a round trip of their own.
     fn sent_further(
         &mut self,
         id: u64,
@@ -149,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         fetching.requests.extend(requests);
     }
 
-    /// A request_id of a fetch is over, but for these ranges.
+    /// Handles the completion of a request of a read, except for these ranges.
     pub(super) fn fetched(
         &mut self,
         id: u64,
@@ -186,7 +190,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// Asks again, page by page, for what arrived damaged after having been asked for again so many `times`. The error, if that has no end.
+    /// Requests damaged pages again, one by one, after `times` repetitions. Returns an error beyond
+    /// the maximum.
     fn repair(
         &mut self,
         id: u64,
@@ -234,8 +239,8 @@ fn pages(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
     })
 }
 
-/// The refusal of a read that no client can be to blame for who has made it by the rules: what arrived at the server was
-/// not what was sent, or what arrived here is not what it sent. A vector can be too much for a server, a run cannot.
+/// Returns whether the rejection of a valid read shows that the request or the response was
+/// damaged. A vector may be too large for a server, a single run may not.
 pub(super) fn is_garbled(code: ErrorCode, only_runs: bool) -> bool {
     let known = (ErrorCode::ARG_INVALID.0..=ErrorCode::ARG_INVALID.0 + 999).contains(&code.0);
     let rules = [ErrorCode::ARG_INVALID, ErrorCode::ARG_MISSING, ErrorCode::INVALID_REQUEST];
@@ -243,7 +248,7 @@ pub(super) fn is_garbled(code: ErrorCode, only_runs: bool) -> bool {
     !known || rules.contains(&code) || only_runs && sizes.contains(&code)
 }
 
-/// Why a file is not the one that is expected, if it is not.
+/// The error for another version of the file than expected.
 pub(super) fn unexpected(server: &str, fetch: &ReadJob, facts: FileVersion) -> Option<Error> {
     let changed = |what: String| Some(Error::new(ErrorKind::Changed, what));
     let path = fetch.name.bare_path();

@@ -1,4 +1,4 @@
-//! The clocks, in virtual time, against a scripted server.
+//! The timeouts, in virtual time, against a scripted server.
 
 use super::*;
 use crate::xrootd::job::{FileVersion, ReadJob};
@@ -12,10 +12,11 @@ use hither_xrd::wire::{
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, oneshot};
 
-/// Answers of the server to one request, each after so many seconds; the second one comes late, by itself.
+/// Responses to one request, each after a number of seconds. The second one is asynchronous.
 type Script = Vec<(u64, Response)>;
 
-/// A server that answers what is not about its login as `script` says: what is asked, and how often it was before.
+/// A server that handles logins, and responds to all else by `script`, which gets the request and
+/// the number of equal ones before it.
 async fn serve(mut stream: DuplexStream, script: impl Fn(&wire::Request, usize) -> Script) {
     let mut connection = Connection::default();
     let mut asked = HashMap::new();
@@ -70,7 +71,7 @@ fn opened() -> Response {
     Response::opened(&OpenResponse { handle: FileHandle([0; 4]), status: Some(status) })
 }
 
-/// What becomes of a read of 10 bytes, and how long that takes.
+/// The result of a read of 10 bytes, and its duration.
 async fn read(
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
 ) -> (Result<FileVersion, JobError>, Duration) {
@@ -122,7 +123,7 @@ fn ten() -> Response {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_told_to_wait_is_asked_again_when_that_is_over() {
-    // Longer than any clock.
+    // Longer than any timeout.
     let (came, took) = read(|request, before| match (request, before) {
         (wire::Request::Login(_), 0) => vec![(0, Response::wait(100, "full"))],
         (wire::Request::Open(_), _) => vec![(0, opened())],
@@ -187,7 +188,7 @@ async fn a_silent_server_is_waited_for_as_long_as_the_clocks_say() {
         _ => Vec::new(),
     })
     .await;
-    // It has said something before.
+    // The server has sent something before.
     assert_eq!((kind(came), took), (ErrorKind::Timeout, config.no_progress_timeout));
     let (came, took) = read(|request, _| match request {
         wire::Request::Open(_) => vec![(0, opened())],

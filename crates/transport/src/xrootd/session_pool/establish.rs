@@ -1,12 +1,14 @@
-//! How a session comes about: a line to the server, TLS over it where that is wanted, the login, and what is sent with it.
+//! Establishing a session: the connection, TLS where it is required, the login, and the requests
+//! sent with it.
 //!
-//! **In one flight.** Handshake, login, authentication, opening a file and reading it go out together, if it is known how the
-//! server wants to be logged in to. That is remembered ([`Endpoint::xrootd`](hither_core::Endpoint::xrootd)). A server that
-//! was never met is taken for one that wants no proof, as most public ones do, unless there is a token to give; where that
-//! is wrong it says what it wants and breaks the connection, and the session is established once more, with that in the
-//! one flight. If that is wrong, too, it goes step by step. So a wrong guess costs two round trips, once for each server, and
-//! a right one saves one for each process. The first connection of a job is the only one that guesses: those that are
-//! opened beside it log in first.
+//! **One round trip.** Handshake, login, authentication, opening a file and reading it are sent
+//! together, if the login that the server accepts is known. It is remembered
+//! ([`Endpoint::xrootd`](hither_core::Endpoint::xrootd)). An unknown server is assumed to need no
+//! authentication, as most public ones do, unless there is a token. If that is wrong, the server
+//! names the methods that it accepts and closes the connection, and the session is established once
+//! more with one of these, again in one round trip. If that is wrong, too, it goes step by step. So
+//! a wrong guess costs two round trips, once per server, and a right one saves one per process.
+//! Only the first connection of a job guesses: the others log in first.
 
 use super::{SessionLoad, SessionPool};
 use crate::authorization;
@@ -34,10 +36,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tracing::debug;
 
-/// A guess, what the server says it wants, and step by step.
+/// A guess, the method that the server names, and step by step.
 const MAX_ATTEMPTS: usize = 3;
 
-/// A session on its way.
+/// A session that is being established.
 pub(super) struct SessionConnector {
     sessions: Weak<SessionPool>,
     location: Location,
@@ -46,32 +48,32 @@ pub(super) struct SessionConnector {
     inbox: UnboundedReceiver<SessionCommand>,
     profile: ServerProfile,
     words: String,
-    /// Nothing is sent ahead that was not seen to be right.
+    /// Only what was seen to work is sent ahead.
     careful: bool,
-    /// Tells when it is known how to log in, if another session is about to find out.
+    /// Signals that the login is known, if another session is about to find out.
     met: Option<watch::Receiver<bool>>,
 }
 
-/// A session on a connection that was just made.
+/// A session on a new connection.
 struct Connected {
     session: Session,
     wire: Wire,
     tap: Arc<ConnectionMeter>,
     rtt: Duration,
-    /// The flight of the login.
+    /// The round trip of the login.
     flight: u64,
-    /// Requests go out with the login.
+    /// Requests are sent together with the login.
     ahead: bool,
 }
 
-/// What carries a session.
+/// The stream of a session.
 enum Wire {
     Plain(MeteredStream),
     Tls(Box<TlsStream<TlsUpgradeStream<MeteredStream>>>),
 }
 
 impl SessionConnector {
-    /// One more session. The first one guesses how the server may be logged in to.
+    /// A new session. The first one of a server guesses the login.
     pub(super) fn new(
         sessions: &Arc<SessionPool>,
         state: &super::SessionPoolState,
@@ -95,7 +97,7 @@ impl SessionConnector {
         &self.shared.config
     }
 
-    /// Runs until the session is over; returns why it could not be established, if so.
+    /// Runs until the session ends. Returns the error if it could not be established.
     pub(super) async fn run(mut self) -> Option<Error> {
         let mut first = Vec::new();
         for attempt in 0..MAX_ATTEMPTS {
@@ -125,7 +127,7 @@ impl SessionConnector {
                 SessionEnd::Mispredicted(profile, commands) => {
                     debug!(server = %self.location.origin(), attempt, methods = ?profile.methods, "login was mispredicted, connecting again");
                     first = commands;
-                    // A wrong guess is made once, and one by what the server said it wants.
+                    // One wrong guess is allowed, and one by the methods that the server named.
                     let told = !profile.methods.is_empty();
                     let is_new = profile.methods != self.profile.methods;
                     self.careful = attempt > 0 || !told || !is_new;
@@ -146,7 +148,7 @@ impl SessionConnector {
         Some(error)
     }
 
-    /// The server wants TLS, which it gets from another kind of session.
+    /// Hands the jobs to a session over TLS, which the server requires.
     fn pass_on(&mut self, profile: ServerProfile, commands: Vec<SessionCommand>) {
         debug!(server = %self.location.origin(), "server requires TLS");
         if let Some(sessions) = self.sessions.upgrade() {
@@ -155,7 +157,7 @@ impl SessionConnector {
         self.end(commands, || JobError::WantsTls);
     }
 
-    /// Nothing that was asked will be done.
+    /// Fails all jobs.
     fn fail(&mut self, commands: Vec<SessionCommand>, error: &Error) {
         self.load.failed(error);
         self.end(commands, || JobError::Failed(error.clone()));
@@ -181,7 +183,8 @@ impl SessionConnector {
         }
     }
 
-    /// Connects, and drives the session to its end. `first` is what to do first; it comes back with an error.
+    /// Connects, and drives the session to its end. `first` are the first commands, which are
+    /// returned with an error.
     async fn established(
         &mut self,
         first: Vec<SessionCommand>,
@@ -236,11 +239,11 @@ impl SessionConnector {
         Ok(Connected { session, wire, tap, rtt, flight, ahead })
     }
 
-    /// Waits until it is known how to log in, if another session is about to find out; but no longer than for a connection.
-    /// Tells whether there was something to wait for.
+    /// Waits until the login is known, if another session is about to find out, but not longer than
+    /// the connect timeout. Returns whether it waited.
     async fn learned_of_first(&mut self) -> bool {
         let Some(mut met) = self.met.take() else { return false };
-        // It fails when nobody needs a session any more, which shows in other ways.
+        // An error means that nobody uses the sessions any more.
         let known = met.wait_for(|known| *known);
         let _over = tokio::time::timeout(self.config().connect_timeout, known).await.is_ok();
         if let Some(sessions) = self.sessions.upgrade() {
@@ -251,7 +254,8 @@ impl SessionConnector {
         true
     }
 
-    /// TLS, whose first message goes out right behind the wish for it, and how many flights it took.
+    /// Starts TLS, whose first message is sent right behind the request for it. Returns the stream
+    /// and the number of round trips.
     async fn secured(
         &self,
         session: &mut Session,
@@ -268,7 +272,7 @@ impl SessionConnector {
             (None, Ok(_)) => Bytes::new(),
             (None, Err(_)) => return stream,
         };
-        // What it said in clear tells more than how TLS failed.
+        // The unencrypted response says more than the TLS error.
         match session.receive(&mut answer) {
             Ok(Some(SessionEvent::StartTls)) => {}
             Ok(_) => {
@@ -283,7 +287,7 @@ impl SessionConnector {
         Ok(stream)
     }
 
-    /// How to begin.
+    /// The configuration of the session.
     async fn setup(&self) -> Result<SessionConfig> {
         let config = self.config();
         let login = self.location.login().unwrap_or(&config.login);
@@ -293,8 +297,9 @@ impl SessionConnector {
         setup.profile = self.profile.clone();
         setup.words.clone_from(&self.words);
         setup.tls = if self.location.is_tls() { TlsMode::RequiredAtOnce } else { TlsMode::Never };
-        setup.pipelining = match (&token, self.careful, setup.tls) {
-            // In clear the token goes with the path, and that is for a server to see that lets us in without TLS.
+        setup.pace = match (&token, self.careful, setup.tls) {
+            // Without TLS the token goes with the path, so it is sent only to a server that
+            // accepted a login without TLS.
             (Some(_), _, TlsMode::Never) => Pipelining::Login,
             (None, false, _) => Pipelining::Full,
             _ => setup.profile.pipelining(),
@@ -309,7 +314,7 @@ impl SessionConnector {
     }
 }
 
-/// What was remembered of a server.
+/// The profile that was remembered for a server.
 pub(super) fn profile(remembered: &XrootdEndpoint) -> ServerProfile {
     let mut profile = ServerProfile::default();
     profile.proven = true;
@@ -329,7 +334,7 @@ pub(super) fn profile(remembered: &XrootdEndpoint) -> ServerProfile {
     profile
 }
 
-/// What to remember of a server.
+/// The profile to remember for a server.
 pub(super) fn remembered(profile: &ServerProfile) -> XrootdEndpoint {
     let mut remembered = XrootdEndpoint::default();
     remembered.version = profile.version;

@@ -1,4 +1,4 @@
-//! A file on its way to an XRootD server.
+//! An upload to an XRootD server.
 
 use crate::xrootd::job::{JobError, Operation};
 use crate::xrootd::request::{Asked, ask, ask_in};
@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Blocks on their way at a time: they go through one connection, so it is only the round trip that they have to fill.
+/// Parallel blocks. They share one connection, so they only have to fill the round trip.
 const PARALLEL: usize = 16;
-/// The rights of a new file, less what the server's umask takes.
+/// The permissions of a new file, before the server's umask.
 const FILE_MODE: u16 = 0o644;
 
 /// A file that is being written.
@@ -32,13 +32,13 @@ pub(crate) struct XrootdUpload {
     storage: XrootdStorage,
     path: String,
     overwrite: bool,
-    /// The name to write to.
+    /// The temporary path.
     at: String,
-    /// Where it is open.
+    /// The session in which it is open.
     open: Mutex<Option<Open>>,
 }
 
-/// Where a file is open for writing.
+/// A file that is open for writing.
 #[derive(Debug, Clone)]
 struct Open {
     place: XrootdTarget,
@@ -77,7 +77,7 @@ impl XrootdUpload {
         Ok(Open { place, lease, name })
     }
 
-    /// Does something with the open file, which is opened again if its connection was lost.
+    /// Performs an operation on the open file, which is opened again if its connection was lost.
     async fn with_open(&self, what: impl Fn(Arc<SharedFile>) -> Operation) -> Result<()> {
         let Open { place, lease, name } = {
             let mut open = self.open.lock().await;
@@ -123,7 +123,7 @@ impl Upload for XrootdUpload {
     }
 
     fn present(&self) -> Vec<Range<u64>> {
-        // Blocks come in any order, so what is there may have gaps: only who wrote it knows.
+        // Blocks are written in any order, so the file may have gaps that only the writer knows.
         Vec::new()
     }
 
@@ -165,7 +165,7 @@ impl Upload for XrootdUpload {
             };
             let result = committed.await;
             if result.is_err() {
-                // What could not be made visible is of no use.
+                // A file that cannot be renamed is useless.
                 let _gone = self.discard().await;
             }
             result
@@ -190,7 +190,8 @@ impl XrootdUpload {
     }
 }
 
-/// What an earlier attempt left, if it is of use: a longer file would keep its end.
+/// The temporary path of an earlier attempt, if it can be resumed: a longer file would keep its
+/// end.
 async fn resumed(
     storage: &XrootdStorage,
     path: &str,
