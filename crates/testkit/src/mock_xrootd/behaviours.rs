@@ -236,7 +236,7 @@ fn data() -> Vec<XrootdBehaviour> {
         of(AffectedReads::Unpaged, Nth(0), Fault::Frames(1), Ok(())),
         of(AffectedReads::Unpaged, Always, Fault::Frames(19), Ok(())),
         of(AffectedReads::Unpaged, Always, Fault::Empty(3), Ok(())),
-        of(AffectedReads::Unpaged, Always, Fault::Empty(100_000), wrong),
+        of(AffectedReads::Unpaged, Always, Fault::Empty(5_000), wrong),
         one(at, Always, Fault::NeverLast, Ok(())),
         one(at, Nth(0), Fault::Long(1), Ok(())),
         one(at, Nth(0), Fault::Long(100_000), Ok(())),

@@ -4,10 +4,10 @@
 //!
 //! - *Together*: a small file is collected and sent as one PUT, which can be repeated.
 //! - *In pieces*: a PUT with `Content-Range` for every block (RFC 9110 section 14.4 allows it,
-//! mod_dav of Apache supports it). Blocks use several connections, in any order, and an interrupted
-//! upload can be resumed.
+//!   mod_dav of Apache supports it). Blocks use several connections, in any order, and an
+//!   interrupted upload can be resumed.
 //! - *As a stream*: one PUT that is fed block by block, in order. It waits for "100 Continue"
-//! before the first block.
+//!   before the first block.
 //!
 //! A server without support for pieces may reject them (nginx: 501) or, worse, take a piece for the
 //! whole file (XrdHttp). So an unknown server is tested: only the last byte of the file is put into

@@ -30,6 +30,7 @@ use crate::xrootd::session_pool::SessionLoad;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_xrd::client::{RequestId, ServerProfile, Session, SessionError};
+use hither_xrd::wire::Redirect;
 use jobs::{OpenedFile, RunningJob};
 use std::collections::HashMap;
 use std::pin::pin;
@@ -59,6 +60,8 @@ pub(super) enum SessionEnd {
     /// The server requires TLS. It has this profile, and these jobs have to be done over TLS.
     /// Nothing of them was requested.
     WantsTls(Box<ServerProfile>, Vec<SessionCommand>),
+    /// The server redirected the login, and with it all jobs.
+    Redirected(Redirect),
     /// It failed, and its jobs with it.
     Broken(Error),
 }
@@ -106,7 +109,7 @@ pub(super) struct Driver<'a, S> {
     read_bytes: usize,
     jobs: HashMap<u64, RunningJob>,
     /// The job of each request.
-    tickets: HashMap<RequestId, u64>,
+    requests: HashMap<RequestId, u64>,
     files: HashMap<u64, OpenedFile>,
     /// Opens in progress.
     opening: HashMap<RequestId, u64>,
@@ -132,6 +135,8 @@ pub(super) struct Driver<'a, S> {
     known: ServerProfile,
     /// The server has proved to speak the protocol.
     met: bool,
+    /// The redirect of the login.
+    redirect: Option<Redirect>,
 }
 
 /// An event of the driver.
@@ -173,6 +178,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             first_flight: flight + u64::from(!ahead),
             known: ServerProfile::default(),
             met: false,
+            redirect: None,
         }
     }
 
@@ -329,7 +335,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         self.heard = now;
     }
 
-    fn over(self, error: SessionError) -> SessionEnd {
+    fn over(mut self, error: SessionError) -> SessionEnd {
+        if let Some(redirect) = self.redirect.take() {
+            self.end_all(|| JobError::Elsewhere(redirect.clone()));
+            return SessionEnd::Redirected(redirect);
+        }
         match error {
             SessionError::Mispredicted { .. } => self.mispredicted(),
             SessionError::TlsWanted { .. } => match self.mispredicted() {
@@ -356,13 +366,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     /// Fails all jobs.
     fn broken(mut self, error: Error) -> SessionEnd {
         debug!(server = %self.name, jobs = self.jobs.len(), %error, "session failed");
-        // Closed before the jobs are told, so that they do not come back to this session.
+        self.end_all(|| JobError::Failed(error.clone()));
+        SessionEnd::Broken(error)
+    }
+
+    /// Ends all jobs with an error. The session takes no more commands, so that no job comes back
+    /// to it.
+    fn end_all(&mut self, error: impl Fn() -> JobError) {
         self.commands.close();
         for (_, job) in self.jobs.drain() {
             self.load.done(job.bytes());
-            job.fail(JobError::Failed(error.clone()));
+            job.fail(error());
         }
-        SessionEnd::Broken(error)
     }
 
     /// Returns the jobs for another connection.

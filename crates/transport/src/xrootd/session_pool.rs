@@ -383,3 +383,28 @@ impl SessionPool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Network;
+    use crate::xrootd::job::Operation;
+    use crate::xrootd::request::ask_in;
+    use hither_testkit::mock_xrootd::{Fault, FaultStage, FaultTrigger, MockXrootdServer};
+    use hither_xrd::wire::{Redirect, Request};
+    use tokio::runtime::Handle;
+
+    #[tokio::test]
+    async fn a_job_that_comes_after_a_redirected_login_is_tried_again() {
+        let server = MockXrootdServer::start(vec![0; 10]).unwrap();
+        let redirect = Fault::Elsewhere(Redirect::to("127.0.0.1", 1));
+        server.add_fault(FaultStage::Login, FaultTrigger::Always, redirect);
+        let network = Network::new(TransportConfig::default(), Handle::current(), None);
+        let sessions = network.sessions(&Location::parse(&server.url()).unwrap(), "");
+        let lease = sessions.lease(0, None);
+        // The session has ended.
+        sessions.met.subscribe().wait_for(|met| *met).await.unwrap();
+        let result = ask_in(&sessions, &lease, Operation::Request(Request::Ping)).await;
+        assert!(matches!(result, Err(JobError::TooLate)), "{:?}", result.err());
+    }
+}

@@ -128,7 +128,7 @@ async fn addresses_that_are_all_dead_are_counted() {
     let error = read(&source("http://several.example/x", config), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(
-        error.to_string().starts_with("neither of 2 addresses answers: cannot connect"),
+        error.to_string().starts_with("neither of 2 addresses responds: cannot connect"),
         "{error}"
     );
 }

@@ -63,6 +63,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             }
             SessionEvent::Done { request_id, completion: reply } => self.replied(request_id, reply),
             SessionEvent::Failed { request_id, failure, .. } => self.failed(request_id, failure),
+            // The session ends with this event.
+            SessionEvent::Redirect { request_id: RequestId::SETUP, redirect, .. } => {
+                self.redirect = Some(redirect);
+            }
             SessionEvent::Redirect { request_id, redirect, .. } => {
                 self.redirected(request_id, &redirect)
             }
@@ -185,15 +189,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    fn redirected(&mut self, ticket: RequestId, redirect: &Redirect) {
-        if ticket == RequestId::SETUP {
-            // Closed before the jobs are told, so that they do not come back to this session.
-            self.commands.close();
-            let all: Vec<u64> = self.jobs.keys().copied().collect();
-            for job in all.into_iter().filter_map(|id| self.end(id)).collect::<Vec<_>>() {
-                job.fail(JobError::Elsewhere(redirect.clone()));
-            }
-        } else if let Some(name) = self.opening.remove(&request_id) {
+    fn redirected(&mut self, request_id: RequestId, redirect: &Redirect) {
+        if let Some(name) = self.opening.remove(&request_id) {
             self.not_opened(name, || JobError::Elsewhere(redirect.clone()));
         } else if let Some(job) =
             self.requests.get(&request_id).copied().and_then(|id| self.give_up(id))
@@ -204,11 +201,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     /// Postpones a request. The reader of a file that the server is staging gets an error, and
     /// retries later.
-    fn wait(&mut self, ticket: RequestId, seconds: u32, message: &str) {
+    fn wait(&mut self, request_id: RequestId, seconds: u32, message: &str) {
         let after = Duration::from_secs(seconds.clamp(1, MAX_SECONDS).into());
         debug!(server = %self.name, ?after, message, "server asked to wait");
-        let Some(name) = self.opening.remove(&ticket) else {
-            self.ask_later(ticket, after);
+        let Some(name) = self.opening.remove(&request_id) else {
+            self.ask_later(request_id, after);
             return;
         };
         self.session.cancel(request_id);
@@ -222,8 +219,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Repeats a request after a while, unless the total wait is too long.
-    fn ask_later(&mut self, ticket: RequestId, after: Duration) {
-        let waited = self.waited.entry(ticket).or_default();
+    fn ask_later(&mut self, request_id: RequestId, after: Duration) {
+        let waited = self.waited.entry(request_id).or_default();
         *waited += after;
         if *waited <= MAX_WAITING {
             let when = Instant::now() + after;

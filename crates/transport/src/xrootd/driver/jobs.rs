@@ -33,7 +33,7 @@ pub(super) enum RunningJob {
 
 pub(super) struct Fetching {
     pub(super) fetch: ReadJob,
-    pub(super) tickets: HashSet<RequestId>,
+    pub(super) requests: HashSet<RequestId>,
     /// The version of the file. The tail can be requested, and the job can end, only once the file
     /// is open.
     pub(super) facts: Option<FileVersion>,
@@ -46,7 +46,7 @@ pub(super) struct Fetching {
 pub(super) struct Asking {
     pub(super) ask: OperationJob,
     /// None for an open that another job requested.
-    pub(super) ticket: Option<RequestId>,
+    pub(super) request_id: Option<RequestId>,
     pub(super) entries: Vec<DirlistEntry>,
     pub(super) tally: Tally,
 }
@@ -237,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => self.fetch_on(id, file, facts),
             // The open was the job.
-            Some(RunningJob::Ask(asking)) if asking.ticket.is_none() => {
+            Some(RunningJob::Ask(asking)) if asking.request_id.is_none() => {
                 if let Some(RunningJob::Ask(asking)) = self.end(id) {
                     let reply = Completion::Opened { file, status: status.cloned() };
                     drop(
@@ -283,8 +283,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     }
 
     /// Handles the completion of a request.
-    pub(super) fn replied(&mut self, ticket: RequestId, reply: Completion) {
-        let Some(id) = self.tickets.remove(&ticket) else { return };
+    pub(super) fn replied(&mut self, request_id: RequestId, reply: Completion) {
+        let Some(id) = self.requests.remove(&request_id) else { return };
         self.answered(id);
         match self.jobs.get(&id) {
             Some(RunningJob::Fetch(_)) => match &reply {

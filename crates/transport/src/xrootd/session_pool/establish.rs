@@ -114,6 +114,11 @@ impl SessionConnector {
                     self.fail(Vec::new(), &error);
                     return None;
                 }
+                SessionEnd::Redirected(redirect) => {
+                    // Jobs that come later are tried again, and redirected in another session.
+                    self.end(Vec::new(), || JobError::Elsewhere(redirect.clone()));
+                    return None;
+                }
                 SessionEnd::WantsTls(profile, commands) => {
                     self.pass_on(*profile, commands);
                     return None;
@@ -297,7 +302,7 @@ impl SessionConnector {
         setup.profile = self.profile.clone();
         setup.words.clone_from(&self.words);
         setup.tls = if self.location.is_tls() { TlsMode::RequiredAtOnce } else { TlsMode::Never };
-        setup.pace = match (&token, self.careful, setup.tls) {
+        setup.pipelining = match (&token, self.careful, setup.tls) {
             // Without TLS the token goes with the path, so it is sent only to a server that
             // accepted a login without TLS.
             (Some(_), _, TlsMode::Never) => Pipelining::Login,
