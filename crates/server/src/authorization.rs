@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authorization: which client may do what, by tokens and certificates.
 
 pub(crate) mod authorizer;
 pub(crate) mod jwks_cache;

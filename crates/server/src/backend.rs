@@ -1,19 +1,22 @@
-//! What is served: a namespace of files and directories, behind one interface.
+//! The interface to the files that a server serves: a namespace of files and directories.
 //!
-//! The methods of the server speak to a [`Backend`], never to a disk. It names, opens, creates and
-//! changes files; a [`FileReader`] is one version of a file that was opened, a [`FileWriter`] a file
-//! that nobody sees until it is committed. The directory tree of this machine ([`disk`]) is the first
-//! backend; another may hold files in memory or fetch them from elsewhere.
+//! The HTTP methods call a [`Backend`], never a disk. It names, opens, creates and changes files. A
+//! [`FileReader`] is one version of a file that was opened; a [`FileWriter`] is a file that nobody
+//! sees until it is committed. The directory tree of this machine ([`disk`]) is the first backend;
+//! another may hold files in memory or fetch them from elsewhere.
 //!
 //! **Who waits.** Each call returns a future. A backend on a disk does its work on threads that may
-//! block; what it can do at once (open a file whose inode the kernel has) it does at once. The
-//! response machinery reads local files by itself ([`FileRanges::Local`]): their cached pages are
-//! sent without a thread hop, by `sendfile` where the connection allows it. Other backends supply
-//! pieces in a stream, and wait for the client by not being polled.
+//! block; what it can do without blocking (open a file whose inode the kernel has in memory) it
+//! does in the call. The response code reads local files itself ([`FileRanges::Local`]): it sends
+//! their cached pages without a thread hop, by `sendfile` where the connection allows it. Other
+//! backends supply pieces in a stream, and wait for the client by not being polled.
 //!
 //! **Races.** A change carries its [`Precondition`]. The backend evaluates it while nobody else can
 //! change names, so that of two clients that replace one version, one gets
 //! [`BackendErrorKind::PreconditionFailed`].
+//!
+//! **Memory.** A backend holds no file data between calls; the pieces of a stream and the batches
+//! of a writer are bounded by their callers.
 //!
 //! Paths are below the root: components separated by single slashes, without a slash at the ends;
 //! the root is the empty path.
@@ -44,7 +47,7 @@ use std::time::{Duration, SystemTime};
 /// The future of a backend's work.
 pub type BackendFuture<'a, T> = BoxFuture<'a, Result<T, BackendError>>;
 
-/// Properties that clients gave to a file or directory (RFC 4918 section 4), with their values as XML.
+/// Properties that clients gave to a file or directory (RFC 4918 section 4); the values are XML.
 pub type DeadProperties = BTreeMap<PropertyName, String>;
 
 /// Decides, with the metadata of what is there, whether a change may go on. It gets none where
@@ -72,7 +75,8 @@ pub trait Backend: Send + Sync + Debug {
     /// at once where nothing has to be waited for.
     fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>>;
 
-    /// Begins a file that will be at `path`. Fails if there is no space for it.
+    /// Creates a file that will be at `path` once it is committed. Fails if there is no space for
+    /// it.
     fn create<'a>(
         &'a self,
         path: &'a str,
@@ -127,8 +131,8 @@ pub trait FileReader: Send + Sync + Debug {
     /// The bytes of some ranges, none of which is empty or reaches beyond the end.
     fn ranges(&self, ranges: &[Range<u64>]) -> FileRanges;
 
-    /// A checksum of this version; none if it is not stored and `mode` does not allow to compute it,
-    /// or if the file changed meanwhile.
+    /// A checksum of this version; none if it is not stored and `mode` does not allow to compute
+    /// it, or if the file changed meanwhile.
     fn checksum(
         &self,
         algorithm: Algorithm,
@@ -139,11 +143,11 @@ pub trait FileReader: Send + Sync + Debug {
     fn is_current(&self) -> BackendFuture<'_, bool>;
 }
 
-/// A file that is being written. Nobody sees it before [`FileWriter::commit`]; dropping it discards
-/// what was written.
+/// A file that is being written. Nobody sees it before [`FileWriter::commit`]; dropping the writer
+/// discards the file.
 pub trait FileWriter: Send + Sync + Debug {
-    /// Writes `data` from `offset` on, and returns the time that this took. Several writes may run at
-    /// once. The work begins with the call, not when the future is polled.
+    /// Writes `data` from `offset` on, and returns the time that this took. Several writes may run
+    /// at once. The work begins with the call, not when the future is polled.
     fn write(&self, offset: u64, data: Vec<Bytes>) -> BackendFuture<'static, Duration>;
 
     /// Makes what was written durable, and returns how many bytes that is.
@@ -186,7 +190,7 @@ pub struct DirectoryEntry {
     pub is_directory: bool,
 }
 
-/// What [`Backend::describe`] looks up beside the metadata.
+/// The details that [`Backend::describe`] looks up beside the metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Details {
     /// Stored checksums of these algorithms.
@@ -212,10 +216,10 @@ pub struct EntryDescription {
 
 /// The way in which a reader supplies ranges.
 pub enum FileRanges {
-    /// All of the file is a local file with the same offsets.
+    /// The whole file is a local file with the same offsets.
     Local(Arc<File>),
-    /// Pieces in the order of the ranges. Each lies within one range, begins where the one before it
-    /// ended, and is not empty.
+    /// Pieces in the order of the ranges. Each lies within one range, begins where the one before
+    /// it ended, and is not empty.
     Stream(BoxStream<'static, Result<RangeData, BackendError>>),
 }
 
@@ -233,16 +237,16 @@ impl Debug for FileRanges {
 pub enum RangeData {
     /// The bytes.
     Bytes(Bytes),
-    /// A place in a local file that has them.
+    /// A range of a local file that holds the bytes.
     Region {
         /// The file.
         file: Arc<File>,
-        /// The bytes' place in it.
+        /// The bytes in that file.
         range: Range<u64>,
     },
 }
 
-/// Whether a checksum may be computed.
+/// The permission to compute a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChecksumMode {
     /// Only a stored checksum is returned.
@@ -264,7 +268,7 @@ pub struct CreateOptions {
 
 /// The options of [`Backend::rename`] and [`Backend::copy`].
 pub struct ChangeOptions {
-    /// Whether what is at the target may be replaced.
+    /// True if the entry at the target may be replaced.
     pub replace: bool,
     /// The condition on the source.
     pub precondition: Precondition,
@@ -278,7 +282,7 @@ impl Debug for ChangeOptions {
 
 /// The options of [`FileWriter::commit`].
 pub struct CommitOptions {
-    /// Whether what is at the path may be replaced.
+    /// True if the entry at the path may be replaced.
     pub replace: bool,
     /// Checksums of the file, to be stored with it.
     pub checksums: Vec<Checksum>,
@@ -294,12 +298,12 @@ impl Debug for CommitOptions {
     }
 }
 
-/// A file that has its path.
+/// A file that was committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// The metadata of the new file.
     pub metadata: EntryMetadata,
-    /// Whether something was replaced.
+    /// True if something was replaced.
     pub replaced: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The methods of HTTP and WebDAV, a file for each or for a pair of them.
+//! The methods of HTTP and WebDAV, one file for each or for a pair of them.
 
 pub(crate) mod autoindex;
 pub(crate) mod copy_move;

@@ -1,4 +1,4 @@
-//! What a server is told: the tree, where to listen, and how much anybody may take.
+//! The settings of a server, as its TOML file has them.
 
 pub(crate) mod live;
 pub(crate) mod reload;
@@ -13,12 +13,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a server listens unless it is told otherwise.
+/// The default port.
 const DEFAULT_PORT: u16 = 8080;
 
-/// How to serve a tree. By default: on loopback, for reading alone, to everybody who can reach it.
+/// The settings of a server. By default it listens on loopback and is read-only, for every client.
 ///
-/// As a file it is TOML with the same names:
+/// The configuration file is TOML with the same names; `docs/reference/server-configuration.md`
+/// lists all of them:
 ///
 /// ```
 /// use hither_server::Settings;
@@ -42,96 +43,97 @@ const DEFAULT_PORT: u16 = 8080;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The directory that is served.
+    /// The directory to serve.
     #[serde(default)]
     pub root: PathBuf,
-    /// Addresses and ports to listen at; port 0 takes one that is free.
+    /// Addresses and ports to listen on; port 0 takes a free port.
     #[serde(default = "loopback")]
     pub listen: Vec<SocketAddr>,
-    /// Whether files may be written, moved and removed.
+    /// Allows clients to write, move and remove files.
     #[serde(default)]
     pub write: bool,
-    /// Whether what is put, copied, moved or made is on the disk before the client is told that it is: then it outlasts a
-    /// loss of power. Yes if not said; it costs a wait for the disk with each file.
+    /// Makes every change durable before its response: a file that was put, copied, moved or
+    /// created then survives a loss of power. It costs a wait for the disk for each file.
     #[serde(default = "yes")]
     pub durable: bool,
-    /// The certificate to show; without one, it is plain HTTP.
+    /// The certificate of the server; without it the server speaks plain HTTP.
     #[serde(default)]
     pub tls: Option<TlsFiles>,
-    /// A file for the access log, `-` for the standard error; no log if there is none.
+    /// The file of the access log; `-` is the standard error.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
-    /// An address and port for metrics, health and a status page, over plain HTTP and for everybody who can reach it; none
-    /// if it is not said.
+    /// The address and port for metrics, health and the status page, over plain HTTP and without
+    /// authentication.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
-    /// How connections send.
+    /// Socket options of connections.
     #[serde(default)]
     pub network: NetworkSettings,
-    /// Bounds.
+    /// Limits.
     #[serde(default)]
     pub limits: ServerLimits,
-    /// Who may do what. Without it everybody who can reach the server may read, and write if `write` says so.
+    /// Authorization. Without it every client may read, and write if `write` is set.
     #[serde(default)]
     pub auth: Option<AuthSettings>,
-    /// Whether space may be reserved.
+    /// Space reservations.
     #[serde(default)]
     pub lots: Option<LotSettings>,
-    /// Where else files are.
+    /// Replicas of folders on other servers.
     #[serde(default)]
     pub replicas: Vec<ReplicaSettings>,
-    /// Whether files are copied from and to other servers.
+    /// Third-party copies.
     #[serde(default)]
     pub third_party: Option<ThirdPartySettings>,
 }
 
-/// A certificate and its key, in PEM. Files that change are read again.
+/// The files of a certificate and its key, in PEM. The server reads them again when they change.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and the authority.
+    /// The certificate, followed by the intermediate ones.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
-/// How much anybody may take. What all of them take together is bounded by connections and memory.
+/// The limits of a server.
 ///
-/// In the worst case a server holds `memory_bytes`, and for each connection a header of `header_bytes` that is arriving and
-/// the same again of a list of ranges.
+/// In the worst case a server holds `memory_bytes`, and for each connection a header of
+/// `header_bytes` that is arriving and the same again for a list of ranges.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Connections at a time; further ones wait.
+    /// Maximum number of connections; further ones wait.
     pub connections: usize,
-    /// Most bytes of the header of a request.
+    /// Maximum size of a request's header, in bytes.
     pub header_bytes: usize,
-    /// Most ranges in a request.
+    /// Maximum number of ranges in a request.
     pub ranges: usize,
-    /// Most bytes of a file that is put; none if there is no bound.
+    /// Maximum size of a file that a client puts, in bytes.
     pub file_bytes: Option<u64>,
-    /// Most bytes of a body of XML.
+    /// Maximum size of an XML body, in bytes.
     pub document_bytes: usize,
-    /// Most names in an answer to PROPFIND or on a page.
+    /// Maximum number of entries in a listing.
     pub names: usize,
-    /// Bytes of file data that may be in memory at a time, on their way from disk or from the network.
+    /// Maximum of file data in memory, in bytes.
     pub memory_bytes: usize,
-    /// Bytes that are read from disk at a time for one answer; twice as many are held for it.
+    /// Size of the blocks that are read from disk, in bytes; a response holds two of them.
     pub block_bytes: usize,
-    /// Threads that read and write.
+    /// Number of threads that read and write files.
     pub disk_threads: usize,
-    /// Bytes that have to be free for a server that writes to call itself healthy.
+    /// Free disk space below which a writable server reports itself unhealthy, in bytes.
     pub free_bytes: u64,
     /// Seconds that a connection may be idle, or take to send a header.
     pub idle_seconds: f64,
-    /// Seconds without any progress amid a request or an answer.
+    /// Seconds without progress after which a request or response is ended.
     pub stall_seconds: f64,
-    /// Bytes a second that a body or an answer must come to while it is the client's turn, after the first minute of that.
+    /// Minimum rate of a body while the server waits for the client, in bytes per second, after the
+    /// first minute of waiting.
     pub min_rate: u64,
-    /// Seconds after which parts of an upload that nobody goes on with are removed.
+    /// Age in seconds at which a partial file that nobody continues is removed.
     pub unfinished_seconds: f64,
-    /// Seconds that what is under way may take when the server is told to stop.
+    /// Seconds that running requests get when the server stops.
     pub stop_seconds: f64,
 }
 
@@ -268,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_served_to_this_machine_for_reading() {
+    fn the_default_is_read_only_on_loopback() {
         let settings = Settings::new("/data");
         assert!(settings.listen.iter().all(|address| address.ip().is_loopback()));
         assert!(!settings.write && settings.tls.is_none());
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn an_error_names_the_invalid_key() {
         for (text, named) in [
             ("lissten = []", "lissten"),
             ("[limits]\nranges = -1", "ranges"),

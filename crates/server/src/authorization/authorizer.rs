@@ -1,8 +1,9 @@
-//! Who may do what: the one place in the way of a request where that is decided.
+//! The interface to access decisions: every request passes through it.
 //!
-//! Every request passes [`Authorizer::decide`] once for each name that it touches, before anything of that name is looked
-//! at. What proves who is asking (tokens, certificates of clients) comes in with [`AccessRequest`]; a decision says yes, or how to
-//! refuse.
+//! Every request calls [`Authorizer::decide`] once for each path that it touches, before anything
+//! at that path is looked up. The proofs of the client's identity (tokens, client certificates)
+//! come with the [`AccessRequest`]; the decision allows the action, or has the status and reason of
+//! the error.
 
 use http::{HeaderMap, StatusCode};
 use std::fmt::Debug;
@@ -11,75 +12,77 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What somebody wants to do with a name.
+/// An action on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Read a file, its properties, or the names in a directory.
+    /// Reads a file, its properties, or the names in a directory.
     Read,
-    /// Make what is not there.
+    /// Creates a file or directory that does not exist.
     Create,
-    /// Change, replace, move or remove what is there.
+    /// Changes, replaces, moves or removes an existing file or directory.
     Modify,
 }
 
-/// Who asks for what.
+/// A question to the authorizer: the client, the action and the path.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessRequest<'a> {
-    /// What is to be done.
+    /// The action.
     pub action: Action,
-    /// With which name: its path below the root, decoded, components parted by single slashes, none at the ends.
+    /// The path below the root: decoded, with single slashes between components, none at the ends.
     pub path: &'a str,
-    /// The header of the request.
+    /// The header fields of the request.
     pub headers: &'a HeaderMap,
-    /// The other end of the connection.
+    /// The address of the client.
     pub peer: SocketAddr,
-    /// Whether the connection is TLS.
+    /// True if the connection is encrypted (TLS).
     pub is_secure: bool,
-    /// The distinguished name of the client's certificate, if it has shown one and that was verified.
+    /// The distinguished name of the client's certificate, if it has sent one that was verified.
     pub certificate: Option<&'a Arc<str>>,
 }
 
-/// What has to be waited for before a decision.
+/// Work that has to end before a decision.
 pub type PrepareFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whether it may be done.
+/// A decision of the authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It may.
+    /// The action is allowed.
     Allowed,
-    /// It may not.
+    /// The action is denied.
     Refused {
         /// 401 or 403.
         status: StatusCode,
-        /// Why, for the one who asked.
+        /// The reason, for the client.
         reason: String,
-        /// The value of `WWW-Authenticate`, if another proof might help.
+        /// The value of `WWW-Authenticate`, if other credentials might help.
         challenge: Option<String>,
     },
 }
 
-/// Decides who may do what.
+/// Decides which client may do what.
 pub trait Authorizer: Send + Sync + Debug {
-    /// Whether that may be done.
+    /// Decides on one action.
     fn decide(&self, asking: &AccessRequest<'_>) -> Decision;
-    /// Whether anything may be written by anybody: what OPTIONS says.
+    /// Returns true if any client may write anything; OPTIONS lists the methods accordingly.
     fn writes(&self) -> bool;
-    /// Whether anybody who may read a directory may perhaps not read all that is below it: then each name in a listing is
-    /// decided on by itself.
+    /// Returns true if a client that may read a directory may not read some entries below it. Then
+    /// each entry of a listing needs a decision of its own.
     fn hides(&self) -> bool;
-    /// What to call whoever asks, where something is theirs and in the access log; the action and the path are of no matter.
+    /// The name of the client, for the access log and for what it owns. The action and the path do
+    /// not matter.
     ///
     /// # Errors
-    /// The decision for who has no name.
+    /// The decision for a client without a name.
     fn name(&self, asking: &AccessRequest<'_>) -> Result<String, Decision>;
-    /// What has to be waited for before decisions about a request with this header: each request does so once.
+    /// Work that has to end before decisions on a request with these header fields. Each request
+    /// waits for it once.
     fn prepare(&self, headers: &HeaderMap) -> Option<PrepareFuture>;
 }
 
-/// Everybody may read, and write if that is allowed at all.
+/// Allows every client to read, and to write unless the server is read-only.
 #[derive(Debug, Clone, Copy)]
 pub struct AllowAll {
-    /// Whether that is so.
+    /// True if clients may write.
     pub write: bool,
 }
 

@@ -1,31 +1,37 @@
-//! The keys of issuers as they are remembered: when they are good, when they are asked for again, and when not.
+//! A cache of the keys of token issuers (JWKS): when keys are valid and when they are fetched
+//! again.
 //!
-//! Only issuers of the configuration have a place here, so nobody can make this server ask a host of their choice, and
-//! memory is bounded by the configuration. For each of them:
+//! Only issuers of the configuration have an entry, so that nobody can make this server connect to
+//! a host of their choice, and the configuration bounds the memory. For each issuer:
 //!
-//! - keys are good for [`FRESH`], then asked for again beside the requests that still use them;
-//! - an issuer that is gone does not stop what is remembered, up to [`KEPT`]; then its tokens are refused;
-//! - a token with a key that is not known makes the keys be asked for at once, as issuers change keys, but no sooner than
-//!   [`AGAIN`] after the last time: a flood of invented names of keys costs one question in that time;
-//! - after a failure the next attempt waits, twice as long each time, up to [`MAX_WAIT`].
+//! - Keys are fresh for [`FRESH`] seconds; then they are fetched again while requests still use
+//!   them.
+//! - If the issuer does not respond, its keys are used for up to [`KEPT`] seconds; then its tokens
+//!   are invalid.
+//! - A token with an unknown key makes the server fetch the keys at once, since issuers change
+//!   keys, but not within [`AGAIN`] seconds of the last fetch: any number of invented key names
+//!   costs one request in that time.
+//! - After a failure the next attempt waits; the backoff doubles each time, up to [`MAX_WAIT`]
+//!   seconds.
 //!
-//! Keys from a file of the configuration are good for ever.
+//! Keys from a file of the configuration never expire.
 
 use hither_auth::Jwks;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Seconds for which keys are not asked for again.
+/// Seconds for which keys are fresh.
 const FRESH: u64 = 3_600;
-/// Seconds for which they are used if they cannot be had again.
+/// Seconds for which keys are used if they cannot be fetched again.
 const KEPT: u64 = 4 * 24 * 3_600;
-/// Seconds between questions because of keys that are not known.
+/// The minimum number of seconds between fetches because of unknown keys.
 const AGAIN: u64 = 60;
-/// Seconds after the first failure, and at most.
+/// The backoff in seconds after the first failure.
 const FIRST_WAIT: u64 = 2;
+/// The maximum backoff in seconds.
 const MAX_WAIT: u64 = 300;
 
-/// See the module above.
+/// The keys of all issuers; see the module above.
 #[derive(Debug, Default)]
 pub(crate) struct JwksCache {
     places: HashMap<String, JwkPlace>,
@@ -34,40 +40,41 @@ pub(crate) struct JwksCache {
 #[derive(Debug, Default)]
 struct JwkPlace {
     keys: Option<Arc<Jwks>>,
-    /// When they were got; none for those of a file.
+    /// The time at which they were fetched; none for those of a file.
     got: Option<u64>,
-    /// When they were asked for the last time.
+    /// The time of the last attempt to fetch them.
     asked: Option<u64>,
-    /// Failures since they were got the last time.
+    /// Failures since they were last fetched.
     failures: u32,
 }
 
-/// Whether keys are to be asked for.
+/// The need to fetch keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JwksRefresh {
-    /// They are not, or not yet again.
+    /// The keys need no fetch, or may not be fetched again yet.
     Nothing,
-    /// They are, but those that are there do meanwhile.
+    /// The keys should be fetched; the present ones can be used meanwhile.
     Soon,
-    /// They are, before the token can be judged.
+    /// The keys have to be fetched before the token can be verified.
     Now,
 }
 
 impl JwksCache {
-    /// Gives an issuer its place, and keys from a file if there is one.
+    /// Adds an issuer, with keys from a file if there is one.
     pub(crate) fn add(&mut self, issuer: &str, keys: Option<Jwks>) {
         let keys = keys.map(Arc::new);
         self.places.insert(issuer.to_owned(), JwkPlace { keys, ..JwkPlace::default() });
     }
 
-    /// The keys of an issuer, if they can be relied on.
+    /// The keys of an issuer, unless they are too old.
     pub(crate) fn keys(&self, issuer: &str, now: u64) -> Option<&Arc<Jwks>> {
         let place = self.places.get(issuer)?;
         let is_old = place.got.is_some_and(|got| now.saturating_sub(got) > KEPT);
         place.keys.as_ref().filter(|_| !is_old)
     }
 
-    /// Whether the keys of an issuer are to be asked for, on account of a token whose key `fits` one of them or none.
+    /// Returns whether to fetch the keys of an issuer, given a token. `fits` is true if the present
+    /// keys have the token's key.
     pub(crate) fn need(&self, issuer: &str, fits: bool, now: u64) -> JwksRefresh {
         let Some(place) = self.places.get(issuer) else { return JwksRefresh::Nothing };
         if place.keys.is_some() && place.got.is_none() {
@@ -92,14 +99,14 @@ impl JwksCache {
         }
     }
 
-    /// Somebody asks the issuer now: others need not.
+    /// Records that a fetch begins, so that other requests do not begin another one.
     pub(crate) fn begin(&mut self, issuer: &str, now: u64) {
         if let Some(place) = self.places.get_mut(issuer) {
             place.asked = Some(now);
         }
     }
 
-    /// What has become of it.
+    /// Records the result of a fetch; no keys mean that it failed.
     pub(crate) fn done(&mut self, issuer: &str, keys: Option<Jwks>, now: u64) {
         let Some(place) = self.places.get_mut(issuer) else { return };
         let Some(keys) = keys else {

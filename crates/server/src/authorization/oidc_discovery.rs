@@ -1,4 +1,5 @@
-//! Where an issuer says what its keys are: OpenID Connect Discovery 1.0 section 4, and RFC 8414 where that is not there.
+//! Discovery of an issuer's keys: OpenID Connect Discovery 1.0 section 4, with RFC 8414 as
+//! fallback.
 
 use hither_auth::Jwks;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -12,24 +13,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Most bytes of a document.
+/// The maximum size of a document.
 const MAX_BYTES: usize = 256 << 10;
-/// For all of it; requests wait meanwhile.
+/// The time limit of a discovery; requests wait for it.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where the document lies below the issuer.
+/// The paths of the document below the issuer's URL.
 const PLACES: [&str; 2] =
     ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"];
 
-/// What becomes of a question.
+/// A discovery under way.
 pub(crate) type Asked = Pin<Box<dyn Future<Output = Result<Jwks>> + Send>>;
 
-/// Asks issuers for their keys.
+/// Fetches the keys of issuers.
 pub(crate) trait KeyDiscovery: Send + Sync + Debug {
-    /// Asks one of them.
+    /// Fetches the keys of an issuer.
     fn keys(&self, issuer: &str) -> Asked;
 }
 
-/// Asks over the network.
+/// Fetches keys over the network.
 #[derive(Debug)]
 pub(crate) struct OidcDiscovery(Arc<Network>);
 
@@ -78,7 +79,7 @@ async fn found(network: &Network, issuer: &str) -> Result<Jwks> {
     Err(last.unwrap_or_else(|| protocol(format!("{issuer} has no discovery document"))))
 }
 
-/// The place of the keys, if the document is that of the issuer.
+/// The URL of the keys, if the document belongs to the issuer.
 fn place_of_keys(issuer: &str, text: &[u8]) -> Result<String> {
     let document: Document = serde_json::from_slice(text).map_err(|_| {
         protocol(format!("the discovery document of {issuer} has no issuer or no jwks_uri"))
@@ -98,7 +99,7 @@ async fn read(network: &Network, url: &str) -> Result<Vec<u8>> {
     let mut call = HttpRequest::new(Method::GET, Location::parse(url)?);
     call.max_reply_bytes = MAX_BYTES;
     let reply = network.call(call).await?;
-    // Nobody on the way may have exchanged the keys.
+    // Over plain HTTP somebody could replace the keys.
     if url.starts_with("https://") && !reply.location.is_tls() {
         return Err(protocol(format!("{url} redirects to an unencrypted URL")));
     }

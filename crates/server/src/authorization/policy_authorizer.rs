@@ -1,11 +1,12 @@
-//! The authorizer of a site that has configured who may do what: tokens and certificates of a request become an
-//! [`Identity`], and [`Policy`] decides.
+//! The authorizer of a server with `[auth]`: the token and the certificate of a request become a
+//! [`Principal`], and a [`Policy`] decides.
 //!
-//! A signature is verified once for a token, not once for a request: what was believed is remembered by its SHA-256, as
-//! long as the keys are the same, for [`MAX_BELIEVED`] tokens at most. Times, audience and scopes are judged each time.
+//! A signature is verified once for each token, not once for each request: verified tokens are kept
+//! by their SHA-256 as long as the keys are the same, at most [`MAX_BELIEVED`] of them. Times,
+//! audience and scopes are checked each time.
 //!
-//! Deciding does not wait. What a decision may need, keys that are not there yet, is got before, by [`PolicyAuthorizer::prepare`]:
-//! once for all requests that need the same keys.
+//! Decisions do not wait. Keys that are missing are fetched before, by
+//! [`prepare`](Authorizer::prepare), once for all requests that need them.
 
 use crate::authorization::authorizer::{
     AccessRequest, Action, Authorizer, Decision, PrepareFuture,
@@ -21,16 +22,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Tokens that are remembered as believed.
+/// The maximum number of verified tokens that are kept.
 const MAX_BELIEVED: usize = 8_192;
-/// What the site calls itself in a challenge.
+/// The realm in a challenge.
 const REALM: &str = "hither";
 
-/// See the module above.
+/// The authorizer of a server with `[auth]`; see the module above.
 #[derive(Debug)]
 pub(crate) struct PolicyAuthorizer {
     policy: Policy,
-    /// Whether anything may be written at all.
+    /// False if the server is read-only.
     write: bool,
     shared: Arc<PolicyState>,
     believed: Mutex<Believed>,
@@ -39,12 +40,12 @@ pub(crate) struct PolicyAuthorizer {
 #[derive(Debug)]
 struct PolicyState {
     ring: Mutex<JwksCache>,
-    /// One question at a time, for all issuers.
+    /// Held while keys are fetched that requests wait for: one issuer at a time.
     asking: tokio::sync::Mutex<()>,
     discovery: Arc<dyn KeyDiscovery>,
 }
 
-/// Tokens by their SHA-256, with the keys that their signature was verified with.
+/// Verified tokens by their SHA-256, with the keys that verified their signature.
 #[derive(Debug, Default)]
 struct Believed {
     young: HashMap<[u8; 32], (Arc<Jwks>, Arc<VerifiedJwt>)>,
@@ -112,7 +113,7 @@ impl Authorizer for PolicyAuthorizer {
         match need {
             JwksRefresh::Nothing => None,
             JwksRefresh::Soon => {
-                // Taken at once, so that the next request does not ask as well.
+                // Recorded at once, so that the next request does not fetch as well.
                 self.shared.ring().begin(&issuer, now);
                 tokio::spawn(async move { shared.ask(&issuer).await });
                 None
@@ -121,7 +122,7 @@ impl Authorizer for PolicyAuthorizer {
                 let text = text.to_owned();
                 Some(Box::pin(async move {
                     let _turn = shared.asking.lock().await;
-                    // Somebody may have asked meanwhile.
+                    // Another request may have fetched them meanwhile.
                     if let Ok(token) = UnverifiedJwt::parse(&text)
                         && shared.need(&token).0 == JwksRefresh::Now
                     {
@@ -156,7 +157,7 @@ impl Authorizer for PolicyAuthorizer {
         self.write && self.policy.lets_write()
     }
 
-    /// A grant is for a folder and all below it.
+    /// False: a grant covers a folder and everything below it.
     fn hides(&self) -> bool {
         false
     }
@@ -187,11 +188,11 @@ impl PolicyState {
     }
 }
 
-/// What stands in `Authorization`.
+/// The content of the field `Authorization`.
 enum Bearer<'a> {
     Nothing,
     Token(&'a str),
-    /// Several, or something else than a token.
+    /// Several fields, or credentials other than a bearer token.
     Odd,
 }
 
@@ -235,7 +236,8 @@ fn refused(denial: &Denial, action: hither_auth::Action, path: &str) -> Decision
     Decision::Refused { status, reason, challenge }
 }
 
-/// What may stand in `error_description` (RFC 6750 section 3): ASCII without quotes and backslashes.
+/// The text as an `error_description` may have it (RFC 6750 section 3): ASCII without quotes and
+/// backslashes.
 fn described(text: &str) -> String {
     let plain = |c| if matches!(c, ' '..='~') && !matches!(c, '"' | '\\') { c } else { '?' };
     text.chars().map(plain).collect()

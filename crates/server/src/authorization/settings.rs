@@ -1,4 +1,4 @@
-//! The table `[auth]` of the settings: who may do what, in words of a configuration file.
+//! The table `[auth]` of the settings.
 
 use crate::authorization::jwks_cache::JwksCache;
 use crate::authorization::oidc_discovery::KeyDiscovery;
@@ -10,7 +10,8 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Who may do what. With this table, nobody may do anything that it does not say.
+/// The table `[auth]`: which client may do what. With this table, everything that it does not allow
+/// is denied.
 ///
 /// ```
 /// use hither_server::Settings;
@@ -40,15 +41,16 @@ use std::sync::Arc;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AuthSettings {
-    /// The names of this server in the claim `aud` of tokens.
+    /// Names of this server in the claim `aud` of tokens.
     pub audience: Vec<String>,
-    /// Folders that everybody may read.
+    /// Folders that every client may read.
     pub anonymous: Vec<String>,
-    /// Whose tokens are believed.
+    /// Issuers whose tokens are accepted.
     pub issuers: Vec<IssuerSettings>,
-    /// What the holders of certificates may do.
+    /// Permissions of client certificates.
     pub certificates: Vec<CertificateSettings>,
-    /// A folder of authorities, as grids have one, or a file of them in PEM: who vouches for the certificates of clients.
+    /// Certificate authorities for client certificates: a folder as grids have it, or a file in
+    /// PEM.
     pub authorities: Option<PathBuf>,
 }
 
@@ -56,53 +58,53 @@ pub struct AuthSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerSettings {
-    /// As it stands in the claim `iss`; its keys are found below, unless `keys` says where they are.
+    /// The value of the claim `iss`; the keys are discovered below this URL, unless `keys` is set.
     pub url: String,
-    /// Folders from which the paths of its scopes count; the root if there is none.
+    /// Folders that the paths of the issuer's scopes are relative to.
     #[serde(default = "root")]
     pub base: Vec<String>,
-    /// A file with its keys (a JSON Web Key Set) in place of those that it publishes.
+    /// A file with the issuer's keys (a JSON Web Key Set), in place of those that it publishes.
     #[serde(default)]
     pub keys: Option<PathBuf>,
-    /// What members of its groups may do with tokens without a scope for storage.
+    /// Permissions of the issuer's groups, for tokens without a storage scope.
     #[serde(default)]
     pub groups: Vec<GroupSettings>,
 }
 
-/// What the members of a group may do.
+/// The permissions of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSettings {
-    /// As it stands in the claim `wlcg.groups`.
+    /// The name in the claim `wlcg.groups`.
     pub name: String,
-    /// Where.
+    /// The folder in which the members have the permissions.
     pub folder: String,
-    /// What.
+    /// The actions that are allowed.
     pub allow: Vec<AllowedAction>,
 }
 
-/// What the holder of a certificate may do.
+/// The permissions of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateSettings {
-    /// The distinguished name of the certificate; that of a proxy is that of the certificate it was made with.
+    /// The distinguished name of the certificate; a proxy has that of the certificate behind it.
     pub subject: String,
-    /// Where.
+    /// The folder in which its holder has the permissions.
     pub folder: String,
-    /// What.
+    /// The actions that are allowed.
     pub allow: Vec<AllowedAction>,
 }
 
-/// What may be done.
+/// An action that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum AllowedAction {
-    /// Read files, and list folders.
+    /// Read files and list folders.
     Read,
-    /// Make what is not there.
+    /// Create files and folders.
     Create,
-    /// Change, replace, move or remove what is there.
+    /// Change, replace, move or remove files and folders; includes `create`.
     Modify,
 }
 
@@ -111,7 +113,7 @@ fn root() -> Vec<String> {
 }
 
 impl AuthSettings {
-    /// Who vouches for clients, if anybody does.
+    /// Loads the authorities for client certificates.
     pub(crate) fn authorities(&self) -> Result<Option<RootCertStore>> {
         let Some(path) = &self.authorities else {
             return match self.certificates.is_empty() {
@@ -132,7 +134,7 @@ impl AuthSettings {
         }
     }
 
-    /// What decides by them.
+    /// The authorizer that decides by these settings.
     pub(crate) fn guard(
         &self,
         write: bool,

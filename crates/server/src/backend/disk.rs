@@ -1,9 +1,9 @@
 //! A directory tree of this machine as a [`Backend`].
 //!
-//! Everything that may wait for the disk runs on the runtime's blocking threads, of which there are as
-//! many as the settings say: who comes when all are busy waits. Work that ends only when it is on the
-//! disk may take seconds; it gets half of the threads at most, so that the others serve reads. What
-//! the kernel has in memory is opened and looked up at once, on the thread that asks.
+//! Work that may wait for the disk runs on the runtime's blocking threads; `limits.disk_threads` is
+//! their number, and further work waits in a queue. Work that ends only when its result is on the
+//! disk may take seconds; it gets half of the threads at most, so that the others serve reads. A
+//! file whose name and inode the kernel has in memory is opened on the calling thread.
 
 pub(crate) mod checksums;
 pub(crate) mod cleanup;
@@ -42,12 +42,12 @@ pub(crate) struct DiskBackend {
     tree: Arc<ConfinedDir>,
     lots: LotCharging,
     checksums: Arc<ChecksumCache>,
-    /// Threads that may wait for bytes to be on the disk, at the same time.
+    /// Permits for work that waits until its result is on the disk.
     durably: Arc<Semaphore>,
 }
 
 impl DiskBackend {
-    /// A tree, worked in by this many threads.
+    /// A backend that works with this number of threads.
     pub(crate) fn new(tree: ConfinedDir, lots: LotCharging, threads: usize) -> Self {
         Self {
             tree: Arc::new(tree),
@@ -61,7 +61,7 @@ impl DiskBackend {
         &self.lots
     }
 
-    /// The right of one server to the private names in this tree; see [`ConfinedDir::own_it`].
+    /// Locks the private names in this tree for this server; see [`ConfinedDir::own_it`].
     pub(crate) fn own_it(&self) -> Option<File> {
         self.tree.own_it()
     }
@@ -76,7 +76,7 @@ impl DiskBackend {
         .await
     }
 
-    /// Does something in the tree, on a thread that may block.
+    /// Runs `work` on a thread that may block.
     pub(crate) fn run<T, E, F>(
         &self,
         work: F,
@@ -96,7 +96,7 @@ impl DiskBackend {
         }
     }
 
-    /// Does something that ends only when it is on the disk.
+    /// Runs `work`, which ends only when its result is on the disk.
     pub(crate) async fn run_durably<T, E, F>(&self, work: F) -> Result<T, BackendError>
     where
         F: FnOnce(&ConfinedDir) -> Result<T, E> + Send + 'static,
@@ -268,7 +268,7 @@ fn describe(
     Some(EntryDescription { metadata, checksums, properties, space })
 }
 
-/// The source of a change, which has to be there; none for a link that leads nowhere.
+/// The metadata of an entry that has to exist; none for a link that leads nowhere.
 fn existing(tree: &ConfinedDir, path: &str) -> io::Result<Option<EntryMetadata>> {
     match tree.meta(path) {
         Ok(meta) => Ok(Some(meta.entry(SystemTime::now()))),
@@ -282,7 +282,7 @@ fn check(tree: &ConfinedDir, path: &str, precondition: &Precondition) -> Result<
     precondition(existing(tree, path)?.as_ref())
 }
 
-/// Fails early if there is something at the target that may not be replaced.
+/// Fails early if the target exists and may not be replaced.
 fn check_target(tree: &ConfinedDir, path: &str, replace: bool) -> Result<(), BackendError> {
     if replace || tree.look(path)?.is_none() {
         return Ok(());

@@ -10,13 +10,13 @@ use std::{error, fmt, io};
 pub enum BackendErrorKind {
     /// There is no such file or directory, or no parent directory for it.
     NotFound,
-    /// Something else has the name.
+    /// The path exists, and may not be replaced or is of another kind.
     AlreadyExists,
     /// The request makes no sense.
     Invalid,
-    /// The state of the namespace does not allow it.
+    /// The state of the namespace does not allow the change.
     Conflict,
-    /// The server may not do that.
+    /// The server has no permission for it.
     PermissionDenied,
     /// The condition of the request does not hold.
     PreconditionFailed,
@@ -24,7 +24,7 @@ pub enum BackendErrorKind {
     NoSpace,
     /// A name or path is too long.
     NameTooLong,
-    /// The backend cannot do it now; the same request may succeed later.
+    /// The backend cannot do it now; a retry may succeed.
     Unavailable,
     /// Anything else.
     Internal,
@@ -51,13 +51,13 @@ impl BackendError {
         self.kind
     }
 
-    /// There is no such file or directory.
+    /// The error for a path at which there is nothing.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(BackendErrorKind::NotFound, "there is no such file or directory")
     }
 
-    /// The precondition of a request does not hold.
+    /// The error for a precondition that does not hold.
     #[must_use]
     pub fn precondition_failed() -> Self {
         let message = "precondition failed: the file has another version than the request expects";
@@ -111,7 +111,7 @@ impl From<io::Error> for BackendError {
                 (Kind::Unavailable, "the server has too many open files, try again later")
             }
             Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::BUSY => {
-                (Kind::AlreadyExists, "the name is in use by something else")
+                (Kind::AlreadyExists, "another file or directory has this name")
             }
             _ => (Kind::Internal, "the file system reported an error"),
         };

@@ -1,8 +1,9 @@
-//! The path of a request as a name in the tree.
+//! The path of a request as a path below the served root.
 //!
-//! What could mean different things to different readers is refused here, before a file system sees it: `.` and `..`, plain
-//! or encoded, an encoded slash or NUL, control characters, what is not UTF-8 or wrongly encoded. Doubled slashes are one,
-//! as grid clients write them.
+//! A path that different readers could understand differently is rejected here, before a file
+//! system sees it: `.` and `..`, plain or encoded; an encoded slash or NUL; control characters;
+//! text that is not UTF-8 or wrongly encoded. Doubled slashes count as one, as grid clients write
+//! them.
 
 use crate::http_error::HttpError;
 use hither_core::storage::join;
@@ -10,13 +11,15 @@ use http::{StatusCode, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt;
 
-/// What unfinished files of this server are called while they have a name at all; nobody else sees such names.
+/// The prefix of private names, which files and directories of this server have while they are
+/// written or removed. Clients never see such names.
 pub(crate) const PRIVATE: &str = ".hither-put-";
-/// Longest path, in bytes: that of Linux.
+/// The longest path in bytes: the limit of Linux.
 const MAX_BYTES: usize = 4096;
-/// The most names in a path. Whatever walks a tree goes no deeper.
+/// The maximum number of names in a path. Code that walks a tree goes no deeper.
 pub(crate) const MAX_DEPTH: usize = 128;
-/// What stays as it is in a path (RFC 3986 section 3.3, without what people quote URLs with).
+/// The characters beside letters and digits that are not percent-encoded in a path (RFC 3986
+/// section 3.3, without those that text around URLs uses as quotes).
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -28,16 +31,16 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b',')
     .remove(b':');
 
-/// A name in the tree.
+/// A path below the served root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamespacePath {
     path: String,
-    /// It was written with a slash at its end.
+    /// True if the client wrote it with a slash at the end.
     is_directory: bool,
 }
 
 impl NamespacePath {
-    /// The name that the path of a request stands for.
+    /// Parses the path of a request target.
     pub(crate) fn parse(path: &str) -> Result<Self, HttpError> {
         let refuse = |what| Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         let Some(rest) = path.strip_prefix('/') else {
@@ -77,7 +80,7 @@ impl NamespacePath {
         Ok(Self { path: decoded, is_directory: path.ends_with('/') })
     }
 
-    /// Where a `Destination` field leads, which must be on this server, called `host`.
+    /// Parses a `Destination` field, which must name a path on this server, called `host`.
     pub(crate) fn destination(field: &str, host: Option<&str>) -> Result<Self, HttpError> {
         let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
         if field.starts_with('/') {
@@ -92,12 +95,12 @@ impl NamespacePath {
         Self::parse(uri.path())
     }
 
-    /// Below the root, without slashes at the ends; empty for the root.
+    /// The path without slashes at the ends; empty for the root.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether it was written as the name of a directory.
+    /// True if the client wrote it as a directory, with a slash at the end.
     pub(crate) fn is_directory(&self) -> bool {
         self.is_directory
     }
@@ -106,7 +109,7 @@ impl NamespacePath {
         self.path.is_empty()
     }
 
-    /// The directory that it is in, and its name there; none for the root.
+    /// The parent directory, and the name in it; none for the root.
     pub(crate) fn split(&self) -> Option<(&str, &str)> {
         match self.path.rsplit_once('/') {
             Some(split) => Some(split),
@@ -115,18 +118,18 @@ impl NamespacePath {
         }
     }
 
-    /// A name in it.
+    /// The path of the entry `name` in this directory.
     pub(crate) fn join(&self, name: &str) -> String {
         join(&self.path, name)
     }
 
-    /// Whether `other` is this, or in this.
+    /// True if `other` is this path or lies below it.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         let rest = other.path.strip_prefix(&self.path);
         rest.is_some_and(|rest| self.is_root() || rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// As the path of a URL, with a slash at the end for a directory.
+    /// The path as that of a URL, with a slash at the end for a directory.
     pub(crate) fn href(&self, is_directory: bool) -> String {
         href(&self.path, is_directory)
     }
@@ -138,7 +141,7 @@ impl fmt::Display for NamespacePath {
     }
 }
 
-/// A path below the root as that of a URL.
+/// Encodes a path below the root as the path of a URL.
 pub(crate) fn href(path: &str, is_directory: bool) -> String {
     let mut href = String::with_capacity(path.len() + 2);
     for component in path.split('/').filter(|component| !component.is_empty()) {
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_or_is_odd_is_refused() {
+    fn ambiguous_and_private_paths_are_rejected() {
         for path in [
             "",
             "a",
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_holds_what_is_in_it() {
+    fn a_directory_holds_its_entries() {
         let place = |path| NamespacePath::parse(path).unwrap();
         assert!(place("/").holds(&place("/a")) && place("/a").holds(&place("/a/b")));
         assert!(place("/a").holds(&place("/a/")) && !place("/a").holds(&place("/ab")));
@@ -232,7 +235,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_name_below_the_root_or_refused(path in "\\PC{0,40}") {
+        fn any_text_is_a_path_below_the_root_or_rejected(path in "\\PC{0,40}") {
             if let Ok(place) = NamespacePath::parse(&path) {
                 prop_assert!(hither_core::storage::check_path(place.path()).is_ok());
             }

@@ -1,4 +1,4 @@
-//! A directory as a page for people.
+//! A directory as an HTML page for people.
 
 use crate::backend::path::{NamespacePath, href};
 use crate::backend::{Details, EntryDescription};
@@ -13,15 +13,16 @@ use http::{Method, StatusCode, header};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("autoindex.css");
-/// What stands before a name: a folder, or a file.
+/// The icons of entries: a folder and a file.
 const SIGNS: &str = "<svg hidden><symbol id=\"d\" viewBox=\"0 0 16 16\"><path d=\"M1.5 4.5a1 1 0 0 1 1-1h3.6l1.5 1.7h5.9a1 1 0 0 1 1 \
     1v6.3a1 1 0 0 1-1 1h-11a1 1 0 0 1-1-1z\"/></symbol><symbol id=\"f\" viewBox=\"0 0 16 16\"><path d=\"M3.5 2.5a1 1 0 0 1 \
     1-1h4.8l3.2 3.2v8.8a1 1 0 0 1-1 1h-7a1 1 0 0 1-1-1zM9 1.5v3.4h3.5\"/></symbol></svg>\n";
-/// Sums that are shown, the one that grids compare first.
+/// The checksums that are shown, first the one that grids compare.
 const SUMS: [Algorithm; 4] =
     [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
 
-/// A name that does not work as long as the page runs nothing and loads nothing.
+/// The Content-Security-Policy: the page runs no script and loads nothing, whatever its names
+/// contain.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -51,16 +52,17 @@ pub(crate) async fn handle(
     Ok(answer)
 }
 
+/// A page that is being written.
 #[derive(Debug)]
 struct Page {
     place: NamespacePath,
-    /// What has been told of so far.
+    /// Folders, files and their bytes so far, for the summary at the end.
     folders: u64,
     files: u64,
     bytes: u64,
 }
 
-// Writing to a String can't fail.
+// Writing to a String cannot fail.
 impl ListingFormat for Page {
     fn details(&self) -> Details {
         Details { checksums: &SUMS, ..Details::default() }
@@ -140,7 +142,7 @@ fn sign(name: &str) -> String {
     format!("<svg class=\"{name}\" aria-hidden=\"true\"><use href=\"#{name}\"/></svg>")
 }
 
-/// The stored checksums of a file: the first to be seen, all of them to be pointed at.
+/// The stored checksums of a file: the first as text, all of them as a tooltip.
 fn sums(stored: &[Checksum]) -> String {
     let stored: Vec<_> = stored.iter().map(|sum| (sum.algorithm().name(), sum.hex())).collect();
     let Some((name, first)) = stored.first() else { return String::new() };
@@ -149,7 +151,7 @@ fn sums(stored: &[Checksum]) -> String {
 }
 
 impl Page {
-    /// The path, every directory of it a link.
+    /// The path, with a link for each directory in it.
     fn crumbs(&self) -> String {
         let mut crumbs = "<a href=\"/\" aria-label=\"root\">/</a>".to_owned();
         let mut path = String::new();
@@ -161,7 +163,7 @@ impl Page {
     }
 }
 
-/// As text or as the value of an attribute, in HTML and XML.
+/// Escapes text for HTML and XML, also for attributes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -177,7 +179,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A size for people, in powers of 1024.
+/// Formats a size for people, in powers of 1024.
 pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {

@@ -1,6 +1,7 @@
 //! COPY and MOVE (RFC 4918 sections 9.8 and 9.9) within the tree.
 //!
-//! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy: [`crate::third_party`].
+//! A COPY with a `Source`, or with a `Destination` on another server, is a third-party copy:
+//! [`crate::third_party`].
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
@@ -22,7 +23,7 @@ pub(crate) async fn handle(
     let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);
     let moves = request.method.as_str() == "MOVE";
     if request.headers.contains_key("source") && !moves {
-        let url = request.text("source").ok_or_else(|| bad("the field Source is no URL"))?;
+        let url = request.text("source").ok_or_else(|| bad("the field Source is not a URL"))?;
         return match (&context.settings().third_party, request.headers.contains_key("destination"))
         {
             (_, true) => {
@@ -74,7 +75,7 @@ pub(crate) async fn handle(
             if replace && may_replace {
                 return Err(error.into());
             }
-            // A client that may only create is refused for that, and does not learn what exists.
+            // A client that may only create is denied, and does not learn what exists.
             if replace {
                 context.authorize(request, &to, Action::Modify)?;
             }

@@ -1,11 +1,11 @@
-//! Checksums in header fields: `Digest` and `Repr-Digest`, as the request wants them.
+//! Checksums in header fields: `Digest` and `Repr-Digest`, as requested by `Want-` fields.
 
 use crate::backend::{ChecksumMode, FileReader};
 use hither_core::checksum::Algorithm;
 use hither_http::digest::{self, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
 use http::header::{HeaderMap, HeaderValue};
 
-/// The algorithm that computes this kind of digest, if the server has it.
+/// The algorithm for this kind of digest, if the server has it.
 pub(crate) fn supported(algorithm: DigestAlgorithm) -> Option<Algorithm> {
     Some(match algorithm {
         DigestAlgorithm::Adler32 => Algorithm::Adler32,
@@ -16,7 +16,7 @@ pub(crate) fn supported(algorithm: DigestAlgorithm) -> Option<Algorithm> {
     })
 }
 
-/// The fields with the checksums that a request wants of a file. A checksum that cannot be computed
+/// The fields with the checksums of a file that a request wants. A checksum that cannot be computed
 /// is left out.
 pub(crate) async fn wanted(reader: &dyn FileReader, headers: &HeaderMap) -> HeaderMap {
     let mut fields = HeaderMap::new();

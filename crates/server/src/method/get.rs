@@ -1,4 +1,4 @@
-//! GET and HEAD (RFC 9110): files whole and in ranges, directories as pages.
+//! GET and HEAD (RFC 9110): whole files, ranges of files, directories as pages.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
@@ -98,10 +98,10 @@ pub(crate) async fn handle(
     Ok(answer)
 }
 
-/// What every answer about a file says of it.
+/// Sets the fields that every response about a file has.
 pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
     answer.set(header::ETAG, &version.etag);
-    // A date that the next change may have as well is no help to anybody.
+    // A weak tag means that the next change may have the same date: then there is no date.
     if version.etag.starts_with('"') {
         answer.set(header::LAST_MODIFIED, &httpdate::fmt_http_date(version.modified));
     }
@@ -110,7 +110,7 @@ pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
     answer.set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 }
 
-/// An answer with bytes of a file.
+/// A response with ranges of a file.
 pub(crate) fn send(
     context: &ServerContext,
     reader: &Arc<dyn FileReader>,
@@ -142,7 +142,7 @@ pub(crate) fn send(
     ServerResponse { body, ranges: Some(count), ..ServerResponse::empty(status) }
 }
 
-/// An answer with several ranges as parts.
+/// A response with several ranges as the parts of a multipart body.
 pub(crate) fn parts(
     context: &ServerContext,
     reader: &Arc<dyn FileReader>,
@@ -157,7 +157,7 @@ pub(crate) fn parts(
         .with(header::CONTENT_TYPE, &kind)
 }
 
-/// What of a file is sent.
+/// The part of a file that a response has.
 #[derive(Debug, PartialEq, Eq)]
 enum Chosen {
     Whole,
@@ -165,8 +165,8 @@ enum Chosen {
     Several(Vec<Range<u64>>),
 }
 
-/// What a `Range` field chooses of a file of `size` bytes. Ranges that together are more than the file are answered with the
-/// file: so many bytes were asked for more than once.
+/// Chooses the part of a file of `size` bytes that a `Range` field requests. Ranges that together
+/// are longer than the file request some bytes more than once: the response is the whole file.
 fn choose(headers: &HeaderMap, size: u64, most: usize) -> Result<Chosen, HttpError> {
     let Some(field) = headers.get(header::RANGE) else { return Ok(Chosen::Whole) };
     let unsatisfied = |what: String| {
@@ -202,7 +202,8 @@ async fn directory(
     autoindex::handle(context, request).await
 }
 
-/// The type of a file by its name: what browsers may show without running it, else just bytes.
+/// The media type of a file by its name. Only types that browsers show without running them are
+/// named.
 pub(crate) fn media_type(path: &str) -> &'static str {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension.to_ascii_lowercase().as_str() {

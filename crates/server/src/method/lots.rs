@@ -1,14 +1,15 @@
 //! Lots over HTTP: a small JSON API (`docs/openapi-lots.yaml`).
 //!
-//! | request | does |
+//! | request, below `/.well-known/hither` | effect |
 //! |---|---|
-//! | `POST /.well-known/hither/lots` `{"path", "bytes", "lease_seconds"}` | makes one: 201 |
-//! | `GET /.well-known/hither/lots` | lists those of whoever asks |
-//! | `GET /.well-known/hither/lots/ID` | tells of one |
-//! | `PATCH /.well-known/hither/lots/ID` `{"bytes"?, "lease_seconds"?}` | changes its size, or begins its lease anew |
-//! | `DELETE /.well-known/hither/lots/ID` | releases it: 204 |
+//! | `POST /lots` `{"path", "bytes", "lease_seconds"}` | creates a lot: 201 |
+//! | `GET /lots` | lists the client's lots |
+//! | `GET /lots/ID` | describes a lot |
+//! | `PATCH /lots/ID` `{"bytes"?, "lease_seconds"?}` | changes the size, renews the lease |
+//! | `DELETE /lots/ID` | releases the lot: 204 |
 //!
-//! A lot belongs to who made it; others' are not there. To make one takes the permission to make files at its path.
+//! A lot belongs to the client that created it; for other clients it does not exist. To create one,
+//! a client needs the permission to create files at its path.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::BackendError;
@@ -24,10 +25,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
-/// Where it is.
+/// The path of the API.
 const PLACE: &str = ".well-known/hither/lots";
 const JSON: &str = "application/json";
-/// Largest body of a request.
+/// The maximum size of a request's body.
 const MAX_BYTES: usize = 16 << 10;
 
 #[derive(Debug, Deserialize)]
@@ -47,19 +48,19 @@ struct Changed {
     lease_seconds: Option<u64>,
 }
 
-/// A number that is not said is not there; `null` is no number.
+/// Reads a number; unlike the default for options it rejects `null`.
 fn said<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
     u64::deserialize(value).map(Some)
 }
 
-/// A lot as it is told of.
+/// A lot as a response describes it.
 #[derive(Debug, Serialize)]
 struct Told<'a> {
     id: &'a str,
     path: String,
     bytes: u64,
     used_bytes: u64,
-    /// In seconds since 1970.
+    /// The end of the lease, in seconds since 1970.
     expires: u64,
     lease_seconds: u64,
 }
@@ -77,13 +78,13 @@ impl<'a> Told<'a> {
     }
 }
 
-/// The part of a path that is after that of the API, if it is one of it.
+/// The rest of a path below that of the API; none for other paths.
 pub(crate) fn below(place: &NamespacePath) -> Option<&str> {
     let rest = place.path().strip_prefix(PLACE)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
 }
 
-/// Answers a request to the API.
+/// Handles a request to the API.
 pub(crate) async fn handle(
     context: &ServerContext,
     lots: &Arc<Lots>,
@@ -120,7 +121,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// What may be asked there, if it is a place of this API.
+/// The methods that the API has at a path; none for other paths.
 pub(crate) fn methods(place: &NamespacePath) -> Option<&'static str> {
     below(place).map(methods_of)
 }
@@ -129,7 +130,7 @@ fn methods_of(id: &str) -> &'static str {
     if id.is_empty() { "OPTIONS, GET, HEAD, POST" } else { "OPTIONS, GET, HEAD, PATCH, DELETE" }
 }
 
-/// A lot is changed by its owner, with what it takes to make one there.
+/// Fails unless the client owns the lot and may still create one at its path.
 fn allow_change(
     context: &ServerContext,
     lots: &Lots,
@@ -149,7 +150,7 @@ async fn create(
     now: u64,
 ) -> Result<ServerResponse, HttpError> {
     let Wanted { path, bytes, lease_seconds } = read(&mut request.body).await?;
-    // As it is called on disk, not encoded.
+    // The path in the document is not percent-encoded.
     let place = NamespacePath::parse(&href(&path, false))?;
     context.authorize(&request, &place, Action::Create)?;
     let lot = run(lots, move |lots| lots.create(&owner, place.path(), bytes, lease_seconds, now));
@@ -165,7 +166,7 @@ async fn read<T: DeserializeOwned>(body: &mut IncomingBody) -> Result<T, HttpErr
     })
 }
 
-/// On a thread that may wait for the disk.
+/// Runs `work` on a blocking thread.
 async fn run<T: Send + 'static>(
     lots: &Arc<Lots>,
     work: impl FnOnce(&Arc<Lots>) -> Result<T, LotError> + Send + 'static,

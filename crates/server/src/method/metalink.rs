@@ -1,12 +1,12 @@
-//! Metalink: where else a file is, told to clients.
+//! Metalink: the replicas of a file on other servers, for clients.
 //!
-//! Clients are told in three ways: by `Link` fields in each response about a file (RFC 6249), with the
-//! checksums that are stored for it; by a Metalink document (RFC 5854) in place of the file, for
-//! clients that name its media type in `Accept`, as aria2 and davix do; and by the same document under
-//! the URL of the file with the query `metalink`, which works for any file.
+//! The server names replicas in three ways. Each response about a file has `Link` fields (RFC 6249)
+//! and the stored checksums. A client that names the media type of Metalink in `Accept`, as aria2
+//! and davix do, gets a Metalink document (RFC 5854) in place of the file. The URL of any file with
+//! the query `metalink` has the same document.
 //!
-//! A file that is missing here while its folder has replicas has a document as well: that is when it
-//! is needed.
+//! A file that is missing here while its folder has replicas has a document as well: that is when
+//! it is needed.
 
 use crate::backend::path::NamespacePath;
 use crate::backend::{BackendErrorKind, FileReader};
@@ -24,7 +24,7 @@ use http::header::{self, HeaderValue};
 use http::uri::Authority;
 use http::{Method, StatusCode};
 
-/// Adds to a response about a file its replicas, and the checksums that are stored for it.
+/// Adds the replicas and the stored checksums of a file to a response about it.
 pub(crate) async fn announce(
     replicas: &ReplicaMap,
     answer: &mut ServerResponse,
@@ -55,7 +55,7 @@ pub(crate) async fn announce(
     answer.headers.append(header::VARY, HeaderValue::from_static("accept"));
 }
 
-/// The Metalink document in place of a file, if that is what is asked for.
+/// The Metalink document in place of a file, if the request is for it.
 pub(crate) async fn document(
     context: &ServerContext,
     request: &ServerRequest,
@@ -102,7 +102,7 @@ pub(crate) async fn document(
     Ok(Some(answer))
 }
 
-/// Whether the media type of Metalink is named among what is accepted.
+/// True if `Accept` names the media type of Metalink.
 fn accepts(request: &ServerRequest) -> bool {
     let Some(accept) = request.text(header::ACCEPT) else { return false };
     accept.split(',').any(|item| {
@@ -113,7 +113,7 @@ fn accepts(request: &ServerRequest) -> bool {
     })
 }
 
-/// The file at this server, by the name that it was asked by.
+/// The URL of the file at this server, with the host that the client used.
 fn here(request: &ServerRequest) -> Option<String> {
     let host: Authority = request.host.as_deref()?.parse().ok()?;
     let scheme = if request.peer.is_secure { "https" } else { "http" };

@@ -9,7 +9,7 @@ use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use http::StatusCode;
 
-/// Makes a directory.
+/// Creates a directory.
 pub(crate) async fn make(
     context: &ServerContext,
     request: &ServerRequest,

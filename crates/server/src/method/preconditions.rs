@@ -1,5 +1,4 @@
-//! Conditional requests: `If-Match`, `If-None-Match` and their like, for methods that change
-//! something.
+//! Conditional requests (`If-Match`, `If-None-Match` and the others) for methods that change files.
 
 use crate::backend::path::NamespacePath;
 use crate::backend::{BackendError, BackendErrorKind, EntryMetadata, Precondition};
@@ -8,7 +7,7 @@ use hither_http::conditions::{ConditionResult, evaluate};
 use http::StatusCode;
 use http::header::HeaderMap;
 
-/// Fails unless the conditions in `headers` hold for what is there.
+/// Fails unless the conditions in `headers` hold for the present entry.
 pub(crate) fn check(
     headers: &HeaderMap,
     there: Option<&EntryMetadata>,
@@ -21,7 +20,7 @@ pub(crate) fn check(
     }
 }
 
-/// The conditions in `headers` on what is, or will be, at a path.
+/// The conditions in `headers` on the target of a change, which may be missing.
 pub(crate) fn on_target(headers: HeaderMap) -> Precondition {
     Box::new(move |there| check(&headers, there))
 }

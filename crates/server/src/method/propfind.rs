@@ -1,4 +1,5 @@
-//! PROPFIND (RFC 4918 section 9.1): what is known of a name, of those in a directory, or, within bounds, of all below it.
+//! PROPFIND (RFC 4918 section 9.1): the properties of an entry, of the entries of a directory, or,
+//! up to a maximum number, of everything below it.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::{MAX_DEPTH, href};
@@ -17,7 +18,7 @@ use http::{StatusCode, header};
 use std::fmt::Write as _;
 
 const DAV: &str = "DAV:";
-/// What the server knows by itself, and tells without being asked for it by name.
+/// The live properties that every listing has.
 const LIVE: [&str; 6] = [
     "resourcetype",
     "getcontentlength",
@@ -26,10 +27,10 @@ const LIVE: [&str; 6] = [
     "getetag",
     "getcontenttype",
 ];
-/// What it tells when asked for it (RFC 4331).
+/// The live properties that only a request by name gets (RFC 4331).
 const SPACE: [&str; 2] = ["quota-available-bytes", "quota-used-bytes"];
 
-/// How far down.
+/// The field `Depth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Own,
@@ -71,18 +72,19 @@ pub(crate) async fn handle(
     Ok(ServerResponse { body, ..response.with(header::CONTENT_TYPE, CONTENT_TYPE) })
 }
 
-/// A body that asks for nothing.
+/// The error for a body that is not a valid document.
 pub(crate) fn unreadable(error: PropfindError) -> HttpError {
     let inner = std::error::Error::source(&error).map(|inner| format!(": {inner}"));
     HttpError::new(StatusCode::BAD_REQUEST, format!("{error}{}", inner.unwrap_or_default()))
 }
 
-fn too_many(most: usize) -> HttpError {
-    let what = format!("the listing has more than {most} entries: request one directory at a time");
+fn too_many(max: usize) -> HttpError {
+    let what = format!("the listing has more than {max} entries: request one directory at a time");
     HttpError::new(StatusCode::FORBIDDEN, what)
 }
 
-/// The paths to list, of those that the client may see; an error if there are more than `max`.
+/// The paths to list, without those that the client may not see. Fails if there are more than
+/// `max`.
 async fn paths(
     backend: &dyn Backend,
     path: &str,
@@ -114,13 +116,13 @@ async fn paths(
     Ok(paths)
 }
 
-/// Whether a property is the server's own.
+/// True if the server maintains this property.
 pub(crate) fn is_live(name: &PropertyName) -> bool {
     let local = name.local.as_str();
     name.namespace == DAV && (LIVE.contains(&local) || SPACE.contains(&local))
 }
 
-/// What an answer about several names begins with.
+/// The beginning of a multistatus document.
 pub(crate) fn multistatus_head() -> String {
     "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n".to_owned()
 }
@@ -130,7 +132,7 @@ struct Multistatus {
     request: PropfindRequest,
 }
 
-// Writing to a String can't fail.
+// Writing to a String cannot fail.
 impl ListingFormat for Multistatus {
     fn details(&self) -> Details {
         let is_space = |name: &PropertyName| SPACE.contains(&name.local.as_str());

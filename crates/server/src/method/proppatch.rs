@@ -1,4 +1,4 @@
-//! PROPPATCH (RFC 4918 section 9.2): all of the changes are made, or none.
+//! PROPPATCH (RFC 4918 section 9.2): the server makes all of the changes, or none.
 
 use crate::authorization::authorizer::Action;
 use crate::context::ServerContext;
@@ -10,7 +10,7 @@ use crate::response::ServerResponse;
 use hither_http::propfind::{CONTENT_TYPE, PropertyName, PropertyUpdate, element, escape};
 use http::StatusCode;
 
-/// Longest value of a property.
+/// The maximum length of a property's value.
 const MAX_VALUE_BYTES: usize = 16 << 10;
 
 pub(crate) async fn handle(
@@ -19,9 +19,9 @@ pub(crate) async fn handle(
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Modify)?;
     let ServerRequest { path, headers, mut body, .. } = request;
-    let most = context.limits().document_bytes;
-    let body = body.collect(most).await?;
-    let changes = PropertyUpdate::parse(&body, most).map_err(unreadable)?;
+    let max = context.limits().document_bytes;
+    let body = body.collect(max).await?;
+    let changes = PropertyUpdate::parse(&body, max).map_err(unreadable)?;
     let names: Vec<PropertyName> = changes.iter().map(|change| name(change).clone()).collect();
     let refused = |change: &&PropertyUpdate| match change {
         PropertyUpdate::Set { name, value } => is_live(name) || value.len() > MAX_VALUE_BYTES,

@@ -1,18 +1,18 @@
-//! PUT (RFC 9110): a file appears at its path when all of it has arrived and is what the client says
-//! it is. Before that nobody sees it.
+//! PUT (RFC 9110): a file appears at its path when all of it has arrived and has the checksum that
+//! the client announced. Before that nobody sees it.
 //!
-//! Its space is reserved before the body is requested, so what does not fit is refused before it is
-//! sent: a client that waits for "100 Continue" sends nothing at all. While one batch is written, the
-//! next arrives.
+//! The space is reserved before the body is requested, so that a file that does not fit is rejected
+//! before it is sent: a client that waits for "100 Continue" sends nothing at all. While one batch
+//! is written, the next one arrives; two batches are in memory.
 //!
-//! Conditions are checked twice: before the body, to spare it, and when the file gets its path, while
-//! nobody else changes names. So of two clients that replace the same version, one learns that it came
-//! late.
+//! Conditions are checked twice: before the body, to spare the transfer, and when the file gets its
+//! path, while nobody else changes names. So of two clients that replace the same version, one gets
+//! an error.
 //!
-//! **In parts.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section 14.5).
-//! That is done only at paths that are made for it and that no listing shows ([`is_partial`]): a client
-//! that writes in parts moves the file to its path in the end. At other paths it is refused with 400,
-//! as that section requires.
+//! **In parts.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section
+//! 14.5). The server accepts that only at the paths of partial files, which no listing shows
+//! ([`is_partial`]): a client that writes in parts moves the file to its final path at the end. At
+//! other paths the response is 400, as that section requires.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
@@ -38,16 +38,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Bytes that are written at a time. Two such batches are in memory.
+/// The size of a batch. Two batches are in memory: one that is written, one that arrives.
 const BATCH_BYTES: usize = 512 << 10;
-/// Checksums that are stored with every file: they cost little beside the writing.
+/// The checksums that are stored with every file: they cost little compared with writing it.
 const STORED: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
 
-/// What a PUT would write over.
+/// The target of a PUT.
 #[derive(Debug)]
 pub(crate) struct PutTarget {
     pub(crate) may_replace: bool,
-    /// What is at the path so far.
+    /// The metadata of the file that is at the path so far.
     pub(crate) there: Option<EntryMetadata>,
 }
 

@@ -1,4 +1,4 @@
-//! QUERY (RFC 10008) with a list of ranges: [`hither_http::vector`] describes what comes and goes.
+//! QUERY (RFC 10008) with a list of ranges; [`hither_http::vector`] describes request and response.
 
 use crate::authorization::authorizer::Action;
 use crate::context::ServerContext;
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 const PARTS_TYPE: &str = "multipart/byteranges";
 
-/// How the ranges are to come.
+/// The form of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Frames,
@@ -34,9 +34,9 @@ pub(crate) async fn handle(
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
     let ServerRequest { path, headers, mut body, .. } = request;
-    let most = context.limits().ranges;
-    let list = body.collect(RangeList::max_bytes(most)).await?;
-    let list = RangeList::decode(&list, most).map_err(|error| {
+    let max = context.limits().ranges;
+    let list = body.collect(RangeList::max_bytes(max)).await?;
+    let list = RangeList::decode(&list, max).map_err(|error| {
         let status = match error {
             RangeListError::TooMany { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             _ => StatusCode::BAD_REQUEST,
@@ -88,12 +88,13 @@ fn check_type(kind: Option<&str>) -> Result<(), HttpError> {
     }
 }
 
-/// A type without its parameters.
+/// A media type without its parameters.
 fn essence(kind: &str) -> &str {
     kind.split(';').next().unwrap_or_default().trim()
 }
 
-/// What an `Accept` field wants: what it names rather than what it does not exclude, frames rather than parts.
+/// The form that an `Accept` field allows: a form that it names before one that it does not
+/// exclude, frames before parts.
 fn wish(accept: Option<&str>) -> Option<Wish> {
     let Some(accept) = accept else { return Some(Wish::Frames) };
     let named = |kind: &str| {
@@ -109,20 +110,20 @@ fn wish(accept: Option<&str>) -> Option<Wish> {
     (named("*/*") || named("application/*")).then_some(Wish::Frames)
 }
 
-/// Whether an item has the weight 0.
+/// True if an item has the weight 0.
 fn is_excluded(item: &str) -> bool {
     let weight = item.split(';').skip(1).find_map(|parameter| parameter.trim().strip_prefix("q="));
     weight.and_then(|weight| weight.trim().parse::<f32>().ok()).is_some_and(|weight| weight <= 0.0)
 }
 
-/// What of the list lies in a file of `size` bytes.
+/// The parts of the ranges that lie within a file of `size` bytes.
 fn within(list: RangeList, size: u64) -> Vec<Range<u64>> {
     let tail = (list.tail > 0).then(|| size.saturating_sub(list.tail)..size);
     let ranges = list.ranges.into_iter().chain(tail);
     ranges.map(|range| range.start..range.end.min(size)).filter(|r| r.start < r.end).collect()
 }
 
-/// In the order of the file, those that touch or overlap as one: every byte once.
+/// The ranges in the order of the file, merged where they touch or overlap: every byte once.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|next, last| {
@@ -135,7 +136,8 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Parts come as they were asked for, so what overlaps is sent again: within bounds.
+/// Fails if there is no range, or if the ranges add up to more than twice the file. Parts are sent
+/// as they were requested, so bytes in which they overlap are sent again.
 fn check_parts(ranges: &[Range<u64>], size: u64) -> Result<(), HttpError> {
     let bytes = ranges.iter().try_fold(0u64, |sum, range| sum.checked_add(range.end - range.start));
     if ranges.is_empty() {

@@ -1,8 +1,8 @@
-//! Responses that list many entries: the paths are known from the beginning, each entry is looked up
-//! as the response is sent, so that a directory of any size takes little memory.
+//! Responses that list many entries. The paths are known from the beginning; the metadata is looked
+//! up while the response is sent, so that a directory of any size takes little memory.
 //!
-//! Entries are looked up in batches, so that a backend which works on other threads is asked once
-//! for many. A batch waits until the client has taken the text of the one before.
+//! Entries are looked up in batches, so that a backend that works on other threads gets one call
+//! for many of them. A batch waits until the client has taken the text of the one before the last.
 
 use crate::backend::{Backend, Details, EntryDescription};
 use crate::connection::sendfile::BodyChunk;
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Entries that are looked up at a time.
+/// The number of entries in a batch.
 const BATCH_ENTRIES: usize = 128;
-/// Memory that is taken for the text of a batch.
+/// The memory that is borrowed for the text of a batch.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// The form of a listing.
 pub(crate) trait ListingFormat: Send + Debug + 'static {
-    /// What is looked up of each entry.
+    /// The details to look up of each entry.
     fn details(&self) -> Details;
-    /// Writes what stands before the first entry.
+    /// Writes the text before the first entry.
     fn head(&mut self, out: &mut String);
     /// Writes one entry.
     fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String);
-    /// Writes what stands after the last entry.
+    /// Writes the text after the last entry.
     fn end(&mut self, out: &mut String);
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn body<F: ListingFormat>(
         format,
         paths: paths.into_iter(),
         memory: Arc::clone(memory),
-        // A text that is sent, and one that is written.
+        // One text that is being sent, and one that is being written.
         quota: Arc::new(Semaphore::new(2)),
         timings: Arc::clone(timings),
         is_begun: false,

@@ -2,8 +2,8 @@
 //!
 //! Bytes that the backend has in memory go out as they are; a region of a local file goes past this
 //! process's memory if it is cached and the connection allows it, and is read by a thread that may
-//! block otherwise. Frames are filled to the block size, so that the length of the response is known
-//! before its first byte.
+//! block otherwise. Frames are filled to the block size, so that the length of the response is
+//! known before its first byte.
 //!
 //! [`FileRanges::Stream`]: crate::backend::FileRanges::Stream
 
@@ -42,7 +42,7 @@ struct Sending {
     /// The range that is being sent, and the offset that is next.
     index: usize,
     at: u64,
-    /// What is left of the last piece.
+    /// The rest of the last piece.
     rest: Option<RangeData>,
     /// Chunks that are made and not yet sent.
     ready: VecDeque<BodyChunk>,

@@ -1,8 +1,8 @@
-//! What of the settings can be changed while the server runs, and how that is done.
+//! The settings that can change while the server runs.
 //!
-//! [`ServerContext`](crate::context::Site) holds one [`LiveSettings`], which every look-up takes as a whole; a reload puts another in its place. A
-//! request that is under way may see the end of the old and the beginning of the new ones: each of its decisions is by one
-//! of them.
+//! [`ServerContext`](crate::context::ServerContext) holds one [`LiveSettings`], which readers take
+//! as a whole; a reload replaces it. A request that runs during a reload may use the old settings
+//! first and the new ones later; each of its decisions uses one of the two.
 
 use crate::authorization::authorizer::Authorizer;
 use crate::replica_map::ReplicaMap;
@@ -10,17 +10,17 @@ use crate::settings::{ServerLimits, Settings};
 use crate::third_party::copier::ThirdPartyCopier;
 use std::sync::Arc;
 
-/// See the module above.
+/// The settings in force, with what was made of them; see the module above.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveSettings {
     pub(crate) limits: Arc<ServerLimits>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) replicas: Arc<ReplicaMap>,
-    /// If files are copied from and to other servers.
+    /// Third-party copies, if they are enabled.
     pub(crate) third_party: Option<Arc<ThirdPartyCopier>>,
 }
 
-/// What was asked of a reload and needs a restart, in the words of the settings.
+/// The keys that differ between the two settings and that only a restart changes.
 pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str> {
     let (limits, other) = (&now.limits, &next.limits);
     let differs = [
@@ -40,7 +40,7 @@ pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str
     differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
 
-/// The settings to go on with: `next`, but for what only a restart changes.
+/// The settings after a reload: `next`, except for the keys that only a restart changes.
 pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
     let fixed = &now.limits;
     let limits = ServerLimits {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_a_restart_stays_and_is_named() {
+    fn keys_that_need_a_restart_stay_and_are_named() {
         let now = Settings::from_toml("root = '/a'\naccess_log = '/log'").unwrap();
         let next = "root = '/b'\nwrite = true\n[limits]\nranges = 7\nmemory_bytes = 1\n\
                     [lots]\nbytes = 1\n[network]\ncongestion = 'x'";

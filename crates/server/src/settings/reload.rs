@@ -1,9 +1,10 @@
-//! Other settings for a server that runs.
+//! Reload: new settings for a running server.
 //!
-//! A reload is all or nothing. Everything that can fail (the settings as such, keys and authorities in files, certificates,
-//! replicas, the file of the log) is made first, as it is made when a server starts ([`PreparedReload`]); if something does, nothing
-//! has changed, and the error says why. What cannot be changed while the server runs ([`rules::only_at_start`]) stays as it is,
-//! and is named.
+//! A reload is all or nothing. Everything that can fail (the check of the settings, key and
+//! authority files, certificates, replicas, the file of the log) is made first, as at the start of
+//! a server ([`PreparedReload`]). If something fails, nothing has changed, and the error has the
+//! reason. Keys that only a restart changes ([`live::only_at_start`]) stay as they are, and the
+//! caller gets their names.
 
 use crate::authorization::authorizer::{AllowAll, Authorizer};
 use crate::authorization::oidc_discovery::OidcDiscovery;
@@ -20,7 +21,7 @@ use hither_core::sync::lock;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 
-/// What is made of settings, at the start and at a reload.
+/// The parts of a server that are made of its settings, at the start and at a reload.
 #[derive(Debug)]
 pub(crate) struct PreparedReload {
     pub(crate) rules: LiveSettings,
@@ -54,15 +55,15 @@ impl PreparedReload {
     }
 }
 
-/// Gives a server other settings while it runs.
+/// Reloads the settings of a running server.
 #[derive(Debug, Clone)]
 pub struct Reloader(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// What holds now. Held while it is changed: one reload after the other.
+    /// The settings in force. Locked during a reload, so that one follows the other.
     settings: Mutex<Settings>,
-    /// What decides in place of the settings.
+    /// The caller's authorizer, which replaces that of the settings.
     authorizer: Option<Arc<dyn Authorizer>>,
     context: Arc<ServerContext>,
     tls: Option<Arc<CertificateReloader>>,
@@ -81,11 +82,12 @@ impl Reloader {
         Self(Arc::new(Inner { settings, authorizer, context, tls, runtime }))
     }
 
-    /// Puts other settings in force, reads certificates, keys and authorities again, and opens the file of the access log anew.
-    /// May wait for the disk. Names what of them only holds after a restart.
+    /// Puts new settings in force, reads certificates, keys and authorities again, and reopens the
+    /// file of the access log. May wait for the disk. Returns the keys whose new values need a
+    /// restart.
     ///
     /// # Errors
-    /// What is wrong with them; nothing has changed then.
+    /// The problem of the new settings; nothing has changed then.
     pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>> {
         let Inner { settings: now, authorizer, context, tls, runtime } = &*self.0;
         let mut now = lock(now);

@@ -1,14 +1,14 @@
-//! What holds for whatever a client sends: for the fuzz target, and for the replay of its seeds.
+//! Checks that hold for any bytes that a client sends: for the fuzz target and its seeds.
 
 use crate::rig::Served;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-/// What nobody may ever see: it lies beside the tree.
+/// The content of a file beside the tree, which no client may see.
 const SECRET: &[u8] = b"nobody may see this";
 const LENGTH: usize = 4_000;
 
-/// A server with all that there is, over a tree beside which there is a secret.
+/// A server with all features, over a tree that has a secret beside it.
 pub(crate) fn served() -> Served {
     Served::new(|settings| {
         let folder = settings.root.clone();
@@ -31,8 +31,8 @@ fn lots() -> hither_server::LotSettings {
     hither_server::Settings::from_toml(text).unwrap().lots.unwrap()
 }
 
-/// A connection, byte by byte as the client sends it: it ends, no answer is a failure of the server or holds what is not
-/// served, and the server goes on.
+/// Sends bytes over a connection, and checks that it ends, that no response is a server error or
+/// has the secret, and that the server still works.
 pub(crate) fn requests(served: &Served, data: &[u8]) {
     let mut stream = served.connect();
     // A server may refuse before it has read all of it.

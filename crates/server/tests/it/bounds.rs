@@ -1,10 +1,10 @@
-//! Clients that ask for too much, are slow, or say nothing.
+//! Clients that request too much, are slow, or send nothing.
 
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};
 
 #[test]
-fn a_header_beyond_the_bound_is_refused() {
+fn a_header_above_the_limit_is_rejected() {
     let served = Served::new(|settings| settings.limits.header_bytes = 64 << 10);
     served.file("file", b"1");
     let field = format!("X-Long: {}", "a".repeat(30_000));
@@ -14,7 +14,7 @@ fn a_header_beyond_the_bound_is_refused() {
 }
 
 #[test]
-fn who_says_nothing_or_half_of_it_is_left() {
+fn a_client_that_sends_no_complete_head_is_disconnected() {
     let served = Served::new(|settings| settings.limits.idle_seconds = 0.2);
     for begun in ["", "GET /file HT", "GET /file HTTP/1.1\r\nHost: a\r\n"] {
         let mut stream = served.connect();
@@ -25,7 +25,8 @@ fn who_says_nothing_or_half_of_it_is_left() {
     }
 }
 
-/// Asks for more than the kernel's buffers take, in parts, which pass through memory, and reads none of it.
+/// Requests more than the kernel's buffers hold, in parts, which pass through memory, and reads
+/// none of it.
 fn slow_reader(served: &Served) -> std::net::TcpStream {
     let mut stream = served.connect();
     let request =
@@ -36,7 +37,7 @@ fn slow_reader(served: &Served) -> std::net::TcpStream {
 }
 
 #[test]
-fn who_takes_nothing_is_left() {
+fn a_client_that_reads_nothing_is_disconnected() {
     let served = Served::new(|settings| {
         settings.limits.stall_seconds = 0.3;
         settings.limits.connections = 1;
@@ -48,7 +49,7 @@ fn who_takes_nothing_is_left() {
 }
 
 #[test]
-fn slow_readers_hold_two_blocks_and_up_nobody() {
+fn slow_readers_hold_two_blocks_each_and_delay_nobody() {
     let served = Served::new(|settings| {
         settings.limits.block_bytes = 256 << 10;
         settings.limits.memory_bytes = 7 * (256 << 10);
@@ -63,7 +64,7 @@ fn slow_readers_hold_two_blocks_and_up_nobody() {
 }
 
 #[test]
-fn who_takes_nothing_of_a_file_past_memory_is_left() {
+fn a_client_that_reads_nothing_of_a_sendfile_response_is_disconnected() {
     let served = Served::new(|settings| {
         settings.limits.stall_seconds = 0.3;
         settings.limits.connections = 1;
@@ -89,7 +90,7 @@ fn no_more_connections_are_served_than_allowed() {
 }
 
 #[test]
-fn a_server_that_stops_ends_what_it_has_begun() {
+fn a_server_that_stops_finishes_running_requests() {
     let mut served = Served::new(|settings| settings.limits.stop_seconds = 30.0);
     served.file("large", &vec![7; 32 << 20]);
     let mut stream = served.connect();

@@ -1,4 +1,6 @@
-//! Our own client, which asks for all its ranges in one `QUERY`.
+//! Our own client against the server: all ranges in one `QUERY`, and the storage interface.
+
+mod storage;
 
 use crate::rig::Served;
 use hither_core::schedule::{Reader, ReaderConfig};
@@ -20,7 +22,7 @@ fn asking(ranges: &[Range<u64>], tail: u64, validator: Option<String>) -> Reques
     Request { ranges: ranges.to_vec(), tail, validator, size: None }
 }
 
-/// Reads `ranges`, and says whether they hold what they should.
+/// Reads `ranges`, and checks their bytes.
 async fn reads(source: &dyn Source, content: &[u8], ranges: &[Range<u64>]) {
     let mut reader = Reader::new(source, None, ReaderConfig::default());
     reader.push(ranges, usize::MAX);
@@ -40,7 +42,8 @@ fn lines(log: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Reads ten thousand ranges, once the first answer has told what the server can do, and tells what the server logged.
+/// Reads ten thousand ranges after a first response has shown what the server supports; returns the
+/// access log.
 fn ten_thousand(most: usize) -> Vec<Value> {
     let logs = tempfile::tempdir().unwrap();
     let log = logs.path().join("access.json");
@@ -85,7 +88,7 @@ fn ten_thousand_ranges_are_one_request_once_the_server_is_known() {
 }
 
 #[test]
-fn a_server_of_shorter_lists_is_asked_in_shorter_ones() {
+fn a_server_with_a_lower_limit_of_ranges_gets_shorter_lists() {
     let lines = ten_thousand(1000);
     let (first, others) = lines.split_first().unwrap();
     assert_eq!(first["method"], "GET");

@@ -1,4 +1,5 @@
-//! Several answers on one connection, by every version of HTTP: each whole, in its order, whichever way its bytes went.
+//! Several responses on one connection, with every version of HTTP: each complete and in order,
+//! whether sent by `sendfile` or from memory.
 
 use crate::rig::Served;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ fn content() -> Vec<u8> {
 }
 
 #[test]
-fn requests_that_are_sent_together_are_answered_one_after_the_other() {
+fn pipelined_requests_are_answered_in_order() {
     let served = Served::for_reading();
     let content = content();
     served.file("file", &content);
@@ -48,7 +49,7 @@ fn requests_that_are_sent_together_are_answered_one_after_the_other() {
 }
 
 #[test]
-fn an_old_client_gets_the_file_and_the_end_of_the_connection() {
+fn an_http_1_0_client_gets_the_file_and_the_end_of_the_connection() {
     let served = Served::for_reading();
     served.file("file", &content());
     let mut stream = served.connect();

@@ -1,5 +1,7 @@
-//! Requests that mean harm: what could be read in two ways, what grows when it is read, names that lead elsewhere, and
-//! HTTP/2 in bad faith.
+//! Hostile requests: ambiguous framing, bodies that expand, paths that lead elsewhere, abuse of
+//! HTTP/2.
+
+mod seeds;
 
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};
@@ -23,7 +25,7 @@ fn writing() -> Served {
 }
 
 #[test]
-fn a_request_that_could_end_in_two_places_is_none() {
+fn a_request_with_ambiguous_framing_is_rejected() {
     let served = writing();
     let smuggled = "DELETE /file HTTP/1.1\r\nHost: a\r\n\r\n";
     for head in [
@@ -56,7 +58,7 @@ fn a_request_that_could_end_in_two_places_is_none() {
 }
 
 #[test]
-fn heads_and_chunks_without_measure_are_refused() {
+fn oversized_heads_and_chunks_are_rejected() {
     let served = writing();
     let many: String = (0..5_000).map(|n| format!("X-{n}: y\r\n")).collect();
     let told = said(&served, format!("GET /file HTTP/1.1\r\nHost: a\r\n{many}\r\n").as_bytes());
@@ -83,7 +85,7 @@ fn heads_and_chunks_without_measure_are_refused() {
 }
 
 #[test]
-fn documents_that_grow_when_they_are_read_are_refused() {
+fn documents_that_expand_are_rejected() {
     let served = writing();
     let mut laughs = "<!DOCTYPE p [<!ENTITY a0 \"ha\">".to_owned();
     for n in 1..40 {
@@ -105,7 +107,7 @@ fn documents_that_grow_when_they_are_read_are_refused() {
 }
 
 #[test]
-fn no_spelling_of_a_name_leads_out_of_the_tree() {
+fn no_spelling_of_a_path_leads_out_of_the_tree() {
     let served = Served::new(|settings| {
         std::fs::write(settings.root.join("secret"), "secret").unwrap();
         settings.root = settings.root.join("tree");
@@ -150,7 +152,7 @@ fn no_spelling_of_a_name_leads_out_of_the_tree() {
 }
 
 #[test]
-fn a_link_that_is_turned_outside_amid_requests_leads_nowhere() {
+fn a_link_that_changes_during_requests_never_leads_out() {
     let served = Served::new(|settings| {
         std::fs::create_dir(settings.root.join("outside")).unwrap();
         std::fs::write(settings.root.join("outside/file"), "secret").unwrap();
@@ -206,7 +208,7 @@ fn begun(served: &Served) -> TcpStream {
 /// `GET /file`, as fields of HPACK.
 const GET_FILE: &[u8] = b"\x82\x86\x44\x05/file\x41\x01a";
 
-/// Sends frames until there are so many or the server has had enough; tells whether it has.
+/// Sends up to `count` frames; returns true if the server ends the connection.
 fn flood(served: &Served, count: u32, frames: impl Fn(u32) -> Vec<u8>) -> bool {
     let mut stream = begun(served);
     let mut reading = stream.try_clone().unwrap();
@@ -223,7 +225,7 @@ fn flood(served: &Served, count: u32, frames: impl Fn(u32) -> Vec<u8>) -> bool {
 }
 
 #[test]
-fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() {
+fn a_flood_of_reset_streams_ends_the_connection() {
     let served = writing();
     let ended = flood(&served, 20_000, |n| {
         let stream = 2 * n + 1;
@@ -234,7 +236,7 @@ fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() {
 }
 
 #[test]
-fn a_header_that_goes_on_without_end_ends_the_connection() {
+fn an_endless_header_ends_the_connection() {
     let served = Served::new(|settings| settings.limits.header_bytes = 64 << 10);
     served.file("file", b"content");
     let field = [&[0, 4][..], b"name", &[127, 0x81, 0x77], &[b'v'; 15_488]].concat();
@@ -250,7 +252,7 @@ fn a_header_that_goes_on_without_end_ends_the_connection() {
     assert_eq!(served.get("/file", &[]).text(), "content");
 }
 
-/// A connection of HTTP/2 that asks for a file so many times, and grants none of the answers a byte.
+/// A connection of HTTP/2 that requests a file `times` times, and grants no window to any response.
 fn taking_nothing(served: &Served, path: &[u8], times: u32) -> TcpStream {
     let mut stream = served.connect();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
@@ -264,7 +266,7 @@ fn taking_nothing(served: &Served, path: &[u8], times: u32) -> TcpStream {
 }
 
 #[test]
-fn more_streams_than_allowed_are_refused_and_the_others_answered() {
+fn streams_above_the_limit_are_refused_and_others_are_served() {
     let served = writing();
     served.file("large", &vec![7; 8 << 20]);
     let _greedy = taking_nothing(&served, b"/large", 1_000);
@@ -274,7 +276,7 @@ fn more_streams_than_allowed_are_refused_and_the_others_answered() {
 }
 
 #[test]
-fn who_grants_no_bytes_of_small_and_large_answers_is_left() {
+fn a_client_that_grants_no_window_is_disconnected() {
     let served = Served::new(|settings| settings.limits.stall_seconds = 0.3);
     served.file("large", &vec![7; 8 << 20]);
     served.file("file", b"content");
@@ -289,7 +291,7 @@ fn who_grants_no_bytes_of_small_and_large_answers_is_left() {
 }
 
 #[test]
-fn a_length_beyond_all_files_is_refused_before_the_body() {
+fn an_impossible_length_is_rejected_before_the_body() {
     let served = writing();
     for length in ["9223372036854775808", "18446744073709551614"] {
         let mut stream = served.connect();

@@ -4,8 +4,8 @@
 mod any_bytes;
 mod bounds;
 mod client;
+mod configuration;
 mod connections;
-mod example;
 mod hostile;
 mod memory;
 mod races;
@@ -14,7 +14,5 @@ mod reading;
 mod replicas;
 mod rig;
 mod running;
-mod seeds;
-mod suite;
 mod third_party;
 mod writing;

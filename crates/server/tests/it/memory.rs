@@ -1,6 +1,7 @@
-//! A backend without a disk: files in a map. It supplies ranges in small pieces, bytes and regions of
-//! a temporary file in turn, so that both ways of a response are taken.
+//! A backend without a disk: files in a map. It supplies ranges in small pieces, alternately bytes
+//! and regions of a temporary file, so that both paths of a response are tested.
 
+use crate::rig::{BackendFiles, Served};
 use bytes::Bytes;
 use futures_util::stream;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
@@ -11,7 +12,7 @@ use hither_server::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
     CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
     EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, Precondition, RangeData,
-    SpaceUsage,
+    Settings, SpaceUsage,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -122,9 +123,10 @@ impl MemoryBackend {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
+}
 
-    /// Puts a file there, with the directories that it is in.
-    pub(crate) fn file(&self, path: &str, content: &[u8]) {
+impl BackendFiles for MemoryBackend {
+    fn write(&self, path: &str, content: &[u8]) {
         let mut state = self.state();
         let mut directory = String::new();
         for name in path.rsplit_once('/').unwrap_or_default().0.split('/') {
@@ -138,10 +140,17 @@ impl MemoryBackend {
         state.nodes.insert(path.to_owned(), node);
     }
 
-    /// The names in the root.
-    pub(crate) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         self.state().nodes.keys().filter(|path| !path.contains('/')).cloned().collect()
     }
+}
+
+/// One server over a folder, and one over files in memory.
+pub(crate) fn on_each_backend(change: impl Fn(&mut Settings)) -> [Served; 2] {
+    let memory = MemoryBackend::default();
+    let files = Box::new(memory.clone());
+    let in_memory = Served::over(Arc::new(memory), files, &change);
+    [Served::new(change), in_memory]
 }
 
 impl Backend for MemoryBackend {

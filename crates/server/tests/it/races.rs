@@ -14,7 +14,7 @@ fn served() -> Served {
     })
 }
 
-/// Does the same thing, each with its number, in so many threads that begin together.
+/// Runs `work` with its number in each of several threads that begin together.
 fn together(threads: usize, work: impl Fn(usize) + Sync) {
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
@@ -29,7 +29,7 @@ fn together(threads: usize, work: impl Fn(usize) + Sync) {
 }
 
 #[test]
-fn of_those_who_replace_the_same_version_one_succeeds() {
+fn of_clients_that_replace_the_same_version_one_succeeds() {
     let served = served();
     for round in 0..30 {
         let name = format!("/file{round}");
@@ -52,7 +52,7 @@ fn of_those_who_replace_the_same_version_one_succeeds() {
 }
 
 #[test]
-fn of_those_who_make_the_same_name_one_succeeds() {
+fn of_clients_that_create_the_same_name_one_succeeds() {
     let served = served();
     for round in 0..20 {
         let name = format!("/file{round}");
@@ -80,7 +80,7 @@ fn on_disk(folder: &Path) -> u64 {
 }
 
 #[test]
-fn a_lot_holds_what_is_there_however_requests_race() {
+fn a_lot_counts_its_files_however_requests_race() {
     let served = served();
     for folder in ["a", "b"] {
         std::fs::create_dir(served.path().join(folder)).unwrap();

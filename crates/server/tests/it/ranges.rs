@@ -1,5 +1,6 @@
 //! Ranges in every form, and QUERY.
 
+use crate::memory::on_each_backend;
 use crate::rig::{Reply, Served};
 use bytes::Bytes;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
@@ -18,7 +19,7 @@ fn content() -> &'static [u8] {
 
 /// On each backend.
 fn served() -> [Served; 2] {
-    let servers = Served::on_each_backend(|_| {});
+    let servers = on_each_backend(|_| {});
     servers.iter().for_each(|served| served.file("file", content()));
     servers
 }
@@ -99,9 +100,9 @@ fn a_validator_guards_ranges() {
     for served in served() {
         let tag = served.etag("/file");
         let date = served.get("/file", &[]).field("last-modified").unwrap().to_owned();
-        for good in [&tag, &date] {
-            let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {good}")]);
-            assert_eq!(reply.status, 206, "{good}");
+        for own in [&tag, &date] {
+            let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {own}")]);
+            assert_eq!(reply.status, 206, "{own}");
         }
         for other in ["\"other\"", "W/\"other\"", "Sun, 06 Nov 1994 08:49:37 GMT"] {
             let reply = served.get("/file", &["Range: bytes=0-9", &format!("If-Range: {other}")]);
@@ -131,7 +132,7 @@ fn frames(reply: &Reply) -> (u64, Vec<(u64, Vec<u8>)>) {
 }
 
 #[test]
-fn a_query_brings_every_byte_once_in_the_order_of_the_file() {
+fn a_query_returns_every_byte_once_in_the_order_of_the_file() {
     for served in served() {
         let ranges = vec![2_000_000..2_600_000, 50..60, 0..10, 5..20, 2_999_990..9_000_000];
         let reply = query(&served, &RangeList { ranges, tail: 20 }, &[]);
@@ -164,7 +165,7 @@ fn a_query_may_be_answered_in_parts() {
 }
 
 #[test]
-fn what_lies_beyond_the_end_does_not_come() {
+fn ranges_beyond_the_end_are_cut() {
     for served in served() {
         let list = RangeList { ranges: vec![SIZE..SIZE + 10], tail: 0 };
         assert_eq!(frames(&query(&served, &list, &[])), (SIZE, vec![]));
@@ -175,7 +176,7 @@ fn what_lies_beyond_the_end_does_not_come() {
 }
 
 #[test]
-fn queries_that_are_none_are_refused() {
+fn invalid_queries_are_rejected() {
     for served in served() {
         let list = RangeList { ranges: vec![0..10], tail: 0 };
         let body = list.encode();

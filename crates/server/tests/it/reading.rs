@@ -1,9 +1,9 @@
-//! Files, directories, and what is none of the server's business.
+//! Reads of files and directories, and of paths outside of the tree.
 
 use crate::rig::Served;
 
 #[test]
-fn a_file_comes_with_what_is_known_of_it() {
+fn a_response_has_length_version_and_media_type() {
     let served = Served::for_reading();
     served.file("d/a b.txt", b"hello");
     let reply = served.get("/d/a%20b.txt", &[]);
@@ -66,7 +66,7 @@ fn nothing_outside_of_the_tree_is_read() {
 }
 
 #[test]
-fn a_directory_is_a_page_with_its_names() {
+fn a_directory_is_a_page_with_its_entries() {
     let served = Served::for_reading();
     served.file("d/<b>&'\"/inner", b"1");
     served.file("d/data.root", &[0; 2048]);
@@ -83,7 +83,7 @@ fn a_directory_is_a_page_with_its_names() {
 }
 
 #[test]
-fn a_server_for_reading_does_not_write() {
+fn a_read_only_server_does_not_write() {
     let served = Served::for_reading();
     served.file("file", b"1");
     for method in ["PUT", "DELETE", "MKCOL", "MOVE", "COPY", "PROPPATCH", "POST"] {
@@ -97,7 +97,7 @@ fn a_server_for_reading_does_not_write() {
 }
 
 #[test]
-fn checksums_are_told_and_follow_the_content() {
+fn checksums_follow_the_content() {
     let served = Served::for_reading();
     served.file("file", b"hello");
     let want = |fields: &[&str]| served.ask("HEAD", "/file", fields, b"");

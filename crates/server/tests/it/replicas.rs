@@ -1,4 +1,4 @@
-//! Where else files are, told to clients; and names that not everybody may see.
+//! Replicas named to clients; and entries that some clients may not see.
 
 use crate::rig::Served;
 use hither_http::metalink::{MEDIA_TYPE, Metalink, MetalinkFile, MetalinkLimits};
@@ -32,7 +32,7 @@ fn urls(file: &MetalinkFile) -> Vec<&str> {
 }
 
 #[test]
-fn a_file_with_copies_has_a_document_for_who_accepts_it() {
+fn a_file_with_replicas_has_a_metalink_for_clients_that_accept_it() {
     let served = served();
     let elsewhere = ["https://a.example/x/f%20g", "root://b.example//y/f g"];
     for (target, accept) in [
@@ -43,7 +43,7 @@ fn a_file_with_copies_has_a_document_for_who_accepts_it() {
         let file = document(&served, target, accept);
         let own = urls(&file)[0].to_owned();
         assert_eq!(own, "http://localhost/store/f%20g");
-        // A name in a URL of XRootD with a blank is no address that this parser takes: it is passed over.
+        // The parser skips a root:// URL with a space.
         assert_eq!(urls(&file)[1..], elsewhere[..1]);
         assert_eq!((file.name.as_str(), file.size), ("f g", Some(7)));
         let adler =
@@ -59,7 +59,7 @@ fn a_file_with_copies_has_a_document_for_who_accepts_it() {
 }
 
 #[test]
-fn answers_about_it_have_links_and_checksums() {
+fn responses_have_links_and_checksums() {
     let served = served();
     let reply = served.ask("HEAD", "/store/f%20g", &[], b"");
     let links: Vec<_> = reply.head.lines().filter_map(|line| line.strip_prefix("link: ")).collect();
@@ -74,7 +74,7 @@ fn answers_about_it_have_links_and_checksums() {
 }
 
 #[test]
-fn a_file_that_is_gone_can_be_found_elsewhere() {
+fn a_missing_file_has_a_metalink_with_its_replicas() {
     let served = served();
     let file = document(&served, "/store/gone", MEDIA_TYPE);
     assert_eq!(
@@ -120,7 +120,7 @@ impl Authorizer for Discreet {
 }
 
 #[test]
-fn names_that_may_not_be_read_are_in_no_listing() {
+fn listings_have_no_names_that_the_client_may_not_read() {
     let served = Served::with(Arc::new(Discreet));
     for name in ["d/open", "d/secret", "d/secrets/below", "d/e/open2"] {
         served.file(name, b"1");

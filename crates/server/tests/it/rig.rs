@@ -1,25 +1,32 @@
-//! A server over a folder that goes with it, and a client that says exactly what it is told.
+//! A server over a temporary folder, and a client that sends exactly the given bytes.
 
-use crate::memory::MemoryBackend;
-use hither_server::{Authorizer, Server, Settings};
+use hither_server::{Authorizer, Backend, Server, Settings};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than anything here takes; a test that hangs must end.
+/// The time limit of a read: longer than any test takes, so that a test that hangs ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that runs as long as this lives.
 pub(crate) struct Served {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) server: Option<Server>,
-    /// Where files are instead, if it is not in the folder.
-    memory: Option<MemoryBackend>,
+    /// The files of a server over another backend than the folder.
+    files: Option<Box<dyn BackendFiles>>,
 }
 
-/// What came back.
+/// Access to the files of a backend, past the server.
+pub(crate) trait BackendFiles: Send + Sync {
+    /// Writes a file.
+    fn write(&self, name: &str, content: &[u8]);
+    /// The names in the root, in their order.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -41,33 +48,39 @@ impl Reply {
     }
 }
 
+fn settings(folder: &Path) -> Settings {
+    let mut settings = Settings::new(folder);
+    settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    settings.limits.stop_seconds = 1.0;
+    settings
+}
+
 impl Served {
     pub(crate) fn new(change: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = Settings::new(folder.path());
-        settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
-        settings.limits.stop_seconds = 1.0;
+        let mut settings = settings(folder.path());
         change(&mut settings);
         let server = Some(Server::start(settings).unwrap());
-        Self { folder, server, memory: None }
+        Self { folder, server, files: None }
     }
 
-    /// One server over a folder, and one over files in memory.
-    pub(crate) fn on_each_backend(change: impl Fn(&mut Settings)) -> [Self; 2] {
+    /// A server over another backend than the folder.
+    pub(crate) fn over(
+        backend: Arc<dyn Backend>,
+        files: Box<dyn BackendFiles>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = Settings::new("");
-        settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
-        settings.limits.stop_seconds = 1.0;
+        let mut settings = settings(Path::new(""));
         change(&mut settings);
-        let memory = MemoryBackend::default();
-        let server = Server::start_with_backend(settings, Arc::new(memory.clone())).unwrap();
-        [Self::new(change), Self { folder, server: Some(server), memory: Some(memory) }]
+        let server = Some(Server::start_with_backend(settings, backend).unwrap());
+        Self { folder, server, files: Some(files) }
     }
 
     /// The names in the root, in their order.
     pub(crate) fn names(&self) -> Vec<String> {
-        if let Some(memory) = &self.memory {
-            return memory.names();
+        if let Some(files) = &self.files {
+            return files.names();
         }
         let entries = std::fs::read_dir(self.path()).unwrap();
         let mut names: Vec<_> =
@@ -76,14 +89,11 @@ impl Served {
         names
     }
 
-    /// The same, where `authorizer` decides.
+    /// A server with another authorizer than that of its settings.
     pub(crate) fn with(authorizer: Arc<dyn Authorizer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = Settings::new(folder.path());
-        settings.listen = vec!["127.0.0.1:0".parse().unwrap()];
-        settings.limits.stop_seconds = 1.0;
-        let server = Some(Server::start_with(settings, authorizer).unwrap());
-        Self { folder, server, memory: None }
+        let server = Server::start_with(settings(folder.path()), authorizer).unwrap();
+        Self { folder, server: Some(server), files: None }
     }
 
     /// Stops the server; the folder stays.
@@ -106,10 +116,10 @@ impl Served {
         self.server.as_ref().unwrap().addresses()[0].port()
     }
 
-    /// Puts a file there, behind the server's back, old enough to be told from what comes after it.
+    /// Writes a file past the server, old enough that any change gives it another time.
     pub(crate) fn file(&self, name: &str, content: &[u8]) {
-        if let Some(memory) = &self.memory {
-            return memory.file(name, content);
+        if let Some(files) = &self.files {
+            return files.write(name, content);
         }
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -138,7 +148,7 @@ impl Served {
         }
         head.push_str("\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // A server may refuse before it has read all of it.
+        // A server may respond with an error before it has read all of it.
         let _ = stream.write_all(body);
         reply(&mut stream)
     }
@@ -159,10 +169,10 @@ impl Drop for Served {
     }
 }
 
-/// Reads the answer to the end of the connection.
+/// Reads the response to the end of the connection.
 pub(crate) fn reply(stream: &mut TcpStream) -> Reply {
     let mut all = Vec::new();
-    // A connection that is reset has said what it had to say.
+    // A connection may be reset after the response.
     let _ = stream.read_to_end(&mut all);
     let end = all.windows(4).position(|four| four == b"\r\n\r\n");
     let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(&all)));

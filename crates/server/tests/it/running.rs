@@ -1,4 +1,4 @@
-//! What a server tells of itself, and how it changes while it runs.
+//! Metrics, health and logs of a server, and its reload.
 
 use crate::rig::{Reply, Served, reply};
 use hither_server::{AuthSettings, Settings};
@@ -16,7 +16,7 @@ fn watched(change: impl FnOnce(&mut Settings)) -> Served {
     })
 }
 
-/// What is at the address for that.
+/// The response of the admin server.
 fn told(served: &Served, method: &str, path: &str) -> Reply {
     let address = served.server.as_ref().unwrap().metrics_address().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -39,7 +39,7 @@ fn lines(served: &mut Served, file: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_line_tells_what_came_and_went_and_how_the_connection_was() {
+fn the_access_log_has_request_response_and_connection() {
     let mut served = watched(|_| {});
     served.file("file", &[7; 1_000_000]);
     assert_eq!(served.get("/file", &["Range: bytes=0-9,20-29"]).status, 206);
@@ -70,7 +70,7 @@ fn a_line_tells_what_came_and_went_and_how_the_connection_was() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_not_complete() {
+fn an_interrupted_response_is_logged_as_incomplete() {
     let mut served = watched(|_| {});
     served.file("large", &vec![7; 64 << 20]);
     let mut stream = served.connect();
@@ -83,7 +83,7 @@ fn an_answer_that_breaks_off_is_not_complete() {
 }
 
 #[test]
-fn metrics_count_what_was_done() {
+fn metrics_count_requests_and_bytes() {
     let served = watched(|_| {});
     served.file("file", &[7; 1000]);
     for _ in 0..3 {
@@ -104,7 +104,7 @@ fn metrics_count_what_was_done() {
 }
 
 #[test]
-fn what_is_under_way_shows() {
+fn metrics_show_requests_that_are_running() {
     let served = watched(|_| {});
     let mut stream = served.connect();
     stream
@@ -120,7 +120,7 @@ fn what_is_under_way_shows() {
 }
 
 #[test]
-fn health_is_what_is_seen() {
+fn health_shows_the_state_of_disk_and_space() {
     let served = watched(|_| {});
     let well = told(&served, "GET", "/healthz");
     let seen: Value = serde_json::from_slice(&well.body).unwrap();
@@ -145,7 +145,7 @@ fn certificate(folder: &Path, year: i32) -> Settings {
 }
 
 #[test]
-fn a_certificate_that_has_expired_is_not_healthy_until_there_is_another() {
+fn an_expired_certificate_is_unhealthy_until_it_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (certificate(folder.path(), 2001), certificate(folder.path(), 2999));
     let served = watched(|settings| settings.tls = old.tls);
@@ -166,7 +166,7 @@ fn a_certificate_that_has_expired_is_not_healthy_until_there_is_another() {
 }
 
 #[test]
-fn a_server_that_is_being_stopped_tells_so() {
+fn a_stopping_server_is_unhealthy() {
     let mut served = watched(|settings| settings.limits.stop_seconds = 30.0);
     served.file("large", &vec![7; 32 << 20]);
     let mut stream = served.connect();
@@ -181,7 +181,7 @@ fn a_server_that_is_being_stopped_tells_so() {
 }
 
 #[test]
-fn the_page_may_run_its_own_script_and_nothing_else() {
+fn the_status_page_may_run_only_its_own_script() {
     let served = watched(|_| {});
     served.file("file", b"1");
     served.get("/file", &[]);
@@ -230,7 +230,7 @@ fn settings_change_while_requests_run() {
 }
 
 #[test]
-fn the_log_goes_on_in_a_new_file_when_the_old_one_was_put_away() {
+fn a_reload_reopens_a_rotated_access_log() {
     let mut served = watched(|_| {});
     served.file("file", b"1");
     served.get("/file", &[]);

@@ -48,7 +48,7 @@ fn last_line(reply: &Reply) -> String {
     reply.text().lines().next_back().unwrap_or_default().to_owned()
 }
 
-/// What the last marker counts.
+/// The bytes that the last marker counts.
 fn counted(reply: &Reply) -> u64 {
     let text = reply.text();
     let mut lines = text.lines().filter_map(|line| line.split_once("Bytes Transferred: "));
@@ -56,7 +56,7 @@ fn counted(reply: &Reply) -> u64 {
 }
 
 #[test]
-fn files_of_any_size_go_in_either_direction() {
+fn files_of_any_size_are_copied_in_both_directions() {
     let (here, there) = (served(), served());
     for bytes in [0, 1, 1 << 20, (1 << 20) + 1, 9_000_000] {
         let content = content(bytes);
@@ -80,7 +80,7 @@ fn files_of_any_size_go_in_either_direction() {
 }
 
 #[test]
-fn what_is_there_is_replaced_unless_that_is_forbidden() {
+fn an_existing_file_is_replaced_unless_overwrite_is_f() {
     let (here, there) = (served(), served());
     here.file("file", b"here");
     there.file("file", b"there");
@@ -104,7 +104,7 @@ fn what_is_there_is_replaced_unless_that_is_forbidden() {
 }
 
 #[test]
-fn what_cannot_be_is_told_and_leaves_nothing() {
+fn a_failed_copy_has_its_reason_and_leaves_nothing() {
     let (here, there) = (served(), served());
     there.file("file", b"there");
     let fails = |reply: Reply, told: &str| {
@@ -129,7 +129,7 @@ fn what_cannot_be_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn space_that_is_not_there_is_missed_before_anything_is_fetched() {
+fn a_copy_without_space_fails_before_anything_is_fetched() {
     let there = served();
     there.file("file", &content(2000));
     let here = Served::new(|settings| {
@@ -145,7 +145,7 @@ fn space_that_is_not_there_is_missed_before_anything_is_fetched() {
 }
 
 #[test]
-fn nobody_is_spoken_to_unless_the_settings_say_so() {
+fn connections_need_to_be_allowed_by_the_settings() {
     let there = served();
     there.file("file", b"there");
     let closed = Served::new(|settings| settings.write = true);
@@ -176,7 +176,7 @@ fn nobody_is_spoken_to_unless_the_settings_say_so() {
 }
 
 #[test]
-fn a_checksum_that_must_be_told_is_missed() {
+fn a_required_checksum_that_is_missing_fails_the_copy() {
     let here = served();
     let peer = MockHttpServer::start(content(5_000_000)).unwrap();
     let required = &["RequireChecksumVerification: true"];
@@ -188,7 +188,7 @@ fn a_checksum_that_must_be_told_is_missed() {
 }
 
 #[test]
-fn a_source_that_breaks_off_is_asked_for_the_rest() {
+fn an_interrupted_source_is_asked_for_the_rest() {
     let here = served();
     let content = content(8_000_000);
     let fault = Fault::Close(ResponsePosition::Body(700_000));
@@ -199,7 +199,7 @@ fn a_source_that_breaks_off_is_asked_for_the_rest() {
 }
 
 #[test]
-fn as_many_copies_as_the_settings_say_go_on_at_a_time() {
+fn copies_above_the_limit_are_rejected() {
     let (here, there) = (served_with(|it| it.transfers = 1), served());
     there.file("file", b"there");
     // One that does not answer holds the place.

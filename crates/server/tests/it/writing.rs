@@ -1,15 +1,16 @@
-//! What changes files and names.
+//! Requests that change files and names.
 
+use crate::memory::on_each_backend;
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};
 
 /// On each backend.
 fn served() -> [Served; 2] {
-    Served::on_each_backend(|settings| settings.write = true)
+    on_each_backend(|settings| settings.write = true)
 }
 
 #[test]
-fn a_file_that_is_put_is_there_with_its_checksums() {
+fn a_file_that_was_put_has_its_checksums() {
     for served in served() {
         let reply = served.ask("PUT", "/file", &[], b"hello");
         assert_eq!(reply.status, 201);
@@ -42,7 +43,7 @@ fn conditions_guard_what_is_there() {
 }
 
 #[test]
-fn a_file_that_is_not_what_was_announced_is_nowhere() {
+fn a_checksum_mismatch_leaves_no_file() {
     for served in served() {
         let wrong = "Digest: adler32=00000001";
         assert_eq!(served.ask("PUT", "/file", &[wrong], b"hello").status, 400);
@@ -55,7 +56,7 @@ fn a_file_that_is_not_what_was_announced_is_nowhere() {
 }
 
 #[test]
-fn an_upload_that_breaks_off_leaves_nothing() {
+fn an_interrupted_upload_leaves_nothing() {
     for served in served() {
         served.file("file", b"old");
         let mut stream = served.connect();
@@ -71,7 +72,7 @@ fn an_upload_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn what_is_refused_is_refused_before_it_is_sent() {
+fn a_put_is_rejected_before_its_body_is_sent() {
     let served = Served::new(|settings| {
         settings.write = true;
         settings.limits.file_bytes = Some(1000);
@@ -95,7 +96,7 @@ fn what_is_refused_is_refused_before_it_is_sent() {
 }
 
 #[test]
-fn pieces_are_written_under_names_for_that_alone() {
+fn parts_are_accepted_for_partial_files_only() {
     for served in served() {
         let piece = |target: &str, place: &str, bytes: &[u8]| {
             served.ask("PUT", target, &[&format!("Content-Range: bytes {place}")], bytes).status
@@ -112,7 +113,7 @@ fn pieces_are_written_under_names_for_that_alone() {
 }
 
 #[test]
-fn names_are_made_moved_copied_and_removed() {
+fn entries_are_created_moved_copied_and_removed() {
     for served in served() {
         let ask = |method: &str, target: &str, fields: &[&str]| {
             served.ask(method, target, fields, b"").status
@@ -138,7 +139,7 @@ fn names_are_made_moved_copied_and_removed() {
 }
 
 #[test]
-fn properties_are_told_kept_and_go_with_their_file() {
+fn properties_are_kept_and_move_with_their_file() {
     for served in served() {
         served.file("d/file", b"12345");
         let own = served.ask("PROPFIND", "/d/file", &["Depth: 0"], b"").text();
@@ -165,7 +166,7 @@ fn properties_are_told_kept_and_go_with_their_file() {
 }
 
 #[test]
-fn a_listing_without_end_is_bounded() {
+fn a_listing_above_the_limit_is_an_error() {
     let served = Served::new(|settings| settings.limits.names = 10);
     for n in 0..5 {
         served.file(&format!("a/{n}"), b"");

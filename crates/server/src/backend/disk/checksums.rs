@@ -1,10 +1,10 @@
 //! Checksums of files: stored beside the file, computed once, never stale.
 //!
-//! A checksum is kept in an extended attribute of its file, together with size and time of the version
-//! that it is of: a file that was changed has another time, and what is stored for it no longer
-//! counts. While a file is so young that it might change once more without another time
-//! ([`DiskMetadata::is_settled`]), nothing is stored. A file that is put here gets its checksums, and a
-//! time to the nanosecond, before it gets its name.
+//! A checksum is kept in an extended attribute of its file, together with the size and the time of
+//! the version that it belongs to. A file that was changed has another time, so that the stored
+//! checksum no longer matches. Nothing is stored while a file is young enough to change once more
+//! without another time ([`DiskMetadata::is_settled`]). A file that a client puts gets its
+//! checksums, and a time to the nanosecond, before it gets its name.
 //!
 //! Where attributes cannot be written, checksums are kept in memory.
 
@@ -21,9 +21,10 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::{OnceCell, Semaphore};
 
-/// Files that are read for their checksums at the same time: each takes a disk and a processor.
+/// The maximum number of files read for checksums at the same time: each occupies a disk and a
+/// processor.
 const MAX_CONCURRENT: usize = 2;
-/// Checksums kept in memory.
+/// The maximum number of checksums kept in memory.
 const MAX_REMEMBERED: usize = 16_384;
 const BLOCK_BYTES: usize = 1 << 20;
 
@@ -46,8 +47,8 @@ impl Default for ChecksumCache {
 }
 
 impl ChecksumCache {
-    /// The checksum of an open file; none if it changes meanwhile, cannot be read, or would have to
-    /// be computed and `mode` does not allow that.
+    /// The checksum of an open file; none if the file changes meanwhile or cannot be read, or if it
+    /// would have to be computed and `mode` does not allow that.
     pub(crate) async fn checksum(
         &self,
         file: &Arc<File>,
@@ -70,7 +71,7 @@ impl ChecksumCache {
             computed.await.ok()?.ok().flatten()
         });
         let sum = sum.await.clone();
-        // A checksum that could not be had, or holds for a moment only, is computed again next time.
+        // A checksum that failed, or that holds for a moment only, is computed again next time.
         if sum.is_none() || !meta.is_settled(SystemTime::now()) {
             lock(&self.pending).remove(&key);
         }
@@ -106,7 +107,7 @@ pub(crate) fn store(file: &File, meta: &DiskMetadata, sum: &Checksum) -> io::Res
     Ok(fsetxattr(file, &*name, text.as_bytes(), XattrFlags::empty())?)
 }
 
-/// The checksum of all that is in a file.
+/// Computes the checksum of a whole file.
 pub(crate) fn checksum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
     let mut hasher = Hasher::new(algorithm);
     let mut block = vec![0; BLOCK_BYTES];
@@ -133,7 +134,7 @@ fn compute(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> io::Result
         return Ok(None);
     }
     if meta.is_settled(SystemTime::now()) && stored(file, meta, algorithm).is_none() {
-        // Not every file system and not every user can: it is kept in memory in any case.
+        // Not every file system and user can store it; the copy in memory remains.
         drop(store(file, meta, &sum));
     }
     Ok(Some(sum))

@@ -1,5 +1,5 @@
-//! What uploads have left behind: files and directories under private names of a server that was killed, and parts of
-//! uploads that nobody goes on with.
+//! Removal of stale files: private names left by a server that was killed, and partial files of
+//! uploads that nobody continues.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::DiskMetadata;
@@ -11,20 +11,22 @@ use std::fs::File;
 use std::io;
 use std::time::SystemTime;
 
-/// Folders that are gone into at the same time, one in the other, when leftovers are looked for.
+/// The maximum number of directories that wait to be searched for stale files.
 const MAX_WAITING: usize = 1 << 20;
 
-/// How old leftovers are at least.
+/// The ages from which files are stale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CleanupAges {
-    /// What has a private name, and was not changed since then; none if it may belong to another server.
+    /// Entries with private names that were last changed before this time are stale; none if they
+    /// may belong to another server.
     pub(crate) private: Option<SystemTime>,
-    /// A part of an upload that was not changed since then.
+    /// Partial files that were last changed before this time are stale.
     pub(crate) unfinished: SystemTime,
 }
 
 impl ConfinedDir {
-    /// The right of one server to a tree that it writes to; none if another one has it. It ends with what is returned.
+    /// Locks a tree that this server writes to; none if another server has locked it. Dropping the
+    /// file releases the lock.
     pub(crate) fn own_it(&self) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = File::from(openat(&self.root, ".", flags, Mode::empty()).ok()?);
@@ -32,11 +34,12 @@ impl ConfinedDir {
         Some(root)
     }
 
-    /// Removes leftovers with `remove`, which is given the path to each. Directories that cannot be read are passed over.
+    /// Calls `remove` with the path of each stale entry. Directories that cannot be read are
+    /// skipped.
     pub(crate) fn remove_stale(&self, ages: CleanupAges, mut remove: impl FnMut(&str)) {
         let mut waiting = vec![String::new()];
         while let Some(directory) = waiting.pop() {
-            // What cannot be read today is looked at tomorrow.
+            // A directory that cannot be read now is tried again at the next sweep.
             let _ = self.sweep_one(&directory, ages, &mut waiting, &mut remove);
         }
     }
@@ -76,7 +79,7 @@ impl ConfinedDir {
     }
 }
 
-/// Whether a name is one of those for what is not complete yet, or is being removed.
+/// True if this is a private name: of a file that is not complete, or of an entry being removed.
 fn is_private(name: &str) -> bool {
     let number = name.strip_prefix(PRIVATE);
     number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -1,11 +1,12 @@
-//! The tree of files that is served, and nothing outside of it.
+//! Access to the served directory tree, and to nothing outside of it.
 //!
-//! Every path is opened below the root by `openat2` with `RESOLVE_BENEATH`: the kernel refuses whatever leads out, be it a
-//! `..`, an absolute link or one that climbs, also while somebody else is renaming directories. There is no check of names
-//! that could be right at one moment and wrong at the next. What changes names is done in a directory that was opened that
-//! way, with a single name.
+//! Every path is opened below the root by `openat2` with `RESOLVE_BENEATH`. The kernel rejects
+//! every path that leads out (by `..`, by an absolute link, by a link that climbs), also while
+//! somebody else renames directories. No check of names could do that: it may hold at one moment
+//! and not at the next. Changes of names are made in a directory that was opened in this way, with
+//! a single name.
 //!
-//! All of this may wait for the disk: it runs on the threads for that ([`crate::backend::disk`]).
+//! All of this may wait for the disk, so it runs on blocking threads ([`crate::backend::disk`]).
 
 use crate::backend::DirectoryEntry;
 use crate::backend::disk::metadata::DiskMetadata;
@@ -26,21 +27,22 @@ pub(crate) const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 /// Attempts while somebody else is renaming directories on the way.
 const MAX_ATTEMPTS: usize = 16;
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
-/// The kinds of file systems (statfs(2)) that have their names on this machine: ext4, XFS, Btrfs, F2FS, ZFS, tmpfs.
+/// The types (statfs(2)) of file systems that keep their names on this machine: ext4, XFS, Btrfs,
+/// F2FS, ZFS, tmpfs.
 const LOCAL: [FsWord; 6] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
 
-/// See the module above.
+/// A directory tree in which every access is confined; see the module above.
 #[derive(Debug)]
 pub(crate) struct ConfinedDir {
     pub(crate) root: OwnedFd,
-    /// Whether changes are on the disk before a client is told of them.
+    /// True if changes are on the disk before the response says that they are done.
     pub(crate) durable: bool,
-    /// Held by who changes names.
+    /// Held while names are changed.
     pub(crate) changing: Mutex<()>,
-    /// Whether opening what the kernel knows by name takes no disk and no network.
+    /// True if opening a name that the kernel has in memory takes no disk and no network.
     is_local: bool,
-    /// Held by who changes properties: they are read, changed and written.
+    /// Held while properties are read, changed and written.
     pub(crate) patching: Mutex<()>,
 }
 
@@ -52,7 +54,8 @@ pub(crate) struct OpenEntry {
 }
 
 impl ConfinedDir {
-    /// The tree at a directory of this machine. If `durable`, what is changed outlasts a loss of power.
+    /// Opens the tree at a directory of this machine. If `durable`, changes survive a loss of
+    /// power.
     pub(crate) fn open(root: &Path, durable: bool) -> Result<Self> {
         let cannot = |errno: Errno| {
             let what = format!("cannot serve {}", root.display());
@@ -89,7 +92,7 @@ impl ConfinedDir {
         Err(Errno::AGAIN.into())
     }
 
-    /// Opens a file to be read, or a directory.
+    /// Opens a file or directory for reading.
     pub(crate) fn find(&self, path: &str) -> io::Result<OpenEntry> {
         // Without NONBLOCK a pipe would wait for somebody to write into it.
         let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
@@ -100,8 +103,9 @@ impl ConfinedDir {
         }
     }
 
-    /// The same, if it can be done without waiting; nothing if not, or if it fails. Only names that the kernel has in memory
-    /// are opened so, and none on another file system that is mounted within the tree.
+    /// Opens a file or directory for reading if that takes no waiting; none otherwise, or if it
+    /// fails. It opens only names that the kernel has in memory, and none on another file system
+    /// that is mounted within the tree.
     pub(crate) fn find_now(&self, path: &str) -> Option<OpenEntry> {
         if !self.is_local || path.is_empty() {
             return None;
@@ -113,7 +117,7 @@ impl ConfinedDir {
         (meta.kind != FileKind::Other).then(|| OpenEntry { file: File::from(fd), meta })
     }
 
-    /// Opens a file to be written in place; makes it if there is none and `create`.
+    /// Opens a file for writing in place; creates it if it is missing and `create`.
     pub(crate) fn write_to(&self, path: &str, create: bool) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
         match self.at(path, flags) {
@@ -134,12 +138,12 @@ impl ConfinedDir {
         Ok(File::from(rustix::fs::openat(parent, name, flags, FILE_MODE)?))
     }
 
-    /// What is known of a name; a link counts as what it leads to.
+    /// The metadata of a path; links are followed.
     pub(crate) fn meta(&self, path: &str) -> io::Result<DiskMetadata> {
         DiskMetadata::of(self.at(path, OFlags::PATH)?)
     }
 
-    /// The same; none if there is nothing.
+    /// The metadata of a path, links followed; none if there is nothing.
     pub(crate) fn look(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
         match self.meta(path) {
             Ok(meta) => Ok(Some(meta)),
@@ -148,13 +152,13 @@ impl ConfinedDir {
         }
     }
 
-    /// A directory, to do something in it.
+    /// Opens a directory for changes in it.
     pub(crate) fn directory(&self, path: &str) -> io::Result<OwnedFd> {
         self.at(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// The entries of a directory that are shown, in the order of their names; no more than one above
-    /// `max`.
+    /// The entries of a directory that clients may see, in the order of their names; at most one
+    /// more than `max`.
     pub(crate) fn entries(&self, path: &str, max: usize) -> io::Result<Vec<DirectoryEntry>> {
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
@@ -184,7 +188,7 @@ impl ConfinedDir {
         Ok(())
     }
 
-    /// Bytes that are free and in use where a path is.
+    /// The free and the used bytes of the file system that a path is on.
     pub(crate) fn space(&self, path: &str) -> io::Result<(u64, u64)> {
         let fs = rustix::fs::fstatvfs(self.at(path, OFlags::RDONLY | OFlags::NONBLOCK)?.as_fd())?;
         let used = fs.f_blocks.saturating_sub(fs.f_bfree).saturating_mul(fs.f_frsize);
@@ -192,7 +196,7 @@ impl ConfinedDir {
     }
 }
 
-/// Whether a name is shown: not what is being written.
+/// True if clients see this name: private names, partial files and control characters are hidden.
 fn is_shown(name: &str) -> bool {
     !matches!(name, "." | "..")
         && !name.starts_with(PRIVATE)
@@ -200,7 +204,7 @@ fn is_shown(name: &str) -> bool {
         && !name.chars().any(char::is_control)
 }
 
-/// There is nothing of that name.
+/// True if the error says that the path does not exist.
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,10 +1,11 @@
-//! Copies within the tree. Bytes are copied by the kernel, which shares them where the file system can.
+//! Copies within the tree. The kernel copies the bytes, and shares them where the file system can.
 //!
-//! A link to a file is copied as that file, which is what it is to every reader. Copied as a link it would lead elsewhere
-//! from its new place, maybe to what its readers may not read. Directories are not entered through links, since they may
-//! lead in circles: what has such a link in it is not copied.
+//! A link to a file is copied as that file, as every reader sees it. Copied as a link it would lead
+//! elsewhere from its new directory, maybe to a file that its readers may not read. Directories are
+//! not entered through links, which may lead in a circle: a link to a directory is not copied.
 //!
-//! A copy is made under a private name and gets its own when it is whole, as files do that are put.
+//! A copy is made under a private name and gets its own name when it is complete, like a file that
+//! a client puts.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::{DiskMetadata, OWN_ATTRIBUTES};
@@ -17,12 +18,13 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 
-/// Bytes that the kernel copies at a time.
+/// The number of bytes that the kernel copies in one call.
 const AT_ONCE: usize = 64 << 20;
 
 impl ConfinedDir {
-    /// Copies a file, or a directory with all that is in it if `deep`, to a private name in the directory where `to` will be.
-    /// Returns the path to it; if the copy fails, nothing is left of it.
+    /// Copies a file, or a directory (with its contents if `deep`), to a private name in the
+    /// directory where `to` will be. Returns the path of the copy; if it fails, nothing is left of
+    /// it.
     pub(crate) fn copy(&self, from: &str, to: &str, deep: bool) -> io::Result<String> {
         let hidden = sibling(to, &private_name());
         let done = match self.meta(from)?.kind {
@@ -39,7 +41,7 @@ impl ConfinedDir {
         Ok(hidden)
     }
 
-    /// A copy that is whole: either all of it was read from one version, or it fails.
+    /// Copies one version of a file; fails if the file changes meanwhile.
     fn copy_file(&self, from: &str, to: &str, sync: bool) -> io::Result<()> {
         let found = self.find(from)?;
         let (parent, _) = to.rsplit_once('/').unwrap_or(("", to));
@@ -47,7 +49,7 @@ impl ConfinedDir {
         upload.reserve(found.meta.size)?;
         copy_bytes(&found.file, upload.file())?;
         if DiskMetadata::of(&found.file)?.key() != found.meta.key() {
-            // Somebody writes into it at this moment.
+            // Somebody wrote into it during the copy.
             return Err(Errno::BUSY.into());
         }
         copy_attributes(&found.file, upload.file(), &found.meta)?;
@@ -57,7 +59,8 @@ impl ConfinedDir {
         upload.link_as(self, to, false)
     }
 
-    /// All that has been written where a path leads will outlast a loss of power: one call for many files.
+    /// Makes everything durable that was written on the file system of a path: one call for many
+    /// files.
     fn sync_around(&self, path: &str) -> io::Result<()> {
         if self.durable {
             rustix::fs::syncfs(self.find(path)?.file)?;
@@ -97,7 +100,7 @@ fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
         match copy_file_range(from, None, to, None, AT_ONCE) {
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
-            // Between some file systems the kernel does not.
+            // The kernel does not copy between some file systems.
             Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let (mut from, mut to) = (from, to);
                 return io::copy(&mut from, &mut to).map(drop);
@@ -107,7 +110,8 @@ fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
     }
 }
 
-/// Copies what this server noted of a file; notes about its bytes are bound to its time, so the copy gets the same one.
+/// Copies the attributes of this server. A stored checksum is bound to the time of its file, so the
+/// copy gets the same time.
 fn copy_attributes(from: &File, to: &File, meta: &DiskMetadata) -> io::Result<()> {
     let mut names = vec![0; 64 << 10];
     let Ok(length) = flistxattr(from, &mut names) else { return Ok(()) };

@@ -1,10 +1,11 @@
-//! What a change of the tree takes of lots, and gives back to them.
+//! Charges to lots for changes of the tree.
 //!
-//! A change begins with [`LotCharging::take`], which refuses it with 507 if it does not fit, and ends with [`WriteCharge::done`]; if it
-//! fails, what it took is given back by itself.
+//! A change begins with [`LotCharging::take`], which fails if the space does not fit into the lot,
+//! and ends with [`WriteCharge::done`]. If the change fails, dropping the charge returns the space.
 //!
-//! What is counted for a change is what it did: files are counted under private names that nobody else changes, or in the
-//! turn in which the names change ([`ConfinedDir::lock_names`]). So lots hold what is in their folders, however requests race.
+//! The charge is for what the change did: files are counted under private names that nobody else
+//! changes, or while the names are locked ([`ConfinedDir::lock_names`]). So the used bytes of a lot
+//! are those of the files in its folder, however requests race.
 
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
@@ -17,11 +18,11 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// The lots of a site, if it keeps any.
+/// The lots of a server, if it has any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LotCharging(Option<Arc<Lots>>);
 
-/// What a change has taken.
+/// The space that a change has taken from a lot.
 #[derive(Debug)]
 pub(crate) struct WriteCharge(Option<LotCharge>);
 
@@ -30,18 +31,18 @@ impl LotCharging {
         Self(lots)
     }
 
-    /// Takes `bytes` for a file that will be at `path`.
+    /// Takes `bytes` from the lot of a file that will be at `path`.
     pub(crate) fn take(&self, path: &str, bytes: u64) -> Result<WriteCharge, BackendError> {
         let charge = self.0.as_ref().map(|lots| lots.charge(path, bytes, seconds())).transpose()?;
         Ok(WriteCharge(charge))
     }
 
-    /// Bytes that are free and used in the lot that a path is in, if it is in one.
+    /// The free and the used bytes of the lot that a path is in, if it is in one.
     pub(crate) fn quota(&self, path: &str) -> Option<(u64, u64)> {
         self.0.as_ref()?.quota(path, seconds())
     }
 
-    /// What is at and below a path, if a lot around `place` wants to know.
+    /// The bytes at and below a path, if a lot covers `place`; otherwise 0, without counting.
     fn count(&self, place: &str, path: &str) -> io::Result<u64> {
         match &self.0 {
             Some(lots) if lots.touches(place, seconds()) => lots.count(path),
@@ -49,7 +50,7 @@ impl LotCharging {
         }
     }
 
-    /// Bytes of what a change has put out of the way, if a lot at `path` wants to know.
+    /// The bytes of an entry that was replaced at `path`, if a lot covers it.
     fn replaced(&self, path: &str, replaced: &ReplacedEntry) -> io::Result<u64> {
         match replaced {
             ReplacedEntry::Nothing => Ok(0),
@@ -58,7 +59,7 @@ impl LotCharging {
         }
     }
 
-    /// Removes what is at a path if `check` agrees when its turn has come.
+    /// Removes the entry at a path if `check` succeeds while names are locked.
     pub(crate) fn remove(
         &self,
         tree: &ConfinedDir,
@@ -72,7 +73,7 @@ impl LotCharging {
         if let ReplacedEntry::Hidden(hidden) = &replaced {
             drop(alone);
             if let Err(error) = tree.remove(hidden) {
-                // What could not be removed stays where it was, for its owner to see.
+                // The rest goes back to its path, so that its owner sees it.
                 let left = self.replaced(path, &replaced)?;
                 tree.rename(hidden, path, false)?;
                 self.changed(path, gone, left)?;
@@ -82,14 +83,15 @@ impl LotCharging {
         Ok(self.changed(path, gone, 0)?)
     }
 
-    /// So many bytes have gone from a path, and so many are there now.
+    /// Records that `gone` bytes were removed at a path and `came` bytes were added.
     fn changed(&self, path: &str, gone: u64, came: u64) -> io::Result<()> {
         let Some(lots) = &self.0 else { return Ok(()) };
         lots.shift(path, gone, came);
         lots.recount(path)
     }
 
-    /// Gives what is at `from` the name `to` if `check` agrees when its turn has come. Tells whether nothing was replaced.
+    /// Renames `from` to `to` if `check` succeeds while names are locked. Returns true if nothing
+    /// was replaced.
     pub(crate) fn rename(
         &self,
         tree: &ConfinedDir,
@@ -97,7 +99,7 @@ impl LotCharging {
         replace: bool,
         check: impl FnOnce() -> Result<(), BackendError>,
     ) -> Result<bool, BackendError> {
-        // Whoever writes a file in parts is told so with its name that it is whole.
+        // A client that writes a partial file completes it with this rename.
         tree.sync_file(from)?;
         let alone = tree.lock_names();
         check()?;
@@ -119,8 +121,8 @@ impl LotCharging {
         Ok(replaced == ReplacedEntry::Nothing)
     }
 
-    /// Copies what is at `from` to `to`, a directory with what is in it if `deep`, if `check` agrees when the copy is whole.
-    /// Tells whether nothing was replaced.
+    /// Copies `from` to `to`, a directory with its contents if `deep`, if `check` succeeds when the
+    /// copy is complete. Returns true if nothing was replaced.
     pub(crate) fn copy(
         &self,
         tree: &ConfinedDir,
@@ -151,11 +153,11 @@ impl LotCharging {
 }
 
 impl LotCharging {
-    /// Removes what uploads have left behind.
+    /// Removes stale temporary and partial files.
     pub(crate) fn sweep(&self, tree: &ConfinedDir, ages: CleanupAges) {
         tree.remove_stale(ages, |path| {
             if is_partial(path) {
-                // It counts in its lot.
+                // A partial file is charged to its lot.
                 drop(self.remove(tree, path, || Ok(())));
             } else {
                 drop(tree.remove(path));
@@ -164,7 +166,7 @@ impl LotCharging {
     }
 }
 
-/// Removes what was replaced. What cannot be is hidden, and swept away at last.
+/// Removes a replaced directory. If that fails it stays hidden, until the cleanup removes it.
 fn clear(tree: &ConfinedDir, replaced: &ReplacedEntry) {
     if let ReplacedEntry::Hidden(hidden) = replaced {
         drop(tree.remove(hidden));
@@ -172,7 +174,7 @@ fn clear(tree: &ConfinedDir, replaced: &ReplacedEntry) {
 }
 
 impl WriteCharge {
-    /// Charges for a file that has `bytes` by now, and reserves what that takes more of the disk.
+    /// Charges for a file of `bytes` so far, and reserves the disk space for a larger charge.
     pub(crate) fn cover(&mut self, bytes: u64, file: &File) -> Result<(), BackendError> {
         let Some(charge) = &mut self.0 else { return Ok(()) };
         if charge.cover(bytes)? {
@@ -182,7 +184,7 @@ impl WriteCharge {
         Ok(())
     }
 
-    /// Does something that takes blocks of the disk for what was taken here.
+    /// Runs `work`, which allocates the blocks on the disk for this charge.
     pub(crate) fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match &self.0 {
             Some(charge) => charge.with_room(work),
@@ -190,7 +192,8 @@ impl WriteCharge {
         }
     }
 
-    /// The file has its name: it has `size` bytes, and one of `replaced` bytes is gone.
+    /// Settles the charge: the file has its name and `size` bytes, and replaced one of `replaced`
+    /// bytes.
     pub(crate) fn done(self, size: u64, replaced: u64) {
         if let Some(charge) = self.0 {
             charge.settle(size, replaced);

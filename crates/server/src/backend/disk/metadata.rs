@@ -1,4 +1,4 @@
-//! What the file system tells of a file.
+//! The metadata of a file as the file system reports it.
 
 use crate::backend::EntryMetadata;
 use hither_core::storage::FileKind;
@@ -10,19 +10,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The prefix of the extended attributes that this server keeps.
 pub(crate) const OWN_ATTRIBUTES: &str = "user.hither.";
-/// File systems note changes by a clock that ticks every 10 ms at the slowest, or, where fractions of seconds are always 0,
-/// every two seconds. A file that was changed longer ago cannot change again without another time.
+/// The age from which a file cannot change again without another time. The clock by which file
+/// systems record changes ticks at least every 10 ms, or every two seconds where fractions of
+/// seconds are always 0.
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(3);
 
-/// What is known of it.
+/// The metadata of a file, directory, link or other entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiskMetadata {
     pub(crate) kind: FileKind,
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
     pub(crate) created: Option<SystemTime>,
-    /// When anything of it was changed, be it its bytes, its name or its attributes.
+    /// The time of the last change of its bytes, its name or its attributes.
     pub(crate) touched: SystemTime,
     inode: u64,
     nanoseconds: u32,
@@ -34,7 +35,7 @@ impl DiskMetadata {
         Ok(Self::new(&statx(fd, "", AtFlags::EMPTY_PATH, wanted)?))
     }
 
-    /// Of a name in a directory; a link is not followed.
+    /// The metadata of a name in a directory; a link is not followed.
     pub(crate) fn at(directory: impl AsFd, name: &str) -> io::Result<Self> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         Ok(Self::new(&statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?))
@@ -60,17 +61,17 @@ impl DiskMetadata {
         }
     }
 
-    /// What clients see of it. The entity tag has inode, size and time of change to the nanosecond, and
-    /// the time at which the inode was created: a file that is removed leaves its inode to the next
-    /// one, and copies have the time of what they were copied from. It is weak as long as the file
-    /// could change once more without another time. (The time of change of the inode is not in it: it
-    /// moves when a checksum is stored or the file is renamed, while the bytes stay.)
+    /// The metadata that clients see. The entity tag has the inode, the size, the time of the last
+    /// change to the nanosecond, and the time at which the inode was created: a file that is
+    /// removed leaves its inode to the next one, and a copy has the time of its source. The tag is
+    /// weak as long as the file could change once more without another time. (The time of change of
+    /// the inode is not in it: it moves when a checksum is stored or the file is renamed, while the
+    /// bytes stay.)
     pub(crate) fn entry(&self, now: SystemTime) -> EntryMetadata {
         self.entry_with(self.is_settled(now))
     }
 
-    /// The same for a file that was committed just now, with the time to the nanosecond that it got
-    /// then.
+    /// The metadata of a file that was committed just now, and got a time to the nanosecond then.
     pub(crate) fn committed_entry(&self) -> EntryMetadata {
         self.entry_with(self.is_fine())
     }
@@ -87,31 +88,31 @@ impl DiskMetadata {
         }
     }
 
-    /// Whether any further change will have another time.
+    /// True if any further change will have another time.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         let tick = if self.nanoseconds == 0 { COARSE_TICK } else { TICK };
-        // A time in the future was set by somebody, and is none that a change would get soon.
+        // A time in the future was set by somebody; no change will get the same time soon.
         now.duration_since(self.modified).map_or(true, |age| age > tick)
     }
 
-    /// Whether times are kept to fractions of a second, so that one that was set here will not come again.
+    /// True if the file system keeps fractions of seconds, so that a time set here does not recur.
     pub(crate) fn is_fine(&self) -> bool {
         self.nanoseconds != 0
     }
 
-    /// What a note about the bytes of this file is bound to.
+    /// The version of the bytes as text; stored checksums are bound to it.
     pub(crate) fn stamp(&self) -> String {
         format!("{:x}-{:x}", self.size, nanoseconds(self.modified))
     }
 
-    /// The same in numbers: which file, and which version.
+    /// The file and the version of its bytes, as numbers.
     pub(crate) fn key(&self) -> Key {
         let born = self.created.map_or(0, nanoseconds);
         (self.inode, self.size, nanoseconds(self.modified), born)
     }
 }
 
-/// Inode, size, and the times of the last change and of the beginning in nanoseconds since 1970.
+/// Inode, size, and the times of the last change and of the creation in nanoseconds since 1970.
 pub(crate) type Key = (u64, u64, u128, u128);
 
 fn nanoseconds(time: SystemTime) -> u128 {

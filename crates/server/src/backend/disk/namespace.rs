@@ -1,9 +1,10 @@
-//! Making, removing and renaming.
+//! Directories are created, and entries are removed and renamed.
 //!
-//! Names are changed by one request at a time ([`ConfinedDir::lock_names`]), so that what was seen of a name (an entity tag, the bytes that
-//! a lot counts for it) is still so when it is replaced. Only the change itself is done alone: bytes are written, copied and
-//! removed under private names before or after it. So a directory comes whole, and goes at once, and whoever waits to change
-//! something waits for a few calls of the kernel.
+//! One request at a time changes names ([`ConfinedDir::lock_names`]), so that what was checked of a
+//! name (an entity tag, the bytes that a lot counts for it) still holds when it is replaced. Only
+//! the change itself is made under the lock: bytes are written, copied and removed under private
+//! names before or after it. So a directory appears and disappears as a whole, and a request that
+//! waits for the lock waits for a few calls of the kernel.
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::DiskMetadata;
@@ -23,18 +24,18 @@ use std::sync::MutexGuard;
 /// A directory that was opened, and a name in it.
 type Spot<'a> = (OwnedFd, &'a str);
 
-/// What a change has put out of the way.
+/// The entry that a change has replaced or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplacedEntry {
     Nothing,
-    /// A file of so many bytes, or a link of none. It is gone.
+    /// A file of this number of bytes, or a link (0 bytes). It is gone.
     File(u64),
-    /// A directory, under the private name that is the end of this path. It is to be removed.
+    /// A directory, hidden at this path with a private name. The caller has to remove it.
     Hidden(String),
 }
 
 impl ConfinedDir {
-    /// Waits for one's turn to change names; it ends with what is returned.
+    /// Locks the names; dropping the guard releases them.
     pub(crate) fn lock_names(&self) -> MutexGuard<'_, ()> {
         lock(&self.changing)
     }
@@ -42,7 +43,7 @@ impl ConfinedDir {
     pub(crate) fn spot<'a>(&self, path: &'a str) -> io::Result<Spot<'a>> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         if name.is_empty() {
-            // The root is not to be made, removed or renamed.
+            // The root cannot be created, removed or renamed.
             return Err(Errno::ACCESS.into());
         }
         Ok((self.directory(parent)?, name))
@@ -53,8 +54,8 @@ impl ConfinedDir {
         Ok(mkdirat(parent, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Removes a file or a link, which is not followed. A directory that is not empty is only hidden, and is still to be
-    /// removed for good.
+    /// Removes a file, a link (which is not followed) or an empty directory. Any other directory is
+    /// only hidden; the caller has to remove it.
     pub(crate) fn unlink_or_hide(&self, path: &str) -> io::Result<ReplacedEntry> {
         let (parent, name) = self.spot(path)?;
         let own = DiskMetadata::at(&parent, name)?;
@@ -68,7 +69,7 @@ impl ConfinedDir {
         }
     }
 
-    /// Gives a private name to something; returns it with the path to it.
+    /// Renames an entry to a private name; returns its new path.
     fn hide(&self, path: &str) -> io::Result<String> {
         let (parent, name) = self.spot(path)?;
         let hidden = private_name();
@@ -76,15 +77,15 @@ impl ConfinedDir {
         Ok(sibling(path, &hidden))
     }
 
-    /// Removes a file, a link, or a directory with all that is in it. Links are removed, not followed.
+    /// Removes a file, a link, or a directory with its contents. Links are removed, not followed.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let (parent, name) = self.spot(path)?;
         let name = std::ffi::CString::new(name)?;
         remove_in(parent.as_fd(), &name, MAX_DEPTH)
     }
 
-    /// Gives a name to what has another. What has it already is replaced only if `replace`, whatever it is; it is there, or
-    /// what comes in its place, at every moment.
+    /// Renames an entry. An entry of any kind at `to` is replaced only if `replace`. At every
+    /// moment either the old or the new entry is at `to`.
     pub(crate) fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<ReplacedEntry> {
         let (from_parent, from_name) = self.spot(from)?;
         let (to_parent, to_name) = self.spot(to)?;
@@ -99,22 +100,22 @@ impl ConfinedDir {
             rename(RenameFlags::empty())?;
             return Ok(ReplacedEntry::File(there.size));
         }
-        // Directories are in it: the two change places, and what was there goes.
+        // One of them is a directory: exchange the two, then hide the old one.
         rename(RenameFlags::EXCHANGE)?;
         self.hide(from).map(ReplacedEntry::Hidden)
     }
 
-    /// What was done to the name of something, and the bytes of the file that it is, will outlast a loss of power.
+    /// Makes changes of this name durable.
     pub(crate) fn sync_name(&self, path: &str) -> io::Result<()> {
         match self.durable.then(|| self.spot(path)) {
             None => Ok(()),
-            // Its directory has been removed meanwhile.
+            // The directory has been removed meanwhile.
             Some(Err(error)) if crate::backend::disk::confined_dir::is_missing(&error) => Ok(()),
             Some(spot) => sync_directory(spot?.0),
         }
     }
 
-    /// The bytes of a file will outlast a loss of power. What cannot be opened has none.
+    /// Makes the bytes of a file durable. Does nothing for an entry that cannot be opened.
     pub(crate) fn sync_file(&self, path: &str) -> io::Result<()> {
         match self.durable.then(|| self.find(path)) {
             Some(Ok(found)) if found.meta.kind == FileKind::File => found.file.sync_all(),
@@ -122,7 +123,7 @@ impl ConfinedDir {
         }
     }
 
-    /// What is known of a name itself, a link not followed; none if there is nothing.
+    /// The metadata of a name, a link not followed; none if there is nothing.
     pub(crate) fn own(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
         let meta = self.spot(path).and_then(|(parent, name)| DiskMetadata::at(parent, name));
         match meta {
@@ -131,7 +132,7 @@ impl ConfinedDir {
         }
     }
 
-    /// What a name is itself, a link not followed.
+    /// True if this name is a link.
     pub(crate) fn is_link(&self, path: &str) -> io::Result<bool> {
         if path.is_empty() {
             return Ok(false);
@@ -140,7 +141,7 @@ impl ConfinedDir {
         Ok(DiskMetadata::at(parent, name)?.kind == FileKind::Link)
     }
 
-    /// What is known of a name in a directory, the link itself not followed but checked: none for what cannot be opened.
+    /// The metadata of an entry of a listing, links followed; none if it cannot be opened.
     pub(crate) fn meta_below(&self, path: &str) -> Option<DiskMetadata> {
         self.meta(path).ok().filter(|meta| meta.kind != FileKind::Other)
     }
@@ -154,7 +155,7 @@ fn remove_in(parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> io::Result<()
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match openat(parent, name, flags, Mode::empty()) {
-        // A file that may not be removed, then.
+        // It is a file that may not be removed.
         Err(Errno::NOTDIR) => return Err(Errno::PERM.into()),
         opened => opened?,
     };

@@ -1,5 +1,5 @@
-//! Properties that clients give to files (RFC 4918 section 4): kept in one extended attribute beside the file, so that they go
-//! where it goes.
+//! Dead properties, which clients give to files (RFC 4918 section 4). They are kept in one extended
+//! attribute of the file, so that they move with it.
 
 use crate::backend::DeadProperties;
 use crate::backend::disk::confined_dir::ConfinedDir;
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 
-/// Most bytes of the attribute: what the kernel takes.
+/// The maximum size of the attribute: the limit of the kernel.
 const MAX_BYTES: usize = 64 << 10;
 
 fn attribute() -> String {
     format!("{OWN_ATTRIBUTES}properties")
 }
 
-/// Those of a file; none if there are none, or none that can be read.
+/// The properties of a file; empty if there are none, or if they cannot be read.
 pub(crate) fn read(file: &File) -> DeadProperties {
     let mut value = vec![0; MAX_BYTES];
     let Ok(length) = fgetxattr(file, &*attribute(), &mut value) else {
@@ -30,7 +30,7 @@ pub(crate) fn read(file: &File) -> DeadProperties {
     kept.into_iter().map(property).collect()
 }
 
-/// Changes those of a file, one request at a time.
+/// Changes the properties of a file, one request at a time.
 pub(crate) fn change(
     tree: &ConfinedDir,
     path: &str,
@@ -55,7 +55,7 @@ pub(crate) fn change(
         properties.iter().map(|(name, value)| (&name.namespace, &name.local, value)).collect();
     let text = serde_json::to_vec(&kept)?;
     match fsetxattr(&found.file, &*attribute(), &text, XattrFlags::empty()) {
-        // There is no room in this attribute: for the client that is no space.
+        // The attribute is full: for the client that is a lack of space.
         Err(Errno::TOOBIG | Errno::RANGE) => Err(Errno::NOSPC.into()),
         done => Ok(done?),
     }

@@ -1,4 +1,4 @@
-//! A file of the disk that was opened to be read.
+//! A file on the disk that is open for reading.
 
 use crate::backend::disk::checksums::ChecksumCache;
 use crate::backend::disk::metadata::DiskMetadata;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A file of the disk that was opened to be read.
+/// A file on the disk that is open for reading.
 #[derive(Debug)]
 pub(crate) struct DiskReader {
     file: Arc<File>,

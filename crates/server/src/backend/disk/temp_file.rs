@@ -1,11 +1,13 @@
-//! A file that is being written: without a name until it is complete.
+//! A temporary file: a file that is being written, without a name until it is complete.
 //!
-//! The kernel can make a file without a name (`O_TMPFILE`) and give it one later, so whatever befalls the server, half a file
-//! is nowhere. On file systems that cannot, it has a private name meanwhile, which nobody is shown.
+//! The kernel can create a file without a name (`O_TMPFILE`) and link it later, so that no partial
+//! file remains if the server dies. On file systems that cannot, the file has a private name
+//! meanwhile, which clients do not see.
 //!
-//! **What outlasts a loss of power.** A name may reach the disk before the bytes it stands for. So the bytes are made durable
-//! first ([`TempFile::sync`]), then the file gets its name, then the name is made durable ([`TempFile::sync_name`]), and only then
-//! is the client told. A server that is told not to care leaves both to the kernel.
+//! **Durability.** A name may reach the disk before the bytes that it stands for. So the bytes are
+//! made durable first ([`TempFile::sync`]), then the file gets its name, then the name is made
+//! durable ([`TempFile::sync_name`]), and only then the client gets its response. With
+//! `durable = false` the server leaves both to the kernel.
 
 use crate::backend::disk::confined_dir::{ConfinedDir, FILE_MODE};
 use crate::backend::path::PRIVATE;
@@ -17,10 +19,10 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 
-/// Longest file that a kernel knows.
+/// The largest file that a kernel can have.
 const MAX_BYTES: u64 = i64::MAX as u64;
 
-/// See the module above.
+/// A temporary file; see the module above.
 #[derive(Debug)]
 pub(crate) struct TempFile {
     directory: OwnedFd,
@@ -31,7 +33,7 @@ pub(crate) struct TempFile {
 }
 
 impl ConfinedDir {
-    /// Begins a file in a directory.
+    /// Creates a temporary file in a directory.
     pub(crate) fn begin(&self, directory: &str) -> io::Result<TempFile> {
         TempFile::begin_in(self.directory(directory)?, self.durable)
     }
@@ -60,13 +62,14 @@ impl TempFile {
         reserve(&self.file, bytes)
     }
 
-    /// What has been written will outlast a loss of power. May take seconds.
+    /// Makes the bytes durable. May take seconds.
     pub(crate) fn sync(&self) -> io::Result<()> {
         if self.durable { self.file.sync_all() } else { Ok(()) }
     }
 
-    /// Gives it the name `path`, which is in the directory that it was begun in. What has that name is replaced, all at
-    /// once, if `replace`; else that is an error. It is one, too, if that directory has another name by now.
+    /// Links the file at `path`, in the directory in which it was created. An entry at `path` is
+    /// replaced atomically if `replace`, and is an error otherwise. Fails also if that directory
+    /// has been renamed meanwhile.
     pub(crate) fn link_as(
         &mut self,
         tree: &ConfinedDir,
@@ -94,7 +97,7 @@ impl TempFile {
         Ok(())
     }
 
-    /// Its name will outlast a loss of power.
+    /// Makes the name durable.
     pub(crate) fn sync_name(&self) -> io::Result<()> {
         if self.durable { sync_directory(&self.directory) } else { Ok(()) }
     }
@@ -108,7 +111,7 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         if let Some(private) = &self.private {
-            // It is of no use to anybody, and hidden until it is swept away if it stays.
+            // If this fails, the file stays hidden until the cleanup removes it.
             let _ = unlinkat(&self.directory, &**private, AtFlags::empty());
         }
     }
@@ -119,17 +122,18 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
-/// What was done to names in a directory will outlast a loss of power.
+/// Makes changes of names in a directory durable.
 pub(crate) fn sync_directory(directory: impl AsFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(directory, ".", flags, Mode::empty()).and_then(fsync) {
-        // One that may be written and not be read cannot be asked for it, and not every file system knows of it.
+        // A directory that is writable but not readable cannot be synced, and not every file
+        // system supports it.
         Ok(()) | Err(Errno::ACCESS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Takes the space for so many bytes, so that there is enough or none is written.
+/// Allocates the space for `bytes`, so that either all of them fit or none is written.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
@@ -146,8 +150,8 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// A name that nobody else uses.
+/// A new private name that nothing else has.
 pub(crate) fn private_name() -> String {
-    // A hasher with random keys: this process's source of such names.
+    // A hasher with random keys is the source of randomness.
     format!("{PRIVATE}{:016x}", RandomState::new().hash_one(()))
 }

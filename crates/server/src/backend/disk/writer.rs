@@ -1,9 +1,8 @@
-//! A file of the disk that is being written.
+//! A file on the disk that is being written.
 //!
-//! Its space is taken before the first byte, of the lot that it is in and of the disk; a file whose
-//! size is not known takes more as it grows. Each write is one job of a thread that may block: it
-//! takes the space, writes, and computes the checksums of what it wrote while the bytes are in the
-//! processor's cache.
+//! Its space is taken before the first byte, from its lot and from the disk; a file whose size is
+//! not known takes more as it grows. Each write is one job on a blocking thread: it takes the
+//! space, writes, and updates the checksums while the bytes are in the processor's cache.
 
 use crate::backend::disk::DiskBackend;
 use crate::backend::disk::checksums;
@@ -25,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::time::Instant;
 
-/// A file of the disk that is being written.
+/// A file on the disk that is being written.
 #[derive(Debug)]
 pub(crate) struct DiskWriter {
     disk: DiskBackend,
@@ -33,15 +32,16 @@ pub(crate) struct DiskWriter {
     state: Arc<State>,
 }
 
-/// What the threads that write share.
+/// The part that the writing threads share.
 #[derive(Debug)]
 struct State {
     file: File,
-    /// What becomes the file when it is committed; none afterwards, and for a file in place.
+    /// The temporary file until it is committed; none afterwards, and for a file written in place.
     temp: Mutex<Option<Temp>>,
     hashing: Mutex<Hashing>,
-    /// Bytes that were written, and those of them that are durable.
+    /// The number of bytes that were written.
     written: AtomicU64,
+    /// The number of those bytes that are durable.
     synced: AtomicU64,
 }
 
@@ -110,7 +110,7 @@ impl State {
 }
 
 impl DiskWriter {
-    /// Begins a file.
+    /// Creates the file.
     pub(crate) fn create(
         disk: &DiskBackend,
         tree: &ConfinedDir,
@@ -139,14 +139,14 @@ impl DiskWriter {
     }
 }
 
-/// Opens a partial file of `size` bytes, made by whichever of its writers comes first.
+/// Opens a partial file of `size` bytes; the first of its writers creates it.
 fn open_in_place(
     disk: &DiskBackend,
     tree: &ConfinedDir,
     path: &str,
     size: u64,
 ) -> Result<File, BackendError> {
-    // Of several writers that come first at the same time, one takes the space for all.
+    // Of several writers that open it at the same time, one takes the space for all.
     let _names = tree.lock_names();
     let file = tree.write_to(path, true)?;
     let before = file.metadata()?.len();
@@ -203,7 +203,7 @@ impl FileWriter for DiskWriter {
     }
 }
 
-/// Gives a complete file its path.
+/// Moves a complete file to its path.
 fn commit(
     tree: &ConfinedDir,
     mut file: TempFile,
@@ -215,7 +215,7 @@ fn commit(
     file.file().set_modified(SystemTime::now())?;
     let meta = DiskMetadata::of(file.file())?;
     for sum in options.checksums.iter().filter(|_| meta.is_fine()) {
-        // Where attributes cannot be written, checksums are computed when a client wants them.
+        // Where attributes cannot be written, checksums are computed when a client requests them.
         drop(checksums::store(file.file(), &meta, sum));
     }
     file.sync()?;

@@ -1,4 +1,4 @@
-//! The server under the suite of storages, with our own client.
+//! The conformance suite of storages, run with our own client against the server.
 
 use crate::rig::Served;
 use hither_core::checksum::Algorithm;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 #[test]
-fn our_client_finds_a_storage_that_does_all_that_storages_do() {
+fn the_server_passes_the_storage_conformance_suite() {
     let served = Served::new(|settings| settings.write = true);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(used_as_storage(&served));

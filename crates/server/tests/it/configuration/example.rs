@@ -2,7 +2,7 @@
 
 use hither_server::Settings;
 
-const EXAMPLE: &str = include_str!("../../../../packaging/serve.toml");
+const EXAMPLE: &str = include_str!("../../../../../packaging/serve.toml");
 
 #[test]
 fn the_example_is_a_configuration_as_it_stands_and_with_every_optional_line() {

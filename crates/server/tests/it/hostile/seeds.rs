@@ -1,10 +1,10 @@
-//! The seeds of the fuzz target, as they are and damaged.
+//! The seeds of the fuzz target, intact and damaged.
 
 use crate::any_bytes;
 use hither_testkit::fuzz_seeds;
 
 #[test]
-fn whatever_a_client_sends_the_server_goes_on() {
+fn the_server_survives_any_bytes() {
     let served = any_bytes::served();
     let seeds = fuzz_seeds::replay("server_connection", b"\r\n\r\n", |data| {
         any_bytes::requests(&served, data)

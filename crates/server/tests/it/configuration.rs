@@ -1,0 +1,3 @@
+//! The configuration file: the example that packages install, and the reference of all keys.
+
+mod example;
