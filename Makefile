@@ -6,6 +6,7 @@
 #   make data    the talk's file alone (target/data/talk.root)
 #   make interleavings   the cache under schedules chosen by shuttle; part of make test
 #   make python  the Python package in target/venv, its types and style checked; part of make test
+#   make docs    the documentation site (guides, reference, decisions) in target/docs
 #   make packages        the wheel, the source package, .deb and .rpm in dist/
 #   make packages-test   installs each of them into an empty environment and runs a query there
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
@@ -16,9 +17,9 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build fuzz interleavings python packages packages-test
+.PHONY: demo test check bench data peers build fuzz interleavings python docs packages packages-test
 
-# Uses the release build where there is one; else makes a quicker one, in the profile `demo`.
+# `demo` and `docs` use the release build where there is one; else they make a quicker one, in the profile `demo`.
 DEMO_PROFILE := $(if $(wildcard target/release/hither),release,demo)
 demo:
 	@echo "demo: building hither (5 minutes on two cores); meanwhile fetching nginx and ROOT and"
@@ -41,6 +42,14 @@ python: build peers
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest hither._core
+
+# The reference is made from the docstrings of the package, which is installed for that.
+docs:
+	tools/setup-peers docs
+	PATH="$(CURDIR)/target/venv/bin:$$PATH" MATURIN_PEP517_ARGS="--profile $(DEMO_PROFILE)" $(PYTHON) -m pip install \
+		--disable-pip-version-check --quiet --no-deps --no-build-isolation --force-reinstall .
+	$(PYTHON) -m sphinx -W --keep-going -q docs target/docs
+	@echo "docs: target/docs/index.html"
 
 # In a folder of its own: with other flags everything is another build.
 interleavings:

@@ -9,7 +9,6 @@ release = version = hither.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["requirements.txt"]
 html_theme = "furo"
 html_title = f"hither {release}"
 
