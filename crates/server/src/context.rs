@@ -1,4 +1,4 @@
-//! What all requests share: the settings in force, the tree, memory, counters.
+//! The shared state of all requests: current settings, backend, memory, counters.
 
 use crate::authorization::authorizer::{Action, Authorizer, Decision};
 use crate::backend::Backend;
@@ -16,7 +16,7 @@ use crate::settings::live::LiveSettings;
 use http::header::{self, HeaderMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What all requests share.
+/// The shared state of all requests.
 #[derive(Debug)]
 pub(crate) struct ServerContext {
     settings: RwLock<Arc<LiveSettings>>,
@@ -48,12 +48,12 @@ impl ServerContext {
         }
     }
 
-    /// The settings in force at the moment.
+    /// The current settings.
     pub(crate) fn settings(&self) -> Arc<LiveSettings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts other settings in force.
+    /// Replaces the settings for further requests.
     pub(crate) fn change_settings(&self, settings: LiveSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
@@ -62,7 +62,7 @@ impl ServerContext {
         Arc::clone(&self.settings().limits)
     }
 
-    /// Fails unless the client may do that at that path.
+    /// Fails unless the client may perform `action` on a path.
     pub(crate) fn authorize(
         &self,
         request: &ServerRequest,
@@ -72,7 +72,8 @@ impl ServerContext {
         allowed(self.settings().authorizer.decide(&request.access(path, action)))
     }
 
-    /// Fails unless the client may write at that path. Returns whether it may also replace what is there.
+    /// Fails unless the client may write to a path. Returns true if it may replace an existing
+    /// file.
     pub(crate) fn authorize_writing(
         &self,
         request: &ServerRequest,
@@ -94,7 +95,8 @@ impl ServerContext {
     /// The filter for listings that this client is shown.
     pub(crate) fn listing_filter(&self, request: &ServerRequest) -> ListingFilter {
         let authorizer = Arc::clone(&self.settings().authorizer);
-        let (headers, peer) = (request.headers.clone(), request.peer.clone());
+        let headers = request.headers.clone();
+        let peer = request.peer.clone();
         ListingFilter(authorizer.hides().then(|| Box::new(Viewer { authorizer, headers, peer })))
     }
 }

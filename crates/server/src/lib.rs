@@ -1,7 +1,8 @@
-//! The data server: HTTP/1.1 and HTTP/2, WebDAV, and many ranges in one request, over a directory tree.
+//! The data server: HTTP/1.1 and HTTP/2, WebDAV, and requests for many ranges, over a directory
+//! tree.
 //!
-//! Any client of HTTP can use it; ours asks for all the ranges of a job in one `QUERY` ([`hither_http::vector`]).
-//! `hither serve DIR` is this crate with flags.
+//! Any HTTP client can use it; hither's own client requests all ranges of a job with one `QUERY`
+//! ([`hither_http::vector`]). `hither serve DIR` is this crate with flags.
 //!
 //! ```no_run
 //! use hither_server::{Server, Settings};

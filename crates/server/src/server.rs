@@ -1,17 +1,17 @@
-//! The server as a whole: from settings to something that runs and can be stopped.
+//! The server as a whole, from its settings to shutdown.
 //!
 //! ```text
-//!  connection   taking them, TLS, HTTP/1.1 and HTTP/2 (hyper), clocks
+//!  connection      accept, TLS, HTTP/1.1 and HTTP/2 (hyper), timeouts
 //!     │
-//!  context         one request: its name, which method, what every answer carries  ── monitoring   what is noted of it
-//!     │   ╰───── rights    who may do what: tokens, certificates (Authorizer)
+//!  router          path, method, common header fields ── monitoring      log, metrics, status
+//!     │   ╰─────── authorization                         tokens, certificates
 //!     │
-//!  method       one file for each method or pair of them; third_party for copies between servers
-//!     │   ╰───── space     what may be written where: lots
+//!  method          one file per method or pair; third_party: copies between servers
+//!     │   ╰─────── lots                                  space reservations
 //!     │
-//!  files        the tree, confined below the root; on threads that may wait for the disk
+//!  backend         disk: a directory tree, confined below its root, on threads that may block
 //!     │
-//!  sending      from disk to the connection in bounded memory, or past it
+//!  response        from the backend to the connection in bounded memory, or by sendfile
 //! ```
 
 use crate::authorization::authorizer::Authorizer;
@@ -44,19 +44,18 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Connections that may wait to be taken.
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 4096;
-/// How often what uploads have left behind is looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(24 * 3_600);
+/// The time between two searches for files that uploads left behind.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
+/// The maximum time that shutdown waits for threads that wait for the disk.
+const MAX_THREAD_WAIT: Duration = Duration::from_millis(200);
 
-/// How long threads that wait for the disk hold up the end.
-const LAST_WORDS: Duration = Duration::from_millis(200);
-
-/// A server that runs, on threads of its own, until it is stopped or dropped.
+/// A running server, on threads of its own, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Server {
     runtime: Runtime,
-    doors: JoinSet<()>,
+    tasks: JoinSet<()>,
     addresses: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
     is_secure: bool,
@@ -65,12 +64,12 @@ pub struct Server {
     log: AccessLog,
 }
 
-/// Stops a server: no connection is taken any more, what is under way may end.
+/// Stops a server: it accepts no further connections, and active requests may end.
 #[derive(Debug, Clone)]
 pub struct ShutdownHandle(Arc<watch::Sender<bool>>);
 
 impl ShutdownHandle {
-    /// Does so. A second time changes nothing.
+    /// Stops the server. Further calls change nothing.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -80,13 +79,13 @@ impl Server {
     /// Starts a server. Everybody may do what its settings allow.
     ///
     /// # Errors
-    /// Settings that make no sense, a tree that cannot be opened, a certificate that cannot be used, an address that is
-    /// taken.
+    /// The settings are invalid, the directory cannot be opened, the certificate cannot be used, or
+    /// an address is in use.
     pub fn start(settings: Settings) -> Result<Self> {
         Self::run(settings, None, None)
     }
 
-    /// The same, where `authorizer` decides who may do what.
+    /// Starts a server whose `authorizer` decides who may do what.
     ///
     /// # Errors
     /// As [`Server::start`].
@@ -94,11 +93,11 @@ impl Server {
         Self::run(settings, Some(authorizer), None)
     }
 
-    /// Starts a server over a backend of the caller's in place of the directory `root`.
+    /// Starts a server over another backend than the directory `root`.
     ///
     /// # Errors
-    /// As [`Server::start`]; [`ErrorKind::Invalid`] for settings with lots, which reserve space of a
-    /// directory.
+    /// As [`Server::start`]; [`ErrorKind::Invalid`] for settings with lots, which reserve space in
+    /// a directory.
     pub fn start_with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Result<Self> {
         if settings.lots.is_some() {
             let what = "[lots] cannot be used with another backend than a directory";
@@ -148,14 +147,14 @@ impl Server {
         let no_backend = || Error::new(ErrorKind::Invalid, "there is nothing to serve");
         let backend = backend.or(disk).ok_or_else(no_backend)?;
         let context = Arc::new(ServerContext::new(rules, backend, records, lots));
-        let door = Arc::new(Acceptor {
+        let acceptor = Arc::new(Acceptor {
             context: Arc::clone(&context),
             tls: tls.clone(),
             connections,
             stop: stopped.clone(),
         });
         let mut server = Self {
-            doors: JoinSet::new(),
+            tasks: JoinSet::new(),
             addresses: Vec::new(),
             metrics: None,
             is_secure,
@@ -171,70 +170,70 @@ impl Server {
             log,
         };
         for address in &settings.listen {
-            let (listener, address) = server.open_door(*address)?;
+            let (listener, address) = server.listen(*address)?;
             settings.network.apply(&listener)?;
             server.addresses.push(address);
-            server.doors.spawn_on(Arc::clone(&door).serve(listener), server.runtime.handle());
+            server.tasks.spawn_on(Arc::clone(&acceptor).serve(listener), server.runtime.handle());
         }
         if let Some((address, stats)) = settings.metrics.zip(stats) {
-            let (listener, address) = server.open_door(address)?;
+            let (listener, address) = server.listen(address)?;
             server.metrics = Some(address);
-            let (urls, began) = (server.urls(), Instant::now());
+            let urls = server.urls();
+            let began = Instant::now();
             let connections = settings.limits.connections;
-            let tls = tls.clone();
-            let monitor =
-                AdminServer { context, stats, tls, stop: stopped, urls, connections, began };
-            let monitor = Arc::new(monitor);
-            server.runtime.spawn(Arc::clone(&monitor).serve(listener));
-            server.runtime.spawn(monitor.sample());
+            let (tls, stop) = (tls.clone(), stopped);
+            let admin = AdminServer { context, stats, tls, stop, urls, connections, began };
+            let admin = Arc::new(admin);
+            server.runtime.spawn(Arc::clone(&admin).serve(listener));
+            server.runtime.spawn(admin.sample());
         }
         if let Some(tls) = tls {
-            server.runtime.spawn(look_after(tls));
+            server.runtime.spawn(reload_certificates(tls));
         }
         Ok(server)
     }
 
-    fn open_door(&self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    fn listen(&self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
         let _inside = self.runtime.enter();
-        let listener = open_door(address)?;
+        let listener = listen(address)?;
         let address = listener
             .local_addr()
             .map_err(|error| local("cannot read the address of a listening socket", error))?;
         Ok((listener, address))
     }
 
-    /// Where it listens.
+    /// The addresses on which the server listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The same as URLs.
+    /// The URLs of those addresses.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let scheme = if self.is_secure { "https" } else { "http" };
         self.addresses.iter().map(|address| format!("{scheme}://{address}/")).collect()
     }
 
-    /// Where its metrics, its health and its status page are, if it has them.
+    /// The address of metrics, health and the status page, if the server has them.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// What gives it other settings while it runs.
+    /// A handle that changes the settings of the running server.
     #[must_use]
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
     }
 
-    /// What stops it from elsewhere.
+    /// A handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> ShutdownHandle {
         self.stop.clone()
     }
 
-    /// From now on a SIGTERM to this process stops it.
+    /// Stops the server when this process gets a SIGTERM.
     ///
     /// # Errors
     /// [`ErrorKind::Local`] if the signal cannot be watched.
@@ -248,7 +247,8 @@ impl Server {
         Ok(())
     }
 
-    /// From now on each SIGHUP to this process is followed by `work`, one after the other, on a thread that may wait.
+    /// Runs `work` after each SIGHUP to this process, one run at a time, on a thread that may
+    /// block.
     ///
     /// # Errors
     /// [`ErrorKind::Local`] if the signal cannot be watched.
@@ -264,7 +264,7 @@ impl Server {
         Ok(())
     }
 
-    /// Does `work`, which does not wait for anything, when the server is told to stop; [`Server::wait`] does not end before.
+    /// Runs `work`, which must not block, when the server stops; [`Server::wait`] waits for it.
     pub fn when_stopped(&mut self, work: impl FnOnce() + Send + 'static) {
         let mut stop = self.stop.0.subscribe();
         let work = async move {
@@ -272,7 +272,7 @@ impl Server {
                 work();
             }
         };
-        self.doors.spawn_on(work, self.runtime.handle());
+        self.tasks.spawn_on(work, self.runtime.handle());
     }
 
     fn signals(&self, kind: SignalKind, name: &str) -> Result<Signal> {
@@ -280,17 +280,18 @@ impl Server {
         signal(kind).map_err(|error| local(&format!("cannot watch for {name}"), error))
     }
 
-    /// Waits until it has been stopped and what was under way has ended, or has had the time that the settings give it.
+    /// Waits until the server was stopped and active requests have ended, or have used up the time
+    /// in the settings.
     pub fn wait(mut self) {
-        self.runtime.block_on(async { while self.doors.join_next().await.is_some() {} });
-        // What is under way still is given up, and noted so.
-        self.runtime.shutdown_timeout(LAST_WORDS);
+        self.runtime.block_on(async { while self.tasks.join_next().await.is_some() {} });
+        // Requests that are still active are cancelled, and logged as such.
+        self.runtime.shutdown_timeout(MAX_THREAD_WAIT);
         self.log.flush();
     }
 }
 
-/// Takes over certificates that have changed.
-async fn look_after(tls: Arc<CertificateReloader>) {
+/// Loads certificates that have changed.
+async fn reload_certificates(tls: Arc<CertificateReloader>) {
     let mut tick = tokio::time::interval(tls::LOOK_EVERY);
     loop {
         tick.tick().await;
@@ -299,10 +300,10 @@ async fn look_after(tls: Arc<CertificateReloader>) {
     }
 }
 
-/// Removes what uploads have left behind: now, and once a day.
+/// Removes what uploads left behind, now and once a day.
 async fn remove_stale(disk: DiskBackend, unfinished: Duration) {
-    let mut tick = tokio::time::interval(SWEEP_EVERY);
-    // What a server that was killed left under private names may go if no other server has this tree.
+    let mut tick = tokio::time::interval(CLEANUP_INTERVAL);
+    // Hidden files of a killed server may be removed if no other server uses this directory.
     let own = disk.own_it();
     let mut private = own.is_some().then(SystemTime::now);
     loop {
@@ -314,13 +315,13 @@ async fn remove_stale(disk: DiskBackend, unfinished: Duration) {
     }
 }
 
-/// Ends leases.
+/// Ends expired leases of lots.
 async fn tend(lots: Arc<Lots>) {
     let mut tick = tokio::time::interval(TEND_EVERY);
     loop {
         tick.tick().await;
         let lots = Arc::clone(&lots);
-        // What failed is tried again the next time.
+        // An error is retried the next time.
         drop(tokio::task::spawn_blocking(move || lots.tend(seconds())).await);
     }
 }
@@ -329,7 +330,7 @@ fn local(what: &str, error: io::Error) -> Error {
     Error::new(ErrorKind::Local, what).with_source(error)
 }
 
-fn open_door(address: SocketAddr) -> Result<TcpListener> {
+fn listen(address: SocketAddr) -> Result<TcpListener> {
     let open = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -345,9 +346,10 @@ fn open_door(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// A connection and the file that is sent on it are two open files: as many as the administrator allows.
+/// Raises the limit of open files as far as the administrator allows: a connection and the file
+/// sent on it need two.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // If it may not, it serves fewer.
+    // Without the permission, the server accepts fewer connections.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,9 +1,9 @@
-//! Ranges from a backend that supplies pieces ([`FileRanges::Stream`]), in the form of a response.
+//! Encodes ranges from a backend that supplies pieces ([`FileRanges::Stream`]) as a response.
 //!
-//! Bytes that the backend has in memory go out as they are; a region of a local file goes past this
-//! process's memory if it is cached and the connection allows it, and is read by a thread that may
-//! block otherwise. Frames are filled to the block size, so that the length of the response is
-//! known before its first byte.
+//! Bytes that the backend has in memory are sent as they are. A region of a local file goes by
+//! `sendfile` if it is cached and the connection allows it; otherwise a thread that may block reads
+//! it. Frames are filled to the block size, so that the length of the response is known before its
+//! first byte.
 //!
 //! [`FileRanges::Stream`]: crate::backend::FileRanges::Stream
 
@@ -24,27 +24,27 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Ranges that are to be sent.
+/// Ranges to be sent.
 pub(crate) struct StreamedRanges {
     pub(crate) pieces: BoxStream<'static, Result<RangeData, BackendError>>,
     pub(crate) format: RangeFormat,
     pub(crate) ranges: Vec<Range<u64>>,
-    /// Bytes that are read or framed at a time.
+    /// Bytes read or framed at a time.
     pub(crate) block: u64,
     pub(crate) memory: Arc<BufferPool>,
-    /// The way past memory, where the connection has one.
+    /// The queue of the connection for `sendfile`, where that is possible.
     pub(crate) sendfile: Option<Arc<SendfileQueue>>,
 }
 
 struct Sending {
     job: StreamedRanges,
     quota: BufferQuota,
-    /// The range that is being sent, and the offset that is next.
+    /// The range being sent, and its next offset.
     index: usize,
     at: u64,
     /// The rest of the last piece.
     rest: Option<RangeData>,
-    /// Chunks that are made and not yet sent.
+    /// Chunks that are ready to be sent.
     ready: VecDeque<BodyChunk>,
     is_over: bool,
 }
@@ -83,7 +83,7 @@ impl Sending {
         self.ready.push_back(BodyChunk::Memory(Bytes::from(text)));
     }
 
-    /// Makes the next chunks, or finds that there are no more.
+    /// Makes the next chunks, or ends the body.
     async fn step(&mut self) -> io::Result<()> {
         let Some(range) = self.job.ranges.get(self.index).cloned() else {
             self.is_over = true;
@@ -109,7 +109,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Makes a chunk of the next piece, as it is.
+    /// Makes a plain chunk of the next piece.
     async fn plain(&mut self, end: u64) -> io::Result<()> {
         let piece = self.piece((end - self.at).min(self.job.block)).await?;
         self.at = self.at.saturating_add(length(&piece));
@@ -126,7 +126,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Makes a frame of as many pieces as it takes to fill it.
+    /// Makes a frame, filled from as many pieces as needed.
     async fn frame(&mut self, end: u64) -> io::Result<()> {
         let mut left = self.job.block.min(end - self.at);
         let size = usize::try_from(left).map_err(io::Error::other)?;
@@ -158,7 +158,7 @@ impl Sending {
         Ok(())
     }
 
-    /// The next piece, at most `max` bytes of it.
+    /// Returns the next piece, at most `max` bytes of it.
     async fn piece(&mut self, max: u64) -> io::Result<RangeData> {
         let piece = match self.rest.take() {
             Some(rest) => rest,
@@ -176,16 +176,16 @@ impl Sending {
     }
 
     async fn borrow(&mut self, bytes: usize) -> io::Result<PooledBuffer> {
-        let loan = Arc::clone(&self.job.memory).borrow(bytes, Arc::clone(&self.quota)).await;
-        loan.ok_or_else(|| io::Error::other("the server is shutting down"))
+        let buffer = Arc::clone(&self.job.memory).borrow(bytes, Arc::clone(&self.quota)).await;
+        buffer.ok_or_else(|| io::Error::other("the server is shutting down"))
     }
 
-    /// Reads a region.
+    /// Reads a region into a pooled buffer.
     async fn read(&mut self, file: Arc<File>, range: Range<u64>) -> io::Result<Bytes> {
         let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
         let mut buffer = self.borrow(size).await?;
-        let own = std::mem::take(buffer.buffer());
-        *buffer.buffer() = read_region(file, range, own).await?;
+        let storage = std::mem::take(buffer.buffer());
+        *buffer.buffer() = read_region(file, range, storage).await?;
         Ok(buffer.freeze(size))
     }
 }
@@ -211,7 +211,7 @@ fn length(piece: &RangeData) -> u64 {
     }
 }
 
-/// The first `max` bytes of a piece, and the rest of it.
+/// Splits a piece after `max` bytes.
 fn split(piece: RangeData, max: u64) -> (RangeData, Option<RangeData>) {
     if length(&piece) <= max {
         return (piece, None);

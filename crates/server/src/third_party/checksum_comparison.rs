@@ -1,42 +1,42 @@
-//! Whether both servers have the same file.
+//! Compares the checksums of a file on both servers.
 
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Algorithm, Checksum};
 
-/// Both sides of a comparison.
+/// The checksums of both servers.
 #[derive(Debug)]
 pub(crate) struct ChecksumComparison {
-    /// What the other server says, or why it does not.
-    pub(crate) told: Result<Vec<Checksum>>,
-    /// What was computed of the bytes as they passed.
+    /// The checksums that the other server reports, or its error.
+    pub(crate) reported: Result<Vec<Checksum>>,
+    /// The checksums computed from the bytes as they passed.
     pub(crate) passed: Vec<Checksum>,
-    /// Whether the other server must say something.
+    /// True if the other server must report a checksum.
     pub(crate) is_required: bool,
-    /// The file there, for messages.
+    /// The file on the other server, for messages.
     pub(crate) other: String,
 }
 
 impl ChecksumComparison {
-    /// Compares. If the other server provides none of the checksums that are known here, `compute`
-    /// computes one that it does. Returns the checksums of the file that are known by then.
+    /// Compares. If the other server reports none of the checksums that are known here, `compute`
+    /// computes one of those. Returns the checksums of the file that are known by then.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Corrupt`] if they differ, [`ErrorKind::Unsupported`] if the other server provides
-    /// none and one is required.
+    /// [`ErrorKind::Corrupt`] if they differ, [`ErrorKind::Unsupported`] if the other server
+    /// reports none and one is required.
     pub(crate) async fn compare(
         self,
         compute: impl AsyncFnOnce(Algorithm) -> Result<Checksum>,
     ) -> Result<Vec<Checksum>> {
-        let Self { told, mut passed, is_required, other } = self;
-        let why = match &told {
+        let Self { reported, mut passed, is_required, other } = self;
+        let why = match &reported {
             Err(error) => format!(": {error}"),
             Ok(_) => String::new(),
         };
-        let told = told.unwrap_or_default();
+        let reported = reported.unwrap_or_default();
         let is_known = |one: &Checksum| passed.iter().any(|it| it.algorithm() == one.algorithm());
-        if !told.iter().any(is_known) {
-            let Some(first) = told.first() else {
+        if !reported.iter().any(is_known) {
+            let Some(first) = reported.first() else {
                 if !is_required {
                     return Ok(passed);
                 }
@@ -45,7 +45,7 @@ impl ChecksumComparison {
             };
             passed.push(compute(first.algorithm()).await?);
         }
-        for theirs in &told {
+        for theirs in &reported {
             let ours = passed.iter().find(|ours| ours.algorithm() == theirs.algorithm());
             if let Some(ours) = ours.filter(|ours| *ours != theirs) {
                 let what =
@@ -63,11 +63,11 @@ mod tests {
     use futures_util::FutureExt;
     use hither_core::checksum::Hasher;
 
-    fn made(told: Result<&[&str]>, passed: &[&str], is_required: bool) -> Result<usize> {
+    fn compare(reported: Result<&[&str]>, passed: &[&str], is_required: bool) -> Result<usize> {
         let sums = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        let told = told.map(sums);
+        let reported = reported.map(sums);
         let other = "https://host/f".to_owned();
-        ChecksumComparison { told, passed: sums(passed), is_required, other }
+        ChecksumComparison { reported, passed: sums(passed), is_required, other }
             .compare(async |algorithm| Ok(Hasher::of(algorithm, b"hello")))
             .now_or_never()
             .unwrap()
@@ -78,22 +78,22 @@ mod tests {
     const MD5: &str = "md5:5d41402abc4b2a76b9719d911017c592";
 
     #[test]
-    fn every_sum_that_is_told_counts_and_one_is_computed_if_need_be() {
-        assert_eq!(made(Ok(&[ADLER]), &[ADLER], true).unwrap(), 1);
-        assert_eq!(made(Ok(&[MD5]), &[ADLER], true).unwrap(), 2);
-        assert_eq!(made(Ok(&[MD5, ADLER]), &[ADLER], true).unwrap(), 1);
-        for told in [&["adler32:1"][..], &["md5:00"], &[ADLER, "crc32c:1"]] {
-            let error = made(Ok(told), &[ADLER, "crc32c:9a71bb4c"], false).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "{told:?}");
+    fn every_reported_checksum_is_compared_and_a_missing_one_computed() {
+        assert_eq!(compare(Ok(&[ADLER]), &[ADLER], true).unwrap(), 1);
+        assert_eq!(compare(Ok(&[MD5]), &[ADLER], true).unwrap(), 2);
+        assert_eq!(compare(Ok(&[MD5, ADLER]), &[ADLER], true).unwrap(), 1);
+        for reported in [&["adler32:1"][..], &["md5:00"], &[ADLER, "crc32c:1"]] {
+            let error = compare(Ok(reported), &[ADLER, "crc32c:9a71bb4c"], false).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{reported:?}");
         }
     }
 
     #[test]
-    fn who_tells_nothing_is_believed_unless_that_is_not_enough() {
-        let broken = || Err(Error::new(ErrorKind::Timeout, "no answer"));
-        assert_eq!(made(Ok(&[]), &[ADLER], false).unwrap(), 1);
-        assert_eq!(made(broken(), &[ADLER], false).unwrap(), 1);
-        assert_eq!(made(Ok(&[]), &[ADLER], true).unwrap_err().kind(), ErrorKind::Unsupported);
-        assert!(made(broken(), &[ADLER], true).unwrap_err().to_string().contains("no answer"));
+    fn a_missing_checksum_is_an_error_only_if_required() {
+        let broken = || Err(Error::new(ErrorKind::Timeout, "no response"));
+        assert_eq!(compare(Ok(&[]), &[ADLER], false).unwrap(), 1);
+        assert_eq!(compare(broken(), &[ADLER], false).unwrap(), 1);
+        assert_eq!(compare(Ok(&[]), &[ADLER], true).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(compare(broken(), &[ADLER], true).unwrap_err().to_string().contains("no response"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a client is told while its copy goes on: a text in the form that gfal2, davix and FTS read.
+//! The progress report of a third-party copy, as text that gfal2, davix and FTS read.
 //!
 //! ```text
 //! Perf Marker
@@ -11,11 +11,12 @@
 //! success: Created
 //! ```
 //!
-//! A marker every few seconds, and one line at the end, `success: …` or `failure: …`; a text without it is a copy that
-//! failed. What a marker counts is on disk here, or has reached the other machine ([`CopyProgress`]).
+//! A marker comes every few seconds, and one line at the end, `success: …` or `failure: …`; a text
+//! without that line means that the copy failed. A marker counts bytes that are on disk here, or
+//! have reached the other machine ([`CopyProgress`]).
 //!
-//! A client that does not read keeps nothing waiting: markers for which there is no room are left out. One that goes away is
-//! noticed when its answer is dropped.
+//! A client that does not read blocks nothing: markers for which there is no room are dropped. When
+//! a client disconnects, its response is dropped, which ends the copy.
 
 use crate::connection::sendfile::BodyChunk;
 use crate::response::body::ChunkStream;
@@ -34,22 +35,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-/// The type that dCache has given such a text.
+/// The media type that dCache introduced for this text.
 pub(crate) const TYPE: &str = "text/perf-marker-stream";
-/// Markers that wait for a client that does not read.
+/// The maximum number of markers that wait for a client that does not read.
 const MAX_WAITING: usize = 8;
-/// Longest line: davix reads 1,024 bytes.
+/// The maximum length of a line: davix reads 1,024 bytes.
 const MAX_LINE: usize = 900;
 
-/// How far a copy is.
+/// The progress of a copy.
 pub(crate) trait CopyProgress: Send + Sync {
-    /// Bytes that are where they belong; this may wait for the disk.
+    /// Counts the bytes that have arrived at the target; may wait for the disk.
     fn count(&self) -> BoxFuture<'static, u64>;
-    /// The other end.
+    /// The address of the other server.
     fn address(&self) -> Option<SocketAddr>;
 }
 
-/// The chunks of a report as it is written.
+/// The chunks of a report.
 struct PerfMarkerStream(mpsc::Receiver<Bytes>);
 
 impl Stream for PerfMarkerStream {
@@ -60,68 +61,69 @@ impl Stream for PerfMarkerStream {
     }
 }
 
-/// A copy that is to be told of.
+/// A copy whose progress is reported.
 pub(crate) struct MarkedCopy<W, C> {
-    /// Moves the file; the bytes that were moved.
+    /// Moves the file, and returns the number of bytes moved.
     pub(crate) work: W,
-    /// What is done when it failed or was given up.
+    /// Runs after the work failed or was cancelled.
     pub(crate) clean_up: C,
-    pub(crate) count: Arc<dyn CopyProgress>,
-    /// Between two markers.
-    pub(crate) every: Duration,
-    pub(crate) taking: CopySlot,
+    pub(crate) progress: Arc<dyn CopyProgress>,
+    /// The time between two markers.
+    pub(crate) interval: Duration,
+    pub(crate) slot: CopySlot,
 }
 
-/// Does the work beside the answer that tells of it.
-pub(crate) fn tell<W, C>(work: MarkedCopy<W, C>) -> ChunkStream
+/// Runs the work in the background, and returns the report of it.
+pub(crate) fn run_reported<W, C>(copy: MarkedCopy<W, C>) -> ChunkStream
 where
     W: Future<Output = Result<u64>> + Send + 'static,
     C: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(MAX_WAITING);
     tokio::spawn(async move {
-        let MarkedCopy { work, clean_up, count, every, taking } = work;
-        let outcome = followed(Box::pin(work), &*count, every, &sender).await;
-        // Whatever the work held is dropped by now.
+        let MarkedCopy { work, clean_up, progress, interval, slot } = copy;
+        let outcome = follow(Box::pin(work), &*progress, interval, &sender).await;
+        // Everything that the work held has been dropped here.
         match outcome {
             Some(outcome) => {
                 if outcome.is_err() {
                     clean_up.await;
                 }
-                taking.finish(&outcome);
+                slot.finish(&outcome);
                 let mut text = String::new();
                 if let Ok(bytes) = outcome {
-                    text = marker(bytes, count.address());
+                    text = marker(bytes, progress.address());
                 }
-                text.push_str(&closing(&outcome));
-                // It has all the time in the world to read that.
+                text.push_str(&last_line(&outcome));
+                // Waits for the client without a limit.
                 drop(sender.send(Bytes::from(text)).await);
             }
             None => {
                 clean_up.await;
-                drop(taking);
+                drop(slot);
             }
         }
     });
     ChunkStream::new(Box::pin(PerfMarkerStream(receiver)), None)
 }
 
-/// The outcome of a copy that failed before it began.
-pub(crate) fn told(error: Error) -> Bytes {
-    Bytes::from(closing(&Err(error)))
+/// The report of a copy that failed before it began.
+pub(crate) fn failure(error: Error) -> Bytes {
+    Bytes::from(last_line(&Err(error)))
 }
 
-/// Follows the work to its end; none if nobody wants to know any more.
-async fn followed(
+/// Sends markers until the work ends; returns none if the client disconnects before.
+async fn follow(
     work: impl Future<Output = Result<u64>> + Send,
-    count: &dyn CopyProgress,
-    every: Duration,
+    progress: &dyn CopyProgress,
+    interval: Duration,
     sender: &mpsc::Sender<Bytes>,
 ) -> Option<Result<u64>> {
     let mut work = pin!(work);
-    let mut tick = tokio::time::interval(every);
+    let mut tick = tokio::time::interval(interval);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut counting, mut counted): (Option<BoxFuture<'static, u64>>, u64) = (None, 0);
+    let mut counting: Option<BoxFuture<'static, u64>> = None;
+    let mut counted = 0;
     loop {
         let counts = async {
             match &mut counting {
@@ -133,15 +135,16 @@ async fn followed(
             outcome = &mut work => return Some(outcome),
             () = sender.closed() => return None,
             bytes = counts => {
-                (counting, counted) = (None, bytes);
-                // For want of room it is left out.
-                let _ = sender.try_send(Bytes::from(marker(counted, count.address())));
+                counting = None;
+                counted = bytes;
+                // Dropped if there is no room.
+                let _ = sender.try_send(Bytes::from(marker(counted, progress.address())));
             }
             _ = tick.tick() => match &counting {
-                None => counting = Some(count.count()),
-                // The disk takes its time; that it goes on is worth a word.
+                None => counting = Some(progress.count()),
+                // The disk is slow: repeats the last count, to show that the copy continues.
                 Some(_) => {
-                    let _ = sender.try_send(Bytes::from(marker(counted, count.address())));
+                    let _ = sender.try_send(Bytes::from(marker(counted, progress.address())));
                 }
             },
         }
@@ -155,21 +158,21 @@ fn marker(bytes: u64, address: Option<SocketAddr>) -> String {
     );
     if let Some(address) = address {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        // Writing to a string succeeds.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "    RemoteConnections: tcp:{address}");
     }
     text.push_str("End\n");
     text
 }
 
-fn closing(outcome: &Result<u64>) -> String {
+fn last_line(outcome: &Result<u64>) -> String {
     match outcome {
         Ok(_) => "success: Created\n".to_owned(),
         Err(error) => format!("failure: {}\n", one_line(&error.to_string())),
     }
 }
 
-/// A text of any origin as a part of one line.
+/// Makes any text fit into one line.
 pub(crate) fn one_line(text: &str) -> String {
     let plain = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line = String::new();
@@ -197,7 +200,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// A file that grows by one byte between two looks.
+    /// A file that grows by one byte between two counts.
     #[derive(Default)]
     struct Growing(AtomicU64);
 
@@ -212,23 +215,23 @@ mod tests {
         }
     }
 
-    /// A report of `work`, and what is counted of it.
+    /// The report of `work`, and its counters.
     fn report(
         work: impl Future<Output = Result<u64>> + Send + 'static,
         clean_up: impl Future<Output = ()> + Send + 'static,
     ) -> (ChunkStream, Arc<CopyCounters>) {
-        let third =
+        let copier =
             ThirdPartyCopier::open(ThirdPartySettings::default(), Handle::current()).unwrap();
-        let counts = Arc::default();
-        let taking = third.take_slot(CopyDirection::Pull, &counts).unwrap();
-        let count = Arc::new(Growing::default());
-        let telling = tell(MarkedCopy { work, clean_up, count, every: MINUTE, taking });
-        (telling, counts)
+        let counters = Arc::default();
+        let slot = copier.take_slot(CopyDirection::Pull, &counters).unwrap();
+        let progress = Arc::new(Growing::default());
+        let copy = MarkedCopy { work, clean_up, progress, interval: MINUTE, slot };
+        (run_reported(copy), counters)
     }
 
-    async fn read(mut telling: ChunkStream) -> String {
+    async fn read(mut report: ChunkStream) -> String {
         let mut text = Vec::new();
-        while let Some(chunk) = telling.chunks.next().await {
+        while let Some(chunk) = report.chunks.next().await {
             text.extend_from_slice(chunk.unwrap().chunk());
         }
         String::from_utf8(text).unwrap()
@@ -240,54 +243,54 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn markers_come_at_times_and_the_outcome_at_the_end() {
+    async fn markers_come_every_interval_and_the_outcome_at_the_end() {
         let work = async {
             tokio::time::sleep(MINUTE * 5 / 2).await;
             Ok(77)
         };
-        let (telling, counts) = report(work, std::future::ready(()));
-        let text = read(telling).await;
+        let (report, counters) = report(work, std::future::ready(()));
+        let text = read(report).await;
         assert_eq!(counted(&text), [0, 1, 2, 77]);
         assert!(text.starts_with("Perf Marker\n    Timestamp: "), "{text}");
         assert!(text.contains("RemoteConnections: tcp:192.0.2.1:443\nEnd\n"), "{text}");
         assert!(text.ends_with("End\nsuccess: Created\n"), "{text}");
-        let over = CopyTotals { pulled: 1, bytes_pulled: 77, ..CopyTotals::default() };
-        assert_eq!(counts.totals(), over);
+        let totals = CopyTotals { pulled: 1, bytes_pulled: 77, ..CopyTotals::default() };
+        assert_eq!(counters.totals(), totals);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_one_line_whatever_is_in_it() {
+    async fn an_error_is_one_line() {
         let what = format!("bad\r\nsuccess: {}", "ü".repeat(1000));
         let work = async move { Err(Error::new(ErrorKind::Local, what)) };
-        let (telling, counts) = report(work, std::future::ready(()));
-        let text = read(telling).await;
+        let (report, counters) = report(work, std::future::ready(()));
+        let text = read(report).await;
         let last = text.lines().next_back().unwrap();
         assert!(last.starts_with("failure: bad  success: ü") && last.len() < 1000, "{last}");
         assert!(!text.lines().any(|line| line.starts_with("success")), "{text}");
-        assert_eq!(counts.totals(), CopyTotals { failed: 1, ..CopyTotals::default() });
+        assert_eq!(counters.totals(), CopyTotals { failed: 1, ..CopyTotals::default() });
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_works_for_a_client_that_has_gone() {
+    async fn a_copy_ends_when_its_client_disconnects() {
         let (cleaned, done) = tokio::sync::oneshot::channel();
         let clean_up = async move { cleaned.send(()).unwrap() };
-        let (mut telling, counts) = report(std::future::pending(), clean_up);
-        telling.chunks.next().await.unwrap().unwrap();
-        drop(telling);
+        let (mut report, counters) = report(std::future::pending(), clean_up);
+        report.chunks.next().await.unwrap().unwrap();
+        drop(report);
         done.await.unwrap();
         tokio::task::yield_now().await;
-        assert_eq!(counts.totals(), CopyTotals { cancelled: 1, ..CopyTotals::default() });
+        assert_eq!(counters.totals(), CopyTotals { cancelled: 1, ..CopyTotals::default() });
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_holds_nothing_up() {
+    async fn a_client_that_does_not_read_delays_no_copy() {
         let work = async {
             tokio::time::sleep(MINUTE * 100).await;
             Ok(7)
         };
-        let (telling, _) = report(work, std::future::ready(()));
+        let (report, _) = report(work, std::future::ready(()));
         tokio::time::sleep(MINUTE * 200).await;
-        let text = read(telling).await;
+        let text = read(report).await;
         assert_eq!(counted(&text).len(), MAX_WAITING + 1);
         assert!(text.ends_with("success: Created\n"), "{text}");
     }

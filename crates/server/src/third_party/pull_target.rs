@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct PullTarget {
     context: Arc<ServerContext>,
     path: NamespacePath,
-    /// Blocks that are written at a time.
+    /// Blocks written at a time.
     streams: usize,
     source: Arc<HttpSource>,
     state: Mutex<State>,
@@ -37,13 +37,13 @@ pub(crate) struct PullTarget {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The file that is being written, also when it has its path.
+    /// The file being written; kept when it has its path.
     open: Option<Open>,
-    /// The checksum of what was written, when it is complete.
+    /// The checksum of the written bytes, when they are complete.
     sum: Option<Checksum>,
 }
 
-/// A file that is being written.
+/// A file being written.
 #[derive(Debug, Clone)]
 struct Open {
     size: u64,
@@ -52,7 +52,7 @@ struct Open {
 }
 
 impl PullTarget {
-    /// A file that will be at `path`, read from `source` by this many workers.
+    /// A file for `path`, read from `source` by `streams` workers.
     pub(crate) fn new(
         context: Arc<ServerContext>,
         path: NamespacePath,
@@ -81,14 +81,14 @@ impl PullTarget {
         Ok(())
     }
 
-    /// The file that was written, and its checksum; none if it is not complete.
+    /// The written file and its checksum; none if it is not complete.
     pub(crate) fn written(&self) -> Option<(Arc<dyn FileWriter>, Vec<Checksum>)> {
         let state = lock(&self.state);
         Some((Arc::clone(&state.open.as_ref()?.writer), vec![state.sum.clone()?]))
     }
 
-    /// Gives the file its path, with its checksums, if the conditions in `headers` still hold; what is
-    /// there is replaced if `replace`. Returns the file's size.
+    /// Gives the file its path, with its checksums, if the conditions in `headers` still hold;
+    /// replaces an existing file only if `replace`. Returns the file's size.
     pub(crate) async fn publish(
         &self,
         headers: HeaderMap,
@@ -108,10 +108,10 @@ impl PullTarget {
         Ok(committed.metadata.size)
     }
 
-    /// Discards what was written, and gives back its space.
+    /// Discards the file and releases its space.
     pub(crate) fn give_up(&self) {
         let open = std::mem::take(&mut *lock(&self.state));
-        // A file system takes its time to forget a large file.
+        // Freeing a large file takes the file system some time.
         tokio::task::spawn_blocking(move || drop(open));
     }
 
@@ -142,13 +142,13 @@ impl CopyProgress for PullTarget {
 /// The writing end.
 #[derive(Debug)]
 struct Writing {
-    landing: Arc<PullTarget>,
+    target: Arc<PullTarget>,
     open: Open,
 }
 
 impl Upload for Writing {
     fn parallel(&self) -> usize {
-        self.landing.streams
+        self.target.streams
     }
 
     fn block_bytes(&self) -> u64 {
@@ -176,16 +176,16 @@ impl Upload for Writing {
 
     fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
         let (path, size) = {
-            let mut state = lock(&self.landing.state);
+            let mut state = lock(&self.target.state);
             state.sum = checksum;
-            (self.landing.path.path().to_owned(), self.open.written.load(Ordering::Acquire))
+            (self.target.path.path().to_owned(), self.open.written.load(Ordering::Acquire))
         };
         let entry = DirEntry { path, kind: FileKind::File, size, modified: None, validator: None };
         Box::pin(std::future::ready(Ok(entry)))
     }
 
     fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        self.landing.give_up();
+        self.target.give_up();
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -205,15 +205,14 @@ impl Storage for PullTargetStorage {
         options: PutOptions,
     ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
         Box::pin(async move {
-            let landing = Arc::clone(&self.0);
-            let ready =
-                lock(&landing.state).open.as_ref().is_some_and(|it| it.size == options.size);
+            let target = Arc::clone(&self.0);
+            let ready = lock(&target.state).open.as_ref().is_some_and(|it| it.size == options.size);
             if !ready {
-                landing.begin(options.size).await.map_err(local_error)?;
+                target.begin(options.size).await.map_err(local_error)?;
             }
             let over = || Error::new(ErrorKind::Cancelled, "the copy has already ended");
-            let open = landing.open().ok_or_else(over)?;
-            Ok(Box::new(Writing { landing, open }) as Box<dyn Upload>)
+            let open = target.open().ok_or_else(over)?;
+            Ok(Box::new(Writing { target, open }) as Box<dyn Upload>)
         })
     }
 

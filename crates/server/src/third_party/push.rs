@@ -1,8 +1,9 @@
-//! A file is sent to another server (`COPY` with a `Destination` there).
+//! Sends a file to another server (`COPY` with a `Destination` there).
 //!
-//! One PUT under the very name. A body of some size is not sent before the other server has said that it wants it, so one that
-//! sends elsewhere first (as dCache's doors do), or refuses, has said so before anything moves. Where a connection breaks, the
-//! file is sent again from its beginning, [`ATTEMPTS`] times in all.
+//! A push is one PUT to the final path. A body of some size is sent only after the other server has
+//! agreed to it, so a server that redirects first (as dCache's doors do) or returns an error does
+//! so before any data moves. If a connection breaks, the file is sent again from its beginning,
+//! [`ATTEMPTS`] times in total.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::{self, BackendError, ChecksumMode, FileReader};
@@ -17,7 +18,7 @@ use crate::third_party::copier::{ThirdPartyCopier, local_error};
 use crate::third_party::copy_request::CopyRequest;
 use crate::third_party::copy_slot::CopyDirection;
 use crate::third_party::perf_markers::{self, CopyProgress, MarkedCopy, TYPE};
-use crate::third_party::pull::over;
+use crate::third_party::pull::failed;
 use crate::third_party::remote::{self, RemoteState};
 use crate::third_party::stall_watchdog::StallWatchdog;
 use bytes::Bytes;
@@ -25,9 +26,7 @@ use futures_util::future::BoxFuture;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_http::digest::{DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
-use hither_transport::{
-    HttpRequest as Sent, HttpResponse, Location, Network, RequestBody, StreamedBody,
-};
+use hither_transport::{HttpRequest, HttpResponse, Location, Network, RequestBody, StreamedBody};
 use http::header::{HeaderMap, HeaderValue};
 use http::{Method, StatusCode, header};
 use std::io;
@@ -38,41 +37,42 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Bytes that are read and sent at a time.
+/// Bytes read and sent at a time.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Times that a file is sent from its beginning.
+/// The number of times that a file is sent from its beginning.
 const ATTEMPTS: u32 = 3;
-/// What is computed of the bytes as they pass.
+/// The checksums computed of the bytes as they pass.
 const PASSING: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
-/// Bytes that may be between a file and the kernel: a block that waits, one that is being sent, and what HTTP and TLS have.
-const IN_MEMORY: u64 = 3 * BLOCK_BYTES;
-/// Bytes that Linux holds of a connection at the most, if it does not say: those that were sent and not acknowledged, and more.
-const IN_KERNEL: u64 = 4 << 20;
-/// For the removal of what is left there of a file.
+/// The maximum of bytes between the file and the kernel: a block that waits, one that is being
+/// sent, and the buffers of HTTP and TLS.
+const MAX_IN_MEMORY: u64 = 3 * BLOCK_BYTES;
+/// Linux' default maximum of bytes in a socket's send buffer, including unacknowledged ones.
+const MAX_IN_KERNEL: u64 = 4 << 20;
+/// The maximum time for removing a partial file.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 
-/// What there is to do.
+/// A push that is about to run.
 #[derive(Debug)]
 struct Push {
-    third: Arc<ThirdPartyCopier>,
-    order: CopyRequest,
+    copier: Arc<ThirdPartyCopier>,
+    copy_request: CopyRequest,
     reader: Arc<dyn FileReader>,
     replace: bool,
     progress: Arc<PushProgress>,
-    /// The most bytes that were given to a connection and may not have reached the other machine.
-    in_flight: u64,
+    /// The maximum of bytes that the connection took and the other machine may not have received.
+    max_in_flight: u64,
 }
 
-/// How far it is.
+/// The progress of a push.
 #[derive(Debug)]
 struct PushProgress {
     network: Arc<Network>,
     other: Location,
-    /// Bytes that were given to the connection, and those that have surely reached the other machine.
+    /// Bytes that the connection took, and bytes that have certainly reached the other machine.
     fed: AtomicU64,
     taken: AtomicU64,
-    /// Something of the file was sent, and it may be there in part.
-    is_torn: AtomicBool,
+    /// Set while the other server may have a part of the file.
+    is_partial: AtomicBool,
 }
 
 impl CopyProgress for PushProgress {
@@ -85,9 +85,10 @@ impl CopyProgress for PushProgress {
     }
 }
 
+/// Handles a `COPY` that sends a file.
 pub(crate) async fn handle(
     context: &Arc<ServerContext>,
-    third: &Arc<ThirdPartyCopier>,
+    copier: &Arc<ThirdPartyCopier>,
     request: &ServerRequest,
     url: &str,
 ) -> Result<ServerResponse, HttpError> {
@@ -98,49 +99,58 @@ pub(crate) async fn handle(
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
     preconditions::check(&request.headers, Some(reader.metadata()))?;
-    let order = CopyRequest::parse(&request.headers, url)?;
+    let copy_request = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
-    let taking = third.take_slot(CopyDirection::Push, &context.copies)?;
-    let before = match third.first_look(&order.other).await? {
+    let slot = copier.take_slot(CopyDirection::Push, &context.copies)?;
+    let before = match copier.first_look(&copy_request.other).await? {
         Ok(RemoteState::There(_)) if !replace => {
-            let what =
-                format!("{} exists, and the request does not allow to replace it", order.other);
+            let what = format!(
+                "{} exists, and the request does not allow to replace it",
+                copy_request.other
+            );
             return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
         }
         Ok(look) => look,
-        Err(error) => return Ok(over(taking, error)),
+        Err(error) => return Ok(failed(slot, error)),
     };
     let progress = Arc::new(PushProgress {
-        network: Arc::clone(&third.network),
-        other: order.other.clone(),
+        network: Arc::clone(&copier.network),
+        other: copy_request.other.clone(),
         fed: AtomicU64::new(0),
         taken: AtomicU64::new(0),
-        is_torn: AtomicBool::new(false),
+        is_partial: AtomicBool::new(false),
     });
-    let third = Arc::clone(third);
-    let every = third.settings.marker();
-    let (count, left) = (Arc::clone(&progress), Arc::clone(&progress));
+    let copier = Arc::clone(copier);
+    let interval = copier.settings.marker();
+    let partial = Arc::clone(&progress);
     let clean_up = async move {
-        if before == RemoteState::Absent && left.is_torn.load(Ordering::Relaxed) {
-            // It has failed anyway.
-            drop(tokio::time::timeout(CLEAN_UP, left.removed()).await);
+        if before == RemoteState::Absent && partial.is_partial.load(Ordering::Relaxed) {
+            // The copy has failed in any case.
+            drop(tokio::time::timeout(CLEAN_UP, partial.remove_partial()).await);
         }
     };
-    let push = Push { third, order, reader, replace, progress, in_flight: max_in_flight() };
-    let telling =
-        perf_markers::tell(MarkedCopy { work: push.run(), clean_up, count, every, taking });
-    let answer = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
-    Ok(ServerResponse { body: ResponseBody::Stream(telling), ..answer })
+    let push = Push {
+        copier,
+        copy_request,
+        reader,
+        replace,
+        progress: Arc::clone(&progress),
+        max_in_flight: max_in_flight(),
+    };
+    let copy = MarkedCopy { work: push.run(), clean_up, progress, interval, slot };
+    let body = ResponseBody::Stream(perf_markers::run_reported(copy));
+    let response = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
+    Ok(ServerResponse { body, ..response })
 }
 
 impl PushProgress {
-    /// Removes what is there of a file that was not there before.
-    async fn removed(&self) -> Result<()> {
+    /// Removes what the other server has of a file that did not exist before.
+    async fn remove_partial(&self) -> Result<()> {
         match remote::look(&self.network, &self.other).await? {
             RemoteState::Absent => Ok(()),
             RemoteState::There(_) | RemoteState::Unknown => {
-                let call = Sent::new(Method::DELETE, self.other.clone());
-                self.network.call(call).await.map(drop)
+                let delete = HttpRequest::new(Method::DELETE, self.other.clone());
+                self.network.call(delete).await.map(drop)
             }
         }
     }
@@ -148,32 +158,34 @@ impl PushProgress {
 
 impl Push {
     async fn run(self) -> Result<u64> {
-        let (size, other) = (self.reader.metadata().size, &self.order.other);
-        let watch = StallWatchdog::new(&self.third, other);
-        // The answer to all of it may take its time, which has a clock of its own.
+        let size = self.reader.metadata().size;
+        let other = &self.copy_request.other;
+        let watchdog = StallWatchdog::new(&self.copier, other);
+        // The response to the whole file may take long; it has a timeout of its own.
         let moved = || Some(self.progress.fed.load(Ordering::Relaxed)).filter(|it| *it < size);
-        let passed = watch.over(self.sent(), moved).await??;
-        let told = remote::checksums(&self.third.network, other).await;
-        let settings = &self.third.settings;
-        let is_required = self.order.require_checksum.unwrap_or(settings.require_checksum);
-        let comparison = ChecksumComparison { told, passed, is_required, other: other.to_string() };
+        let passed = watchdog.over(self.send(), moved).await??;
+        let reported = remote::checksums(&self.copier.network, other).await;
+        let settings = &self.copier.settings;
+        let is_required = self.copy_request.require_checksum.unwrap_or(settings.require_checksum);
+        let other = other.to_string();
+        let comparison = ChecksumComparison { reported, passed, is_required, other };
         let compute = async |algorithm| {
             let computed = self.reader.checksum(algorithm, ChecksumMode::Compute).await;
             let computed = computed.map_err(|error| local_error(error.into()))?;
             computed.ok_or_else(changed)
         };
         comparison.compare(compute).await?;
-        self.progress.is_torn.store(false, Ordering::Relaxed);
+        self.progress.is_partial.store(false, Ordering::Relaxed);
         Ok(size)
     }
 
-    /// Sends the file until it was taken; the checksums of what was sent.
-    async fn sent(&self) -> Result<Vec<Checksum>> {
+    /// Sends the file until the other server has it; returns the checksums of what was sent.
+    async fn send(&self) -> Result<Vec<Checksum>> {
         let mut attempt = 1;
         loop {
             self.progress.fed.store(0, Ordering::Relaxed);
             self.progress.taken.store(0, Ordering::Relaxed);
-            let error = match self.sent_once().await {
+            let error = match self.send_once().await {
                 Ok(sums) => return Ok(sums),
                 Err(error) => error,
             };
@@ -187,62 +199,62 @@ impl Push {
         }
     }
 
-    async fn sent_once(&self) -> Result<Vec<Checksum>> {
+    async fn send_once(&self) -> Result<Vec<Checksum>> {
         let size = self.reader.metadata().size;
-        let mut call = Sent::new(Method::PUT, self.order.other.clone());
-        call.headers = self.fields().await;
-        let (reply, sums) = match size <= BLOCK_BYTES {
-            true => {
-                // At hand, it can follow a redirect at any time.
-                let mut hashers = PASSING.map(Hasher::new);
-                let bytes = self.block(0, &mut hashers).await?;
-                self.unchanged().await?;
-                self.progress.fed.store(size, Ordering::Relaxed);
-                call.content = RequestBody::Bytes(bytes);
-                self.progress.is_torn.store(size > 0, Ordering::Relaxed);
-                let reply = self.third.network.call(call).await?;
-                (reply, Some(hashers.map(Hasher::finish).to_vec()))
-            }
-            false => {
-                let (stream, feed) = StreamedBody::new(size);
-                call.content = RequestBody::Stream(stream);
-                self.streamed(call, feed).await?
-            }
+        let mut put = HttpRequest::new(Method::PUT, self.copy_request.other.clone());
+        put.headers = self.fields().await;
+        let (response, sums) = if size <= BLOCK_BYTES {
+            // A body in memory can follow a redirect at any time.
+            let mut hashers = PASSING.map(Hasher::new);
+            let bytes = self.block(0, &mut hashers).await?;
+            self.unchanged().await?;
+            self.progress.fed.store(size, Ordering::Relaxed);
+            put.content = RequestBody::Bytes(bytes);
+            self.progress.is_partial.store(size > 0, Ordering::Relaxed);
+            let response = self.copier.network.call(put).await?;
+            (response, Some(hashers.map(Hasher::finish).to_vec()))
+        } else {
+            let (stream, feed) = StreamedBody::new(size);
+            put.content = RequestBody::Stream(stream);
+            self.send_streamed(put, feed).await?
         };
-        if !reply.status.is_success() {
-            if reply.status.is_client_error() {
-                // It has not taken it, and may have something else of that name by now.
-                self.progress.is_torn.store(false, Ordering::Relaxed);
+        if !response.status.is_success() {
+            if response.status.is_client_error() {
+                // The server did not store the file, and may have another one of that name by now.
+                self.progress.is_partial.store(false, Ordering::Relaxed);
             }
-            return Err(remote::refused(&reply, "PUT", &self.order));
+            return Err(remote::status_error(&response, "PUT", &self.copy_request));
         }
         self.progress.taken.store(size, Ordering::Relaxed);
         sums.ok_or_else(|| {
-            let what =
-                format!("{} responded before it had received the whole file", self.order.other);
+            let what = format!(
+                "{} responded before it had received the whole file",
+                self.copy_request.other
+            );
             Error::new(ErrorKind::Protocol, what)
         })
     }
 
-    /// Sends a call and feeds it; with the answer come the checksums of what went, if all of it did.
-    async fn streamed(
+    /// Sends a request and feeds its body. Returns the response, with the checksums if the whole
+    /// body was sent.
+    async fn send_streamed(
         &self,
-        call: Sent,
+        put: HttpRequest,
         feed: mpsc::Sender<Bytes>,
     ) -> Result<(HttpResponse, Option<Vec<Checksum>>)> {
-        let mut calling = pin!(self.third.network.call(call));
-        let mut feeding = pin!(self.fed(feed));
+        let mut sending = pin!(self.copier.network.call(put));
+        let mut feeding = pin!(self.feed(feed));
         let mut sums = None;
         loop {
             tokio::select! {
-                reply = &mut calling => return Ok((reply?, sums)),
+                response = &mut sending => return Ok((response?, sums)),
                 fed = &mut feeding, if sums.is_none() => sums = Some(fed?),
             }
         }
     }
 
-    /// Feeds all of the file, and sums it up.
-    async fn fed(&self, feed: mpsc::Sender<Bytes>) -> Result<Vec<Checksum>> {
+    /// Feeds the whole file, and returns its checksums.
+    async fn feed(&self, feed: mpsc::Sender<Bytes>) -> Result<Vec<Checksum>> {
         let size = self.reader.metadata().size;
         let mut hashers = PASSING.map(Hasher::new);
         let mut at = 0;
@@ -250,15 +262,15 @@ impl Push {
             let bytes = self.block(at, &mut hashers).await?;
             let next = at.saturating_add(bytes.len() as u64);
             if next >= size {
-                // With the last block the file would be complete there.
+                // The last block would complete the file there.
                 self.unchanged().await?;
             }
             if feed.send(bytes).await.is_err() {
-                // It has been answered, or has failed: that is waited for elsewhere.
+                // The request has ended; the caller awaits its response or error.
                 std::future::pending::<()>().await;
             }
-            self.progress.is_torn.store(true, Ordering::Relaxed);
-            self.progress.taken.store(at.saturating_sub(self.in_flight), Ordering::Relaxed);
+            self.progress.is_partial.store(true, Ordering::Relaxed);
+            self.progress.taken.store(at.saturating_sub(self.max_in_flight), Ordering::Relaxed);
             self.progress.fed.store(next, Ordering::Relaxed);
             at = next;
         }
@@ -299,11 +311,11 @@ impl Push {
         if !self.replace {
             fields.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
-        // A server that knows these looks before it gives the file its name.
+        // A server that supports these fields verifies before it gives the file its name.
         let stored = self.reader.checksum(Algorithm::Adler32, ChecksumMode::Cached).await;
         if let Ok(Some(sum)) = stored {
-            let (algorithm, value) = (DigestAlgorithm::Adler32, sum.value().to_vec());
-            let digest = Digest { algorithm, value };
+            let algorithm = DigestAlgorithm::Adler32;
+            let digest = Digest { algorithm, value: sum.value().to_vec() };
             for (name, value) in
                 [(DIGEST, digest.to_field()), (REPR_DIGEST, digest.to_repr_field())]
             {
@@ -314,12 +326,11 @@ impl Push {
     }
 }
 
-/// The most bytes of a file that were given to a connection and may not have reached the other
-/// machine.
+/// The maximum of bytes that a connection took and the other machine may not have received.
 fn max_in_flight() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").unwrap_or_default();
-    let most = text.split_ascii_whitespace().nth(2).and_then(|most| most.parse().ok());
-    IN_MEMORY.saturating_add(most.unwrap_or(IN_KERNEL))
+    let max = text.split_ascii_whitespace().nth(2).and_then(|max| max.parse().ok());
+    MAX_IN_MEMORY.saturating_add(max.unwrap_or(MAX_IN_KERNEL))
 }
 
 fn changed() -> Error {

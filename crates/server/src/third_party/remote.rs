@@ -14,7 +14,7 @@ use http::header::HeaderValue;
 use http::{Method, StatusCode};
 use std::sync::Arc;
 
-/// Checksums that are asked for, the most usual first.
+/// The requested checksums, the most common first.
 const WANTED: [DigestAlgorithm; 4] = [
     DigestAlgorithm::Adler32,
     DigestAlgorithm::Crc32c,
@@ -22,68 +22,71 @@ const WANTED: [DigestAlgorithm; 4] = [
     DigestAlgorithm::Sha256,
 ];
 
-/// What the other server says of a file.
+/// The state of a file on the other server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RemoteState {
-    /// It is there, and so large.
+    /// The file exists, with this size.
     There(u64),
-    /// There is none.
+    /// There is no such file.
     Absent,
-    /// It says nothing that is of use: some cannot, some may not to a client that may still read.
+    /// The response says neither: some servers cannot answer, or only allow the client to read.
     Unknown,
 }
 
-/// Asks the other server for what it knows of a file.
+/// Requests the state of a file.
 pub(crate) async fn look(network: &Network, location: &Location) -> Result<RemoteState> {
-    let reply = network.call(HttpRequest::new(Method::HEAD, location.clone())).await?;
-    let facts = ResponseHead::of(reply.status, &reply.headers);
-    Ok(match (reply.status, facts.size) {
-        // A size of what was packed for the way is not that of the file.
-        (StatusCode::OK, Some(size)) if facts.content_encoding.is_none() => {
-            RemoteState::There(size)
-        }
+    let response = network.call(HttpRequest::new(Method::HEAD, location.clone())).await?;
+    let head = ResponseHead::of(response.status, &response.headers);
+    Ok(match (response.status, head.size) {
+        // With a content encoding, the size is not that of the file.
+        (StatusCode::OK, Some(size)) if head.content_encoding.is_none() => RemoteState::There(size),
         (StatusCode::NOT_FOUND | StatusCode::GONE, _) => RemoteState::Absent,
         _ => RemoteState::Unknown,
     })
 }
 
-/// The checksums of a file that the other server tells.
+/// Requests the checksums of a file.
 pub(crate) async fn checksums(network: &Network, location: &Location) -> Result<Vec<Checksum>> {
-    let told = told(network, location, &WANTED).await?;
-    match told.is_empty() {
-        // Some understand a single name only.
-        true => self::told(network, location, &[DigestAlgorithm::Adler32]).await,
-        false => Ok(told),
+    let reported = request_checksums(network, location, &WANTED).await?;
+    if !reported.is_empty() {
+        return Ok(reported);
     }
+    // Some servers understand only a single algorithm.
+    request_checksums(network, location, &[DigestAlgorithm::Adler32]).await
 }
 
-async fn told(
+async fn request_checksums(
     network: &Network,
     location: &Location,
     wanted: &[DigestAlgorithm],
 ) -> Result<Vec<Checksum>> {
-    let mut call = HttpRequest::new(Method::HEAD, location.clone());
+    let mut head = HttpRequest::new(Method::HEAD, location.clone());
     for (name, value) in [
         (WANT_DIGEST, digest::want_digest(wanted)),
         (WANT_REPR_DIGEST, digest::want_repr_digest(wanted)),
     ] {
-        call.headers.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
+        head.headers.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
     }
-    let reply = network.call(call).await?;
-    let told = digest::digests(reply.status, &reply.headers);
-    let known = told
+    let response = network.call(head).await?;
+    let known = digest::digests(response.status, &response.headers)
         .into_iter()
         .filter_map(|digest| Checksum::new(supported(digest.algorithm)?, &digest.value).ok());
     Ok(known.collect())
 }
 
-/// The error for an answer that is no success.
-pub(crate) fn refused(reply: &HttpResponse, method: &str, order: &CopyRequest) -> Error {
-    let HttpResponse { status, location, .. } = reply;
+/// The error for a response that is no success.
+pub(crate) fn status_error(
+    response: &HttpResponse,
+    method: &str,
+    copy_request: &CopyRequest,
+) -> Error {
+    let HttpResponse { status, location, .. } = response;
     let code = status.as_u16();
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let (kind, why) = match *status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return not_let(location, code, order),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            return denied(location, code, copy_request);
+        }
         StatusCode::NOT_FOUND | StatusCode::GONE => {
             (ErrorKind::NotFound, "the file or its parent directory does not exist")
         }
@@ -98,27 +101,29 @@ pub(crate) fn refused(reply: &HttpResponse, method: &str, order: &CopyRequest) -
         }
         _ => (ErrorKind::Protocol, "expected a success"),
     };
-    let said = std::str::from_utf8(&reply.body).unwrap_or_default();
-    let is_text = !said.trim_start().starts_with('<');
-    let said = said.lines().next().filter(|line| is_text && !line.trim().is_empty());
-    let said = said.map(|line| format!(" (its reason: {:?})", one_line(line))).unwrap_or_default();
+    let body = std::str::from_utf8(&response.body).unwrap_or_default();
+    let is_text = !body.trim_start().starts_with('<');
+    let line = body.lines().next().filter(|line| is_text && !line.trim().is_empty());
+    let quoted = line.map(|line| format!(" (its reason: {:?})", one_line(line)));
+    let quoted = quoted.unwrap_or_default();
     Error::new(
         kind,
-        format!("{location} responded to {method} with {code} ({reason}): {why}{said}"),
+        format!("{location} responded to {method} with {code} ({reason}): {why}{quoted}"),
     )
 }
 
-/// The error for 401 and 403: only the client can help there.
-pub(crate) fn not_let(name: &dyn std::fmt::Display, code: u16, order: &CopyRequest) -> Error {
-    let why = match order.has_authorization {
-        true => "the credentials in TransferHeaderAuthorization are not sufficient",
-        false => "the request has no TransferHeaderAuthorization",
+/// The error for 401 and 403, with a hint for the client.
+pub(crate) fn denied(name: &dyn std::fmt::Display, code: u16, copy_request: &CopyRequest) -> Error {
+    let why = if copy_request.has_authorization {
+        "the credentials in TransferHeaderAuthorization are not sufficient"
+    } else {
+        "the request has no TransferHeaderAuthorization"
     };
     let kind = if code == 401 { ErrorKind::Unauthenticated } else { ErrorKind::PermissionDenied };
     Error::new(kind, format!("{name} responded with {code}: {why}"))
 }
 
-/// The file as a storage that has nothing else.
+/// A storage that contains only the file.
 #[derive(Debug)]
 pub(crate) struct PullSourceStorage {
     location: Location,
@@ -132,12 +137,12 @@ impl PullSourceStorage {
         Self { location: location.clone(), size, source }
     }
 
-    /// What it is read through.
+    /// The source through which the file is read.
     pub(crate) fn source(&self) -> &Arc<HttpSource> {
         &self.source
     }
 
-    /// Its name in this storage.
+    /// The path of the file in this storage.
     pub(crate) fn path(&self) -> &str {
         self.location.path().trim_start_matches('/')
     }
@@ -155,7 +160,7 @@ impl Storage for PullSourceStorage {
 
     fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
         let Some(size) = self.size else { return self.cannot() };
-        // Which version it is, its first bytes tell.
+        // The version comes with the first bytes.
         let entry = DirEntry {
             path: path.to_owned(),
             kind: FileKind::File,
@@ -195,7 +200,7 @@ impl Storage for PullSourceStorage {
     }
 
     fn checksum<'a>(&'a self, _: &'a str, _: Algorithm) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        // It is asked for beside the copy, and all of them at once.
+        // `checksums` requests them beside the copy, all at once.
         Box::pin(std::future::ready(Ok(None)))
     }
 }

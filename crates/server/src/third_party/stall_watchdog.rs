@@ -22,9 +22,9 @@ impl StallWatchdog {
         clippy::cast_precision_loss,
         reason = "a bound; a float cast saturates, which is what is meant"
     )]
-    pub(crate) fn new(third: &ThirdPartyCopier, other: &Location) -> Self {
-        let window = third.settings.stall();
-        let bytes = third.settings.min_bytes_per_second as f64 * window.as_secs_f64();
+    pub(crate) fn new(copier: &ThirdPartyCopier, other: &Location) -> Self {
+        let window = copier.settings.stall();
+        let bytes = copier.settings.min_bytes_per_second as f64 * window.as_secs_f64();
         Self { window, min_bytes: (bytes as u64).max(1), other: other.origin() }
     }
 
