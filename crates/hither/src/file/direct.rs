@@ -21,7 +21,7 @@ impl RemoteFile {
         };
         ends.check_within(ranges, &self.name())?;
         if let Some(open_ahead) = self.path.open_ahead() {
-            open_ahead.reads(&ends, ranges);
+            open_ahead.record_reads(&ends, ranges);
         }
         let read = self.origin.fetch_ranges(ranges, ends.validator.clone()).await;
         if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
@@ -110,7 +110,7 @@ impl FileOrigin {
         if missing > 0 {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("{}: {missing} of the ranges asked for lie beyond its end", self.name()),
+                format!("{}: {missing} of the requested ranges lie beyond its end", self.name()),
             ));
         }
         self.record(ranges, submitted, CacheStatus::Miss, range::total_bytes(ranges));
@@ -124,7 +124,7 @@ impl FileOrigin {
             Some(beyond) => Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
-                    "{} has {} bytes, but bytes {}..{} of it are wanted",
+                    "{} has {} bytes, but bytes {}..{} are requested",
                     self.name(),
                     size.unwrap_or_default(),
                     beyond.start,

@@ -17,13 +17,13 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Larger reads are split off as vector reads, which may bypass the caches and are compared with the
-/// size of the file first.
+/// Larger reads are split off as vector reads, which may bypass the caches and are compared with
+/// the size of the file first.
 const LARGE_BYTES: u64 = 8 << 20;
 
 impl RemoteFile {
-    /// Reads from `offset` until `target` is full or the file ends, and returns the number of bytes.
-    /// A hit in memory takes less than a microsecond.
+    /// Reads from `offset` until `target` is full or the file ends, and returns the number of
+    /// bytes. A hit in memory takes less than a microsecond.
     ///
     /// All reads of an open file are of one version of it; see `docs/semantics.md`.
     ///
@@ -135,8 +135,8 @@ impl RemoteFile {
         self.path.cached().map(|cached| cached.file.hint(ranges, when))
     }
 
-    /// Takes a hint back: ranges that were not requested yet, and that no other hint names, will not
-    /// be requested.
+    /// Takes a hint back: ranges that were not requested yet, and that no other hint names, will
+    /// not be requested.
     pub fn cancel(&self, hint: HintId) {
         if let Some(cached) = self.path.cached() {
             cached.file.cancel(hint);
@@ -147,8 +147,8 @@ impl RemoteFile {
     /// program that will read a few small ranges at both ends and then much in between. The first
     /// use waits for that.
     ///
-    /// Does nothing for local files, for files that were used before, and for files whose ends are in
-    /// the store.
+    /// Does nothing for local files, for files that were used before, and for files whose ends are
+    /// in the store.
     pub fn prefetch_ends(&self, tail: u64) {
         if let Some(task) = self.path.open_ahead() {
             task.set_tail(tail);
@@ -160,9 +160,9 @@ impl RemoteFile {
     /// Learns from the first reads of a file what to prefetch of the files that follow.
     fn learn(&self, ranges: &[Range<u64>]) {
         if let (Some(task), Some(cached)) = (self.path.open_ahead(), self.path.cached())
-            && let Some(ends) = cached.prefetched().filter(|ends| ends.is_telling())
+            && let Some(ends) = cached.prefetched().filter(|ends| ends.is_recorded())
         {
-            task.reads(ends, ranges);
+            task.record_reads(ends, ranges);
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     use hither_testkit::mock_http::MockHttpServer;
 
     #[test]
-    fn both_ends_come_in_one_request_and_are_not_asked_for_again() {
+    fn both_ends_are_fetched_in_one_request_and_only_once() {
         let content: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[0]).collect();
         let peer = MockHttpServer::start(content.clone()).unwrap();
         let client = Client::new(ClientConfig::default()).unwrap();

@@ -11,13 +11,13 @@
 //! ```
 //!
 //! [`compose`] is the only code of the crate that wraps one [`Source`] in another. A local file has
-//! no layer: the operating system's page cache serves it. Sequential reads, large reads and trees use
-//! the origin directly.
+//! no layer: the operating system's page cache serves it. Sequential reads, large reads and trees
+//! use the origin directly.
 //!
 //! The layers are built at the first read or hint, because the key of the caches may need a token.
 //! The first read then seeds them, once: with what opening ahead has prefetched, else with stored
-//! metadata. Reads that are concurrent with it wait. If opening ahead failed, the first read returns
-//! that error, and the next one asks the server.
+//! metadata. Reads that are concurrent with it wait. If opening ahead failed, the first read
+//! returns that error, and the next one asks the server.
 
 use crate::client::context::ClientContext;
 use crate::file::disk_cache::DiskCacheSource;
@@ -118,7 +118,8 @@ impl ReadPath {
         }
     }
 
-    /// The layers of a file that is not local, not seeded yet. A credential command may have to run.
+    /// The layers of a file that is not local, not seeded yet. A credential command may have to
+    /// run.
     pub(crate) fn cached(&self) -> Option<&CachedReads> {
         match self {
             Self::Direct { .. } => None,
@@ -157,7 +158,7 @@ impl CachedReads {
         if let Some(ends) = open_ahead.first_use().await? {
             let version = ends.version();
             self.validate_disk(&version).await;
-            self.gate.opened_ahead(open_ahead.reads_before(&ends));
+            self.gate.close(open_ahead.reads_before(&ends));
             self.file.adopt(&version, &ends.take_pieces());
             return Ok(Some(ends));
         }

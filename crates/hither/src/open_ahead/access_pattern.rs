@@ -1,91 +1,92 @@
-//! What a program reads of each file of a dataset: the same places, file after file.
+//! The access pattern of a folder: the ranges that a program reads of each of its files.
 //!
-//! Files of a dataset are made by one program and read by another, in a loop: the first read of each is at much the same
-//! place, and so are the second and the third. What was read of a few files therefore tells what will be read of the
-//! next, and opening them brings it along. Reads are compared by their number within a file: of those with the same
-//! number the hull is taken, once as offsets and once as distances from the end, and the shorter hull is fetched of the
-//! files that follow, a little wider where offsets differ. A hull that becomes too long ([`MAX_RANGE_BYTES`]) is none.
+//! The files of a dataset are written by one program and read by another, in a loop: the first read
+//! of each file lies at much the same offset, and so do the second and the third. The reads of a
+//! few files therefore predict the reads of the next, which are fetched when that file is opened
+//! ahead. Reads are compared by their number within a file: the hull of all reads with one number
+//! is kept twice, as offsets and as distances from the end. The shorter hull is prefetched, with a
+//! margin where the offsets differ. A hull longer than [`MAX_RANGE_BYTES`] is not prefetched.
 //!
-//! Two files make a habit. It is given up when more files were dropped without a read of what was brought along for them
-//! than with one, by [`MAX_WASTED`].
+//! A pattern needs two files. It is suspended when the files that were dropped without a read of
+//! their prefetched ranges outnumber the others by more than [`MAX_WASTED`].
 
 use std::ops::Range;
 
-/// Reads of a file that are compared.
+/// The largest number of reads per file that are compared.
 pub(crate) const MAX_READS: usize = 16;
-/// Bytes fetched for one read.
+/// The largest number of bytes prefetched for one read.
 const MAX_RANGE_BYTES: u64 = 64 << 10;
-/// Bytes brought along for one file.
-const MAX_ALONG: u64 = 256 << 10;
-/// Tail of a file that is asked for where its size is not known.
-const MAX_TAIL: u64 = 64 << 10;
-/// Files after which there is a habit.
-const FEW: u32 = 2;
-/// Files that may have been brought along for nothing.
+/// The largest number of bytes prefetched for one file.
+const MAX_PREFETCH_BYTES: u64 = 256 << 10;
+/// The longest tail that is requested of a file of unknown size.
+const MAX_TAIL_BYTES: u64 = 64 << 10;
+/// The number of files that make a pattern.
+const MIN_FILES: u32 = 2;
+/// The largest surplus of files whose prefetched ranges were not read.
 const MAX_WASTED: u32 = 16;
 
-/// What is known of a program's way with the files of a dataset.
+/// The access pattern of one folder.
 #[derive(Debug, Default)]
 pub(crate) struct AccessPattern {
-    reads: Vec<Nth>,
+    reads: Vec<ReadHulls>,
     useful: u32,
     wasted: u32,
 }
 
-/// Reads with the same number.
+/// The reads that have one number within their files.
 #[derive(Debug, Default)]
-struct Nth {
+struct ReadHulls {
     files: u32,
-    /// Of their offsets.
+    /// The hull of their offsets.
     from_start: Option<Range<u64>>,
-    /// Of their distances from the end: that of the last byte, exclusive, and that of the first.
+    /// The hull of their distances from the end of the file, start and end exchanged.
     from_end: Option<Range<u64>>,
-    /// What is fetched of other files.
-    along: Option<Along>,
+    /// The hull that is prefetched of other files.
+    prefetch: Option<Hull>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Along {
+enum Hull {
     FromStart(Range<u64>),
     FromEnd(Range<u64>),
 }
 
-/// What to bring along.
+/// The ranges to prefetch of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PrefetchRanges {
     pub(crate) ranges: Vec<Range<u64>>,
-    /// The end of the file, where its size is not known.
+    /// The bytes to request of the end of a file of unknown size.
     pub(crate) tail: u64,
 }
 
 impl AccessPattern {
-    /// A read, the so many-th of its file. Tells whether the habit is another one now.
-    pub(crate) fn note(&mut self, nth: usize, range: &Range<u64>, size: Option<u64>) -> bool {
+    /// Records read number `nth` of a file. Returns true if the ranges to prefetch have changed.
+    pub(crate) fn record(&mut self, nth: usize, range: &Range<u64>, size: Option<u64>) -> bool {
         if nth >= MAX_READS || range.is_empty() {
             return false;
         }
         if self.reads.len() <= nth {
-            self.reads.resize_with(nth + 1, Nth::default);
+            self.reads.resize_with(nth + 1, ReadHulls::default);
         }
-        self.reads.get_mut(nth).is_some_and(|read| read.note(range, size))
+        self.reads.get_mut(nth).is_some_and(|read| read.record(range, size))
     }
 
-    /// What to bring along with the opening of a file; `None` for a size that is not known.
-    pub(crate) fn wanted(&self, size: Option<u64>) -> PrefetchRanges {
+    /// The ranges to prefetch of a file of this size; `None` if the size is unknown.
+    pub(crate) fn prefetch_ranges(&self, size: Option<u64>) -> PrefetchRanges {
         let mut wanted = PrefetchRanges::default();
         if self.wasted > self.useful.saturating_add(MAX_WASTED) {
             return wanted;
         }
-        let mut left = MAX_ALONG;
-        for along in self.reads.iter().filter_map(|read| read.along.as_ref()) {
-            let range = match (along, size) {
-                (Along::FromStart(range), Some(size)) => range.start.min(size)..range.end.min(size),
-                (Along::FromStart(range), None) => range.clone(),
-                (Along::FromEnd(back), Some(size)) => {
+        let mut left = MAX_PREFETCH_BYTES;
+        for hull in self.reads.iter().filter_map(|read| read.prefetch.as_ref()) {
+            let range = match (hull, size) {
+                (Hull::FromStart(range), Some(size)) => range.start.min(size)..range.end.min(size),
+                (Hull::FromStart(range), None) => range.clone(),
+                (Hull::FromEnd(back), Some(size)) => {
                     size.saturating_sub(back.end)..size.saturating_sub(back.start)
                 }
-                (Along::FromEnd(back), None) => {
-                    if back.end <= MAX_TAIL {
+                (Hull::FromEnd(back), None) => {
+                    if back.end <= MAX_TAIL_BYTES {
                         wanted.tail = wanted.tail.max(back.end);
                     }
                     continue;
@@ -100,17 +101,15 @@ impl AccessPattern {
         wanted
     }
 
-    /// A file is dropped for which something was brought along, which was read or was not.
-    pub(crate) fn ended(&mut self, useful: bool) {
-        match useful {
-            true => self.useful = self.useful.saturating_add(1),
-            false => self.wasted = self.wasted.saturating_add(1),
-        }
+    /// Records that a file with prefetched ranges was dropped, and whether one of them was read.
+    pub(crate) fn record_drop(&mut self, useful: bool) {
+        let counter = if useful { &mut self.useful } else { &mut self.wasted };
+        *counter = counter.saturating_add(1);
     }
 }
 
-impl Nth {
-    fn note(&mut self, range: &Range<u64>, size: Option<u64>) -> bool {
+impl ReadHulls {
+    fn record(&mut self, range: &Range<u64>, size: Option<u64>) -> bool {
         self.files = self.files.saturating_add(1);
         widen(&mut self.from_start, range.clone());
         let back = size.filter(|size| range.end <= *size);
@@ -118,30 +117,30 @@ impl Nth {
             Some(back) => widen(&mut self.from_end, back),
             None => self.from_end = None,
         }
-        let covered = match &self.along {
-            Some(Along::FromStart(along)) => along.start <= range.start && range.end <= along.end,
-            Some(Along::FromEnd(along)) => size.is_some_and(|size| {
-                size.saturating_sub(along.end) <= range.start
-                    && range.end <= size.saturating_sub(along.start)
+        let covered = match &self.prefetch {
+            Some(Hull::FromStart(hull)) => hull.start <= range.start && range.end <= hull.end,
+            Some(Hull::FromEnd(hull)) => size.is_some_and(|size| {
+                size.saturating_sub(hull.end) <= range.start
+                    && range.end <= size.saturating_sub(hull.start)
             }),
             None => false,
         };
-        if self.files < FEW || covered {
+        if self.files < MIN_FILES || covered {
             return false;
         }
         let length = range.end - range.start;
-        let along = [
-            self.from_start.as_ref().map(|hull| Along::FromStart(with_margin(hull, length))),
-            self.from_end.as_ref().map(|hull| Along::FromEnd(with_margin(hull, length))),
+        let hulls = [
+            self.from_start.as_ref().map(|hull| Hull::FromStart(with_margin(hull, length))),
+            self.from_end.as_ref().map(|hull| Hull::FromEnd(with_margin(hull, length))),
         ];
-        let best = along.into_iter().flatten().min_by_key(Along::bytes);
-        let best = best.filter(|along| along.bytes() <= MAX_RANGE_BYTES);
-        let before = std::mem::replace(&mut self.along, best);
-        self.along.is_some() && self.along != before
+        let shortest = hulls.into_iter().flatten().min_by_key(Hull::bytes);
+        let shortest = shortest.filter(|hull| hull.bytes() <= MAX_RANGE_BYTES);
+        let before = std::mem::replace(&mut self.prefetch, shortest);
+        self.prefetch.is_some() && self.prefetch != before
     }
 }
 
-impl Along {
+impl Hull {
     fn bytes(&self) -> u64 {
         match self {
             Self::FromStart(range) | Self::FromEnd(range) => range.end - range.start,
@@ -156,7 +155,7 @@ fn widen(hull: &mut Option<Range<u64>>, range: Range<u64>) {
     });
 }
 
-/// A hull of reads of about `length`, half as wide again as they are apart.
+/// A hull of reads of about `length` bytes, widened on both sides by half of its surplus length.
 fn with_margin(hull: &Range<u64>, length: u64) -> Range<u64> {
     let margin = (hull.end - hull.start).saturating_sub(length) / 2;
     hull.start.saturating_sub(margin)..hull.end.saturating_add(margin)
@@ -168,59 +167,62 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn two_files_make_a_habit_of_the_shorter_hull() {
-        let mut habit = AccessPattern::default();
-        assert!(!habit.note(0, &(1_000..1_100), Some(50_000)));
-        assert!(!habit.note(1, &(49_000..49_100), Some(50_000)));
-        assert_eq!(habit.wanted(Some(40_000)), PrefetchRanges::default());
-        assert!(habit.note(0, &(1_000..1_100), Some(60_000)));
-        assert!(habit.note(1, &(59_000..59_100), Some(60_000)));
+    fn two_files_make_a_pattern_of_the_shorter_hull() {
+        let mut pattern = AccessPattern::default();
+        assert!(!pattern.record(0, &(1_000..1_100), Some(50_000)));
+        assert!(!pattern.record(1, &(49_000..49_100), Some(50_000)));
+        assert_eq!(pattern.prefetch_ranges(Some(40_000)), PrefetchRanges::default());
+        assert!(pattern.record(0, &(1_000..1_100), Some(60_000)));
+        assert!(pattern.record(1, &(59_000..59_100), Some(60_000)));
         let ranges = vec![1_000..1_100, 39_000..39_100];
-        assert_eq!(habit.wanted(Some(40_000)), PrefetchRanges { ranges, tail: 0 });
-        assert_eq!(habit.wanted(None), PrefetchRanges { ranges: vec![1_000..1_100], tail: 1_000 });
-        assert!(!habit.note(0, &(1_050..1_060), Some(60_000)));
+        assert_eq!(pattern.prefetch_ranges(Some(40_000)), PrefetchRanges { ranges, tail: 0 });
+        assert_eq!(
+            pattern.prefetch_ranges(None),
+            PrefetchRanges { ranges: vec![1_000..1_100], tail: 1_000 }
+        );
+        assert!(!pattern.record(0, &(1_050..1_060), Some(60_000)));
     }
 
     #[test]
-    fn a_habit_follows_until_there_is_none() {
-        let mut habit = AccessPattern::default();
-        habit.note(0, &(10_000..10_100), Some(1 << 20));
-        assert!(habit.note(0, &(10_200..10_300), Some(3 << 20)));
-        assert_eq!(habit.wanted(Some(1 << 20)).ranges, [9_900..10_400]);
-        assert!(!habit.note(0, &(10_300..10_400), Some(2 << 20)));
-        assert!(habit.note(0, &(10_400..10_500), Some(4 << 20)));
-        assert!(!habit.note(0, &(500_000..500_100), Some(5 << 20)));
-        assert_eq!(habit.wanted(Some(1 << 20)), PrefetchRanges::default());
+    fn a_pattern_widens_until_its_hull_is_too_long() {
+        let mut pattern = AccessPattern::default();
+        pattern.record(0, &(10_000..10_100), Some(1 << 20));
+        assert!(pattern.record(0, &(10_200..10_300), Some(3 << 20)));
+        assert_eq!(pattern.prefetch_ranges(Some(1 << 20)).ranges, [9_900..10_400]);
+        assert!(!pattern.record(0, &(10_300..10_400), Some(2 << 20)));
+        assert!(pattern.record(0, &(10_400..10_500), Some(4 << 20)));
+        assert!(!pattern.record(0, &(500_000..500_100), Some(5 << 20)));
+        assert_eq!(pattern.prefetch_ranges(Some(1 << 20)), PrefetchRanges::default());
     }
 
     #[test]
-    fn what_is_brought_along_for_nothing_is_given_up() {
-        let mut habit = AccessPattern::default();
-        (0..2).for_each(|_| _ = habit.note(0, &(0..100), None));
-        (0..MAX_WASTED).for_each(|_| habit.ended(false));
-        assert_eq!(habit.wanted(None).ranges, [0..100]);
-        habit.ended(false);
-        assert_eq!(habit.wanted(None), PrefetchRanges::default());
-        habit.ended(true);
-        assert_eq!(habit.wanted(None).ranges, [0..100]);
+    fn a_pattern_is_suspended_while_its_ranges_are_not_read() {
+        let mut pattern = AccessPattern::default();
+        (0..2).for_each(|_| _ = pattern.record(0, &(0..100), None));
+        (0..MAX_WASTED).for_each(|_| pattern.record_drop(false));
+        assert_eq!(pattern.prefetch_ranges(None).ranges, [0..100]);
+        pattern.record_drop(false);
+        assert_eq!(pattern.prefetch_ranges(None), PrefetchRanges::default());
+        pattern.record_drop(true);
+        assert_eq!(pattern.prefetch_ranges(None).ranges, [0..100]);
     }
 
     proptest! {
         #[test]
-        fn what_is_wanted_lies_in_the_file_and_is_bounded(
+        fn prefetched_ranges_lie_in_the_file_and_are_bounded(
             reads in prop::collection::vec((0..20_usize, any::<u32>(), 1..100_000_u64, any::<u32>()), 0..60),
             size in any::<u32>(),
         ) {
-            let mut habit = AccessPattern::default();
+            let mut pattern = AccessPattern::default();
             for (nth, at, length, size) in reads {
                 let at = u64::from(at);
-                habit.note(nth, &(at..at + length), Some(u64::from(size)));
+                pattern.record(nth, &(at..at + length), Some(u64::from(size)));
             }
             let size = u64::from(size);
-            let wanted = habit.wanted(Some(size));
+            let wanted = pattern.prefetch_ranges(Some(size));
             prop_assert!(wanted.ranges.iter().all(|range| range.start < range.end && range.end <= size));
             let bytes: u64 = wanted.ranges.iter().map(|range| range.end - range.start).sum();
-            prop_assert!(bytes <= MAX_ALONG && habit.wanted(None).tail <= MAX_TAIL);
+            prop_assert!(bytes <= MAX_PREFETCH_BYTES && pattern.prefetch_ranges(None).tail <= MAX_TAIL_BYTES);
         }
     }
 }

@@ -18,81 +18,82 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::task::spawn_blocking;
 
-/// Opens a file: from the store if that has it and it is still the same, else from its server.
+/// Opens a file: from the store if the stored metadata are still valid, else from its server.
 pub(crate) async fn open(
     file: &Arc<OpenAheadTask>,
-    opener: &Arc<OpenAheadQueue>,
+    queue: &Arc<OpenAheadQueue>,
 ) -> Result<PrefetchedEnds> {
-    let (key, known) = remembered(file).await;
+    let (key, known) = stored(file).await;
     if let Some(known) = known {
         if file.origin.context.is_fresh(&known) {
             let size = Some(known.size);
-            return Ok(PrefetchedEnds::new(opener, known, size));
+            return Ok(PrefetchedEnds::new(queue, known, size));
         }
-        match confirm(file, known).await {
+        match validate(file, known).await {
             Ok((known, more)) => {
                 if !more.is_empty() || !file.origin.context.config.staleness.is_zero() {
-                    keep(file, key, known.clone());
+                    store_metadata(file, key, known.clone());
                 }
                 let size = Some(known.size);
                 return Ok(
-                    PrefetchedEnds::new(opener, known, size).with_along(file.dataset(), &more)
+                    PrefetchedEnds::new(queue, known, size).with_pattern(file.folder(), &more)
                 );
             }
-            // It is another one now: what it is replaces what it was.
+            // The file has changed: open it anew.
             Err(error) if error.kind() == ErrorKind::Changed => {}
             Err(error) => return Err(error),
         }
     }
-    let (need, wanted) = (first_need(), file.dataset().wanted(None));
-    let (first, tail) =
-        ([&*need.required, &*wanted.ranges].concat(), need.tail.max(wanted.tail).max(file.tail()));
+    let need = initial_ranges();
+    let wanted = file.folder().prefetch_ranges(None);
+    let first = [&*need.required, &*wanted.ranges].concat();
+    let tail = need.tail.max(wanted.tail).max(file.tail());
     let (pieces, answer) = fetch(file, None, |reader| reader.push_tail(&first, tail)).await?;
     let learned = SystemTime::now();
     let size = answer.size.unwrap_or_default();
     let found = FileMetadata { size, validator: answer.validator, pieces, learned };
     if answer.size.is_some() && found.validator.is_some() {
-        keep(file, key, found.clone());
+        store_metadata(file, key, found.clone());
     }
-    Ok(PrefetchedEnds::new(opener, found, answer.size).with_along(file.dataset(), &wanted.ranges))
+    Ok(PrefetchedEnds::new(queue, found, answer.size).with_pattern(file.folder(), &wanted.ranges))
 }
 
-/// Fetches what is wanted of a file that is open, by what the habit has become.
-pub(crate) async fn more(file: &Arc<OpenAheadTask>, opened: &PrefetchedEnds) -> Result<()> {
-    let dataset = file.dataset();
-    let missing = opened.missing(&dataset.wanted(opened.size));
+/// Fetches the ranges that a file lacks of a pattern that has changed since it was opened.
+pub(crate) async fn fetch_missing(file: &Arc<OpenAheadTask>, ends: &PrefetchedEnds) -> Result<()> {
+    let folder = file.folder();
+    let missing = ends.missing(&folder.prefetch_ranges(ends.size));
     if missing.is_empty() {
         return Ok(());
     }
     let ask = |reader: &mut Reader<'_>| reader.push(&missing, 1);
-    let (pieces, _) = fetch(file, opened.validator.clone(), ask).await?;
-    opened.held.add(pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum());
-    opened.bring_along(dataset, &missing);
+    let (pieces, _) = fetch(file, ends.validator.clone(), ask).await?;
+    ends.reservation.add(pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum());
+    ends.add_pattern(folder, &missing);
     let found = {
-        let mut bytes = opened.bytes();
+        let mut bytes = ends.bytes();
         pieces.into_iter().for_each(|(offset, piece)| bytes.insert(offset, piece));
         FileMetadata {
-            size: opened.size.unwrap_or_default(),
-            validator: opened.validator.clone(),
+            size: ends.size.unwrap_or_default(),
+            validator: ends.validator.clone(),
             pieces: bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect(),
             learned: SystemTime::now(),
         }
     };
-    if opened.size.is_some() && found.validator.is_some() && file.origin.context.store.is_some() {
-        let file_of = Arc::clone(file);
-        let key = spawn_blocking(move || file_of.origin.metadata_key()).await.unwrap_or_default();
-        keep(file, key, found);
+    if ends.size.is_some() && found.validator.is_some() && file.origin.context.store.is_some() {
+        let origin = Arc::clone(&file.origin);
+        let key = spawn_blocking(move || origin.metadata_key()).await.unwrap_or_default();
+        store_metadata(file, key, found);
     }
     Ok(())
 }
 
-/// Whether the store has anything of the file.
-pub(crate) async fn is_remembered(file: &Arc<OpenAheadTask>) -> bool {
-    remembered(file).await.1.is_some()
+/// Returns true if the store has metadata of the file.
+pub(crate) async fn is_stored(file: &Arc<OpenAheadTask>) -> bool {
+    stored(file).await.1.is_some()
 }
 
-/// What the store has of the file, and under which name.
-async fn remembered(file: &Arc<OpenAheadTask>) -> (Option<MetadataKey>, Option<FileMetadata>) {
+/// The key of a file in the store, and its metadata.
+async fn stored(file: &Arc<OpenAheadTask>) -> (Option<MetadataKey>, Option<FileMetadata>) {
     let Some(store) = file.origin.context.store.clone() else { return (None, None) };
     let file = Arc::clone(file);
     let look = move || {
@@ -103,37 +104,39 @@ async fn remembered(file: &Arc<OpenAheadTask>) -> (Option<MetadataKey>, Option<F
     spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// Asks whether the file is still the one that is known, and for what is wanted of it besides; returns both.
-async fn confirm(
+/// Validates stored metadata, together with a request for the missing ranges of the pattern.
+/// Returns the metadata with those ranges, and the ranges.
+async fn validate(
     file: &OpenAheadTask,
     mut known: FileMetadata,
 ) -> Result<(FileMetadata, Vec<Range<u64>>)> {
     let mut bytes = SparseBytes::new();
     known.pieces.drain(..).for_each(|(offset, piece)| bytes.insert(offset, piece));
-    let more = missing(&bytes, &file.dataset().wanted(Some(known.size)));
+    let more = missing(&bytes, &file.folder().prefetch_ranges(Some(known.size)));
     let byte = [0..known.size.min(1)];
-    let asked = range::merged(if more.is_empty() { &byte } else { &more }, 0);
-    if asked.is_empty() {
-        return Err(Error::new(ErrorKind::Changed, "nothing is known of an empty file"));
+    let ranges = range::merged(if more.is_empty() { &byte } else { &more }, 0);
+    if ranges.is_empty() {
+        return Err(Error::new(ErrorKind::Changed, "an empty file cannot be validated"));
     }
-    let ask = |reader: &mut Reader<'_>| reader.push(&asked, 1);
+    let ask = |reader: &mut Reader<'_>| reader.push(&ranges, 1);
     let (pieces, answer) = fetch(file, known.validator.clone(), ask).await?;
     if answer.size.is_some_and(|size| size != known.size) {
-        return Err(Error::new(ErrorKind::Changed, "the file has another size now"));
+        return Err(Error::new(ErrorKind::Changed, "the size of the file has changed"));
     }
     pieces.into_iter().for_each(|(offset, piece)| bytes.insert(offset, piece));
     known.pieces = bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect();
     Ok((known, more))
 }
 
-/// One request, sent once.
+/// Sends one request, without retries.
 async fn fetch(
     file: &OpenAheadTask,
     validator: Option<String>,
     ask: impl FnOnce(&mut Reader<'_>),
 ) -> Result<(Vec<(u64, Bytes)>, ResponseMeta)> {
     let mut config = file.origin.context.config.reader;
-    (config.attempts, config.staging_timeout) = (1, Duration::ZERO);
+    config.attempts = 1;
+    config.staging_timeout = Duration::ZERO;
     let mut reader = Reader::new(&*file.origin.source, validator, config);
     ask(&mut reader);
     let mut found = SparseBytes::new();
@@ -146,17 +149,17 @@ async fn fetch(
     Ok((pieces, reader.answer().clone()))
 }
 
-/// What a reader of ROOT files wants first of a file that it knows nothing of. Others begin in the same way: formats have
-/// their directories in front or at the end.
-fn first_need() -> NeededRanges {
+/// The ranges that a reader of ROOT files needs first. Other formats begin in the same way: their
+/// directories are at the head or the tail.
+fn initial_ranges() -> NeededRanges {
     match RootFile::open(&SparseBytes::new()) {
         Ok(DecodeResult::NeedsData(need)) => need,
         _ => NeededRanges { required: vec![0..1], ..NeededRanges::default() },
     }
 }
 
-/// Starts writing what is known of a file into the store; nobody needs to know whether it worked.
-fn keep(file: &OpenAheadTask, key: Option<MetadataKey>, found: FileMetadata) {
+/// Starts writing metadata to the store. Errors are ignored: the store is a cache.
+fn store_metadata(file: &OpenAheadTask, key: Option<MetadataKey>, found: FileMetadata) {
     let (Some(store), Some(key)) = (file.origin.context.store.clone(), key) else { return };
     let bytes = found.held_bytes();
     let write = move || Store::put_metadata(&store, &key, &found, SystemTime::now());

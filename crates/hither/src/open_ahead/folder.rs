@@ -1,14 +1,15 @@
-//! The files of one folder, as far as they were opened ahead: what the program reads of each tells what to bring along.
+//! The open files of one folder, and the access pattern that predicts the reads of the next.
 
 use crate::open_ahead::access_pattern::{AccessPattern, PrefetchRanges};
 use crate::open_ahead::prefetched::PrefetchedEnds;
 use crate::open_ahead::task::OpenAheadTask;
+use hither_core::sync::lock;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, Weak};
 
-/// The files of one folder.
+/// The open files of one folder and their access pattern.
 #[derive(Debug, Default)]
 pub(crate) struct FolderAccess {
     state: Mutex<FolderState>,
@@ -16,52 +17,53 @@ pub(crate) struct FolderAccess {
 
 #[derive(Debug, Default)]
 struct FolderState {
-    habit: AccessPattern,
-    /// Open, and not used when they came to be so.
+    pattern: AccessPattern,
+    /// Files that were unused when they were opened.
     unused: Vec<Weak<OpenAheadTask>>,
-    /// Reads of the file that the program began to use last.
+    /// The read counter of the file that the program began to use last.
     reads_of_last: Option<Arc<AtomicUsize>>,
 }
 
 impl FolderAccess {
-    /// A file is open, and nobody uses it yet.
-    pub(crate) fn unused(&self, file: &Arc<OpenAheadTask>) {
+    /// Adds a file that is open and unused.
+    pub(crate) fn add_unused(&self, file: &Arc<OpenAheadTask>) {
         self.state().unused.push(Arc::downgrade(file));
     }
 
-    /// What to bring along with a file.
-    pub(crate) fn wanted(&self, size: Option<u64>) -> PrefetchRanges {
-        self.state().habit.wanted(size)
+    /// The ranges to prefetch of a file of this size.
+    pub(crate) fn prefetch_ranges(&self, size: Option<u64>) -> PrefetchRanges {
+        self.state().pattern.prefetch_ranges(size)
     }
 
-    /// The program begins to use a file. How often it has read the one that it used before, if there was one.
-    pub(crate) fn begins(&self, opened: &PrefetchedEnds) -> Option<usize> {
-        let before = self.state().reads_of_last.replace(opened.count_of_reads());
+    /// Records that the program begins to use a file. Returns the number of reads of the file that
+    /// it used before, if there was one.
+    pub(crate) fn begin_use(&self, ends: &PrefetchedEnds) -> Option<usize> {
+        let before = self.state().reads_of_last.replace(ends.read_counter());
         before.map(|reads| reads.load(Ordering::Relaxed))
     }
 
-    /// The program reads these of a file. Tells whether other things will be wanted of the next than before.
-    pub(crate) fn reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) -> bool {
-        let first = opened.reads(ranges);
+    /// Records reads of a file. Returns true if the ranges to prefetch have changed.
+    pub(crate) fn record_reads(&self, ends: &PrefetchedEnds, ranges: &[Range<u64>]) -> bool {
+        let first = ends.count_reads(ranges);
         let mut state = self.state();
-        let noted = ranges
+        let changes = ranges
             .iter()
             .zip(first..)
-            .map(|(range, nth)| state.habit.note(nth, range, opened.size));
-        noted.fold(false, |any, changed| any | changed)
+            .map(|(range, nth)| state.pattern.record(nth, range, ends.size));
+        changes.fold(false, |any, changed| any | changed)
     }
 
-    /// A file is dropped for which something was brought along.
-    pub(crate) fn ended(&self, useful: bool) {
-        self.state().habit.ended(useful);
+    /// Records that a file with prefetched ranges was dropped, and whether one of them was read.
+    pub(crate) fn record_drop(&self, useful: bool) {
+        self.state().pattern.record_drop(useful);
     }
 
-    /// The files that were open and not used, of which more may be wanted now.
+    /// Removes and returns the files that were unused when they were opened.
     pub(crate) fn take_unused(&self) -> Vec<Weak<OpenAheadTask>> {
         std::mem::take(&mut self.state().unused)
     }
 
     fn state(&self) -> MutexGuard<'_, FolderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

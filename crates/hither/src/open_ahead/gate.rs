@@ -1,63 +1,67 @@
-//! Files of which a program reads a few pieces and goes on to the next.
+//! Read-ahead that starts late, for files of which a program reads a few pieces.
 //!
-//! Three small reads in a row look like the beginning of many, and of a single file they are. Whoever opens a thousand
-//! files and reads three pieces of each would have most of every file fetched for nothing, though, in requests that stand
-//! before those that open the next file. So of a file that was opened ahead, as one of many, nothing is read ahead until
-//! the program has read more of it than of the file that it used before (beyond [`MAX_READS`] it counts as one that is
-//! read on and on), or has waited for reads of it [`MAX_WAITS`] times: what is read of every file is brought along with
-//! the opening (`habit.rs`), so whoever waits so often does more than that. What it has read is noticed meanwhile.
+//! Three small reads in a row look like a sequential read, and of a single file they are one. A
+//! program that opens a thousand files and reads three pieces of each would have most of every file
+//! fetched in vain, by requests that delay the opening of the next file. Of a file that was opened
+//! ahead, nothing is therefore read ahead until the program has read more of it than of the file
+//! that it used before (more than [`MAX_READS`] count as a file that is read on), or has waited for
+//! its reads [`MAX_WAITS`] times. The ranges that are read of every file are prefetched when it is
+//! opened (`access_pattern`), so a program that waits as often as that reads more than those. The
+//! predictor behind the gate still sees every read.
 
 use crate::open_ahead::access_pattern::MAX_READS;
 use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Reads of a file that was opened ahead which wait, until it is read ahead or its trees are opened.
+/// The number of waiting reads of a file that was opened ahead after which read-ahead starts or its
+/// trees are opened.
 pub(crate) const MAX_WAITS: u32 = 3;
 
-/// Reads of a file that say nothing of what will be read of it; none as long as nobody says otherwise.
+/// The number of first reads of a file without read-ahead; 0 for a file that was not opened ahead.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReadAheadGate(Arc<AtomicUsize>);
 
 impl ReadAheadGate {
-    /// The file was opened ahead; of the one that the program used before it, if there was one, so many reads were seen.
-    pub(crate) fn opened_ahead(&self, reads_before: Option<usize>) {
-        let few = match reads_before {
+    /// Closes the gate of a file that was opened ahead. `reads_before` is the number of reads of
+    /// the file that the program used before.
+    pub(crate) fn close(&self, reads_before: Option<usize>) {
+        let reads = match reads_before {
             None => MAX_READS,
-            Some(few @ 0..MAX_READS) => few,
+            Some(reads @ 0..MAX_READS) => reads,
             Some(_) => 0,
         };
-        self.0.store(few, Ordering::Relaxed);
+        self.0.store(reads, Ordering::Relaxed);
     }
 }
 
-/// Lets another advisor say nothing for the first few reads.
+/// A prefetcher that requests nothing until its gate opens.
 #[derive(Debug)]
 pub(crate) struct GatedPrefetcher {
     inner: Box<dyn Prefetcher>,
-    glances: ReadAheadGate,
+    gate: ReadAheadGate,
     reads: usize,
     waits: u32,
-    over: bool,
+    open: bool,
 }
 
 impl GatedPrefetcher {
-    pub(crate) fn new(inner: Box<dyn Prefetcher>, glances: ReadAheadGate) -> Self {
-        Self { inner, glances, reads: 0, waits: 0, over: false }
+    pub(crate) fn new(inner: Box<dyn Prefetcher>, gate: ReadAheadGate) -> Self {
+        Self { inner, gate, reads: 0, waits: 0, open: false }
     }
 }
 
 impl Prefetcher for GatedPrefetcher {
     fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice {
-        if self.over {
+        if self.open {
             return self.inner.observe(access, conditions);
         }
         self.reads += 1;
         self.waits += u32::from(access.found != CacheStatus::Hit);
-        self.over = self.reads > self.glances.0.load(Ordering::Relaxed) || self.waits >= MAX_WAITS;
+        self.open = self.reads > self.gate.0.load(Ordering::Relaxed) || self.waits >= MAX_WAITS;
         let mut conditions = *conditions;
-        if !self.over {
-            // Without room nothing is named.
+        if !self.open {
+            // Without a budget, nothing is prefetched.
             conditions.ahead_budget_bytes = 0;
         }
         self.inner.observe(access, &conditions)
@@ -70,13 +74,13 @@ mod tests {
     use hither_core::{Limits, LinkEstimate, ReadAhead};
     use std::time::Duration;
 
-    /// At which of twenty reads in a row something is named ahead, the first being 1.
-    fn begins(before: Option<Option<usize>>, found: CacheStatus) -> usize {
-        let glances = ReadAheadGate::default();
+    /// The first of twenty reads in a row that causes read-ahead, counted from 1.
+    fn first_read_ahead(before: Option<Option<usize>>, found: CacheStatus) -> usize {
+        let gate = ReadAheadGate::default();
         if let Some(before) = before {
-            glances.opened_ahead(before);
+            gate.close(before);
         }
-        let mut advisor = GatedPrefetcher::new(Box::new(ReadAhead::default()), glances);
+        let mut prefetcher = GatedPrefetcher::new(Box::new(ReadAhead::default()), gate);
         let conditions = PrefetchContext {
             size: Some(1 << 30),
             link: LinkEstimate::default(),
@@ -89,18 +93,18 @@ mod tests {
         let mut advice = (0..20_u64).map(|n| {
             let range = n * 1000..(n + 1) * 1000;
             let access = Access { range, at: Duration::ZERO, found, planned: false };
-            advisor.observe(&access, &conditions)
+            prefetcher.observe(&access, &conditions)
         });
         1 + advice.position(|advice| advice != Advice::default()).unwrap()
     }
 
     #[test]
-    fn files_are_read_ahead_when_more_is_read_of_them_than_of_the_one_before() {
-        assert_eq!(begins(None, CacheStatus::Hit), 2);
-        assert_eq!(begins(Some(Some(1)), CacheStatus::Hit), 2);
-        assert_eq!(begins(Some(Some(5)), CacheStatus::Hit), 6);
-        assert_eq!(begins(Some(Some(MAX_READS)), CacheStatus::Hit), 2);
-        assert_eq!(begins(Some(None), CacheStatus::Hit), MAX_READS + 1);
-        assert_eq!(begins(Some(Some(5)), CacheStatus::Miss), 3);
+    fn read_ahead_starts_when_more_is_read_than_of_the_file_before() {
+        assert_eq!(first_read_ahead(None, CacheStatus::Hit), 2);
+        assert_eq!(first_read_ahead(Some(Some(1)), CacheStatus::Hit), 2);
+        assert_eq!(first_read_ahead(Some(Some(5)), CacheStatus::Hit), 6);
+        assert_eq!(first_read_ahead(Some(Some(MAX_READS)), CacheStatus::Hit), 2);
+        assert_eq!(first_read_ahead(Some(None), CacheStatus::Hit), MAX_READS + 1);
+        assert_eq!(first_read_ahead(Some(Some(5)), CacheStatus::Miss), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Many files at once, in the order in which they come to be open.
+//! Many files at once, handed out in the order of completion.
 
 use crate::client::Client;
 use crate::file::RemoteFile;
@@ -9,12 +9,13 @@ use hither_core::error::Result;
 use std::fmt;
 use std::sync::Arc;
 
-/// Files that are on their way at a time: more than any server is asked for at once, so that those that are being made
-/// ready do not hold up the others, and few enough for a list of a million URLs.
-const MAX_ON_THEIR_WAY: usize = 4096;
+/// The largest number of files that are being opened: more than any server is asked for at once, so
+/// that files that a server has to make ready do not delay the others, and few enough for a list of
+/// a million URLs.
+const MAX_OPENING: usize = 4096;
 
-/// Files as they come to be open: an iterator over their number in the list that was given, from 0, and the file, or why
-/// it could not be opened. Made by [`Client::open_many`].
+/// An iterator over files in the order of completion: the number of each in the list, from 0, and
+/// the file, or the error of opening it. Made by [`Client::open_many`].
 pub struct OpenMany<'a> {
     client: &'a Client,
     urls: Box<dyn Iterator<Item = (usize, String)> + Send + 'a>,
@@ -28,11 +29,13 @@ impl fmt::Debug for OpenMany<'_> {
 }
 
 impl Client {
-    /// Opens files side by side, bounded per server, and hands each one out as soon as it is open; the URL at which place
-    /// that was says the number with it. A file that its server has to make ready first (202, or 503 with `Retry-After`)
-    /// holds up none of the others. One that fails is handed out as its error.
+    /// Opens files in parallel, bounded per server, and returns each as soon as it is open, with
+    /// the number of its URL. A file that its server has to make ready first (202, or 503 with
+    /// `Retry-After`) delays none of the others. A file that cannot be opened is returned as its
+    /// error.
     ///
-    /// Whoever wants them in the order given calls [`Client::open`] for each: that opens ahead as well.
+    /// For files in the order of the list, call [`Client::open`] for each: that opens ahead as
+    /// well.
     ///
     /// ```no_run
     /// # let client = hither::Client::new(hither::ClientConfig::default())?;
@@ -55,7 +58,7 @@ impl Iterator for OpenMany<'_> {
     type Item = (usize, Result<RemoteFile>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.opening.len() < MAX_ON_THEIR_WAY {
+        while self.opening.len() < MAX_OPENING {
             let Some((nth, url)) = self.urls.next() else { break };
             self.opening.push(match self.client.file(&url) {
                 Ok(file) => {

@@ -7,42 +7,43 @@ use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::range;
+use hither_core::sync::lock;
 use hither_formats::SparseBytes;
 use hither_store::FileMetadata;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A file that was opened ahead.
+/// The prefetched ends of one file, and the use that the program makes of them.
 #[derive(Debug)]
 pub(crate) struct PrefetchedEnds {
-    /// Its size in bytes, if the server tells.
+    /// The size of the file in bytes, if the server sends it.
     pub(crate) size: Option<u64>,
-    /// What tells its version.
+    /// The entity tag or date of the version.
     pub(crate) validator: Option<String>,
     bytes: Mutex<SparseBytes>,
-    pub(crate) held: MemoryReservation,
-    /// What was brought along because of a habit, and whether any of it was read.
-    along: Mutex<Along>,
-    /// Reads of the file so far; up to [`MAX_READS`] or a few more.
+    pub(crate) reservation: MemoryReservation,
+    /// The ranges that were prefetched because of an access pattern.
+    pattern: Mutex<PatternRanges>,
+    /// The number of reads of the file so far; not counted far beyond [`MAX_READS`].
     reads: Arc<AtomicUsize>,
-    is_telling: AtomicBool,
+    is_recorded: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Along {
-    dataset: Option<Arc<FolderAccess>>,
+struct PatternRanges {
+    folder: Option<Arc<FolderAccess>>,
     ranges: Vec<Range<u64>>,
     read: bool,
 }
 
 impl PrefetchedEnds {
     pub(crate) fn new(
-        opener: &Arc<OpenAheadQueue>,
+        queue: &Arc<OpenAheadQueue>,
         mut known: FileMetadata,
         size: Option<u64>,
     ) -> Self {
-        if !opener.has_room() {
+        if !queue.has_room() {
             known.pieces.clear();
         }
         let total = known.pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -52,46 +53,46 @@ impl PrefetchedEnds {
             size,
             validator: known.validator,
             bytes: Mutex::new(bytes),
-            held: opener.hold(total),
-            along: Mutex::default(),
+            reservation: queue.reserve(total),
+            pattern: Mutex::default(),
             reads: Arc::default(),
-            is_telling: AtomicBool::new(true),
+            is_recorded: AtomicBool::new(true),
         }
     }
 
-    /// Notes what was brought along because of the habit with a dataset.
-    pub(crate) fn with_along(self, dataset: &Arc<FolderAccess>, ranges: &[Range<u64>]) -> Self {
-        self.bring_along(dataset, ranges);
+    /// The same ends, with ranges that were prefetched because of the pattern of `folder`.
+    pub(crate) fn with_pattern(self, folder: &Arc<FolderAccess>, ranges: &[Range<u64>]) -> Self {
+        self.add_pattern(folder, ranges);
         self
     }
 
-    pub(crate) fn bring_along(&self, dataset: &Arc<FolderAccess>, ranges: &[Range<u64>]) {
+    pub(crate) fn add_pattern(&self, folder: &Arc<FolderAccess>, ranges: &[Range<u64>]) {
         if !ranges.is_empty() {
-            let mut along = self.along();
-            along.dataset = Some(Arc::clone(dataset));
-            along.ranges.extend_from_slice(ranges);
+            let mut pattern = self.pattern();
+            pattern.folder = Some(Arc::clone(folder));
+            pattern.ranges.extend_from_slice(ranges);
         }
     }
 
-    /// Counts reads; returns the number of the first.
-    pub(crate) fn reads(&self, ranges: &[Range<u64>]) -> usize {
+    /// Counts reads, and returns the number of the first.
+    pub(crate) fn count_reads(&self, ranges: &[Range<u64>]) -> usize {
         let first = self.reads.fetch_add(ranges.len(), Ordering::Relaxed);
         if first.saturating_add(ranges.len()) >= MAX_READS {
-            self.is_telling.store(false, Ordering::Relaxed);
+            self.is_recorded.store(false, Ordering::Relaxed);
         }
-        let mut along = self.along();
-        along.read |= ranges
+        let mut pattern = self.pattern();
+        pattern.read |= ranges
             .iter()
-            .any(|read| along.ranges.iter().any(|it| it.start < read.end && read.start < it.end));
+            .any(|read| pattern.ranges.iter().any(|it| it.start < read.end && read.start < it.end));
         first
     }
 
-    /// Counts them, also when the file is closed.
-    pub(crate) fn count_of_reads(&self) -> Arc<AtomicUsize> {
+    /// The counter of reads. It stays readable when the file is closed.
+    pub(crate) fn read_counter(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.reads)
     }
 
-    /// Whether something of it is missing.
+    /// Returns true if any of the ranges are missing.
     pub(crate) fn lacks(&self, wanted: &PrefetchRanges) -> bool {
         !self.missing(wanted).is_empty()
     }
@@ -100,31 +101,32 @@ impl PrefetchedEnds {
         missing(&self.bytes(), wanted)
     }
 
-    fn along(&self) -> MutexGuard<'_, Along> {
-        self.along.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pattern(&self) -> MutexGuard<'_, PatternRanges> {
+        lock(&self.pattern)
     }
 
-    /// All bytes that are there, for somebody who keeps them from now on.
+    /// Hands over all bytes and ends their reservation.
     pub(crate) fn take_pieces(&self) -> Vec<(u64, Bytes)> {
         let bytes = std::mem::take(&mut *self.bytes());
-        self.held.release();
+        self.reservation.release();
         bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect()
     }
 
-    /// Which version of the file it is.
+    /// The version of the file.
     pub(crate) fn version(&self) -> Version {
         Version { size: self.size, validator: self.validator.clone() }
     }
 
-    /// Whether its next read still tells something about the habit.
-    pub(crate) fn is_telling(&self) -> bool {
-        self.is_telling.load(Ordering::Relaxed)
+    /// Returns true while reads of the file are recorded in the access pattern.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_recorded.load(Ordering::Relaxed)
     }
 
-    /// Fails for ranges beyond the end.
+    /// Checks that ranges lie within the file.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`].
+    ///
+    /// [`ErrorKind::Corrupt`] if one does not.
     pub(crate) fn check_within(&self, ranges: &[Range<u64>], name: &str) -> Result<()> {
         let Some(size) = self.size else { return Ok(()) };
         let beyond =
@@ -133,17 +135,17 @@ impl PrefetchedEnds {
             0 => Ok(()),
             count => Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("{name}: {count} of the ranges asked for lie beyond its end"),
+                format!("{name}: {count} of the requested ranges lie beyond its end"),
             )),
         }
     }
 
     pub(crate) fn bytes(&self) -> MutexGuard<'_, SparseBytes> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.bytes)
     }
 }
 
-/// What of it is not there, in a file whose size is known.
+/// The ranges that are missing of a file of known size.
 pub(crate) fn missing(bytes: &SparseBytes, wanted: &PrefetchRanges) -> Vec<Range<u64>> {
     let there: Vec<_> =
         bytes.pieces().map(|(at, piece)| at..at.saturating_add(piece.len() as u64)).collect();
@@ -152,9 +154,9 @@ pub(crate) fn missing(bytes: &SparseBytes, wanted: &PrefetchRanges) -> Vec<Range
 
 impl Drop for PrefetchedEnds {
     fn drop(&mut self) {
-        let along = std::mem::take(self.along.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if let Some(dataset) = along.dataset {
-            dataset.ended(along.read);
+        let pattern = std::mem::take(&mut *self.pattern());
+        if let Some(folder) = pattern.folder {
+            folder.record_drop(pattern.read);
         }
     }
 }

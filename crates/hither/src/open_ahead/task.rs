@@ -1,4 +1,4 @@
-//! One file that is opened ahead of use: how far it is, and who waits for it.
+//! The state machine of one file that may be opened ahead: idle, queued, running, open or failed.
 
 use crate::file::origin::FileOrigin;
 use crate::open_ahead::fetch;
@@ -6,322 +6,337 @@ use crate::open_ahead::folder::FolderAccess;
 use crate::open_ahead::prefetched::PrefetchedEnds;
 use crate::open_ahead::queue::OpenAheadQueue;
 use hither_core::error::{Error, Result, Retry};
+use hither_core::sync::lock;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Failures of opening a file that may pass, before it counts as failed.
-const MAX_FAILURES: u32 = 4;
+/// The number of passing errors after which opening a file has failed.
+const MAX_ERRORS: u32 = 4;
 
-/// Bytes of the end of a file that are fetched when it is opened, at most.
-const MAX_TAIL: u64 = 1 << 20;
+/// The longest tail that is fetched when a file is opened.
+const MAX_TAIL_BYTES: u64 = 1 << 20;
 
 /// A file that may be opened ahead.
 pub(crate) struct OpenAheadTask {
     pub(crate) origin: Arc<FileOrigin>,
-    /// Its server.
-    site: String,
+    /// The server of the file, whose queue it waits in.
+    server: String,
     state: Mutex<TaskState>,
     changed: Notify,
     used: AtomicBool,
-    dataset: OnceLock<Arc<FolderAccess>>,
-    /// Somebody waits for it to be opened in its turn.
+    folder: OnceLock<Arc<FolderAccess>>,
+    /// A caller waits for the file to be opened in its turn.
     awaited: AtomicBool,
-    /// Bytes of its end that are to be brought along at the least.
+    /// The smallest number of bytes to fetch of the tail; 0 if the program has named none.
     tail: AtomicU64,
 }
 
-/// How far it is.
+/// The state of a file that may be opened ahead.
 #[derive(Debug)]
 enum TaskState {
-    /// Nothing was done for it.
+    /// Nothing was done yet.
     Idle,
-    /// In line.
-    InLine(Tries),
-    /// Being opened.
-    Running(Tries),
-    /// It comes back when its time is over.
-    Away(Tries),
-    /// Open.
+    /// Waits in the queue of its server.
+    Queued(Attempts),
+    /// Is being opened.
+    Running(Attempts),
+    /// Waits for the delay before the next attempt.
+    Delayed(Attempts),
+    /// Open, since the end of the interval.
     Open(Arc<PrefetchedEnds>, Range<Instant>),
-    /// It could not be opened, and nobody has been told yet.
+    /// Could not be opened; the error is returned at the first use.
     Failed(Error),
-    /// Its bytes are asked for as they are wanted.
-    Plain,
+    /// Not opened ahead: reads cause the only requests.
+    Bypassed,
 }
 
-/// What was tried so far.
+/// The attempts so far.
 #[derive(Debug, Clone, Default)]
-struct Tries {
-    /// The file is open already, and more of it is fetched.
-    opened: Option<Arc<PrefetchedEnds>>,
-    /// When the first one began.
-    began: Option<Instant>,
-    failures: u32,
-    /// When it was put off first.
-    put_off: Option<Instant>,
+struct Attempts {
+    /// The ends of a file that is open and fetches more ranges.
+    ends: Option<Arc<PrefetchedEnds>>,
+    /// The start of the first attempt.
+    started: Option<Instant>,
+    errors: u32,
+    /// The time at which the server first asked to retry later.
+    first_delayed: Option<Instant>,
 }
 
-impl Tries {
-    fn begun(self) -> Self {
-        Self { began: self.began.or_else(|| Some(Instant::now())), ..self }
+impl Attempts {
+    fn start(self) -> Self {
+        Self { started: self.started.or_else(|| Some(Instant::now())), ..self }
     }
 }
 
-/// What comes after a try.
+/// The result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TaskOutcome {
-    /// More of it, if more is wanted by now.
+    /// Open; further ranges may have become due.
     Opened,
-    /// Nothing: it is open, or failed.
+    /// Done: it is open, or has failed.
     Done,
-    /// Another try after this time.
+    /// Another attempt after this delay.
     Later(Duration),
 }
 
 impl fmt::Debug for OpenAheadTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ahead").field("source", &self.origin.source.name()).finish_non_exhaustive()
+        f.debug_struct("OpenAheadTask")
+            .field("source", &self.origin.source.name())
+            .finish_non_exhaustive()
     }
 }
 
 impl OpenAheadTask {
     pub(crate) fn new(origin: Arc<FileOrigin>) -> Arc<Self> {
         Arc::new(Self {
-            site: origin.server(),
+            server: origin.server(),
             origin,
             state: Mutex::new(TaskState::Idle),
             changed: Notify::new(),
             used: AtomicBool::new(false),
-            dataset: OnceLock::new(),
+            folder: OnceLock::new(),
             awaited: AtomicBool::new(false),
             tail: AtomicU64::new(0),
         })
     }
 
-    /// The server that the file is on.
-    pub(crate) fn site(&self) -> &str {
-        &self.site
+    /// The server of the file.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
     }
 
-    /// Files of its server that may be opened at a time.
+    /// The largest number of files of the server that may be opened at a time.
     pub(crate) fn max_at_once(&self) -> usize {
         self.origin.source.max_connections().max(1)
     }
 
-    /// Bytes of its end that the program will want; 0 if it does not say.
+    /// The number of bytes of the tail that the program will read; 0 if it has named none.
     pub(crate) fn tail(&self) -> u64 {
         self.tail.load(Ordering::Relaxed)
     }
 
-    /// The program will want so many bytes of its end.
+    /// Sets the number of bytes of the tail that the program will read.
     pub(crate) fn set_tail(&self, tail: u64) {
-        self.tail.fetch_max(tail.clamp(1, MAX_TAIL), Ordering::Relaxed);
+        self.tail.fetch_max(tail.clamp(1, MAX_TAIL_BYTES), Ordering::Relaxed);
     }
 
-    /// Whether the program has used the file.
+    /// Returns true if the program has used the file.
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether it is to be opened even if nothing of it can be held.
+    /// Returns true if the file is opened even without memory for its prefetched bytes.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed)
     }
 
-    /// What was fetched ahead, which is waited for; none if the file is not opened ahead.
+    /// Waits for the prefetched ends; none if the file is not opened ahead.
     ///
     /// # Errors
-    /// What opening it failed with, once: whoever tries again asks the server.
+    ///
+    /// The error of opening the file, once: the next use asks the server.
     pub(crate) async fn first_use(self: &Arc<Self>) -> Result<Option<Arc<PrefetchedEnds>>> {
         self.used.store(true, Ordering::Relaxed);
         if self.start_now() {
-            self.origin.context.open_ahead.begin(Arc::clone(self));
+            self.origin.context.open_ahead.start(Arc::clone(self));
         }
-        self.settled().await
+        self.wait().await
     }
 
-    /// The file is used in a way that nothing was fetched for.
+    /// Records a use of the file that needs no prefetched ends.
     pub(crate) fn skip(&self) {
         self.used.store(true, Ordering::Relaxed);
         let mut state = self.state();
-        if matches!(&*state, TaskState::Idle | TaskState::InLine(Tries { opened: None, .. })) {
-            *state = TaskState::Plain;
+        if matches!(&*state, TaskState::Idle | TaskState::Queued(Attempts { ends: None, .. })) {
+            *state = TaskState::Bypassed;
         }
     }
 
-    /// When it was opened: from its first turn until it was open; none as long as it is not.
+    /// The interval from the start of the first attempt until the file was open; none if it is not
+    /// open.
     pub(crate) fn open_ahead_interval(&self) -> Option<Range<Instant>> {
         match &*self.state() {
-            TaskState::Open(_, between) => Some(between.clone()),
+            TaskState::Open(_, interval) => Some(interval.clone()),
             _ => None,
         }
     }
 
-    /// Waits until it is open, in its turn.
+    /// Waits until the file is open, in its turn.
     ///
     /// # Errors
-    /// What opening it failed with.
+    ///
+    /// The error of opening the file.
     pub(crate) async fn ready(self: &Arc<Self>) -> Result<()> {
         self.awaited.store(true, Ordering::Relaxed);
         self.origin.context.open_ahead.enqueue(self);
-        self.settled().await.map(drop)
+        self.wait().await.map(drop)
     }
 
-    async fn settled(&self) -> Result<Option<Arc<PrefetchedEnds>>> {
+    async fn wait(&self) -> Result<Option<Arc<PrefetchedEnds>>> {
         loop {
             let changed = self.changed.notified();
             {
                 let mut state = self.state();
                 match &*state {
-                    TaskState::Open(opened, _) => return Ok(Some(Arc::clone(opened))),
-                    TaskState::Plain => return Ok(None),
+                    TaskState::Open(ends, _) => return Ok(Some(Arc::clone(ends))),
+                    TaskState::Bypassed => return Ok(None),
                     TaskState::Idle => {
-                        *state = TaskState::Plain;
+                        *state = TaskState::Bypassed;
                         return Ok(None);
                     }
                     TaskState::Failed(error) => {
                         let error = error.clone();
-                        *state = TaskState::Plain;
+                        *state = TaskState::Bypassed;
                         return Err(error);
                     }
-                    TaskState::InLine(_) | TaskState::Running(_) | TaskState::Away(_) => {}
+                    TaskState::Queued(_) | TaskState::Running(_) | TaskState::Delayed(_) => {}
                 }
             }
             changed.await;
         }
     }
 
-    /// Takes a place in line; tells whether there was a reason to.
+    /// Enters the state of a queued file. Returns false if the file is queued, open or failed
+    /// already.
     pub(crate) fn enqueue(&self) -> bool {
         let mut state = self.state();
-        let tries = match &*state {
-            TaskState::Idle => Tries::default(),
-            TaskState::Away(tries) => tries.clone(),
+        let attempts = match &*state {
+            TaskState::Idle => Attempts::default(),
+            TaskState::Delayed(attempts) => attempts.clone(),
             _ => return false,
         };
-        *state = TaskState::InLine(tries);
+        *state = TaskState::Queued(attempts);
         true
     }
 
-    /// Takes a place in line once more, for what the habit has become; tells whether there was a reason to.
-    pub(crate) fn stand_in_line_for_more(&self) -> bool {
+    /// Queues an open file once more, if the pattern of its folder has new ranges for it. Returns
+    /// true if it was queued.
+    pub(crate) fn requeue(&self) -> bool {
         let mut state = self.state();
-        let TaskState::Open(opened, between) = &*state else { return false };
-        if self.is_used() || !opened.lacks(&self.dataset().wanted(opened.size)) {
+        let TaskState::Open(ends, interval) = &*state else { return false };
+        if self.is_used() || !ends.lacks(&self.folder().prefetch_ranges(ends.size)) {
             return false;
         }
-        let (opened, began) = (Some(Arc::clone(opened)), Some(between.start));
-        *state = TaskState::InLine(Tries { opened, began, ..Tries::default() });
+        *state = TaskState::Queued(Attempts {
+            ends: Some(Arc::clone(ends)),
+            started: Some(interval.start),
+            ..Attempts::default()
+        });
         true
     }
 
-    /// The files beside it.
-    pub(crate) fn dataset(&self) -> &Arc<FolderAccess> {
-        self.dataset.get_or_init(|| self.origin.context.open_ahead.dataset(&self.origin.folder()))
+    /// The access pattern of the folder of the file.
+    pub(crate) fn folder(&self) -> &Arc<FolderAccess> {
+        self.folder.get_or_init(|| self.origin.context.open_ahead.folder(&self.origin.folder()))
     }
 
-    /// The program reads something of it, of which more was fetched ahead than is usual.
-    pub(crate) fn reads(&self, opened: &PrefetchedEnds, ranges: &[Range<u64>]) {
-        if self.dataset().reads(opened, ranges) {
-            self.origin.context.open_ahead.habit_changed(self.site(), self.dataset());
+    /// Records reads in the access pattern of the folder.
+    pub(crate) fn record_reads(&self, ends: &PrefetchedEnds, ranges: &[Range<u64>]) {
+        if self.folder().record_reads(ends, ranges) {
+            self.origin.context.open_ahead.pattern_changed(self.server(), self.folder());
         }
     }
 
-    /// Leaves the line to be opened; tells whether it still stood there.
+    /// Leaves the queue to be opened. Returns false if the file is no longer queued.
     pub(crate) fn take_turn(&self) -> bool {
         let mut state = self.state();
-        let TaskState::InLine(tries) = &*state else { return false };
-        *state = TaskState::Running(tries.clone().begun());
+        let TaskState::Queued(attempts) = &*state else { return false };
+        *state = TaskState::Running(attempts.clone().start());
         true
     }
 
-    /// Leaves the line to be opened at once. Where there is no room for what that would fetch, it is not opened at all.
+    /// Leaves the queue to be opened at once. Without memory for its prefetched bytes, the file is
+    /// not opened ahead.
     fn start_now(&self) -> bool {
         let has_room = self.origin.context.open_ahead.has_room();
         let mut state = self.state();
-        let TaskState::InLine(tries) = &*state else { return false };
-        let begins = has_room || tries.opened.is_some();
-        *state = if begins { TaskState::Running(tries.clone().begun()) } else { TaskState::Plain };
-        begins
+        let TaskState::Queued(attempts) = &*state else { return false };
+        let starts = has_room || attempts.ends.is_some();
+        *state =
+            if starts { TaskState::Running(attempts.clone().start()) } else { TaskState::Bypassed };
+        starts
     }
 
-    /// One try to open it.
-    pub(crate) async fn run(self: &Arc<Self>, opener: &Arc<OpenAheadQueue>) -> TaskOutcome {
+    /// Makes one attempt to open the file, or to fetch further ranges of it.
+    pub(crate) async fn run(self: &Arc<Self>, queue: &Arc<OpenAheadQueue>) -> TaskOutcome {
         let before = match &*self.state() {
-            TaskState::Running(tries) => tries.opened.clone(),
+            TaskState::Running(attempts) => attempts.ends.clone(),
             _ => return TaskOutcome::Done,
         };
-        let (result, came) = match before {
-            None if self.tail() > 0 && fetch::is_remembered(self).await => {
-                // The store has the ends, and the first answer to what is read besides tells whether they are still true.
-                *self.state() = TaskState::Plain;
+        let (result, fetched) = match before {
+            None if self.tail() > 0 && fetch::is_stored(self).await => {
+                // The store has the ends. The response to the first other read validates them.
+                *self.state() = TaskState::Bypassed;
                 self.changed.notify_waiters();
                 return TaskOutcome::Done;
             }
-            None => (fetch::open(self, opener).await.map(Arc::new), true),
-            Some(opened) => {
-                // If that fails, whoever needs it asks again.
-                let came = fetch::more(self, &opened).await.is_ok();
-                (Ok(opened), came)
+            None => (fetch::open(self, queue).await.map(Arc::new), true),
+            Some(ends) => {
+                // If that fails, the reads of these ranges ask again.
+                let fetched = fetch::fetch_missing(self, &ends).await.is_ok();
+                (Ok(ends), fetched)
             }
         };
         let mut state = self.state();
-        let TaskState::Running(tries) = &*state else { return TaskOutcome::Done };
-        let tries = tries.clone();
-        let again = match &result {
+        let TaskState::Running(attempts) = &*state else { return TaskOutcome::Done };
+        let attempts = attempts.clone();
+        let retry = match &result {
             Ok(_) => None,
-            Err(error) => self.again(error, tries.clone()),
+            Err(error) => self.next_attempt(error, attempts.clone()),
         };
-        let (next, turn) = match (result, again) {
-            (_, Some((tries, after))) => (TaskState::Away(tries), TaskOutcome::Later(after)),
-            (Ok(opened), None) => {
+        let (next, outcome) = match (result, retry) {
+            (_, Some((attempts, after))) => {
+                (TaskState::Delayed(attempts), TaskOutcome::Later(after))
+            }
+            (Ok(ends), None) => {
                 let now = Instant::now();
-                let between = tries.began.unwrap_or(now)..now;
-                let turn = if came { TaskOutcome::Opened } else { TaskOutcome::Done };
-                (TaskState::Open(opened, between), turn)
+                let interval = attempts.started.unwrap_or(now)..now;
+                let outcome = if fetched { TaskOutcome::Opened } else { TaskOutcome::Done };
+                (TaskState::Open(ends, interval), outcome)
             }
             (Err(error), None) => (TaskState::Failed(error), TaskOutcome::Done),
         };
         *state = next;
         drop(state);
-        if !matches!(turn, TaskOutcome::Later(_)) {
+        if !matches!(outcome, TaskOutcome::Later(_)) {
             self.changed.notify_waiters();
             if !self.is_used() {
-                self.dataset().unused(self);
+                self.folder().add_unused(self);
             }
         }
-        turn
+        outcome
     }
 
-    /// Whether and when to try again after a failure.
-    fn again(&self, error: &Error, mut tries: Tries) -> Option<(Tries, Duration)> {
+    /// The next attempt after an error, and the delay before it; none if the error is final.
+    fn next_attempt(&self, error: &Error, mut attempts: Attempts) -> Option<(Attempts, Duration)> {
         match error.retry() {
             Retry::Later { after } => {
-                let since = *tries.put_off.get_or_insert_with(Instant::now);
+                let since = *attempts.first_delayed.get_or_insert_with(Instant::now);
                 let waited = since.elapsed().saturating_add(after);
                 (waited < self.origin.context.config.reader.staging_timeout)
-                    .then_some((tries, after))
+                    .then_some((attempts, after))
             }
             Retry::SameServer { after } => {
-                let failures = tries.failures + 1;
-                (failures < MAX_FAILURES).then_some((Tries { failures, ..tries }, after))
+                let errors = attempts.errors + 1;
+                (errors < MAX_ERRORS).then_some((Attempts { errors, ..attempts }, after))
             }
             Retry::Never | Retry::OtherServer => None,
         }
     }
 
-    /// The program begins to use the file: returns how often it has read the previous one of the
-    /// folder.
+    /// Records that the program starts to use the file. Returns the number of reads of the file of
+    /// the folder that it used before.
     pub(crate) fn reads_before(&self, ends: &PrefetchedEnds) -> Option<usize> {
-        self.dataset().begins(ends)
+        self.folder().begin_use(ends)
     }
 
     fn state(&self) -> MutexGuard<'_, TaskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
