@@ -1,7 +1,8 @@
-//! Measures what a read costs whose bytes are in the client's memory.
+//! Measures the time of a read that hits the client's cache in memory.
 //!
-//! `cache_hits [READS]`, ten million by default: reads of 100 B to 8 KB all over a file of 64 MB, on one thread. Prints
-//! nanoseconds per read as JSON, and fails if there are more than a thousand of them or any read was no hit.
+//! `cache_hits [READS]`, ten million by default: reads of 100 B to 8 KB at random offsets of a file
+//! of 64 MB, on one thread. Prints nanoseconds per read as JSON. Fails if there are more than a
+//! thousand, or if a read was not a hit.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
@@ -26,7 +27,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let before = client.reads();
     let mut random = Random::new(1);
-    let (mut copied, started) = (0, Instant::now());
+    let mut copied = 0;
+    let started = Instant::now();
     for _ in 0..reads {
         let random = random.next_u64();
         let len = usize::try_from(100 + random % 8_093)?;
@@ -41,8 +43,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{}",
         json!({ "reads": reads, "hits": hits, "bytes": copied, "seconds": seconds, "ns_per_read": nanoseconds })
     );
-    match hits == reads && nanoseconds <= 1000.0 {
-        true => Ok(()),
-        false => Err("a hit must not take more than a microsecond".into()),
+    if hits == reads && nanoseconds <= 1000.0 {
+        Ok(())
+    } else {
+        Err("every read must be a hit of at most a microsecond".into())
     }
 }

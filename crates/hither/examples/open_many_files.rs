@@ -1,11 +1,12 @@
-//! Opens all of many ROOT files one after the other, then reads three small pieces of each, then closes them: a program
-//! that knows nothing of the opening of files in the background.
+//! Opens many ROOT files one after the other, then reads three small ranges of each, then closes
+//! them: a program that knows nothing of open-ahead.
 //!
 //! `open_many_files LIST [--store DIR] [--staleness SECONDS] [--connections N] [--piece N]`
 //!
-//! LIST is a file with a URL a line. The pieces are the header, the list of keys that it points to, and the first 1,000
-//! bytes of the object of the first key; or of what lies N bytes from the start. Prints, as JSON, what it took, a digest
-//! of all bytes read, and when each file's opening began and ended. Benchmarks run it.
+//! LIST is a file with one URL per line. The ranges are the header, the list of keys that it points
+//! to, and the first 1,000 bytes of the object of the first key, or of the range N bytes from the
+//! start. Prints as JSON the times and counters, a digest of all bytes, and the interval in which
+//! each file was opened. Benchmarks run it.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
@@ -50,7 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let files = list.lines().map(|url| client.open(url)).collect::<Result<Vec<_>, _>>()?;
     let opened = started.elapsed();
-    let (mut digest, mut first_read) = (Digest::default(), Vec::new());
+    let mut digest = Digest::default();
+    let mut first_read = Vec::new();
     for file in &files {
         read_pieces(&client, file, arguments.piece, &mut digest)?;
         first_read.push(started.elapsed().as_secs_f64());
@@ -103,37 +105,32 @@ fn read_pieces(
     Ok(())
 }
 
-/// A big-endian number of so many bytes.
+/// A big-endian number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(length)?)?;
     Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// Where the keys of the top directory are, by the header and the record behind it.
+/// The range of the keys of the top directory, from the header and the record behind it.
 fn keys(header: &[u8]) -> Option<Range<u64>> {
     let large = number(header, 4, 4)? >= 1_000_000;
     let (begin, name) = (number(header, 8, 4)?, number(header, if large { 36 } else { 28 }, 4)?);
     let record = usize::try_from(begin + name).ok()?;
     let length = number(header, record + 10, 4)?;
     let large = number(header, record, 2)? > 1000;
-    let at = match large {
-        true => number(header, record + 34, 8)?,
-        false => number(header, record + 26, 4)?,
-    };
+    let at = if large { number(header, record + 34, 8)? } else { number(header, record + 26, 4)? };
     (length > 0).then_some(at..at + length)
 }
 
-/// Where the object of the first key lies that is listed.
+/// The offset of the object of the first listed key.
 fn first_object(keys: &[u8]) -> Option<u64> {
     // The list begins with a key of its own, then the number of keys.
     let first = usize::try_from(number(keys, 14, 2)?).ok()? + 4;
-    match number(keys, first + 4, 2)? > 1000 {
-        true => number(keys, first + 18, 8),
-        false => number(keys, first + 18, 4),
-    }
+    let length = if number(keys, first + 4, 2)? > 1000 { 8 } else { 4 };
+    number(keys, first + 18, length)
 }
 
-/// FNV-1a, to compare what was read.
+/// FNV-1a, to compare the bytes that were read.
 struct Digest(u64);
 
 impl Default for Digest {

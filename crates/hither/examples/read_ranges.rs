@@ -1,13 +1,13 @@
-//! Reads ranges of one file, and prints the account of it as JSON: how often it waited, and how long.
+//! Reads ranges of one file, and prints counters as JSON: the number and the duration of its waits.
 //!
 //! `read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--cache MIB] [--store DIR]
 //! [--connections N] [--output FILE]`
 //!
-//! RANGES is a file, or `-` for the standard input: a line for each range, with its first byte and its length. An empty line
-//! ends a step: ranges of a step are one vector read, or with `--singly` as many reads, each waiting for the one before; then
-//! the program computes for so many seconds. `--no-trees` reads without knowledge of the file's trees, for comparison. The
-//! bytes go to FILE, one range after the other, in the order of the lines. Tests compare them; benchmarks measure the
-//! reading.
+//! RANGES is a file, or `-` for the standard input, with one range per line: its first byte and its
+//! length. An empty line ends a step. The ranges of a step are one vector read, or with `--singly`
+//! one read each, one after the other; then the program computes for SECONDS. `--no-trees` reads
+//! without knowledge of the file's trees, for comparison. The bytes go to FILE, in the order of the
+//! lines. Tests compare them; benchmarks measure the reads.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
@@ -77,7 +77,7 @@ fn range(line: &str) -> Result<Range<u64>, Box<dyn Error>> {
     Ok(first..first.checked_add(length.parse()?).ok_or("a range beyond all files")?)
 }
 
-/// What the program did, and the bytes if they are wanted.
+/// The program: its file, its counters, and the file for the bytes.
 struct Job<'a> {
     client: &'a Client,
     file: &'a RemoteFile,
@@ -106,7 +106,7 @@ impl Job<'_> {
     }
 }
 
-/// Takes up a processor for so long, as decoding does.
+/// Occupies a processor for the duration, as decoding does.
 fn compute(think: Duration) {
     let began = Instant::now();
     while began.elapsed() < think {
@@ -124,9 +124,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut job =
         Job { client: &client, file: &file, output, reads: 0, bytes: 0, waits: Vec::new() };
     for step in &steps {
-        match arguments.singly {
-            true => step.chunks(1).try_for_each(|range| job.read(range))?,
-            false => job.read(step)?,
+        if arguments.singly {
+            step.chunks(1).try_for_each(|range| job.read(range))?;
+        } else {
+            job.read(step)?;
         }
         compute(arguments.think);
     }

@@ -1,8 +1,8 @@
 //! The client: what files share.
 //!
 //! A [`Client`] owns one runtime for I/O, one pool of threads for decoding (which never runs on the
-//! I/O threads: a busy task would delay the sockets), the connections, the transfer counters and the
-//! store. Clients share nothing.
+//! I/O threads: a busy task would delay the sockets), the connections, the transfer counters and
+//! the store. Clients share nothing.
 
 pub(crate) mod config;
 pub(crate) mod config_file;
@@ -69,8 +69,9 @@ impl Client {
         self.context.counters()
     }
 
-    /// The report of everything that was read as bytes, by [`RemoteFile::read_at`] and its variants.
-    /// Requests and bytes are those of the whole client; times, retries and replicas are left empty.
+    /// The report of everything that was read as bytes, by [`RemoteFile::read_at`] and its
+    /// variants. Requests and bytes are those of the whole client; times, retries and replicas are
+    /// left empty.
     ///
     /// [`RemoteFile::read_at`]: crate::RemoteFile::read_at
     #[must_use]
@@ -98,8 +99,8 @@ impl Client {
         self.context.cache.totals()
     }
 
-    /// Writes the part of the trace that is still in memory. The client does so about once a second,
-    /// and when it and its files are dropped.
+    /// Writes the part of the trace that is still in memory. The client does so about once a
+    /// second, and when it and its files are dropped.
     ///
     /// # Errors
     ///
@@ -120,8 +121,8 @@ impl Client {
     }
 }
 
-/// Saves what unfinished and short reads have learned about servers. Waits a few seconds at most for
-/// data that is being written to disk.
+/// Saves what unfinished and short reads have learned about servers. Waits a few seconds at most
+/// for data that is being written to disk.
 impl Drop for Client {
     fn drop(&mut self) {
         self.context.network.remember_all();

@@ -54,8 +54,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::storage`] and [`hither_transfer::upload`]; [`ErrorKind::AlreadyExists`] if there
-    /// is a file and `overwrite` is false.
+    /// As [`Client::storage`] and [`hither_transfer::upload`]; [`ErrorKind::AlreadyExists`] if
+    /// there is a file and `overwrite` is false.
     pub async fn put_file(&self, url: &str, path: &Path, overwrite: bool) -> Result<DirEntry> {
         let target = self.storage_path(url)?.into_copy_path();
         let source = self.local_copy_path(path)?;
@@ -76,7 +76,7 @@ impl Client {
     fn local_copy_path(&self, path: &Path) -> Result<CopyPath> {
         let invalid = |why: String| Error::new(ErrorKind::Invalid, why);
         let absolute = std::path::absolute(path)
-            .map_err(|error| invalid(format!("{} is no path: {error}", path.display())))?;
+            .map_err(|error| invalid(format!("{} is not a path: {error}", path.display())))?;
         let text = absolute.to_str().ok_or_else(|| {
             invalid(format!("{} is not UTF-8: give its bytes instead", path.display()))
         })?;

@@ -43,19 +43,19 @@ pub struct FileStat {
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
 impl Client {
-    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once, except for
-    /// a Metalink document (`….meta4`, `….metalink`, `…?metalink`), which is fetched first.
+    /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once, except
+    /// for a Metalink document (`….meta4`, `….metalink`, `…?metalink`), which is fetched first.
     ///
-    /// Files that are opened before they are used are opened in the background, in parallel: as soon
-    /// as a file is opened before the previous one of the same server was used, size, version, head
-    /// and tail of both and of all that follow are fetched, in this order and bounded per server.
-    /// The first use of a file waits for that. A single file, or one that is used before the next is
-    /// opened, causes no request but those of its reads.
+    /// Files that are opened before they are used are opened in the background, in parallel: as
+    /// soon as a file is opened before the previous one of the same server was used, size, version,
+    /// head and tail of both and of all that follow are fetched, in this order and bounded per
+    /// server. The first use of a file waits for that. A single file, or one that is used before
+    /// the next is opened, causes no request but those of its reads.
     ///
     /// # Errors
     ///
-    /// As [`Client::file`]. A missing remote file is reported at its first use, a missing local file
-    /// here.
+    /// As [`Client::file`]. A missing remote file is reported at its first use, a missing local
+    /// file here.
     pub fn open(&self, url: &str) -> Result<RemoteFile> {
         self.open_with(url, OpenOptions::default())
     }
@@ -136,14 +136,14 @@ impl RemoteFile {
         self.origin.name()
     }
 
-    /// What was learned about the server.
+    /// The properties of the server as far as they are known.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         self.origin.endpoint()
     }
 
-    /// Size and validator. Takes one round trip, unless the file was opened ahead or stored metadata
-    /// may be used without validation.
+    /// Size and validator. Takes one round trip, unless the file was opened ahead or stored
+    /// metadata may be used without validation.
     ///
     /// # Errors
     ///

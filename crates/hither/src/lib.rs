@@ -1,8 +1,8 @@
-//! hither: remote scientific data, read as if it were here.
+//! hither: remote scientific data, read as if it were local.
 //!
-//! A job that reads from afar costs a round trip for everything that it asks for by itself. hither knows what will be
-//! needed, asks for it in as few round trips as the protocol allows, over as many warm connections as pay, and decodes
-//! while the rest is in flight.
+//! A program that reads remote data waits a round trip for each request that it makes alone. hither
+//! predicts which bytes will be read, fetches them in as few round trips as the protocol allows,
+//! over as many open connections as help, and decodes while the rest is in flight.
 //!
 //! ```no_run
 //! use hither::{Client, ClientConfig, DrawRequest, ScanProgress, TreeUrl};

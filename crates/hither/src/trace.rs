@@ -1,6 +1,6 @@
-//! Traces of reads: looking at them, making them of what other programs recorded, doing the reads again.
+//! Traces of reads: summary, import from the records of other programs, replay.
 //!
-//! A client writes a trace if [`ClientConfig::trace`](crate::ClientConfig::trace) says where.
+//! A client writes a trace to [`ClientConfig::trace`](crate::ClientConfig::trace), if that is set.
 
 mod import;
 pub(crate) mod outstanding_reads;
@@ -21,22 +21,23 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// What a trace says, and whether all of it is there.
+/// The statistics of a trace, and its completeness.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TraceSummary {
-    /// What it says.
+    /// Statistics of the reads.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Bytes at its end that could not be read, because the program that wrote it was cut off.
+    /// Bytes at the end of the trace that are no complete record, because its program was killed.
     pub cut_bytes: u64,
 }
 
-/// Looks at the trace in the file at `path`.
+/// Reads the trace in the file at `path` and summarizes it.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] and [`ErrorKind::Local`] for a file that cannot be read, [`ErrorKind::Corrupt`] and
-/// [`ErrorKind::Unsupported`] for one that is no trace of this version.
+/// [`ErrorKind::NotFound`] and [`ErrorKind::Local`] for a file that cannot be read,
+/// [`ErrorKind::Corrupt`] and [`ErrorKind::Unsupported`] for a file that is not a trace of this
+/// version.
 pub fn summarize(path: &Path) -> Result<TraceSummary> {
     let named = |error: Error| error.context(path.display());
     let mut reads = SubmissionOrder::new(open(path)?);

@@ -1,4 +1,4 @@
-//! A tree that is open, or on its way to be.
+//! A tree of a file, open or being opened.
 
 pub(crate) mod arrays;
 pub(crate) mod draw;
@@ -16,8 +16,8 @@ use hither_core::error::Result;
 use std::fmt;
 use std::sync::Arc;
 
-/// A tree of a file. Opening runs ahead in the background; whatever needs the tree first waits for it. A program that
-/// opens a thousand trees one after the other thus has them opened in parallel.
+/// A tree of a file. It is opened in the background, and its first use waits for that: a program
+/// that opens a thousand trees one after the other has them opened in parallel.
 #[derive(Clone)]
 pub struct RemoteTree {
     pub(crate) file: Arc<FileOrigin>,
@@ -35,11 +35,12 @@ impl fmt::Debug for RemoteTree {
 }
 
 impl Client {
-    /// Begins to open the tree at `path` in the file, the only one if none is named. Returns at once.
+    /// Begins to open the tree at `path` in the file, or its only tree if none is named. Returns at
+    /// once.
     ///
     /// # Errors
     ///
-    /// As [`Client::open`]. What is wrong with the file or the tree shows when the tree is used.
+    /// As [`Client::open`]. Errors of the file or the tree are returned when the tree is used.
     pub fn open_tree(&self, url: &str, path: Option<&str>) -> Result<RemoteTree> {
         Ok(RemoteTree::new(self.origin(url)?, path.map(str::to_owned), true))
     }
@@ -48,7 +49,7 @@ impl Client {
 impl RemoteTree {
     fn new(file: Arc<FileOrigin>, path: Option<String>, use_store: bool) -> Self {
         let opening = open(Arc::clone(&file), path.clone(), use_store).boxed().shared();
-        // Whether anybody waits for it or not, it runs.
+        // It runs even if nobody waits for it.
         file.context.network.runtime().spawn(opening.clone().map(drop));
         Self { file, path, opened: opening }
     }
@@ -57,12 +58,12 @@ impl RemoteTree {
     ///
     /// # Errors
     ///
-    /// Whatever opening the file and finding the tree failed with.
+    /// The errors of opening the file and finding the tree.
     pub fn entries(&self, client: &Client) -> Result<u64> {
         Ok(client.block_on(self.opened())?.tree.entries())
     }
 
-    /// What is in the tree. Waits for it.
+    /// The branches of the tree. Waits for the tree.
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl RemoteTree {
         client.block_on(self.listing_async())
     }
 
-    /// The same, for who waits in another way. Runs on the client's runtime.
+    /// Async version of [`RemoteTree::listing`], for the client's runtime.
     ///
     /// # Errors
     ///
@@ -85,8 +86,8 @@ impl RemoteTree {
         self.opened.clone().await
     }
 
-    /// The same tree, opened once more, without what the store has of it.
-    pub(crate) fn opened_anew(&self) -> Self {
+    /// The same tree, opened once more without stored metadata.
+    pub(crate) fn reopen(&self) -> Self {
         Self::new(Arc::clone(&self.file), self.path.clone(), false)
     }
 }

@@ -1,8 +1,8 @@
-//! TreeCache of a client: opens the trees of a file while a program reads it byte by byte, and hands
-//! their layout to core's predictor (`hither_core::prefetch::columnar`), whose learned sets it keeps
-//! in the store.
+//! TreeCache of a client: opens the trees of a file while a program reads it as bytes, and gives
+//! their layout to core's predictor (`hither_core::prefetch::columnar`), whose learned sets it
+//! keeps in the store.
 //!
-//! Queries and arrays do not come through here: they know which baskets they need (`tree::scan`).
+//! Queries and arrays do not use it: they know which baskets they need (`tree::scan`).
 
 pub(crate) mod learned_sets;
 pub(crate) mod learning;
@@ -21,8 +21,8 @@ pub struct TreeCacheConfig {
     /// Entries after which the branches read so far are taken for those that will be read; default
     /// 100.
     pub learn_entries: u64,
-    /// Maximum bytes of a file that are fetched ahead and not read yet; default 32 MiB. The client's
-    /// cache bounds them as well.
+    /// Maximum bytes of a file that are fetched ahead and not read yet; default 32 MiB. The
+    /// client's cache bounds them as well.
     pub budget_bytes: u64,
     /// Keeps learned branches in the client's store, if it has one, and uses them again; default
     /// true.

@@ -15,7 +15,8 @@ pub struct ClientConfig {
     pub transport: TransportConfig,
     /// Memory for data in flight.
     pub reader: ReaderConfig,
-    /// Memory for data that was read or prefetched through [`RemoteFile::read_at`] and its variants.
+    /// Memory for data that was read or prefetched through [`RemoteFile::read_at`] and its
+    /// variants.
     ///
     /// [`RemoteFile::read_at`]: crate::RemoteFile::read_at
     pub cache: CacheConfig,
@@ -23,12 +24,14 @@ pub struct ClientConfig {
     pub read_ahead: ReadAheadConfig,
     /// Prefetch of tree data for programs that read trees as bytes.
     pub tree_cache: TreeCacheConfig,
-    /// The folder that remembers servers and files between runs. Default: none; the command sets one.
+    /// The folder that remembers servers and files between runs. Default: none; the command sets
+    /// one.
     pub store: Option<PathBuf>,
-    /// Parts of files kept on disk for other processes and later runs; needs a store. Default: none.
+    /// Parts of files kept on disk for other processes and later runs; needs a store. Default:
+    /// none.
     pub disk_cache: Option<DiskCacheConfig>,
-    /// How long stored metadata is used without validation, counted from the last validation.
-    /// Default: 0, which validates always and costs one round trip.
+    /// The age up to which stored metadata is used without validation, counted from the last
+    /// validation. Default: 0, which validates always and costs one round trip.
     pub staleness: Duration,
     /// URL prefixes with replicas.
     pub mirrors: Mirrors,

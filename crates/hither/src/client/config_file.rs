@@ -44,8 +44,18 @@ impl ConfigFile {
             "hither in the cache folder",
             "Folder that remembers servers and files between runs; empty for none.",
         ),
-        key("staleness", "'30m'", "0", "How long stored metadata is used without validation."),
-        key("disk_cache", "'20G'", "none", "Maximum size of the disk cache."),
+        key(
+            "staleness",
+            "'30m'",
+            "0",
+            "Age up to which stored metadata is used without validation, as in 90s, 30m, 12h or 7d.",
+        ),
+        key(
+            "disk_cache",
+            "'20G'",
+            "none",
+            "Maximum size of the disk cache in bytes, as in 500M or 20G.",
+        ),
         key("connect_timeout", "15.0", "15", "Time limit for opening a connection, in seconds."),
         key(
             "stall_timeout",
@@ -146,7 +156,7 @@ pub(crate) struct Section {
     pub(crate) connections: Option<u16>,
     /// The folder of the store; the empty string for none.
     pub(crate) store: Option<PathBuf>,
-    /// How long stored metadata is used without validation, as text such as "30m".
+    /// The age up to which stored metadata is used without validation, as text such as "30m".
     pub(crate) staleness: Option<String>,
     /// The largest size of the disk cache, as text such as "20G".
     pub(crate) disk_cache: Option<String>,

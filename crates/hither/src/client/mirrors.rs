@@ -1,15 +1,15 @@
-//! Places that the user knows to hold the same files.
+//! Replicas that the user has configured.
 
-/// One rule: what is below `prefix` is also below each of `elsewhere`.
+/// A rule: every file below `prefix` has replicas below each of `elsewhere`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     /// The beginning of a URL, up to the end of a path component; or a whole URL.
     pub prefix: String,
-    /// What may stand in its place.
+    /// The prefixes of the replicas, the best first.
     pub elsewhere: Vec<String>,
 }
 
-/// The rules of a client.
+/// The replica rules of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirrors(Vec<Mirror>);
 
@@ -19,7 +19,7 @@ impl Mirrors {
         self.0.push(mirror);
     }
 
-    /// Where else the file at `url` is, in the order of the rules.
+    /// The URLs of the replicas of the file at `url`, in the order of the rules.
     ///
     /// ```
     /// use hither::{Mirror, Mirrors};

@@ -25,7 +25,7 @@ pub struct ClientOptions {
     pub no_store: bool,
     /// The largest size of the disk cache, in bytes; 0 for none.
     pub disk_cache: Option<u64>,
-    /// How long stored metadata is used without validation.
+    /// The age up to which stored metadata is used without validation.
     pub staleness: Option<Duration>,
     /// The time limit for opening a connection, in seconds.
     pub connect_timeout: Option<f64>,

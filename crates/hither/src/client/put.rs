@@ -1,4 +1,5 @@
-//! Writing one file from memory. Files on the disk go by crate `transfer`, which resumes and compares checksums.
+//! Writes of files from memory. Copies of local files use crate `transfer`, which resumes and
+//! verifies checksums.
 
 use crate::client::Client;
 use bytes::Bytes;
@@ -7,17 +8,20 @@ use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, PutOptions, Upload};
 
-/// Least size of a block, in bytes, where the storage takes any: large enough that the round trip for each does not count.
+/// The smallest block in bytes, where the storage takes any: large enough that its round trip
+/// hardly counts.
 const BLOCK_BYTES: u64 = 4 << 20;
-/// Most blocks on their way at a time; storages that take any number gain nothing from more.
+/// The largest number of blocks in flight; storages that take any number gain nothing from more.
 const MAX_PARALLEL: usize = 8;
 
 impl Client {
-    /// Writes `bytes` to the file at `url`. The file appears under its name when it is whole, or not at all.
+    /// Writes `bytes` to the file at `url`. The file appears under its name when it is complete, or
+    /// not at all.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if there is something of that name and it may not be replaced; the refusals of servers.
+    /// [`ErrorKind::AlreadyExists`] if there is a file and `overwrite` is false; the errors of the
+    /// server.
     pub async fn put(&self, url: &str, bytes: Bytes, overwrite: bool) -> Result<DirEntry> {
         let (storage, path) = self.storage(url)?;
         let size = bytes.len() as u64;
@@ -25,7 +29,7 @@ impl Client {
         match write(&*upload, bytes).await {
             Ok(()) => upload.commit(None).await,
             Err(error) => {
-                // The first failure is the one to tell.
+                // The first error is the one to return.
                 drop(upload.abort().await);
                 Err(error)
             }

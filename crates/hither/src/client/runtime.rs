@@ -11,8 +11,8 @@ impl Client {
         self.context.network.runtime()
     }
 
-    /// Keeps what was learned about servers, and writes what the trace still holds: for processes that may end before the
-    /// client does. The end of the client does both by itself.
+    /// Saves what was learned about servers, and writes the rest of the trace, for processes that
+    /// may end before the client is dropped. Dropping the client does both.
     ///
     /// # Errors
     ///

@@ -1,47 +1,52 @@
-//! What is known of a name.
+//! Metadata of files and directories.
 
 use crate::client::Client;
 use crate::client::storage_path::StoragePath;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind};
 
-/// A name that was looked at.
+/// The metadata of a file or directory.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct UrlStat {
-    /// The name in its storage.
+    /// The path in its storage.
     pub named: StoragePath,
-    /// What is known of it.
+    /// Kind, size, date and version.
     pub entry: DirEntry,
-    /// Why places of the file are not used any more.
+    /// The reasons why replicas of the file are no longer used.
     pub notices: Vec<String>,
 }
 
 impl Client {
-    /// Asks about the name, and where that is not understood or not allowed, about the file: by a read, which needs
-    /// nothing but a file, and goes to replicas.
+    /// Asks for metadata. Where the server does not support or allow that, asks by a read, which
+    /// works for every readable file and uses replicas.
     ///
     /// # Errors
     ///
-    /// As [`Client::storage`]; the refusals of a server; [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`].
+    /// As [`Client::storage`]; the errors of the server; [`ErrorKind::Unavailable`],
+    /// [`ErrorKind::Timeout`].
     pub async fn stat(&self, url: &str) -> Result<UrlStat> {
         let named = self.storage_path(url)?;
         let error = match named.storage.stat(&named.path).await {
             Ok(entry) => return Ok(UrlStat { named, entry, notices: Vec::new() }),
             Err(error) => error,
         };
-        if named.is_local() || !asks_again(&error) {
+        if named.is_local() || !read_may_work(&error) {
             return Err(error);
         }
         let file = self.file(url)?;
         match file.stat_async().await {
             Ok(stat) => {
-                let (path, kind) = (named.path.clone(), FileKind::File);
-                let (size, validator) = (stat.size, stat.validator);
-                let entry = DirEntry { path, kind, size, modified: None, validator };
+                let entry = DirEntry {
+                    path: named.path.clone(),
+                    kind: FileKind::File,
+                    size: stat.size,
+                    modified: None,
+                    validator: stat.validator,
+                };
                 Ok(UrlStat { named, entry, notices: file.replicas().1 })
             }
-            // The answer to a read has a body, which may say more than the status of a HEAD.
+            // The response to a read has a body, which may say more than the status of a HEAD.
             Err(explained) if says_more(&error, &explained) => Err(explained),
             Err(_) => Err(error),
         }
@@ -53,6 +58,6 @@ fn says_more(status: &Error, explained: &Error) -> bool {
         || matches!(explained.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied)
 }
 
-fn asks_again(error: &Error) -> bool {
+fn read_may_work(error: &Error) -> bool {
     !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Timeout)
 }

@@ -1,8 +1,8 @@
-//! From what a user writes to a storage and a path in it.
+//! Storages and the paths in them, from URLs and local paths.
 //!
-//! The root of a storage is the root of its server (or of the local file system), so that two URLs on one server are two
-//! paths in one storage. Doubled slashes in a URL are single ones: servers see it so, and the two slashes that xrootd's
-//! URLs have by habit mean nothing over HTTP.
+//! The root of a storage is the root of its server, or of the local file system, so that two URLs
+//! on one server are two paths in one storage. Doubled slashes in a URL count as one: servers treat
+//! them so, and the two slashes that root:// URLs begin their paths with mean nothing over HTTP.
 
 use crate::client::Client;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -12,21 +12,21 @@ use percent_encoding::percent_decode_str;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// A name in a storage.
+/// A path in a storage.
 #[derive(Debug, Clone)]
 pub struct StoragePath {
     /// The storage, rooted at the root of the server.
     pub storage: Arc<dyn Storage>,
-    /// What tells one storage from another; no secrets.
+    /// The name that identifies the storage, without secrets.
     pub server: String,
     pub(crate) root: StorageRoot,
     /// The path in it.
     pub path: String,
-    /// It was written with a slash at its end: a directory is meant.
+    /// The URL ends with a slash: it names a directory.
     pub directory: bool,
 }
 
-/// What stands before a path.
+/// The root of a storage, for display.
 #[derive(Debug, Clone)]
 pub(crate) enum StorageRoot {
     Local,
@@ -36,7 +36,7 @@ pub(crate) enum StorageRoot {
 }
 
 impl StoragePath {
-    /// How people write `path` of this storage: a URL without secrets, or a local path.
+    /// The display form of `path` in this storage: a URL without secrets, or a local path.
     #[must_use]
     pub fn display_url(&self, path: &str) -> String {
         match &self.root {
@@ -47,7 +47,7 @@ impl StoragePath {
         }
     }
 
-    /// Whether it is on this machine.
+    /// Returns true if the storage is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self.root, StorageRoot::Local)
@@ -55,17 +55,18 @@ impl StoragePath {
 }
 
 impl Client {
-    /// The storage that `url` is in (`http://…`, `https://…`, `root://…`, `s3://BUCKET/KEY`, a local path or `file://…`), and the path in it. Nothing is asked yet.
+    /// The storage of `url` (`http://…`, `https://…`, `root://…`, `s3://BUCKET/KEY`, a local path
+    /// or `file://…`), and the path in it. Sends no request.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for what is no URL of a known scheme, or not UTF-8 when
-    /// decoded; [`ErrorKind::Local`] if the working directory is gone.
+    /// [`ErrorKind::Invalid`] or [`ErrorKind::Unsupported`] for a URL of an unknown scheme or a
+    /// path that is not UTF-8 when decoded; [`ErrorKind::Local`] if the working directory is gone.
     pub fn storage(&self, url: &str) -> Result<(Arc<dyn Storage>, String)> {
         self.storage_path(url).map(|named| (named.storage, named.path))
     }
 
-    /// The same, with what else can be told from the URL.
+    /// The storage of `url` and the path in it, with their display form.
     ///
     /// # Errors
     ///
@@ -137,7 +138,7 @@ fn decoded(path: &str) -> Result<String> {
             Error::new(ErrorKind::Invalid, format!("{name:?} is not UTF-8 when it is decoded"))
         })?;
         if name.contains('/') {
-            let what = format!("{name:?} holds an encoded slash, which is no part of a name");
+            let what = format!("{name:?} contains an encoded slash, which names cannot have");
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         names.push(name);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tokens_make_two_storages_that_do_not_tell_them() {
+    fn two_tokens_make_two_storages_without_the_tokens_in_their_names() {
         let client = client();
         let named = client.storage_path("http://h/a?authz=hush").unwrap();
         assert_ne!(named.server, client.storage_path("http://h/a").unwrap().server);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_up_goes_up_from_where_links_lead() {
+    fn parent_folders_are_those_of_link_targets() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_urls_are_refused() {
+    fn invalid_urls_are_errors() {
         let client = client();
         for (url, kind) in [
             ("", ErrorKind::Invalid),

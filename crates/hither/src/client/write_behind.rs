@@ -1,95 +1,99 @@
-//! What is being written to disk in the background, for the end of a client to wait for.
+//! Background writes to the disk, which the end of a client waits for.
 //!
-//! Nobody who reads waits for the disk: what was learned is written on a thread that may. A runtime that ends drops what
-//! that has not begun, so a program that ends as soon as it has what it wanted would keep the least of what it learned,
-//! and the next run would ask again. So there is a line, which the end of the client waits for.
+//! Readers never wait for the disk: metadata and cached blocks are written on a thread that may
+//! block. A runtime that ends drops the tasks that have not started, so a program that ends as soon
+//! as it has its data would lose most of what it has learned, and the next run would ask again. The
+//! writes therefore wait in a queue, which the end of the client flushes.
 //!
-//! It is one line, because what is written of a file later has more in it. Where the disk is so slow that the line holds
-//! [`MAX_BYTES`], further writes are left out: a cache may forget, but not fill the memory.
+//! There is one queue, because a later write of a file contains more. If the disk is so slow that
+//! the queue holds [`MAX_BYTES`], further writes are dropped: a cache may forget, but not fill the
+//! memory.
 
+use hither_core::sync::lock;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// The end of a client waits so long. What takes longer is lost, which is what a cache may do.
-const LAST_WRITES: Duration = Duration::from_secs(5);
-/// Bytes that wait to be written, unless it is a single write that has more.
+/// The time limit of a flush. Writes that take longer are lost, as a cache may lose them.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest number of bytes in the queue, unless a single write has more.
 const MAX_BYTES: u64 = 64 << 20;
 
 type Write = Box<dyn FnOnce() + Send>;
 
-/// Writes that are not done.
+/// The queue of writes.
 #[derive(Default)]
 pub(crate) struct WriteBehindQueue {
-    line: Mutex<Line>,
+    queue: Mutex<WriteQueue>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct Line {
-    /// And how many bytes each has.
+struct WriteQueue {
+    /// The writes, and the number of bytes of each.
     waiting: VecDeque<(Write, u64)>,
     bytes: u64,
-    /// There is a thread that works on it.
+    /// A thread works on the queue.
     busy: bool,
 }
 
 impl fmt::Debug for WriteBehindQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LastWrites").field("waiting", &self.line().waiting.len()).finish()
+        f.debug_struct("WriteBehindQueue").field("waiting", &self.queue().waiting.len()).finish()
     }
 }
 
 impl WriteBehindQueue {
-    /// Has `write`, which holds so many bytes, run on a thread of `runtime` that may wait, after those before it.
+    /// Runs `write`, which holds `bytes` bytes, on a blocking thread of `runtime`, after the writes
+    /// before it.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         runtime: &Handle,
         bytes: u64,
         write: impl FnOnce() + Send + 'static,
     ) {
-        let mut line = self.line();
-        if !line.waiting.is_empty() && line.bytes.saturating_add(bytes) > MAX_BYTES {
+        let mut queue = self.queue();
+        if !queue.waiting.is_empty() && queue.bytes.saturating_add(bytes) > MAX_BYTES {
             return;
         }
-        line.bytes = line.bytes.saturating_add(bytes);
-        line.waiting.push_back((Box::new(write), bytes));
-        if !line.busy {
-            line.busy = true;
+        queue.bytes = queue.bytes.saturating_add(bytes);
+        queue.waiting.push_back((Box::new(write), bytes));
+        if !queue.busy {
+            queue.busy = true;
             let writes = Arc::clone(self);
             drop(runtime.spawn_blocking(move || writes.work()));
         }
     }
 
-    /// Waits until everything is written, but not for ever.
+    /// Waits until everything is written, within the time limit.
     pub(crate) fn flush(&self) {
-        drop(self.done.wait_timeout_while(self.line(), LAST_WRITES, |line| line.busy));
+        drop(self.done.wait_timeout_while(self.queue(), FLUSH_TIMEOUT, |queue| queue.busy));
     }
 
     fn work(&self) {
         while let Some((write, bytes)) = self.next() {
-            // One that fails must not keep the others from being written. The hook has told of it.
+            // A write that panics must not stop the others. The panic hook has reported it.
             drop(catch_unwind(AssertUnwindSafe(write)));
-            let mut line = self.line();
-            line.bytes = line.bytes.saturating_sub(bytes);
+            let mut queue = self.queue();
+            queue.bytes = queue.bytes.saturating_sub(bytes);
         }
     }
 
     fn next(&self) -> Option<(Write, u64)> {
-        let mut line = self.line();
-        let next = line.waiting.pop_front();
+        let mut queue = self.queue();
+        let next = queue.waiting.pop_front();
         if next.is_none() {
-            line.busy = false;
+            queue.busy = false;
             self.done.notify_all();
         }
         next
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, WriteQueue> {
+        lock(&self.queue)
     }
 }
 
@@ -99,27 +103,29 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn what_was_handed_over_is_written_in_order_before_the_end() {
+    fn a_flush_waits_for_all_writes_in_order() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
-        let (runtime, writes) = (runtime.unwrap(), Arc::new(WriteBehindQueue::default()));
+        let runtime = runtime.unwrap();
+        let writes = Arc::new(WriteBehindQueue::default());
         let (written, all) = mpsc::channel();
         for nth in 0..100 {
             let written = written.clone();
             writes.enqueue(runtime.handle(), 1, move || {
                 written.send(nth).unwrap();
-                assert!(nth != 50, "one that fails holds up no other");
+                assert!(nth != 50, "a write that panics stops no other");
             });
         }
         writes.flush();
         assert_eq!(all.try_iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
-        let line = writes.line();
-        assert_eq!((line.bytes, line.busy), (0, false));
+        let queue = writes.queue();
+        assert_eq!((queue.bytes, queue.busy), (0, false));
     }
 
     #[test]
     fn a_slow_disk_does_not_fill_the_memory() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build();
-        let (runtime, writes) = (runtime.unwrap(), Arc::new(WriteBehindQueue::default()));
+        let runtime = runtime.unwrap();
+        let writes = Arc::new(WriteBehindQueue::default());
         let (go, stand) = mpsc::channel::<()>();
         let (written, all) = mpsc::channel();
         let (begun, first) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! What only XRootD servers can be asked: who has a file, having files fetched from tape, rights, extended attributes.
+//! Requests that only XRootD servers understand: locate, prepare, chmod, extended attributes.
 
 use crate::client::Client;
 use crate::client::storage_path::{StoragePath, StorageRoot};
@@ -7,19 +7,20 @@ use hither_transport::{ExtendedAttribute, PrepareAction, Protocol, ReplicaServer
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A request for files that was made of one server.
+/// The response of one server to a prepare request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrepareReply {
-    /// Which of the URLs that were given it is about, by their numbers.
+    /// The indices of its URLs in the list of the caller.
     pub urls: Vec<usize>,
-    /// What the server calls the request; empty if it does not say.
+    /// The id of the request at the server; empty if it sends none.
     pub request: String,
 }
 
 impl Client {
-    /// The name on an XRootD server that `url` stands for.
-    fn on_xrootd(&self, named: &StoragePath, asked: &str) -> Result<XrootdPath> {
+    /// The path on an XRootD server. `operation` names the operation in the error for other
+    /// servers.
+    fn on_xrootd(&self, named: &StoragePath, operation: &str) -> Result<XrootdPath> {
         match &named.root {
             StorageRoot::Server(root) if root.protocol() == Protocol::Xrootd => {
                 let network = Arc::clone(&self.context.network);
@@ -27,8 +28,7 @@ impl Client {
             }
             _ => {
                 let name = named.display_url(&named.path);
-                let what =
-                    format!("{name}: only servers of root:// and roots:// can be asked {asked}");
+                let what = format!("{name}: only root:// and roots:// servers support {operation}");
                 Err(Error::new(ErrorKind::Unsupported, what))
             }
         }
@@ -38,24 +38,26 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::storage`]; [`ErrorKind::Unsupported`] for other servers than those of `root://`;
-    /// [`ErrorKind::NotFound`] where nobody has it.
+    /// As [`Client::storage`]; [`ErrorKind::Unsupported`] for other servers than those of
+    /// `root://`; [`ErrorKind::NotFound`] if no server has it.
     pub async fn locate(&self, url: &str) -> Result<Vec<ReplicaServer>> {
         let named = self.storage_path(url)?;
-        self.on_xrootd(&named, "who has a file")?.locate().await
+        self.on_xrootd(&named, "locate")?.locate().await
     }
 
-    /// Has files fetched to disk, or given up there, one request to each server. Nobody waits for them to be there.
+    /// Asks servers to stage files to disk or to release them, with one request per server. Does
+    /// not wait until the files are there.
     ///
     /// # Errors
     ///
-    /// The first one, as [`Client::locate`]. What was asked of other servers before remains asked.
+    /// The first error, as [`Client::locate`]. Requests that were sent to other servers before stay
+    /// in effect.
     pub async fn prepare(&self, urls: &[String], how: PrepareAction) -> Result<Vec<PrepareReply>> {
         let mut servers: Vec<(XrootdPath, PrepareReply, Vec<String>)> = Vec::new();
         let mut known: HashMap<String, usize> = HashMap::new();
         for (nth, url) in urls.iter().enumerate() {
             let named = self.storage_path(url)?;
-            let first = self.on_xrootd(&named, "to prepare files")?;
+            let first = self.on_xrootd(&named, "prepare")?;
             let at = *known.entry(named.server).or_insert(servers.len());
             match servers.get_mut(at) {
                 Some((_, prepared, further)) => {
@@ -76,7 +78,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Gives a file or directory of an XRootD server other rights: the nine bits, as in `0o640`.
+    /// Sets the permissions of a file or directory on an XRootD server: nine bits, as in `0o640`.
     ///
     /// # Errors
     ///
@@ -87,7 +89,7 @@ impl Client {
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         let named = self.storage_path(url)?;
-        self.on_xrootd(&named, "to change rights")?.change_mode(mode).await
+        self.on_xrootd(&named, "chmod")?.change_mode(mode).await
     }
 
     /// The extended attributes of a file on an XRootD server.
@@ -97,7 +99,7 @@ impl Client {
     /// As [`Client::locate`].
     pub async fn attributes(&self, url: &str) -> Result<Vec<ExtendedAttribute>> {
         let named = self.storage_path(url)?;
-        self.on_xrootd(&named, "for extended attributes")?.attributes().await
+        self.on_xrootd(&named, "extended attributes")?.attributes().await
     }
 }
 
@@ -107,7 +109,7 @@ mod tests {
     use crate::ClientConfig;
 
     #[test]
-    fn other_servers_are_not_asked() {
+    fn only_xrootd_servers_are_asked() {
         let client = Client::new(ClientConfig::default()).unwrap();
         for url in ["http://h/f", "/f"] {
             let error = client.block_on(client.locate(url)).unwrap_err();

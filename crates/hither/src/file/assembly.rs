@@ -1,15 +1,16 @@
-//! Puts ranges together from parts that arrive in any order and of any size.
+//! Ranges assembled from parts that arrive in any order and of any size.
 
 use bytes::{Bytes, BytesMut};
 use hither_core::Part;
 use std::ops::Range;
 
-/// Ranges being filled. They may overlap; a part then goes to each of them.
+/// Ranges that are being filled. They may overlap; a part then goes to each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     /// Sorted by start.
     slots: Vec<Slot>,
-    /// Invariant: `ends[i]` is the largest end of `slots[..=i]`, so it never decreases and can be searched.
+    /// Invariant: `ends[i]` is the largest end of `slots[..=i]`, so it never decreases and can be
+    /// searched.
     ends: Vec<u64>,
 }
 
@@ -17,20 +18,20 @@ pub(crate) struct Assembly {
 struct Slot {
     range: Range<u64>,
     id: usize,
-    /// Bytes still to come; parts of one range never come twice unless the server repeats itself.
+    /// The bytes that are missing. Parts of one range overlap only if the server repeats itself.
     missing: Vec<Range<u64>>,
     buffer: BytesMut,
 }
 
 impl Assembly {
-    /// Ranges to be filled, each with an id of the caller's. Empty ranges are never completed.
+    /// Ranges to fill, each with an id of the caller. Empty ranges are never completed.
     pub(crate) fn new(ranges: impl IntoIterator<Item = (usize, Range<u64>)>) -> Self {
         let mut assembly = Self::default();
         assembly.add(ranges);
         assembly
     }
 
-    /// Further ranges to be filled. Those that are complete by now are forgotten.
+    /// Adds ranges to fill, and removes those that are complete.
     pub(crate) fn add(&mut self, ranges: impl IntoIterator<Item = (usize, Range<u64>)>) {
         self.slots.retain(|slot| !slot.missing.is_empty());
         self.slots.extend(ranges.into_iter().map(|(id, range)| Slot {
@@ -48,8 +49,8 @@ impl Assembly {
         }));
     }
 
-    /// Takes a part; calls `done` with id and bytes for every range that it completes. A range that lies within the part
-    /// is handed on as a slice of it, without a copy.
+    /// Takes a part, and calls `done` with id and bytes of every range that it completes. A range
+    /// that lies within the part is passed on as a slice of it, without a copy.
     pub(crate) fn accept(&mut self, part: &Part, mut done: impl FnMut(usize, Bytes)) {
         let end = part.offset.saturating_add(part.bytes.len() as u64);
         let first = self.ends.partition_point(|&largest| largest <= part.offset);
@@ -82,7 +83,7 @@ impl Slot {
         }
         let missing = hither_core::range::difference(&self.missing, std::slice::from_ref(&fresh));
         self.missing = missing;
-        // The range was checked against the size of the file before it was asked for.
+        // The range was checked against the size of the file before it was requested.
         let len = usize::try_from(self.range.end - self.range.start).ok()?;
         if self.buffer.len() < len {
             self.buffer.resize(len, 0);

@@ -1,10 +1,11 @@
-//! A source whose bytes are kept on disk for other processes and later runs.
+//! A source whose bytes are cached on disk, for other processes and later runs.
 //!
-//! It stands between the cache in memory and the server. What is on disk of the version that is read is taken from there;
-//! the rest is asked of the server, and written to the disk when it has arrived. Nothing comes from the disk before the
-//! server has said, since this file was opened, which version it is: so the first request goes to the server
-//! whatever is on disk, unless opening the file ahead has asked already. Disks are read and written on threads that may
-//! wait, and a disk that fails costs nothing but what it would have spared.
+//! It lies between the cache in memory and the server. Bytes on disk of the version that is read
+//! are taken from there; the rest is requested from the server, and written to the disk when it has
+//! arrived. No byte is taken from the disk before the server has named the version of the file
+//! since it was opened: the first request goes to the server whatever is on disk, unless opening
+//! ahead has validated the file. Disks are read and written on threads that may block. A disk that
+//! fails costs the requests that it would have saved, and nothing else.
 
 use crate::client::write_behind::WriteBehindQueue;
 use crate::file::origin::FileOrigin;
@@ -12,16 +13,17 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::cache::Version;
 use hither_core::error::Result;
+use hither_core::sync::lock;
 use hither_core::{
     Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source, range,
 };
 use hither_store::{DiskCache, DiskCacheFile, DiskCacheKey, MetadataKey};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-/// The disk of a client.
+/// The disk cache of a client.
 #[derive(Debug)]
 pub(crate) struct DiskCacheSlot {
     store: DiskCache,
@@ -34,7 +36,7 @@ impl DiskCacheSlot {
     }
 }
 
-/// A source with a disk before it.
+/// A source with the disk cache in front of it.
 #[derive(Debug)]
 pub(crate) struct DiskCacheSource {
     inner: Arc<dyn Source>,
@@ -43,15 +45,15 @@ pub(crate) struct DiskCacheSource {
     confirmed: Mutex<Option<Confirmed>>,
 }
 
-/// The version that the server said the file is.
+/// The version of the file that the server has named.
 #[derive(Debug, Clone)]
 struct Confirmed {
     validator: String,
-    /// None if nothing can be kept of it.
+    /// None if the disk cache cannot hold the version.
     blocks: Option<Arc<DiskCacheFile>>,
 }
 
-/// What arrived.
+/// Parts that have arrived, with their offsets.
 type Arrived = Arc<Mutex<Vec<(u64, Bytes)>>>;
 
 impl DiskCacheSource {
@@ -64,7 +66,7 @@ impl DiskCacheSource {
         Some(Arc::new(Self { inner, disk, file, confirmed: Mutex::default() }))
     }
 
-    /// The server has said which version it is.
+    /// Opens the blocks of the version that the server has named.
     pub(crate) async fn validate(&self, version: &Version) {
         let (Some(size), Some(validator)) = (version.size, version.validator.clone()) else {
             return;
@@ -72,14 +74,14 @@ impl DiskCacheSource {
         if self.confirmed().as_ref().is_some_and(|it| it.validator == validator) {
             return;
         }
-        let (disk, file) = (Arc::clone(&self.disk), self.file.clone());
-        let key = DiskCacheKey { file, size, validator: validator.clone() };
+        let disk = Arc::clone(&self.disk);
+        let key = DiskCacheKey { file: self.file.clone(), size, validator: validator.clone() };
         let open = move || disk.store.file(&key, SystemTime::now());
         let blocks = spawn_blocking(open).await.ok().flatten().map(Arc::new);
         *self.confirmed() = Some(Confirmed { validator, blocks });
     }
 
-    /// What is kept of the version that a request is about.
+    /// The blocks of the version that a request asks for.
     fn blocks(&self, request: &Request) -> Option<Arc<DiskCacheFile>> {
         let validator = request.validator.as_ref().filter(|_| request.tail == 0)?;
         let confirmed = self.confirmed();
@@ -91,9 +93,9 @@ impl DiskCacheSource {
         if let Some(blocks) = self.blocks(&request) {
             let wanted = request.ranges.clone();
             let found = spawn_blocking(move || blocks.read(&wanted)).await.unwrap_or_default();
-            let there: Vec<_> =
+            let present: Vec<_> =
                 found.iter().map(|(at, bytes)| *at..at + bytes.len() as u64).collect();
-            let missing = range::difference(&request.ranges, &range::merged(&there, 0));
+            let missing = range::difference(&request.ranges, &range::merged(&present, 0));
             if missing.is_empty() || self.inner.limits().allow(&missing) {
                 found.into_iter().for_each(|(offset, bytes)| sink(Part { offset, bytes }));
                 rest.ranges = missing;
@@ -109,9 +111,9 @@ impl DiskCacheSource {
             lock(&into).push((part.offset, part.bytes.clone()));
             sink(part);
         });
-        let answer = self.inner.fetch(rest, tee).await?;
-        let validator = answer.validator.clone().or(request.validator);
-        let size = answer.size.or(request.size);
+        let response = self.inner.fetch(rest, tee).await?;
+        let validator = response.validator.clone().or(request.validator);
+        let size = response.size.or(request.size);
         self.validate(&Version { size, validator: validator.clone() }).await;
         let kept = self
             .confirmed()
@@ -119,13 +121,13 @@ impl DiskCacheSource {
             .filter(|it| Some(&it.validator) == validator.as_ref())
             .cloned();
         if let Some(blocks) = kept.and_then(|kept| kept.blocks) {
-            // Whoever reads does not wait for the disk.
+            // The reader does not wait for the disk.
             let arrived = std::mem::take(&mut *lock(&arrived));
             let bytes = arrived.iter().map(|(_, bytes)| bytes.len() as u64).sum();
             let write = move || keep(&blocks, arrived);
             self.disk.writes.enqueue(&Handle::current(), bytes, write);
         }
-        Ok(answer)
+        Ok(response)
     }
 
     fn confirmed(&self) -> MutexGuard<'_, Option<Confirmed>> {
@@ -133,11 +135,7 @@ impl DiskCacheSource {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Writes what arrived, in runs as long as they are.
+/// Writes parts that have arrived, adjacent ones together.
 fn keep(blocks: &DiskCacheFile, mut arrived: Vec<(u64, Bytes)>) {
     arrived.sort_by_key(|(offset, _)| *offset);
     let mut run: (u64, Vec<u8>) = (0, Vec::new());

@@ -80,7 +80,7 @@ impl FileOrigin {
                 (source, OriginKind::Servers { replicas, first, key: Arc::default() })
             }
         };
-        let recorder = context.trace.as_ref().map(|it| it.of_file(&source.name(), source.clock()));
+        let recorder = context.trace.as_ref().map(|it| it.recorder(&source.name(), source.clock()));
         Ok(Self { context: Arc::clone(context), source, kind, recorder })
     }
 

@@ -1,9 +1,9 @@
-//! A file from front to back, in bounded memory.
+//! Sequential reads of a file, in bounded memory.
 //!
-//! What is wanted next is asked for in windows, the next one before the last one is through, so that no connection ever waits.
-//! The connections bring their parts in any order; a part that is due is handed on as it came, without a copy, and one that is
-//! early is kept until it is. What is kept and what is on its way is bounded by the reader's budget: a part counts
-//! until it was handed on.
+//! The range is requested in windows, each before the previous one has arrived, so that no
+//! connection is idle. Connections deliver parts in any order: a part that is next in the file is
+//! passed on as it came, without a copy; an earlier arrival is kept until its turn. The reader's
+//! budget bounds the parts that are kept and in flight: a part counts until it was passed on.
 
 use crate::client::Client;
 use crate::file::{RemoteFile, SMALL_BYTES};
@@ -15,15 +15,16 @@ use hither_core::{CacheStatus, Part, Reader, ResponseMeta};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes in a window: a few requests' worth, enough to keep every connection busy.
+/// The size of a window in bytes: a few requests, enough to keep every connection busy.
 const WINDOW_BYTES: u64 = 32 << 20;
 
 impl RemoteFile {
-    /// Streams `range` in file order to `write`, with bounded memory: all of it of one version of the file.
+    /// Streams `range` in file order to `write`, in bounded memory. All bytes are of one version of
+    /// the file.
     ///
     /// # Errors
     ///
-    /// As [`RemoteFile::read_ranges`], and whatever `write` fails with.
+    /// As [`RemoteFile::read_ranges`], and the errors of `write`.
     pub fn stream(
         &self,
         client: &Client,
@@ -49,95 +50,99 @@ impl RemoteFile {
         if wanted > SMALL_BYTES {
             self.origin.source.expect_bulk();
         }
-        // The start of an answer tells of a path that was never used what the plan of the rest needs to know.
-        let stranger = self.origin.is_unmeasured() && wanted > SMALL_BYTES;
-        let first = if stranger { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
+        // On a path without measurements, the first bytes of a response give what the plan of the
+        // rest needs.
+        let unmeasured = self.origin.is_unmeasured() && wanted > SMALL_BYTES;
+        let first = if unmeasured { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
         let mut reader = self.origin.reader(None);
         let mut order = ReorderBuffer::new(range.clone());
-        order.ask(&mut reader, first);
+        order.request(&mut reader, first);
         let mut version = None;
         while let Some(step) = reader.next_event().await {
             match step {
                 FetchEvent::Part(part) => {
                     let done = order.accept(part, write)?;
                     reader.release(done);
-                    if order.on_their_way() < WINDOW_BYTES {
-                        order.ask(&mut reader, WINDOW_BYTES);
+                    if order.in_flight() < WINDOW_BYTES {
+                        order.request(&mut reader, WINDOW_BYTES);
                     }
                 }
-                FetchEvent::Answered(answer) => {
-                    self.same_version(&mut reader, &mut version, &answer)?
+                FetchEvent::Answered(response) => {
+                    self.check_version(&mut reader, &mut version, &response)?
                 }
                 FetchEvent::Failed { error, .. } => return Err(error),
             }
         }
         if order.next < range.end {
-            let what = format!("{} ends before byte {}, which is wanted", self.name(), range.end);
+            let what =
+                format!("{} ends before byte {}, which was requested", self.name(), range.end);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         self.origin.record(std::slice::from_ref(&range), submitted, CacheStatus::Miss, wanted);
         Ok(())
     }
 
-    /// The first answer tells which version it is; from then on it is asked for, and what was under way has to be of it.
-    fn same_version(
+    /// Checks that a response is of the version that the first response has named. Later requests
+    /// ask for that version.
+    fn check_version(
         &self,
         reader: &mut Reader<'_>,
         version: &mut Option<String>,
-        answer: &ResponseMeta,
+        response: &ResponseMeta,
     ) -> Result<()> {
-        let Some(told) = &answer.validator else { return Ok(()) };
+        let Some(validator) = &response.validator else { return Ok(()) };
         match version {
-            Some(version) if version != told => {
-                let what = format!("{} has changed while it was read", self.name());
+            Some(version) if version != validator => {
+                let what = format!("{} changed while it was read", self.name());
                 Err(Error::new(ErrorKind::Changed, what))
             }
             Some(_) => Ok(()),
             None => {
-                reader.set_validator(told);
-                *version = Some(told.clone());
+                reader.set_validator(validator);
+                *version = Some(validator.clone());
                 Ok(())
             }
         }
     }
 }
 
-/// Puts parts in the order of the file.
+/// Parts in the order of the file.
 #[derive(Debug)]
 struct ReorderBuffer {
-    /// The first byte that was not handed on.
+    /// The first byte that was not passed on.
     next: u64,
-    /// The end of what was asked for.
-    asked: u64,
+    /// The end of the requested range.
+    requested: u64,
     end: u64,
-    /// Parts that came early, by their offsets.
+    /// Parts that wait for earlier ones, by their offsets.
     early: BTreeMap<u64, Bytes>,
 }
 
 impl ReorderBuffer {
     fn new(range: Range<u64>) -> Self {
-        Self { next: range.start, asked: range.start, end: range.end, early: BTreeMap::new() }
+        Self { next: range.start, requested: range.start, end: range.end, early: BTreeMap::new() }
     }
 
-    /// Bytes that were asked for and not handed on.
-    fn on_their_way(&self) -> u64 {
-        self.asked.saturating_sub(self.next)
+    /// The number of bytes that were requested and not passed on.
+    fn in_flight(&self) -> u64 {
+        self.requested.saturating_sub(self.next)
     }
 
-    /// Asks for so many bytes more, if there are.
-    fn ask(&mut self, reader: &mut Reader<'_>, bytes: u64) {
-        let end = self.end.min(self.asked.saturating_add(bytes));
-        if self.asked < end {
-            reader.push(std::slice::from_ref(&(self.asked..end)), usize::MAX);
-            self.asked = end;
+    /// Requests the next `bytes` bytes of the range.
+    fn request(&mut self, reader: &mut Reader<'_>, bytes: u64) {
+        let end = self.end.min(self.requested.saturating_add(bytes));
+        if self.requested < end {
+            reader.push(std::slice::from_ref(&(self.requested..end)), usize::MAX);
+            self.requested = end;
         }
     }
 
-    /// Takes a part, and hands on what is due. Returns how many of the bytes that were taken are let go of.
+    /// Takes a part, and passes on the bytes that are next. Returns the number of bytes that are no
+    /// longer held.
     fn accept(&mut self, part: Part, write: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<u64> {
         let mut done = part.bytes.len() as u64;
         if part.offset > self.next {
-            // One that came twice is as good as the other, if it is as long.
+            // A part that has arrived twice: the longer one counts.
             let kept = self.early.entry(part.offset).or_default();
             if kept.len() < part.bytes.len() {
                 done = kept.len() as u64;
@@ -145,17 +150,17 @@ impl ReorderBuffer {
             }
             return Ok(done);
         }
-        self.hand_on(part.offset, &part.bytes, write)?;
+        self.pass_on(part.offset, &part.bytes, write)?;
         while let Some(first) = self.early.first_entry().filter(|it| *it.key() <= self.next) {
             let (offset, bytes) = first.remove_entry();
-            self.hand_on(offset, &bytes, write)?;
+            self.pass_on(offset, &bytes, write)?;
             done += bytes.len() as u64;
         }
         Ok(done)
     }
 
-    /// Hands on what is new of bytes that begin no later than it is their turn.
-    fn hand_on(
+    /// Passes on the new part of bytes that begin at the next byte or before it.
+    fn pass_on(
         &mut self,
         offset: u64,
         bytes: &Bytes,
@@ -203,7 +208,8 @@ mod tests {
             let count = parts.len() as u64;
             parts.sort_by_key(|it| (it.offset.wrapping_mul(shuffle | 1) >> 7) % count);
             let mut order = ReorderBuffer::new(range.clone());
-            let (mut out, mut released) = (Vec::new(), 0);
+            let mut out = Vec::new();
+            let mut released = 0;
             let taken: u64 = parts.iter().map(|it| it.bytes.len() as u64).sum();
             for part in parts {
                 let mut write = |bytes: &[u8]| { out.extend_from_slice(bytes); Ok(()) };

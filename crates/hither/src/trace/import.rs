@@ -1,10 +1,12 @@
-//! Traces made of what other programs recorded.
+//! Traces imported from the records of other programs.
 //!
-//! An importer looks at one line at a time and may answer with a read. Lines that it does not understand are counted and
-//! skipped: such records are written by programs that may be killed, by several threads at once, in versions that nobody
-//! has seen. They are not trusted either: a line has a length that is bearable, and so have the tables of open files.
+//! An importer takes one line at a time and may return a read. Lines that it does not understand
+//! are counted and skipped, because such records come from programs that may be killed, from
+//! several threads at once, and in unknown versions. Records are not trusted: the length of a line
+//! is bounded, and so are the tables of open files.
 //!
-//! Times are those of the record, most often since 1970. Whether a read found its bytes nobody says; all count as absent.
+//! Times are those of the record, mostly since 1970. Records do not say whether a read found its
+//! bytes; all count as misses.
 
 mod lines;
 mod strace;
@@ -21,7 +23,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Who recorded.
+/// The program that wrote a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportFormat {
@@ -40,13 +42,13 @@ impl FromStr for ImportFormat {
             "strace" => Ok(Self::Strace),
             _ => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("the format {text:?} is not known, expected xrdrecord or strace"),
+                format!("unknown format {text:?}, expected xrdrecord or strace"),
             )),
         }
     }
 }
 
-/// What came of an import.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ImportSummary {
     /// Reads in the trace.
@@ -55,11 +57,11 @@ pub struct ImportSummary {
     pub files: u64,
     /// Lines of the record.
     pub lines: u64,
-    /// Lines that were not understood, or too long, or about files of which it is not known which they are.
+    /// Lines that were not understood, were too long, or read files of unknown names.
     pub lines_skipped: u64,
 }
 
-/// A read as an importer found it.
+/// A read in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Read {
     name: String,
@@ -68,20 +70,20 @@ struct Read {
     times: ReadTimes,
 }
 
-/// What a line was.
+/// A line, as an importer understood it.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     /// A read of a known file.
     Read(Read),
-    /// Something else that was understood, or need not be.
+    /// A line without a read.
     Other,
-    /// Not understood.
+    /// A line that was not understood.
     Unknown,
 }
 
-/// Reads one format.
+/// An importer of one format.
 trait Importer {
-    /// Looks at the next line, without its end.
+    /// Takes the next line, without its end.
     ///
     /// # Errors
     ///
@@ -89,13 +91,14 @@ trait Importer {
     fn line(&mut self, line: &str) -> Result<Line>;
 }
 
-/// Makes a trace at `path` of the record `input`. `only` is a part of the names of the files to be in it; empty for all.
-/// The trace has its name when it is whole.
+/// Writes a trace of the record `input` to `path`. Imports only files with `only` in their names;
+/// all if it is empty. The trace appears under its name when it is complete.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Local`] if the record cannot be read or the trace cannot be written, [`ErrorKind::Unsupported`] for a
-/// record that would need too much memory, [`ErrorKind::Corrupt`] for one of which no line is understood.
+/// [`ErrorKind::Local`] if the record cannot be read or the trace cannot be written,
+/// [`ErrorKind::Unsupported`] for a record that would need too much memory, [`ErrorKind::Corrupt`]
+/// for a record without a line that is understood.
 pub fn import(
     format: ImportFormat,
     input: impl BufRead,
@@ -116,7 +119,7 @@ pub fn import(
     });
     match made {
         Ok(_) => std::fs::rename(&part, path).map_err(failed)?,
-        // It is of no use, and nothing can be done if it stays.
+        // The part is useless, and nothing can be done if it stays.
         Err(_) => drop(std::fs::remove_file(&part)),
     }
     made
@@ -167,7 +170,7 @@ fn import_to<W: io::Write>(
     if made.lines > 0 && made.lines == made.lines_skipped {
         return Err(Error::new(
             ErrorKind::Corrupt,
-            format!("none of the {} lines of the record is understood", made.lines),
+            format!("none of the {} lines of the record was understood", made.lines),
         ));
     }
     Ok(made)

@@ -1,20 +1,22 @@
-//! The trace that a client writes of its reads.
+//! The writer of a client's trace.
 //!
-//! All threads share one [`TraceWriter`] behind one lock, which is held for some twenty nanoseconds a read, and for the
-//! writing of a block every few thousand reads. A trace that cannot be written any further, because the disk is full, ends
-//! there: reads go on, and [`Client::flush_trace`](crate::Client::flush_trace) tells.
+//! All threads share one [`TraceWriter`] behind one lock, which is held for some twenty nanoseconds
+//! per read, and while a block is written every few thousand reads. If the trace cannot be written
+//! any further, because the disk is full, it ends there: reads go on, and
+//! [`Client::flush_trace`](crate::Client::flush_trace) returns the error.
 
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use hither_core::trace::{ReadEvent, TraceSink, TraceWriter};
 use hither_core::{Clock, FileRecorder};
 use hither_transport::MonotonicClock;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// A trace being written.
+/// A trace that is being written.
 #[derive(Debug)]
 pub(crate) struct TraceFileSink {
     path: PathBuf,
@@ -25,12 +27,12 @@ pub(crate) struct TraceFileSink {
 #[derive(Debug)]
 struct RecorderState {
     writer: TraceWriter<File>,
-    /// Why nothing is written any more.
+    /// The error that ended the trace.
     failed: Option<io::Error>,
 }
 
 impl TraceFileSink {
-    /// Begins a trace at `path`, in place of what may be there.
+    /// Starts a trace at `path`, and replaces a file there.
     pub(crate) fn start(path: &Path) -> Result<Self> {
         let writer = File::create(path)
             .and_then(TraceWriter::new)
@@ -39,12 +41,12 @@ impl TraceFileSink {
         Ok(Self { path: path.to_owned(), clock: MonotonicClock::start(), state })
     }
 
-    /// What records the reads of the file called `name`, told in times of `clock`.
-    pub(crate) fn of_file(self: &Arc<Self>, name: &str, clock: &dyn Clock) -> FileRecorder {
+    /// A recorder of the reads of file `name`, whose times are those of `clock`.
+    pub(crate) fn recorder(self: &Arc<Self>, name: &str, clock: &dyn Clock) -> FileRecorder {
         FileRecorder::new(Arc::clone(self) as Arc<dyn TraceSink>, name, clock)
     }
 
-    /// Writes what is held; tells what went wrong since the trace was begun.
+    /// Writes the buffered part of the trace; returns the first error since its start.
     pub(crate) fn flush(&self) -> Result<()> {
         let mut state = self.state();
         state.with(TraceWriter::flush);
@@ -52,12 +54,12 @@ impl TraceFileSink {
     }
 
     fn state(&self) -> MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
 impl RecorderState {
-    /// Does something with the writer, unless that has failed before.
+    /// Runs `act` with the writer, unless the trace has ended by an error.
     fn with<T>(&mut self, act: impl FnOnce(&mut TraceWriter<File>) -> io::Result<T>) -> Option<T> {
         if self.failed.is_some() {
             return None;
@@ -82,7 +84,7 @@ impl TraceSink for TraceFileSink {
 
 impl Drop for TraceFileSink {
     fn drop(&mut self) {
-        // Who wants to know has asked before.
+        // Programs that need the error have called `flush`.
         drop(self.flush());
     }
 }
@@ -105,7 +107,7 @@ mod tests {
         let clock = MonotonicClock::start();
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
-                let recorder = recording.of_file("file", &clock);
+                let recorder = recording.recorder("file", &clock);
                 scope.spawn(move || {
                     for i in 0..1000 {
                         let at = thread * 1_000_000 + i;
@@ -130,7 +132,7 @@ mod tests {
     fn a_full_disk_ends_the_trace_and_not_the_job() {
         let Ok(recording) = TraceFileSink::start(Path::new("/dev/full")) else { return };
         let recording = Arc::new(recording);
-        let recorder = recording.of_file("file", &MonotonicClock::start());
+        let recorder = recording.recorder("file", &MonotonicClock::start());
         recorder.record(&[0..1], ReadTimes::at_once(Duration::ZERO), CacheStatus::Hit, 0);
         let error = recording.flush().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Local);

@@ -1,9 +1,9 @@
-//! Does the reads of a trace again.
+//! Replay of a trace: the same reads again.
 //!
-//! Each thread of the trace is a thread here, and reads one thing after the other, as its model did. Between reads it may
-//! pause for as long as the model did something else, or a multiple of that. A pause that turned out longer, as pauses do,
-//! is taken off the next ones, so that the sum is right; very short ones are saved up. What the model waited for is not
-//! waited for again.
+//! Each thread of the trace is a thread here, and does its reads one after the other, as recorded.
+//! Between reads it may pause as long as the recorded program did something else, or a multiple of
+//! that. A pause that took too long is taken off the next ones, so that the sum is right; very
+//! short pauses are saved up. Recorded waits for data are not repeated.
 
 use super::open;
 use crate::client::Client;
@@ -19,23 +19,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How to replay a trace.
+/// Options of a replay.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReplayRequest {
-    /// How long to pause between reads, as a multiple of what the program did.
+    /// The factor of the pauses between reads: 1 for those of the recorded program, 0 for none.
     pub think: f64,
-    /// What to read in place of any file.
+    /// The URL to read instead of all files without an entry in `map`.
     pub url: Option<String>,
-    /// What to read in place of files of these names: all of the name, or what follows its last `/`.
+    /// URLs to read instead of files of these names. A name is the whole name, or the part behind
+    /// its last `/`.
     pub map: Vec<(String, String)>,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// Reads done.
+    /// Number of reads.
     pub reads: u64,
     /// Bytes read.
     pub bytes: u64,
@@ -43,7 +44,7 @@ pub struct ReplayReport {
     pub files: u64,
     /// Threads that read.
     pub threads: u64,
-    /// From the beginning to the end of the last thread, in seconds.
+    /// Time from the start to the end of the last thread, in seconds.
     pub seconds: f64,
     /// Time in reads, in seconds, summed over threads.
     pub waited_seconds: f64,
@@ -51,15 +52,15 @@ pub struct ReplayReport {
     pub longest_wait_seconds: f64,
     /// Reads that took longer than half a round trip.
     pub slow_reads: u64,
-    /// Ranges that found all their bytes and did not wait.
+    /// Ranges whose bytes were all present.
     pub hits: u64,
-    /// Ranges that found some of their bytes present or on their way.
+    /// Ranges whose bytes were partly present or in flight.
     pub partial: u64,
-    /// Ranges whose bytes all had to be asked for.
+    /// Ranges whose bytes were all requested by their read.
     pub misses: u64,
-    /// Bytes that were asked for before anybody waited for them.
+    /// Bytes that were requested before a read waited for them.
     pub bytes_ahead: u64,
-    /// Bytes that were dropped unread.
+    /// Prefetched bytes that were evicted unread.
     pub bytes_dropped: u64,
     /// Time in pauses, in seconds, summed over threads.
     pub paused_seconds: f64,
@@ -67,32 +68,32 @@ pub struct ReplayReport {
     pub report: Report,
 }
 
-/// Shorter pauses are saved up until they are as long as this together: timers are no finer.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+/// The shortest pause. Shorter ones are saved up, because timers are no finer.
+const MIN_PAUSE: Duration = Duration::from_micros(100);
 
-/// Longer reads are not read into a buffer that is used again.
-const MAX_BUFFER: usize = 64 << 20;
+/// The longest read into the buffer that a thread reuses.
+const MAX_BUFFER_BYTES: usize = 64 << 20;
 
-/// What one thread has to do.
+/// The reads of one thread.
 #[derive(Debug, Default)]
-struct Script {
-    steps: Vec<Step>,
+struct ThreadScript {
+    steps: Vec<ScriptStep>,
     /// The ranges of all steps, one after the other.
     ranges: Vec<Range<u64>>,
-    /// The end of the last read, in the model.
+    /// The end of the last read, in the trace.
     end: Duration,
 }
 
 #[derive(Debug)]
-struct Step {
+struct ScriptStep {
     pause: Duration,
     file: u32,
     ranges: u32,
 }
 
-/// What one thread did.
+/// The counters of one thread.
 #[derive(Debug, Default)]
-struct Done {
+struct ThreadCounters {
     reads: u64,
     bytes: u64,
     waited: Duration,
@@ -102,12 +103,12 @@ struct Done {
 }
 
 impl Client {
-    /// Does the reads of the trace at `path` again. The report counts what the client does meanwhile.
+    /// Replays the trace at `path`. The report covers all requests of the client during the replay.
     ///
     /// # Errors
     ///
-    /// As [`summarize`](super::summarize) for the trace, and whatever reading the files may fail with; the first failure ends
-    /// all threads.
+    /// As [`summarize`](super::summarize) for the trace, and the errors of reading the files. The
+    /// first error ends all threads.
     pub fn replay(&self, path: &Path, request: &ReplayRequest) -> Result<ReplayReport> {
         let mut reads = SubmissionOrder::new(open(path)?);
         let mut scripts = BTreeMap::new();
@@ -115,7 +116,7 @@ impl Client {
         for read in reads.by_ref() {
             let read = read.map_err(|error| error.context(path.display()))?;
             let origin = *first.get_or_insert(read.times.submitted);
-            let new = || Script { end: origin, ..Script::default() };
+            let new = || ThreadScript { end: origin, ..ThreadScript::default() };
             scripts.entry(read.thread).or_insert_with(new).add(&read, request.think);
         }
         let names = reads.get_ref().names();
@@ -123,7 +124,7 @@ impl Client {
         let before = (self.counters().totals(), self.reads());
         let clock = MonotonicClock::start();
         let stop = AtomicBool::new(false);
-        let ended: Vec<Result<Done>> = std::thread::scope(|scope| {
+        let ended: Vec<Result<ThreadCounters>> = std::thread::scope(|scope| {
             let threads: Vec<_> = scripts
                 .values()
                 .map(|script| {
@@ -157,10 +158,10 @@ impl Client {
         Ok(all)
     }
 
-    /// Opens what the scripts read.
+    /// Opens the files that the scripts read.
     fn open_for<'a>(
         &self,
-        scripts: impl Iterator<Item = &'a Script>,
+        scripts: impl Iterator<Item = &'a ThreadScript>,
         names: &[String],
         request: &ReplayRequest,
     ) -> Result<BTreeMap<u32, RemoteFile>> {
@@ -179,7 +180,7 @@ impl Client {
     }
 }
 
-impl Script {
+impl ThreadScript {
     fn add(&mut self, read: &TracedRead, think: f64) {
         let idle = read.times.submitted.saturating_sub(self.end).as_secs_f64() * think;
         let pause = Duration::try_from_secs_f64(idle).unwrap_or_default();
@@ -187,11 +188,11 @@ impl Script {
         // A record has at most 65,536 ranges.
         let ranges = u32::try_from(read.ranges.len()).unwrap_or(u32::MAX);
         self.ranges.extend_from_slice(&read.ranges);
-        self.steps.push(Step { pause, file: read.file, ranges });
+        self.steps.push(ScriptStep { pause, file: read.file, ranges });
     }
 }
 
-/// What a thread needs to play a script.
+/// A thread that plays a script.
 struct Player<'a> {
     client: &'a Client,
     files: &'a BTreeMap<u32, RemoteFile>,
@@ -200,12 +201,13 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    fn play(&self, script: &Script) -> Result<Done> {
-        let mut done = Done::default();
+    fn play(&self, script: &ThreadScript) -> Result<ThreadCounters> {
+        let mut done = ThreadCounters::default();
         let mut ranges = script.ranges.as_slice();
         let mut buffer = Vec::new();
-        // Pauses that are still to be made, and what earlier ones took too long.
-        let (mut owed, mut overdone) = (Duration::ZERO, Duration::ZERO);
+        // The pause that is due, and the time by which earlier pauses were too long.
+        let mut owed = Duration::ZERO;
+        let mut overdone = Duration::ZERO;
         for step in &script.steps {
             if self.stop.load(Ordering::Relaxed) {
                 break;
@@ -214,7 +216,7 @@ impl Player<'_> {
             let taken_off = owed.min(overdone);
             owed -= taken_off;
             overdone -= taken_off;
-            if owed >= SHORTEST_PAUSE {
+            if owed >= MIN_PAUSE {
                 let paused = self.pause(owed);
                 done.paused += paused;
                 overdone += paused.saturating_sub(owed);
@@ -234,11 +236,11 @@ impl Player<'_> {
         Ok(done)
     }
 
-    /// Does one read; returns how many bytes came.
+    /// Does one read, and returns the number of bytes.
     fn read(&self, file: &RemoteFile, ranges: &[Range<u64>], buffer: &mut Vec<u8>) -> Result<u64> {
         let length = usize::try_from(range::total_bytes(ranges)).unwrap_or(usize::MAX);
-        let (&[Range { start, end }], ..=MAX_BUFFER) = (ranges, length) else {
-            // It looks whether a long range is beyond the end of the file before it takes memory for it.
+        let (&[Range { start, end }], ..=MAX_BUFFER_BYTES) = (ranges, length) else {
+            // This compares a long range with the size of the file before it allocates memory.
             let bytes = file.read_ranges(self.client, ranges)?;
             return Ok(bytes.iter().map(|bytes| bytes.len() as u64).sum());
         };
@@ -257,7 +259,7 @@ impl Player<'_> {
         Ok(read as u64)
     }
 
-    /// Pauses for `pause` at least; returns for how long it was.
+    /// Pauses for at least `pause`, and returns the duration.
     fn pause(&self, pause: Duration) -> Duration {
         let began = self.clock.now();
         loop {
@@ -270,7 +272,7 @@ impl Player<'_> {
     }
 }
 
-/// What happened between two looks at the books.
+/// The difference between the counters before and after a replay.
 fn report<'a>(
     before: &TransferTotals,
     after: &TransferTotals,
@@ -296,7 +298,7 @@ fn report<'a>(
 }
 
 impl ReplayReport {
-    /// Share of the ranges whose bytes all had to be asked for, 0 to 1.
+    /// Share of the misses among all ranges, 0 to 1.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn miss_share(&self) -> f64 {
@@ -304,7 +306,7 @@ impl ReplayReport {
         if all == 0 { 0.0 } else { self.misses as f64 / all as f64 }
     }
 
-    fn add(&mut self, done: &Done) {
+    fn add(&mut self, done: &ThreadCounters) {
         self.reads += done.reads;
         self.bytes += done.bytes;
         self.slow_reads += done.slow;

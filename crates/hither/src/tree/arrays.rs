@@ -1,21 +1,25 @@
-//! Columns of a tree as arrays: the branches and expressions that a program names, where a cut passes.
+//! Columns of a tree as arrays: branches and expressions by name, of the entries that pass a cut.
 //!
 //! ```text
-//! names ──> ColumnPlan: branches as they are, expressions, cut          (checked against the tree before anything is read)
-//!   Scan ──chunks, in any order──> ColumnPlan::evaluate ──in order──> pieces ──> joined, a column a thread
+//! names ──> ColumnPlan: branches, expressions, cut    (checked against the tree before any read)
+//!   Scan ──chunks, any order──> ColumnPlan::evaluate ──in order──> pieces ──> joined in parallel
 //! ```
 //!
-//! Branches without a cut stay in the pieces that their baskets were decoded to, and are copied once, when they are joined.
+//! Branches without a cut stay in the pieces that their baskets were decoded to, and are copied
+//! once, when the pieces are joined.
 //!
-//! All of it at once ([`RemoteTree::arrays`]), or in steps ([`RemoteTree::iterate`]) of which the next is being read while the
-//! program works on one. A step ends where a chunk ends, so no basket is fetched or unpacked twice.
+//! The columns come all at once ([`RemoteTree::arrays`]), or in steps ([`RemoteTree::iterate`]), of
+//! which the next is read while the program works on one. A step ends where a chunk ends, so no
+//! basket is fetched or decompressed twice.
 //!
-//! **Cuts.** A cut with one value for each entry keeps entries. One with a value for each element of an array keeps elements:
-//! of jagged arrays with the same lengths, whose entries become shorter; and of arrays of the same fixed shape, whose
-//! entries cannot, so that the elements of all entries come one after the other, as from `TTree::Draw` and from uproot.
+//! **Cuts.** A cut with one value for each entry selects entries. A cut with a value for each
+//! element of an array selects elements: of jagged arrays with the same lengths, whose entries
+//! become shorter; and of arrays of the same fixed shape, whose entries cannot, so that the
+//! elements of all entries come one after the other, as from `TTree::Draw` and from uproot.
 //!
-//! Memory: a scan holds what `scan.rs` says. Arrays take their own size once more while they are joined. Steps take theirs
-//! three times: one that the program has, one that is ready, one that is being read; the scan waits when both are there.
+//! **Bounds.** `scan.rs` bounds the memory of a scan. Arrays take their own size once more while
+//! they are joined. Steps take theirs three times: one with the program, one ready, one being read;
+//! the scan waits when two are there.
 
 mod column_plan;
 mod cut;
@@ -39,20 +43,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What to read of a tree.
+/// A request for columns of a tree.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ArraysRequest {
-    /// Names of branches, or expressions over them; in this order.
+    /// Names of branches, or expressions over them, in this order.
     pub columns: Vec<String>,
-    /// Which of it.
+    /// The cut: an expression that selects entries or elements.
     pub cut: Option<String>,
-    /// Entries of the tree; what lies beyond the last one is left out.
+    /// Entries of the tree; the range is cut at the last entry.
     pub entries: Range<u64>,
 }
 
 impl ArraysRequest {
-    /// All entries of `columns`.
+    /// A request for all entries of `columns`.
     #[must_use]
     pub fn new(columns: Vec<String>) -> Self {
         Self { columns, cut: None, entries: 0..u64::MAX }
@@ -63,36 +67,38 @@ impl ArraysRequest {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Arrays {
-    /// One for each name that was asked for.
+    /// One column for each name of the request.
     pub columns: Vec<Column>,
-    /// Where the time and the bytes went.
+    /// Times, requests and bytes.
     pub report: Report,
 }
 
 impl RemoteTree {
-    /// Reads columns. What is compared or computed is double precision, comparisons are true or false, and branches are what
-    /// they are in the file.
+    /// Reads columns. Computed values are of double precision, comparisons are booleans, and
+    /// branches have their type in the file.
     ///
     /// # Errors
     ///
-    /// Whatever opening and reading the file may fail with; [`ErrorKind::NotFound`] with near matches for a tree or branch
-    /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read; [`ErrorKind::Invalid`] for
-    /// an expression that does not parse, or a cut that does not fit the columns.
+    /// The errors of opening and reading the file; [`ErrorKind::NotFound`] with near matches for a
+    /// missing tree or branch; [`ErrorKind::Unsupported`] for a branch of an unsupported type;
+    /// [`ErrorKind::Invalid`] for an expression that does not parse, or a cut that does not fit the
+    /// columns.
     pub async fn arrays(&self, request: &ArraysRequest, progress: &ScanProgress) -> Result<Arrays> {
         let counters = self.file.context.counters();
-        let (started, before) = (Instant::now(), counters.totals());
+        let started = Instant::now();
+        let before = counters.totals();
         let read = match self.pieces(request, progress).await {
-            // What the store remembered was of an older version of the file.
+            // The stored metadata were of an older version of the file.
             Err(error) if error.kind() == ErrorKind::Changed && self.file.forget_metadata() => {
-                self.opened_anew().pieces(request, progress).await
+                self.reopen().pieces(request, progress).await
             }
             done => done,
         };
         progress.done();
-        let (pieces, stages) = read?;
+        let (pieces, timings) = read?;
         let columns = joined(&self.file.context, pieces).await?;
-        let (after, elapsed) = (counters.totals(), started.elapsed());
-        let report = report(&stages, elapsed, &before, &after, &self.file);
+        let after = counters.totals();
+        let report = report(&timings, started.elapsed(), &before, &after, &self.file);
         Ok(Arrays { columns, report })
     }
 
@@ -116,7 +122,7 @@ impl RemoteTree {
         let scan =
             Scan { file: &self.file, open: &open, columns, entries, step_entries: None, progress };
         if open.from_store && !scan.needs_data()? {
-            // Nothing that is about to be asked of the server would tell that what the store has is out of date.
+            // No request for data will validate the stored metadata.
             self.file.first_byte(open.validator.clone()).await?;
         }
         let scan = scan
@@ -129,19 +135,24 @@ impl RemoteTree {
             )
             .await?;
         self.file.remember_endpoint();
-        let (metadata_bytes, from_store) = (open.bytes_used, open.from_store);
-        Ok((pieces, PhaseTimings { open: opened, metadata_bytes, from_store, scan }))
+        let timings = PhaseTimings {
+            open: opened,
+            metadata_bytes: open.bytes_used,
+            from_store: open.from_store,
+            scan,
+        };
+        Ok((pieces, timings))
     }
 }
 
-/// Joins the pieces of each column, side by side on the threads that decode.
-async fn joined(shared: &Arc<ClientContext>, pieces: Vec<Vec<Piece>>) -> Result<Vec<Column>> {
+/// Joins the pieces of each column, in parallel on the decoding threads.
+async fn joined(context: &Arc<ClientContext>, pieces: Vec<Vec<Piece>>) -> Result<Vec<Column>> {
     let (done, whole) = oneshot::channel();
-    shared.decoders.spawn(move || {
+    context.decoders.spawn(move || {
         let columns: Result<Vec<_>, _> = pieces.into_par_iter().map(Piece::joined).collect();
-        // Nobody waits for it if it was given up.
+        // Nobody waits for the columns of a request that was cancelled.
         drop(done.send(columns));
     });
-    let gone = |_| Error::new(ErrorKind::Cancelled, "the threads that decode have ended");
+    let gone = |_| Error::new(ErrorKind::Cancelled, "the decoding threads have ended");
     Ok(whole.await.map_err(gone)??)
 }

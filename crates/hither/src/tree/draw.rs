@@ -1,4 +1,4 @@
-//! A histogram of an expression over a remote tree: the main job.
+//! Histograms of expressions over a remote tree.
 
 use crate::client::Client;
 use crate::file::origin::FileOrigin;
@@ -17,24 +17,24 @@ use std::ops::Range;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What to draw.
+/// A request for a histogram.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DrawRequest {
-    /// What to histogram.
+    /// The expression to draw.
     pub value: Expression,
-    /// Which of it: the value counts with the weight of the cut, and not at all where that is 0.
+    /// The cut. A value counts with the weight of the cut, and not at all if that is 0.
     pub cut: Option<Expression>,
-    /// Bins; 100 by default, as ROOT.
+    /// The number of bins; 100 by default, as in ROOT.
     pub bins: usize,
-    /// Axis limits; taken from the values if none.
+    /// The axis limits; taken from the values if none.
     pub range: Option<(f64, f64)>,
-    /// Entries of the tree; all of them by default. What lies beyond the last one is left out.
+    /// Entries of the tree; all by default. The range is cut at the last entry.
     pub entries: Range<u64>,
 }
 
 impl DrawRequest {
-    /// All entries, 100 bins, limits from the values.
+    /// A request with all entries, 100 bins, and limits from the values.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl DrawRequest {
     }
 }
 
-/// A histogram and how it was come by.
+/// A histogram and its execution report.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DrawResult {
@@ -58,11 +58,11 @@ pub struct DrawResult {
     pub url: String,
     /// Name of the tree.
     pub tree: String,
-    /// Entries that were looked at.
+    /// The number of entries that were read.
     pub entries: u64,
     /// The histogram.
     pub histogram: Histogram,
-    /// Where the time and the bytes went.
+    /// Times, requests and bytes.
     pub report: Report,
 }
 
@@ -71,8 +71,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Whatever opening and reading the file may fail with; [`ErrorKind::NotFound`] with near matches for a tree or branch
-    /// that is not there; [`ErrorKind::Unsupported`] for a branch of a type that cannot be read.
+    /// The errors of opening and reading the file; [`ErrorKind::NotFound`] with near matches for a
+    /// missing tree or branch; [`ErrorKind::Unsupported`] for a branch of an unsupported type.
     pub fn draw(
         &self,
         target: &TreeUrl,
@@ -84,8 +84,8 @@ impl Client {
         self.draw_since(&before, &tree, request, progress)
     }
 
-    /// Draws a histogram of a tree that is open, or being opened. The report counts from here, and what else the client is
-    /// doing meanwhile counts in.
+    /// Draws a histogram of a tree that is open or being opened. The report starts here, and
+    /// includes everything else that the client does at the same time.
     ///
     /// # Errors
     ///
@@ -108,22 +108,22 @@ impl Client {
     ) -> Result<DrawResult> {
         let drawing = self.block_on(async {
             match draw(tree, request, progress).await {
-                // What the store remembered was of an older version of the file.
+                // The stored metadata were of an older version of the file.
                 Err(error) if error.kind() == ErrorKind::Changed && tree.file.forget_metadata() => {
-                    draw(&tree.opened_anew(), request, progress).await
+                    draw(&tree.reopen(), request, progress).await
                 }
                 done => done,
             }
         });
         progress.done();
-        let (mut drawing, stages) = drawing?;
+        let (mut drawing, timings) = drawing?;
         let after = self.counters().totals();
-        drawing.report = report(&stages, started.elapsed(), before, &after, &tree.file);
+        drawing.report = report(&timings, started.elapsed(), before, &after, &tree.file);
         Ok(drawing)
     }
 }
 
-/// Figures of a job that only the job knows.
+/// Times and counters of a job that the client's counters do not have.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseTimings {
     pub(crate) open: Duration,
@@ -147,15 +147,15 @@ async fn draw(
     let tree_entries = open.tree.entries();
     let end = request.entries.end.min(tree_entries);
     let entries = request.entries.start.min(end)..end;
-    let looked_at = entries.end - entries.start;
-    let (columns_read, step_entries) = (columns.clone(), None);
-    let scan = Scan { file, open: &open, columns: columns_read, entries, step_entries, progress };
+    let entry_count = entries.end - entries.start;
+    let scan =
+        Scan { file, open: &open, columns: columns.clone(), entries, step_entries: None, progress };
     let mut histogram = HistogramBuilder::new(request.bins, request.range)?;
     let evaluate =
         move |chunk: ChunkPieces| evaluate(&selection, &columns, &chunk.joined()?, tree_entries);
     let needs_data = scan.needs_data()?;
     if open.from_store && !needs_data && !open.is_fresh {
-        // Nothing that is about to be asked of the server would tell that what the store has is out of date.
+        // No request for data will validate the stored metadata.
         file.first_byte(open.validator.clone()).await?;
     }
     let totals = scan
@@ -168,7 +168,7 @@ async fn draw(
     if open.from_store && (needs_data || !open.is_fresh) {
         file.renew_metadata(open.validator.clone());
     }
-    let stages = PhaseTimings {
+    let timings = PhaseTimings {
         open: opened,
         metadata_bytes: open.bytes_used,
         from_store: open.from_store,
@@ -177,14 +177,14 @@ async fn draw(
     let drawing = DrawResult {
         url: file.name(),
         tree: open.tree.name().to_owned(),
-        entries: looked_at,
+        entries: entry_count,
         histogram: histogram.finish(),
         report: Report::default(),
     };
-    Ok((drawing, stages))
+    Ok((drawing, timings))
 }
 
-/// Says so before anything is read where an expression names a branch of strings.
+/// Checks, before anything is read, that no expression names a branch of strings.
 fn refuse_strings(tree: &Tree, columns: &[String]) -> Result<(), FormatError> {
     for name in columns {
         let branch = tree.branch(name)?;
@@ -215,9 +215,9 @@ fn evaluate(
     selection.evaluate(&input)
 }
 
-/// The account of a job, from its own figures and those of the client before and after it.
+/// The report of a job, from its own times and the counters of the client before and after it.
 pub(crate) fn report(
-    stages: &PhaseTimings,
+    timings: &PhaseTimings,
     elapsed: Duration,
     before: &TransferTotals,
     after: &TransferTotals,
@@ -235,16 +235,16 @@ pub(crate) fn report(
         bytes_requested: after.bytes_requested - before.bytes_requested,
         bytes_received: after.bytes_received - before.bytes_received,
         bytes_payload: after.bytes_payload - before.bytes_payload,
-        bytes_used: stages.metadata_bytes + stages.scan.bytes_used,
-        retries: stages.scan.retries,
+        bytes_used: timings.metadata_bytes + timings.scan.bytes_used,
+        retries: timings.scan.retries,
         connect_seconds: micros(connect),
         rtt_seconds: file.source.link().rtt.unwrap_or_default().as_secs_f64(),
-        open_seconds: stages.open.as_secs_f64(),
-        data_seconds: stages.scan.transfer.as_secs_f64(),
-        decode_seconds: stages.scan.decode.as_secs_f64(),
-        compute_seconds: stages.scan.compute.as_secs_f64(),
+        open_seconds: timings.open.as_secs_f64(),
+        data_seconds: timings.scan.transfer.as_secs_f64(),
+        decode_seconds: timings.scan.decode.as_secs_f64(),
+        compute_seconds: timings.scan.compute.as_secs_f64(),
         reads: ReadReport::default(),
-        metadata_from_store: stages.from_store,
+        metadata_from_store: timings.from_store,
         sources,
         notices,
     }

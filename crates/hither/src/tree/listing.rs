@@ -1,4 +1,4 @@
-//! What is in a file: trees, branches, types, baskets, sizes.
+//! The contents of a file: trees, branches, types, baskets, sizes.
 
 use crate::client::Client;
 use crate::file::origin::FileOrigin;
@@ -10,7 +10,7 @@ use hither_formats::root::{Branch, Clusters, RootFile, Tree, TreeKey};
 use serde::Serialize;
 use std::num::NonZeroU64;
 
-/// A tree, described.
+/// A description of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TreeListing {
     /// Path in the file.
@@ -23,21 +23,21 @@ pub struct TreeListing {
     pub branches: Vec<BranchListing>,
 }
 
-/// A branch, described.
+/// A description of a branch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BranchListing {
-    /// Name by which expressions call it.
+    /// Name in expressions.
     pub name: String,
     /// C++ type, with dimensions.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Why its values cannot be read by this version; none if they can.
+    /// The reason why this version cannot read its values; none if it can.
     pub unsupported: Option<String>,
     /// Number of baskets.
     pub baskets: usize,
-    /// Bytes as stored.
+    /// Compressed bytes.
     pub compressed_bytes: u64,
-    /// Bytes unpacked.
+    /// Uncompressed bytes.
     pub uncompressed_bytes: u64,
 }
 
@@ -46,17 +46,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Whatever opening the file may fail with; [`hither_core::ErrorKind::NotFound`] for a tree that is not there.
+    /// The errors of opening the file; [`hither_core::ErrorKind::NotFound`] for a missing tree.
     pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
         let described = |path: &str, tree: &Tree| describe_tree(tree, path);
         self.block_on(each_tree(&*self.origin(url)?, path, described))
     }
 
-    /// The paths of the trees of a file, which are not read. Runs on the client's runtime.
+    /// The paths of the trees of a file. The trees are not read. Runs on the client's runtime.
     ///
     /// # Errors
     ///
-    /// Whatever opening the file may fail with.
+    /// The errors of opening the file.
     pub async fn tree_paths(&self, url: &str) -> Result<Vec<String>> {
         let file = self.origin(url)?;
         let (mut opening, root) = open_root(&file).await?;
@@ -67,18 +67,18 @@ impl Client {
     }
 }
 
-/// Most partitions of a tree: more would be a mistake, and fill the memory.
+/// The largest number of partitions of a tree: more are a mistake, and would fill the memory.
 const MAX_PARTITIONS: u64 = 1 << 22;
 
 impl RemoteTree {
-    /// Where partitions of about `step` entries begin, ascending, and the number of entries at the end. They end where
-    /// clusters do, so that no two of them read the same basket; within a cluster only where that is larger than two steps,
-    /// or clusters are not known.
+    /// The first entries of partitions of about `step` entries, ascending, then the number of
+    /// entries. Partitions end where clusters end, so that no two of them read the same basket;
+    /// within a cluster only if that is larger than two steps, or if clusters are unknown.
     ///
     /// # Errors
     ///
-    /// Whatever opening the file and finding the tree may fail with; [`ErrorKind::Invalid`] if there would be more than four
-    /// million.
+    /// The errors of opening the file and finding the tree; [`ErrorKind::Invalid`] for more than
+    /// four million partitions.
     pub async fn partitions(&self, step: NonZeroU64) -> Result<Vec<u64>> {
         let open = self.opened().await?;
         partitions(open.tree.clusters(), open.tree.entries(), step)
@@ -105,7 +105,7 @@ fn partitions(clusters: &Clusters, entries: u64, step: NonZeroU64) -> Result<Vec
     Ok(starts)
 }
 
-/// Shows the trees of a file to `look`, or only the one at `path`.
+/// Calls `look` with the trees of a file, or only with the one at `path`.
 pub(crate) async fn each_tree<T>(
     file: &FileOrigin,
     path: Option<&str>,
@@ -128,7 +128,7 @@ pub(crate) async fn each_tree<T>(
 async fn open_root(file: &FileOrigin) -> Result<(RootOpener<'_>, RootFile)> {
     let (mut opening, known) = RootOpener::new(file).with_store();
     if known && !opening.is_fresh() {
-        // One round trip instead of two, to know that what the store has is still true.
+        // One round trip instead of two validates the stored metadata.
         match file.first_byte(opening.validator()).await {
             Err(error) if error.kind() == ErrorKind::Changed => {
                 file.forget_metadata();
@@ -144,7 +144,7 @@ async fn open_root(file: &FileOrigin) -> Result<(RootOpener<'_>, RootFile)> {
     Ok((opening, root))
 }
 
-/// A tree that is known under `path`.
+/// The description of the tree at `path`.
 pub(crate) fn describe_tree(tree: &Tree, path: &str) -> TreeListing {
     TreeListing {
         path: path.to_owned(),
@@ -170,7 +170,7 @@ impl RootOpener<'_> {
     /// All trees of the file.
     pub(crate) async fn tree_keys(&mut self, root: &RootFile) -> Result<Vec<TreeKey>> {
         loop {
-            match root.trees(self.bytes()).map_err(|error| self.at_fault(error))? {
+            match root.trees(self.bytes()).map_err(|error| self.in_file(error))? {
                 DecodeResult::Data(trees) => return Ok(trees),
                 DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }

@@ -1,8 +1,8 @@
-//! How far a job has come, for whoever wants to show it.
+//! Progress of a scan, for display.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What a job is busy with.
+/// The phase of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanPhase {
     /// Waiting for a connection, or for the tree.
@@ -13,26 +13,26 @@ pub enum ScanPhase {
     Done,
 }
 
-/// Shared by a job and its watcher; updated without locks.
+/// The progress of a scan. Readers and the scan share it without locks.
 #[derive(Debug, Default)]
 pub struct ScanProgress {
-    stage: AtomicU8,
+    phase: AtomicU8,
     bytes: AtomicU64,
     total_bytes: AtomicU64,
 }
 
 impl ScanProgress {
-    /// What the job is busy with.
+    /// The phase of the scan.
     #[must_use]
-    pub fn stage(&self) -> ScanPhase {
-        match self.stage.load(Ordering::Relaxed) {
+    pub fn phase(&self) -> ScanPhase {
+        match self.phase.load(Ordering::Relaxed) {
             0 => ScanPhase::Opening,
             1 => ScanPhase::Reading,
             _ => ScanPhase::Done,
         }
     }
 
-    /// Bytes of data that have arrived, and that will have arrived in the end.
+    /// The bytes of data that have arrived, and the total.
     #[must_use]
     pub fn bytes(&self) -> (u64, u64) {
         (self.bytes.load(Ordering::Relaxed), self.total_bytes.load(Ordering::Relaxed))
@@ -40,7 +40,7 @@ impl ScanProgress {
 
     pub(crate) fn reading(&self, total_bytes: u64) {
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
-        self.stage.store(1, Ordering::Relaxed);
+        self.phase.store(1, Ordering::Relaxed);
     }
 
     pub(crate) fn arrived(&self, bytes: u64) {
@@ -48,6 +48,6 @@ impl ScanProgress {
     }
 
     pub(crate) fn done(&self) {
-        self.stage.store(2, Ordering::Relaxed);
+        self.phase.store(2, Ordering::Relaxed);
     }
 }

@@ -1,9 +1,9 @@
-//! Opens a tree in as few flights as its file allows.
+//! Opening of a tree in as few round trips as its file allows.
 //!
-//! Cold, there are two: head and tail of the file, then the tree's object, striped over the connections that were opened
-//! meanwhile. The bytes that the reader of the format asked for are kept in the store, so that the next process replays
-//! the same opening without a round trip; whether the file is still the same is told by the first request for data, which
-//! carries the validator.
+//! Without stored metadata there are two: head and tail of the file, then the tree's object,
+//! striped over the connections that were opened meanwhile. The bytes that the format reader needed
+//! are kept in the store, so that the next process repeats the opening without a round trip. The
+//! first request for data, which carries the validator, shows whether the file is still the same.
 
 use crate::file::assembly::Assembly;
 use crate::file::origin::FileOrigin;
@@ -19,7 +19,7 @@ use hither_store::FileMetadata;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A tree and what belongs to it.
+/// An open tree and the facts of its opening.
 #[derive(Debug)]
 pub(crate) struct OpenTree {
     pub(crate) tree: Arc<Tree>,
@@ -29,31 +29,33 @@ pub(crate) struct OpenTree {
     pub(crate) size: u64,
     /// Bytes of the file that the opening needed.
     pub(crate) bytes_used: u64,
-    /// Whether the store spared the round trips.
+    /// True if the store had all bytes of the opening.
     pub(crate) from_store: bool,
-    /// And whether it is taken for true unasked.
+    /// True if the stored metadata may be used without validation.
     pub(crate) is_fresh: bool,
-    /// To be kept once there is time for it; none if it came from the store.
+    /// The metadata to store; none if they came from the store.
     pub(crate) keep: Option<FileMetadata>,
 }
 
-/// Flights that opening may take before the file counts as hostile: head and tail, keys, directories, tree, descriptions.
-const MAX_FLIGHTS: usize = 64;
+/// The largest number of round trips of an opening (head and tail, keys, directories, tree,
+/// descriptions); a file that needs more is corrupt.
+const MAX_ROUND_TRIPS: usize = 64;
 
-/// What a server may send at once on a connection that has brought the ends of a file: half as much again as at first.
+/// The bytes that a server may send at once on a connection that has delivered the ends of a file:
+/// half as much again as at first.
 const WINDOW_AFTER_ENDS_BYTES: u64 = INITIAL_WINDOW_BYTES * 3 / 2;
 
-/// Bytes of one file's metadata that are worth keeping.
+/// The largest metadata of one file that are stored, in bytes.
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 
 pub(crate) struct RootOpener<'a> {
     file: &'a FileOrigin,
     bytes: SparseBytes,
     validator: Option<String>,
-    /// It comes from the store, and is taken for true unasked.
+    /// True if the metadata come from the store and may be used without validation.
     is_fresh: bool,
     bytes_used: u64,
-    flights: usize,
+    round_trips: usize,
     /// The file as a program reads it at the same time.
     through: Option<WeakFile>,
 }
@@ -67,19 +69,19 @@ impl<'a> RootOpener<'a> {
             validator: None,
             is_fresh: false,
             bytes_used: 0,
-            flights: 0,
+            round_trips: 0,
             through: None,
         }
     }
 
-    /// Reads what it needs together with a program: nothing of it is fetched twice, as long as the program has the file
-    /// open.
+    /// Reads through the open file of a program, so that no byte is fetched twice while the program
+    /// has the file open.
     pub(crate) fn through(mut self, file: WeakFile) -> Self {
         self.through = Some(file);
         self
     }
 
-    /// What the store has of the file, if it has.
+    /// Adds the stored metadata of the file. Returns true if there are any.
     pub(crate) fn with_store(mut self) -> (Self, bool) {
         let Some(known) = self.file.stored_metadata() else { return (self, false) };
         self.is_fresh = self.file.context.is_fresh(&known);
@@ -91,17 +93,17 @@ impl<'a> RootOpener<'a> {
         (self, true)
     }
 
-    /// What tells this version of the file from others.
+    /// The validator of this version of the file.
     pub(crate) fn validator(&self) -> Option<String> {
         self.validator.clone()
     }
 
-    /// Whether what the store has of the file is taken for true unasked.
+    /// Returns true if the stored metadata may be used without validation.
     pub(crate) fn is_fresh(&self) -> bool {
         self.is_fresh
     }
 
-    /// What is known of the file so far.
+    /// The bytes of the file that are known.
     pub(crate) fn bytes(&self) -> &SparseBytes {
         &self.bytes
     }
@@ -109,27 +111,27 @@ impl<'a> RootOpener<'a> {
     /// Opens the file.
     pub(crate) async fn root(&mut self) -> Result<RootFile> {
         loop {
-            match RootFile::open(&self.bytes).map_err(|error| self.at_fault(error))? {
+            match RootFile::open(&self.bytes).map_err(|error| self.in_file(error))? {
                 DecodeResult::Data(root) => return Ok(root),
                 DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }
         }
     }
 
-    /// Opens a tree of the file, by path; the only one if none is named.
+    /// Opens a tree of the file by path, or its only tree if none is named.
     pub(crate) async fn tree(&mut self, root: &RootFile, path: Option<&str>) -> Result<Tree> {
         loop {
-            match root.tree(path, &self.bytes).map_err(|error| self.at_fault(error))? {
+            match root.tree(path, &self.bytes).map_err(|error| self.in_file(error))? {
                 DecodeResult::Data(tree) => return Ok(tree),
                 DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }
         }
     }
 
-    /// Everything that was fetched, for data to follow.
+    /// Ends the opening of `tree`.
     pub(crate) fn finish(self, tree: Tree, from_store: bool) -> OpenTree {
-        // A store that had only part of it was topped up: that counts as cold.
-        let from_store = from_store && self.flights == 0;
+        // If the store had only a part of the bytes, the opening counts as cold.
+        let from_store = from_store && self.round_trips == 0;
         let keep = self.metadata_to_keep(from_store);
         OpenTree {
             tree: Arc::new(tree),
@@ -142,9 +144,9 @@ impl<'a> RootOpener<'a> {
         }
     }
 
-    /// What the store should have of the file; none if it came `from_store` as it is.
+    /// The metadata to store; none if all came `from_store`.
     pub(crate) fn metadata_to_keep(&self, from_store: bool) -> Option<FileMetadata> {
-        if (from_store && self.flights == 0) || self.validator.is_none() {
+        if (from_store && self.round_trips == 0) || self.validator.is_none() {
             return None;
         }
         let pieces = self.bytes.pieces().map(|(offset, bytes)| (offset, bytes.clone()));
@@ -158,11 +160,14 @@ impl<'a> RootOpener<'a> {
     }
 
     pub(crate) async fn fetch(&mut self, need: NeededRanges) -> Result<()> {
-        self.flights += 1;
-        if self.flights > MAX_FLIGHTS {
+        self.round_trips += 1;
+        if self.round_trips > MAX_ROUND_TRIPS {
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                format!("{}: opening it takes more than {MAX_FLIGHTS} reads", self.file.name()),
+                format!(
+                    "{}: the file is corrupt: opening it takes more than {MAX_ROUND_TRIPS} round trips",
+                    self.file.name()
+                ),
             ));
         }
         let submitted = self.file.source.clock().now();
@@ -193,7 +198,8 @@ impl<'a> RootOpener<'a> {
             let part = part?;
             reader.release(part.bytes.len() as u64);
             if need.tail > 0 {
-                // Head and tail, and where the tail begins only the answer tells. They are small: kept as they come.
+                // Only the response says where the tail begins. Both ends are small and are kept as
+                // they come.
                 self.bytes.insert(part.offset, part.bytes);
                 continue;
             }
@@ -224,17 +230,19 @@ impl<'a> RootOpener<'a> {
 
     /// The file as the program reads it, if there is one.
     fn program(&self) -> Result<Option<CachedFile>> {
-        let closed =
-            || Error::new(ErrorKind::Cancelled, format!("{}: was closed", self.file.name()));
+        let closed = || {
+            Error::new(ErrorKind::Cancelled, format!("{}: the file was closed", self.file.name()))
+        };
         self.through.as_ref().map(|file| file.upgrade().ok_or_else(closed)).transpose()
     }
 
-    /// Connections to stripe a tree's object of `bytes` over.
+    /// The number of connections over which a tree's object of `bytes` is striped.
     ///
-    /// All that will carry data, if they are many: what they carry now opens their windows, evenly, for then. If they are
-    /// few it is the limits of the server that decide how many requests the data need, and the tree should not double
-    /// them. A small one fits into what the first answer has opened the window to: where many files are opened side by side,
-    /// every request that is not made leaves its connection to another file.
+    /// With many connections, all that will carry data: the bytes that they carry now open their
+    /// windows evenly. With few, the limits of the server decide how many requests the data need,
+    /// and the tree should not double them. A small object fits into the window that the first
+    /// response has opened: where many files are opened in parallel, each request that is saved
+    /// leaves its connection to another file.
     fn stripes(&self, bytes: u64) -> usize {
         if bytes <= WINDOW_AFTER_ENDS_BYTES {
             return 1;
@@ -261,7 +269,7 @@ impl<'a> RootOpener<'a> {
         }
     }
 
-    pub(crate) fn at_fault(&self, error: hither_formats::FormatError) -> Error {
+    pub(crate) fn in_file(&self, error: hither_formats::FormatError) -> Error {
         Error::from(error).context(self.file.name())
     }
 }

@@ -1,19 +1,22 @@
-//! Runs a function over columns of a tree, chunk by chunk, while the baskets are still arriving.
+//! Scan of a tree: runs a function over its columns, chunk by chunk, while baskets are still
+//! arriving.
 //!
 //! ```text
-//! groups of baskets ──> Reader ──parts──> Assembly ──baskets──> decoders ──columns──> chunks ──> decoders ──> accept
-//!      (asked for two ahead)      (any order)          (in parallel)       (complete?)     (evaluate)   (in order)
+//! groups ──> Reader ──> Assembly ──baskets──> decoders ──columns──> chunks ──> decoders ──> accept
+//!  (two ahead)  (parts, any order)           (in parallel)       (complete?) (evaluate) (in order)
 //! ```
 //!
-//! The entries are divided into *chunks*, runs of a few thousand entries that end where baskets of the first column end.
-//! A chunk is evaluated as soon as every basket that holds any of its entries has been decoded, and its result waits
-//! until those before it have been accepted. Baskets are asked for in *groups*, each of them many chunks; within a group
-//! the planner is free to order by position in the file, across groups the order is that of the entries.
+//! The entries are divided into *chunks* of a few thousand entries, which end where baskets of the
+//! first column end. A chunk is evaluated as soon as every basket that holds any of its entries has
+//! been decoded, and its result waits until the results before it have been accepted. Baskets are
+//! requested in *groups* of many chunks each. Within a group the planner may order them by position
+//! in the file; the groups follow the order of the entries.
 //!
-//! What bounds memory: a group is asked for only when all but one of those before it are finished, to the last result
-//! accepted. So there are at most two groups of compressed baskets, of their decoded columns, and of results that wait for
-//! an earlier one. A group is closed at [`GROUP_BYTES`] compressed or [`GROUP_DECODED_BYTES`] decoded, whichever comes
-//! first, at the end of a chunk.
+//! **Bounds.** A group is requested only when all but one of the groups before it are finished, to
+//! the last accepted result. So there are at most two groups of compressed baskets, of their
+//! decoded columns, and of results that wait for an earlier one. A group ends at [`GROUP_BYTES`]
+//! compressed or [`GROUP_DECODED_BYTES`] decoded bytes, whichever comes first, at the end of a
+//! chunk.
 
 mod layout;
 mod piece;
@@ -30,6 +33,7 @@ use futures_channel::mpsc;
 use futures_util::future::{BoxFuture, Either, FutureExt, select};
 use futures_util::stream::StreamExt;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
 use hither_core::{Part, Reader, range};
 use hither_formats::root::{Decompressor, Tree};
 use hither_formats::{Column, FormatError};
@@ -38,24 +42,25 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Compressed bytes of a group: enough to keep 64 connections in their exponential phase for several round trips.
+/// The compressed bytes of a group: enough to keep 64 connections in slow start for several round
+/// trips.
 const GROUP_BYTES: u64 = 24 << 20;
-/// Decoded bytes of a group.
+/// The decoded bytes of a group.
 const GROUP_DECODED_BYTES: u64 = 64 << 20;
-/// Groups that are unfinished at a time: one being worked on, one on its way.
+/// The largest number of unfinished groups: one being decoded, one in flight.
 const GROUPS_AHEAD: usize = 2;
-/// Baskets handed to a decoder at once, if that many are there: a task for each basket of a kilobyte would cost as much
-/// as decoding it.
+/// The largest number of baskets in one decoding task: a task for each basket of a kilobyte would
+/// cost as much as decoding it.
 const BASKETS_PER_TASK: usize = 16;
-/// Compressed bytes handed to a decoder at once, unless one basket has more: with a slow codec, the last task would
-/// otherwise keep one thread busy long after the others are done.
+/// The largest number of compressed bytes in one decoding task, unless one basket has more: with a
+/// slow codec, the last task would otherwise keep one thread busy long after the others have ended.
 const BYTES_PER_TASK: usize = 256 << 10;
 
-/// What to scan.
+/// The request of a scan.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
     pub(crate) file: &'a FileOrigin,
@@ -63,39 +68,40 @@ pub(crate) struct Scan<'a> {
     /// Branches, each once.
     pub(crate) columns: Vec<String>,
     pub(crate) entries: Range<u64>,
-    /// A chunk ends after every so many entries, counted from the first, if results are wanted in such steps.
+    /// If results are wanted in steps: a chunk ends after every `step_entries` entries, counted
+    /// from the first.
     pub(crate) step_entries: Option<NonZeroU64>,
     pub(crate) progress: &'a ScanProgress,
 }
 
-/// Where a scan spent its effort.
+/// Counters and times of a scan.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ScanTotals {
-    /// Compressed bytes of the baskets used.
+    /// The compressed bytes of the baskets that were used.
     pub(crate) bytes_used: u64,
     pub(crate) retries: u64,
     /// Summed over threads.
     pub(crate) decode: Duration,
     /// Summed over threads.
     pub(crate) compute: Duration,
-    /// From the start of the scan to the last byte's arrival.
+    /// The time from the start of the scan to the last byte's arrival.
     pub(crate) transfer: Duration,
 }
 
-/// What comes back from the decoders.
+/// A result of a decoding thread.
 enum Event<T> {
     Decoded { columns: Vec<(usize, Result<Column, FormatError>)>, took: Duration },
     Evaluated { chunk: usize, result: Result<T>, took: Duration },
 }
 
-/// What a scan waits for.
+/// The next part or event of a scan.
 enum Next<T> {
     Part(Option<Result<Part>>),
     Event(Option<Event<T>>),
 }
 
 impl Scan<'_> {
-    /// Whether any basket has to be fetched.
+    /// Returns true if any basket has to be fetched.
     pub(crate) fn needs_data(&self) -> Result<bool> {
         Ok(self.layout()?.remote_bytes() > 0)
     }
@@ -105,8 +111,8 @@ impl Scan<'_> {
             .map_err(|error| Error::from(error).context(self.file.name()))
     }
 
-    /// Calls `evaluate` for every chunk, in parallel and in any order, and `accept` with the results in order. While what
-    /// `accept` returns is not done, nothing further is asked for.
+    /// Calls `evaluate` for every chunk, in parallel and in any order, and `accept` with the
+    /// results in order. Requests nothing while the future of `accept` is pending.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         evaluate: impl Fn(ChunkPieces) -> Result<T> + Send + Sync + 'static,
@@ -121,7 +127,7 @@ impl Scan<'_> {
             assembly: Assembly::default(),
             chunks: Chunks::new(&layout),
             next_group: 0,
-            asked_bytes: 0,
+            requested_bytes: 0,
             arrived_bytes: 0,
             outstanding: OutstandingReads::default(),
             results: BTreeMap::new(),
@@ -141,9 +147,9 @@ impl Scan<'_> {
 
 /// Decoded baskets and the chunks that wait for them.
 struct Chunks {
-    /// Per basket: its column while some chunk still needs it, and how many do.
+    /// Per basket: its column while a chunk needs it, and the number of those chunks.
     baskets: Vec<(Option<Arc<Column>>, usize)>,
-    /// Per chunk: baskets that it still waits for.
+    /// Per chunk: the number of baskets that it waits for.
     waiting: Vec<usize>,
 }
 
@@ -171,7 +177,7 @@ struct Running<'a, T, E, A> {
     assembly: Assembly,
     chunks: Chunks,
     next_group: usize,
-    asked_bytes: u64,
+    requested_bytes: u64,
     arrived_bytes: u64,
     /// For the trace.
     outstanding: OutstandingReads,
@@ -179,7 +185,7 @@ struct Running<'a, T, E, A> {
     next_accepted: usize,
     totals: ScanTotals,
     started: Instant,
-    /// Decoders not in use; each holds tables worth keeping.
+    /// Idle decoders; each holds tables worth keeping.
     decoders: Arc<Mutex<Vec<Decompressor>>>,
     evaluate: Arc<E>,
     accept: A,
@@ -196,9 +202,9 @@ where
         self.start_empty_chunks();
         let mut reading = true;
         while self.next_accepted < self.layout.chunks.len() {
-            reading |= self.ask_ahead();
+            reading |= self.request_ahead();
             let next = if reading {
-                // Dropping the future of the side that lost loses nothing: neither holds what it has taken.
+                // Dropping the future that lost loses nothing: neither holds what it has taken.
                 match select(pin!(self.reader.next()), events.next()).await {
                     Either::Left((part, _)) => Next::Part(part),
                     Either::Right((event, _)) => Next::Event(event),
@@ -211,8 +217,8 @@ where
                 Next::Part(Some(part)) => self.take_parts(part)?,
                 Next::Part(None) => reading = false,
                 Next::Event(Some(event)) => {
-                    self.settle(event)?;
-                    self.hand_on().await?;
+                    self.take_event(event)?;
+                    self.pass_on().await?;
                 }
                 Next::Event(None) => break,
             }
@@ -221,8 +227,8 @@ where
         Ok(self.totals)
     }
 
-    /// Asks for further groups while fewer than two are unfinished. Tells whether it did.
-    fn ask_ahead(&mut self) -> bool {
+    /// Requests further groups while fewer than two are unfinished. Returns true if it did.
+    fn request_ahead(&mut self) -> bool {
         let before = self.next_group;
         while self.unfinished_groups() < GROUPS_AHEAD {
             let Some(group) = self.layout.groups.get(self.next_group).cloned() else { break };
@@ -233,7 +239,7 @@ where
             let embedded = embedded.map(|id| (id, Bytes::new())).collect();
             self.decode(embedded);
             let ranges: Vec<_> = remote.iter().map(|(_, range)| range.clone()).collect();
-            self.asked_bytes += range::total_bytes(&ranges);
+            self.requested_bytes += range::total_bytes(&ranges);
             self.outstanding.add(self.scan.file, &ranges);
             self.reader.push(&ranges, usize::MAX);
             self.assembly.add(remote);
@@ -241,13 +247,13 @@ where
         self.next_group > before
     }
 
-    /// Groups asked for of which some chunk has not been accepted yet.
+    /// The number of requested groups with a chunk that was not accepted yet.
     fn unfinished_groups(&self) -> usize {
-        let asked = self.layout.groups.get(..self.next_group).unwrap_or_default();
-        asked.iter().rev().take_while(|group| group.chunks_end > self.next_accepted).count()
+        let requested = self.layout.groups.get(..self.next_group).unwrap_or_default();
+        requested.iter().rev().take_while(|group| group.chunks_end > self.next_accepted).count()
     }
 
-    /// Takes a part, and with it what else is there already.
+    /// Takes a part, and the parts that are there already.
     fn take_parts(&mut self, first: Result<Part>) -> Result<()> {
         let mut baskets: Vec<(usize, Bytes)> = Vec::new();
         let mut next = Some(first);
@@ -272,23 +278,24 @@ where
         Ok(())
     }
 
-    /// Hands baskets to the decoders, some at a time: one part may hold hundreds.
+    /// Passes baskets to the decoders, several at a time: one part may hold hundreds.
     fn decode(&self, baskets: Vec<(usize, Bytes)>) {
-        let (mut task, mut task_bytes) = (Vec::new(), 0_usize);
+        let mut task = Vec::new();
+        let mut task_bytes = 0_usize;
         for (id, bytes) in baskets {
             task_bytes += bytes.len();
             task.push((id, bytes));
             if task.len() >= BASKETS_PER_TASK || task_bytes >= BYTES_PER_TASK {
-                self.decode_together(std::mem::take(&mut task));
+                self.decode_task(std::mem::take(&mut task));
                 task_bytes = 0;
             }
         }
         if !task.is_empty() {
-            self.decode_together(task);
+            self.decode_task(task);
         }
     }
 
-    fn decode_together(&self, baskets: Vec<(usize, Bytes)>) {
+    fn decode_task(&self, baskets: Vec<(usize, Bytes)>) {
         let work: Vec<_> = baskets
             .into_iter()
             .filter_map(|(id, bytes)| {
@@ -301,7 +308,7 @@ where
         let done = self.events_in.clone();
         self.scan.file.context.decoders.spawn(move || {
             let started = Instant::now();
-            let spares = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let spares = || lock(&spare);
             let mut decoder = spares().pop().unwrap_or_default();
             let columns = work
                 .into_iter()
@@ -310,12 +317,12 @@ where
                 })
                 .collect();
             spares().push(decoder);
-            // Nobody listens any more once the scan has failed.
+            // The receiver is gone if the scan has failed.
             drop(done.unbounded_send(Event::Decoded { columns, took: started.elapsed() }));
         });
     }
 
-    fn settle(&mut self, event: Event<T>) -> Result<()> {
+    fn take_event(&mut self, event: Event<T>) -> Result<()> {
         match event {
             Event::Decoded { columns, took } => {
                 self.totals.decode += took;
@@ -333,8 +340,8 @@ where
         Ok(())
     }
 
-    /// Hands on the results whose turn it is.
-    async fn hand_on(&mut self) -> Result<()> {
+    /// Passes on the results that are next in order.
+    async fn pass_on(&mut self) -> Result<()> {
         while let Some(result) = self.results.remove(&self.next_accepted) {
             let started = Instant::now();
             let accepted = (self.accept)(result);
@@ -355,7 +362,7 @@ where
         }
     }
 
-    /// Chunks that need no basket at all, as those of a tree without branches.
+    /// Evaluates chunks that need no basket, as in a tree without branches.
     fn start_empty_chunks(&mut self) {
         for chunk in 0..self.layout.chunks.len() {
             if self.chunks.waiting[chunk] == 0 {
@@ -389,9 +396,9 @@ where
         });
     }
 
-    /// Once everything asked for has arrived, nothing may be missing: waiting for it would be for ever.
+    /// Checks that everything requested has arrived: the scan would wait forever for the rest.
     fn check_complete(&self) -> Result<()> {
-        let missing = self.asked_bytes.saturating_sub(self.arrived_bytes);
+        let missing = self.requested_bytes.saturating_sub(self.arrived_bytes);
         if missing == 0 {
             return Ok(());
         }

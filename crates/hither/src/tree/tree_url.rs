@@ -1,4 +1,4 @@
-//! `URL:TREE`, the way people name a tree in a file.
+//! `URL:TREE`, the name of a tree in a file.
 
 use hither_transport::Location;
 
@@ -12,7 +12,7 @@ pub struct TreeUrl {
 }
 
 impl TreeUrl {
-    /// The URL as it may be shown: without what may be secret in it (user, password, query).
+    /// The URL without secrets (user, password, query), for display.
     #[must_use]
     pub fn shown(&self) -> String {
         match Location::parse(&self.url) {
@@ -21,8 +21,8 @@ impl TreeUrl {
         }
     }
 
-    /// Splits `text` after `.root:` if that occurs, else at a colon in its last component. A colon before a port, in a
-    /// query, or after a scheme is none that splits.
+    /// Splits `text` after `.root:` if that occurs, else at a colon in the last component of the
+    /// path. A colon before a port, in a query, or after a scheme does not split.
     ///
     /// ```
     /// use hither::TreeUrl;

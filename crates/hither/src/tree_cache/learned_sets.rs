@@ -1,4 +1,4 @@
-//! What programs have read of trees: looking at it, and taking it elsewhere.
+//! Learned sets of branches: listing, export and import.
 
 use crate::client::Client;
 use crate::tree::listing::each_tree;
@@ -9,30 +9,31 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Version of the form in which learned sets are taken from one place to another.
+/// The version of the export format.
 const VERSION: u32 = 1;
 
-/// What was learned about a tree of a file.
+/// The learned sets of a tree in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LearnedListing {
     /// Path of the tree in the file.
     pub path: String,
-    /// Sets of branches that programs read together, under the schema of the tree; none if nobody has read it yet.
+    /// Sets of branches that programs read together, by the schema of the tree; none if no program
+    /// has read it yet.
     pub learned: LearnedTree,
 }
 
-/// Learned sets on their way to another machine, as JSON.
+/// An export of learned sets, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearnedExport {
-    /// Version of this form: 1.
+    /// Version of the format: 1.
     hither_learned: u32,
     /// The schemas, and the sets of each.
     trees: Vec<LearnedTree>,
 }
 
 impl LearnedExport {
-    /// What of `listings` is worth taking along.
+    /// The export of `listings`, without empty sets and duplicates.
     #[must_use]
     pub fn new(listings: &[LearnedListing]) -> Self {
         let mut trees: Vec<LearnedTree> = Vec::new();
@@ -53,7 +54,8 @@ impl LearnedExport {
 }
 
 impl Client {
-    /// What programs have read of the trees of a file, or only of the one at `path`, or of any file with the same schema.
+    /// The learned sets of the trees of a file, or only of the tree at `path`. Sets are shared by
+    /// all files with the same schema.
     ///
     /// # Errors
     ///
@@ -72,12 +74,12 @@ impl Client {
         Ok(trees.into_iter().map(listing).collect())
     }
 
-    /// Takes learned sets from elsewhere into the store, as if they had been learned here; all or none.
+    /// Adds exported sets to the store, as if they had been learned here; all or none.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Local`] if there is no store, [`ErrorKind::Unsupported`] for another version of the form,
-    /// [`ErrorKind::Corrupt`] if there is anything in it that could not have been learned.
+    /// [`ErrorKind::Local`] if there is no store, [`ErrorKind::Unsupported`] for another version of
+    /// the format, [`ErrorKind::Corrupt`] if any set could not have been learned.
     pub fn import_learned(&self, package: &LearnedExport) -> Result<()> {
         let store = self.learned_store()?;
         if package.hither_learned != VERSION {
@@ -101,9 +103,7 @@ impl Client {
     fn learned_store(&self) -> Result<Arc<Store>> {
         let why = || match self.store_error() {
             Some(error) => error.clone(),
-            None => {
-                Error::new(ErrorKind::Local, "there is no store to keep what was learned: name one")
-            }
+            None => Error::new(ErrorKind::Local, "no store is configured for learned branches"),
         };
         self.context.store.clone().ok_or_else(why)
     }

@@ -1,9 +1,10 @@
-//! Brings the trees of a file to its [`ColumnarPrefetcher`], and what that has learned to the store.
+//! The connection of a file's trees, its [`ColumnarPrefetcher`] and the store.
 //!
-//! The trees of a file that is a ROOT file, by name or by its first bytes, are opened when a program shows that it reads it
-//! piece by piece: it waits for a read of the middle of the file which is not of thousands of places at once, or for its
-//! second read. Their requests are then under way together with that read. A file that was opened ahead, as one of many, is given two more chances. Files
-//! that are read without waiting need no trees.
+//! The trees of a ROOT file, recognized by its name or its first bytes, are opened when a program
+//! shows that it reads the file piece by piece: it waits for a read in the middle of the file that
+//! does not name thousands of ranges at once, or for its second read. The requests for the trees
+//! are then in flight together with that read. In a file that was opened ahead, two further reads
+//! may wait first. Files that are read without waiting need no trees.
 
 use super::schema_hash;
 use crate::file::origin::FileOrigin;
@@ -13,28 +14,31 @@ use hither_core::cache::file::{CachedFile, WeakFile};
 use hither_core::error::Result;
 use hither_core::prefetch::columnar::{ColumnarPrefetcher, ColumnarPrefetcherHandle, LearnedSet};
 use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
+use hither_core::sync::lock;
 use hither_formats::NeededRanges;
 use hither_formats::root::{BasketMap, Tree, TreeKey};
 use hither_store::Store;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// Trees of a file that are opened, and bytes of their objects.
+/// The largest number of trees of a file that are opened, and of bytes of their objects.
 const MAX_TREES: usize = 64;
 const MAX_TREE_BYTES: u64 = 64 << 20;
-/// A program that reads anything of the first bytes opens the file itself, and will read the trees' objects as well.
+/// The head of a file in bytes. A program that reads any of it opens the file itself, and will read
+/// the objects of the trees as well.
 const HEAD_BYTES: u64 = 512;
-/// Ranges of a vector read that may be those of a step. Who names more at once has nothing left to ask for.
-const MAX_OF_A_STEP: usize = 1000;
-/// What a ROOT file begins with.
+/// The largest number of ranges in a vector read of one step. A program that names more at once has
+/// nothing left to prefetch.
+const MAX_STEP_RANGES: usize = 1000;
+/// The first bytes of a ROOT file.
 const MAGIC: &[u8] = b"root";
 
-/// Schema and name of each tree, once they are known.
+/// Schema hash and name of each tree, once they are known.
 type Schemas = Arc<Mutex<Vec<(String, String)>>>;
 
-/// The advisor of one open file.
+/// The prefetcher of one open file. Saves what it has learned when it is dropped.
 pub(crate) struct LearningPrefetcher {
     cache: ColumnarPrefetcher<BasketMap>,
     schemas: Schemas,
@@ -43,7 +47,7 @@ pub(crate) struct LearningPrefetcher {
 
 impl fmt::Debug for LearningPrefetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Foresight").field("cache", &self.cache).finish_non_exhaustive()
+        f.debug_struct("LearningPrefetcher").field("cache", &self.cache).finish_non_exhaustive()
     }
 }
 
@@ -53,51 +57,52 @@ impl Prefetcher for LearningPrefetcher {
     }
 }
 
-/// Begins to open the trees; it is told a byte that the program is waiting for.
+/// Begins to open the trees; its argument is the offset of a byte that the program waits for.
 type Begin = Box<dyn FnOnce(u64) + Send>;
 
-/// Opens the trees when it is time.
+/// Opens the trees of a file once a program waits for its reads.
 #[derive(Default)]
 pub(crate) struct LazyTreeOpener {
     begin: Mutex<Option<Begin>>,
     waits: AtomicU32,
-    /// Only the first bytes tell whether there are any.
+    /// Only the first bytes show whether the file has trees.
     by_content: bool,
     head_read: AtomicBool,
 }
 
 impl fmt::Debug for LazyTreeOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreesInTime").field("waits", &self.waits).finish_non_exhaustive()
+        f.debug_struct("LazyTreeOpener").field("waits", &self.waits).finish_non_exhaustive()
     }
 }
 
 impl LazyTreeOpener {
-    /// The program waits for a read of so many `ranges`, the first of them at `offset`.
+    /// Records that the program waits for a read of `ranges` ranges, the first of them at `offset`.
     pub(crate) fn on_wait(&self, offset: u64, ranges: usize, opened_ahead: bool) {
         let before = self.waits.fetch_add(1, Ordering::Relaxed);
         if offset < MAGIC.len() as u64 {
             self.head_read.store(true, Ordering::Relaxed);
         }
-        let enough = match opened_ahead {
-            true => MAX_WAITS,
-            false => u32::from(ranges > MAX_OF_A_STEP || offset < HEAD_BYTES),
+        let min_waits = if opened_ahead {
+            MAX_WAITS
+        } else {
+            u32::from(ranges > MAX_STEP_RANGES || offset < HEAD_BYTES)
         };
-        if before < enough || (self.by_content && !self.head_read.load(Ordering::Relaxed)) {
+        if before < min_waits || (self.by_content && !self.head_read.load(Ordering::Relaxed)) {
             return;
         }
-        let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begin = lock(&self.begin).take();
         if let Some(begin) = begin {
             begin(offset);
         }
     }
 }
 
-/// The file is closed: what was learned is kept.
+/// Saves the learned sets when the file is closed.
 impl Drop for LearningPrefetcher {
     fn drop(&mut self) {
         let Some(store) = &self.store else { return };
-        let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        let schemas = lock(&self.schemas);
         for (tree, set) in self.cache.handle().learned_sets() {
             if let Some((schema, name)) = schemas.get(tree) {
                 store.put_learned(schema, name, set, SystemTime::now());
@@ -106,7 +111,8 @@ impl Drop for LearningPrefetcher {
     }
 }
 
-/// Makes `file` prefetch columns of trees, once its trees are open; `by_offset` prefetches the rest.
+/// Makes `file` prefetch columns of trees, once its trees are open; `by_offset` prefetches the
+/// rest.
 pub(crate) fn attach(
     origin: &Arc<FileOrigin>,
     file: &CachedFile,
@@ -145,25 +151,26 @@ struct TreeLoader {
 }
 
 impl TreeLoader {
-    /// `read` is a byte that the program is waiting for.
+    /// Opens the trees; `read` is the offset of a byte that the program waits for.
     async fn run(self, read: u64) {
-        // That the trees cannot be read is not the program's concern unless it reads them.
-        if !matches!(self.tell_trees(read).await, Ok(true)) {
+        // An error of the trees does not concern a program that does not read them.
+        if !matches!(self.set_layout(read).await, Ok(true)) {
             self.handle.set_no_layout();
         }
     }
 
-    /// Tells the trees as soon as they are known; false if this is no ROOT file.
-    async fn tell_trees(&self, read: u64) -> Result<bool> {
+    /// Passes the layout of the trees on as soon as it is known. Returns false if this is no ROOT
+    /// file.
+    async fn set_layout(&self, read: u64) -> Result<bool> {
         if self.by_content && !self.is_root().await? {
             return Ok(false);
         }
         let (opening, known) = RootOpener::new(&self.file).with_store();
         if known {
             let validator = opening.validator();
-            self.tell_trees_of(opening, known, read).await?;
+            self.set_layout_of(opening, known, read).await?;
             let Some(file) = self.read.upgrade() else { return Ok(true) };
-            // The answer to the program's read tells whether what the store has is still true.
+            // The response to the program's read validates the stored metadata.
             file.read_untracked(std::slice::from_ref(&(read..read.saturating_add(1)))).await?;
             if file.version().is_none_or(|version| version.validator == validator) {
                 return Ok(true);
@@ -173,11 +180,11 @@ impl TreeLoader {
         } else {
             self.file.source.expect_bulk();
         }
-        self.tell_trees_of(RootOpener::new(&self.file), false, read).await?;
+        self.set_layout_of(RootOpener::new(&self.file), false, read).await?;
         Ok(true)
     }
 
-    async fn tell_trees_of(
+    async fn set_layout_of(
         &self,
         mut opening: RootOpener<'_>,
         known: bool,
@@ -196,7 +203,7 @@ impl TreeLoader {
         Ok(())
     }
 
-    /// Whether the first bytes, which the program is reading, are those of a ROOT file.
+    /// Returns true if the first bytes, which the program is reading, are those of a ROOT file.
     async fn is_root(&self) -> Result<bool> {
         let Some(file) = self.read.upgrade() else { return Ok(false) };
         let head = 0..MAGIC.len() as u64;
@@ -210,7 +217,7 @@ impl TreeLoader {
         let known = |schema: &str| self.store.as_ref()?.learned(schema, SystemTime::now());
         let sets = schemas.iter().map(|(schema, _)| known(schema));
         let sets = sets.map(|known| known.map_or_else(Vec::new, |known| known.sets)).collect();
-        *self.schemas.lock().unwrap_or_else(PoisonError::into_inner) = schemas;
+        *lock(&self.schemas) = schemas;
         sets
     }
 }
@@ -223,7 +230,7 @@ async fn trees(opening: &mut RootOpener<'_>) -> Result<Vec<Tree>> {
     let missing: Vec<_> =
         objects.filter(|range| opening.bytes().get(range.clone()).is_none()).collect();
     if !missing.is_empty() {
-        // All in one flight.
+        // All in one round trip.
         opening.fetch(NeededRanges { required: missing, ..NeededRanges::default() }).await?;
     }
     let mut trees = Vec::with_capacity(keys.len());
@@ -233,7 +240,7 @@ async fn trees(opening: &mut RootOpener<'_>) -> Result<Vec<Tree>> {
     Ok(trees)
 }
 
-/// As many trees as are worth it: those that are first in the file.
+/// The first trees of the file, within the limits.
 fn bounded(mut keys: Vec<TreeKey>) -> Vec<TreeKey> {
     let mut room = MAX_TREE_BYTES;
     keys.truncate(MAX_TREES);
@@ -247,7 +254,7 @@ fn bounded(mut keys: Vec<TreeKey>) -> Vec<TreeKey> {
     keys
 }
 
-/// Whether the last part of the path of a URL ends as the names of ROOT files do.
+/// Returns true if the path of a URL ends like the name of a ROOT file.
 fn is_root_name(name: &str) -> bool {
     let path = name.split(['?', '#']).next().unwrap_or(name);
     path.len() > 5

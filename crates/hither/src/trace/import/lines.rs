@@ -18,7 +18,8 @@ impl<R: BufRead> Lines<R> {
         Self { input, line: Vec::new(), text: String::new() }
     }
 
-    /// The next line, if there is one; `Some(None)` for one that is too long. What is no UTF-8 in it is replaced.
+    /// The next line, if there is one; `Some(None)` for a line that is too long. Bytes that are not
+    /// UTF-8 are replaced.
     pub(super) fn next(&mut self) -> io::Result<Option<Option<&str>>> {
         self.line.clear();
         self.input.by_ref().take(MAX_BYTES).read_until(b'\n', &mut self.line)?;

@@ -8,10 +8,11 @@
 //! 813   1763749200.200300 <... read resumed>"\0\1"..., 64) = 64 <0.000200>
 //! ```
 //!
-//! The number of the thread is there with `-f` (also as `[pid 813]`), the time with `-ttt` or `-tt`, its duration with
-//! `-T`; names of descriptors (`3</data/a.root>`) with `-y`. Threads of one process have their descriptors in common. A
-//! child process has a copy of its parent's, if the record shows its birth (`-e trace=process`); else it is taken for a
-//! thread. Descriptors that were duplicated share their position, as the kernel has it.
+//! The number of the thread is there with `-f` (also as `[pid 813]`), the time with `-ttt` or
+//! `-tt`, the duration with `-T`, names of descriptors (`3</data/a.root>`) with `-y`. Threads of
+//! one process share their descriptors. A child process has a copy of its parent's if the record
+//! shows how it started (`-e trace=process`); else it counts as a thread. Duplicated descriptors
+//! share their position, as in the kernel.
 
 mod call;
 mod descriptors;
@@ -24,14 +25,14 @@ use hither_core::trace::ReadTimes;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Calls that may be interrupted in the record at a time, and the longest beginning of one, in bytes.
+/// The largest number of interrupted calls, and the longest beginning of one, in bytes.
 const MAX_UNFINISHED: usize = 1 << 12;
 const MAX_BEGINNING_BYTES: usize = 16 << 10;
 
-/// Where the record is.
+/// The state of an import.
 #[derive(Debug, Default)]
 pub(super) struct Strace {
-    /// Calls that were interrupted by another line, by thread: when, and their text so far.
+    /// Calls that were interrupted by another line, by thread: their start, and their text so far.
     unfinished: HashMap<u32, (Duration, String)>,
     descriptors: Descriptors,
 }
@@ -45,7 +46,7 @@ impl Importer for Strace {
                 if self.unfinished.len() >= MAX_UNFINISHED {
                     return Err(Error::new(
                         ErrorKind::Unsupported,
-                        format!("the record has more than {MAX_UNFINISHED} calls under way"),
+                        format!("the record has more than {MAX_UNFINISHED} unfinished calls"),
                     ));
                 }
                 if text.len() > MAX_BEGINNING_BYTES {
@@ -66,7 +67,7 @@ impl Importer for Strace {
 }
 
 impl Strace {
-    /// A call is complete.
+    /// Takes a complete call.
     fn done(
         &mut self,
         thread: u32,

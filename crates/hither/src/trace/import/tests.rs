@@ -3,7 +3,7 @@ use hither_core::trace::{TraceReader, TracedRead};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// What an import of `text` comes to: the reads, each with the name of its file.
+/// The reads that an import of `text` finds, each with the name of its file, and the summary.
 fn imported(
     format: ImportFormat,
     text: &str,
@@ -17,8 +17,8 @@ fn imported(
     Ok((reads.into_iter().map(named).collect(), made))
 }
 
-/// File, thread and place of each read.
-fn places(format: ImportFormat, text: &str) -> Vec<(String, u32, Vec<Range<u64>>)> {
+/// File, thread and ranges of each read.
+fn imported_ranges(format: ImportFormat, text: &str) -> Vec<(String, u32, Vec<Range<u64>>)> {
     let (reads, _) = imported(format, text).unwrap();
     reads.into_iter().map(|(name, read)| (name, read.thread, read.ranges)).collect()
 }
@@ -41,7 +41,7 @@ const QUOTED: &str = r#""948","Open","1795287595.500000000","root://me:hush@host
 "#;
 
 #[test]
-fn what_xrootds_client_records_is_read() {
+fn records_of_the_xrootd_client_are_imported() {
     let (reads, made) = imported(ImportFormat::Xrdrecord, QUOTED).unwrap();
     let name = "root://host:1094//data/f.root";
     let expected = [vec![10..30], vec![990..1000], vec![0..1000], vec![0..10, 100..120]];
@@ -56,12 +56,15 @@ fn what_xrootds_client_records_is_read() {
 }
 
 #[test]
-fn quotes_make_no_difference() {
+fn records_without_quotes_are_imported() {
     let bare = QUOTED.replace('"', "");
-    assert_eq!(places(ImportFormat::Xrdrecord, &bare), places(ImportFormat::Xrdrecord, QUOTED));
+    assert_eq!(
+        imported_ranges(ImportFormat::Xrdrecord, &bare),
+        imported_ranges(ImportFormat::Xrdrecord, QUOTED)
+    );
     let comma = bare.replace("f.root", "a,b;c.root");
     let name = "root://host:1094//data/a,b;c.root";
-    assert_eq!(places(ImportFormat::Xrdrecord, &comma)[0], at(name, 0, &[10..30]));
+    assert_eq!(imported_ranges(ImportFormat::Xrdrecord, &comma)[0], at(name, 0, &[10..30]));
 }
 
 /// As strace 6.1 writes it.
@@ -94,7 +97,7 @@ const STRACE: &str = r#"812 1795288196.100000 execve("/bin/job", ["job"], 0x7ffd
 "#;
 
 #[test]
-fn what_strace_prints_is_read() {
+fn output_of_strace_is_imported() {
     let (reads, made) = imported(ImportFormat::Strace, STRACE).unwrap();
     let found: Vec<_> =
         reads.iter().map(|(name, read)| (name.clone(), read.thread, read.ranges.clone())).collect();
@@ -118,16 +121,16 @@ fn what_strace_prints_is_read() {
 }
 
 #[test]
-fn fewer_options_of_strace_will_do() {
+fn output_of_strace_without_options_is_imported() {
     let text = "openat(AT_FDCWD, \"a\", O_RDONLY) = 3\nread(3, \"\", 5) = 5\n\
                 [pid  7] 12:00:01.5 read(3, \"\", 5) = 5\n\
                 8 12:00:02 pread64(11</data/b>, \"\", 5, 6) = 5 <0.5>\n";
     let expected = [at("a", 0, &[0..5]), at("a", 7, &[5..10]), at("/data/b", 8, &[6..11])];
-    assert_eq!(places(ImportFormat::Strace, text), expected);
+    assert_eq!(imported_ranges(ImportFormat::Strace, text), expected);
 }
 
 #[test]
-fn only_what_was_asked_for_is_imported() {
+fn only_files_with_the_text_in_their_names_are_imported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     let made = import(ImportFormat::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
@@ -135,7 +138,7 @@ fn only_what_was_asked_for_is_imported() {
 }
 
 #[test]
-fn what_is_no_record_is_refused_and_leaves_nothing() {
+fn a_file_that_is_not_a_record_is_an_error_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     for format in [ImportFormat::Xrdrecord, ImportFormat::Strace] {
@@ -146,7 +149,7 @@ fn what_is_no_record_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_record_of_very_many_processes_is_refused() {
+fn a_record_of_too_many_processes_is_an_error() {
     let mut text: String = (0..2000).map(|fd| format!("1 openat(0, \"f\", 0) = {fd}\n")).collect();
     text.extend((0..2000).map(|pid| format!("1 fork() = {}\n", pid + 2)));
     assert_eq!(imported(ImportFormat::Strace, &text).unwrap_err().kind(), ErrorKind::Unsupported);
@@ -154,14 +157,14 @@ fn a_record_of_very_many_processes_is_refused() {
 
 proptest! {
     #[test]
-    fn no_damage_to_a_record_does_harm(
+    fn damaged_records_do_not_panic(
         format in prop_oneof![Just(ImportFormat::Xrdrecord), Just(ImportFormat::Strace)],
-        places in prop::collection::vec((any::<prop::sample::Index>(), any::<char>()), 0..30),
+        imported_ranges in prop::collection::vec((any::<prop::sample::Index>(), any::<char>()), 0..30),
         cut in any::<prop::sample::Index>(),
     ) {
         let text = if format == ImportFormat::Strace { STRACE } else { QUOTED };
         let mut letters: Vec<char> = text.chars().collect();
-        for (place, letter) in places {
+        for (place, letter) in imported_ranges {
             let place = place.index(letters.len());
             letters[place] = letter;
         }

@@ -9,9 +9,10 @@
 //! "id","VectorRead","start","offset;size;offset;size;...;timeout","stop","status","..."
 //! ```
 //!
-//! Some versions write the same without quotes. Then nothing tells a comma in a URL, or in the text of an error, from one
-//! that ends a field; what follows a URL is known well enough to find its end. Times are seconds since 1970. The id is the
-//! address of the file object, so it is used again after a close.
+//! Some versions write the same without quotes. A comma in a URL or in the text of an error then
+//! looks like one that ends a field; the fields behind a URL have known forms, which give its end.
+//! Times are seconds since 1970. The id is the address of the file object, so it is used again
+//! after a close.
 
 use super::{Importer, Line, Read};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -20,7 +21,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// More files than this are not open at a time.
+/// The largest number of files that are open at a time.
 const MAX_OPEN: usize = 1 << 16;
 
 /// The names of the open files.
@@ -50,7 +51,7 @@ impl Importer for Xrdrecord {
     }
 }
 
-/// A line, taken apart.
+/// The parts of a line.
 struct Row<'a> {
     id: &'a str,
     action: &'a str,
@@ -58,41 +59,41 @@ struct Row<'a> {
     arguments: &'a str,
     stop: Duration,
     status: &'a str,
-    answer: &'a str,
+    response: &'a str,
 }
 
 impl<'a> Row<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         if let Some(line) = line.strip_prefix('"').and_then(|line| line.strip_suffix('"')) {
             let fields: Vec<_> = line.splitn(8, "\",\"").collect();
-            let [id, action, start, arguments, stop, status, answer] = fields[..] else {
+            let [id, action, start, arguments, stop, status, response] = fields[..] else {
                 return None;
             };
             let (start, stop) = (time(start)?, time(stop)?);
-            return Some(Self { id, action, start, arguments, stop, status, answer });
+            return Some(Self { id, action, start, arguments, stop, status, response });
         }
         let fields: Vec<_> = line.splitn(4, ',').collect();
         let [id, action, start, rest] = fields[..] else { return None };
-        // The field before the first one that is a time.
+        // The field before the first field that is a time.
         let (arguments, stop, rest) = rest.match_indices(',').find_map(|(comma, _)| {
             let (arguments, after) = (rest.get(..comma)?, rest.get(comma + 1..)?);
             let (stop, rest) = after.split_once(',')?;
             Some((arguments, time(stop)?, rest))
         })?;
-        let (status, answer) = rest.rsplit_once(',')?;
-        Some(Self { id, action, start: time(start)?, arguments, stop, status, answer })
+        let (status, response) = rest.rsplit_once(',')?;
+        Some(Self { id, action, start: time(start)?, arguments, stop, status, response })
     }
 }
 
 impl Xrdrecord {
-    /// An open that failed opens nothing, but nothing is read from it either.
+    /// Adds a file. If its open failed, no read follows.
     fn opened(&mut self, row: &Row<'_>) -> Result<Line> {
         // flags, mode, timeout
         let Some(url) = row.arguments.rsplitn(4, ';').nth(3) else { return Ok(Line::Unknown) };
         if self.open.len() >= MAX_OPEN && !self.open.contains_key(row.id) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the record has more than {MAX_OPEN} files open"),
+                format!("the record has more than {MAX_OPEN} open files"),
             ));
         }
         self.open.insert(row.id.to_owned(), without_secrets(url));
@@ -102,16 +103,16 @@ impl Xrdrecord {
     fn read(&self, row: &Row<'_>) -> Option<Line> {
         let numbers = row.arguments.split(';').map(|number| number.parse::<u64>().ok());
         let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
-        let (_timeout, places) = numbers.split_last()?;
-        let ranges = places.chunks(2).map(|place| {
+        let (_timeout, numbers_of_ranges) = numbers.split_last()?;
+        let ranges = numbers_of_ranges.chunks(2).map(|place| {
             let [offset, length] = *place else { return None };
             Some(offset..offset.checked_add(length)?)
         });
         let mut ranges: Vec<Range<u64>> = ranges.collect::<Option<_>>()?;
         let succeeded = row.status.contains("SUCCESS");
         if let ("Read" | "PgRead", [range]) = (row.action, &mut ranges[..]) {
-            // At the end of a file comes less than was asked for.
-            let length = row.answer.split(';').next()?.parse::<u64>().unwrap_or(0);
+            // At the end of a file fewer bytes arrive than were requested.
+            let length = row.response.split(';').next()?.parse::<u64>().unwrap_or(0);
             range.end = range.end.min(range.start.checked_add(length)?);
         }
         ranges.retain(|range| succeeded && !range.is_empty());

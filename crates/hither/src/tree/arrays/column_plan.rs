@@ -1,4 +1,4 @@
-//! What a request means for a tree.
+//! The plan of a request: its branches, expressions and cut, checked against the tree.
 
 use crate::tree::arrays::ArraysRequest;
 use crate::tree::arrays::cut::Mask;
@@ -9,12 +9,12 @@ use hither_formats::{Column, ElementType, FormatError, Values};
 use hither_query::{Chunk, Expression};
 use std::ops::Range;
 
-/// A request that fits its tree.
+/// A request that was checked against its tree.
 #[derive(Debug)]
 pub(crate) struct ColumnPlan {
-    /// What is read, each once.
+    /// The branches that are read, each once.
     branches: Vec<String>,
-    /// Of each of them, what it holds.
+    /// The type of each of these branches.
     kinds: Vec<ColumnType>,
     outputs: Vec<Output>,
     cut: Option<(String, Expression)>,
@@ -25,7 +25,7 @@ pub(crate) struct ColumnPlan {
 /// One column of the result.
 #[derive(Debug)]
 enum Output {
-    /// A branch, by its place among those that are read.
+    /// A branch, by its index among those that are read.
     Branch(usize, String),
     Expression(String, Expression),
 }
@@ -80,14 +80,14 @@ impl ColumnPlan {
         self.computed(ChunkColumns { entries: start..start, columns })
     }
 
-    /// The columns of the result for a chunk, in pieces, and which entries were looked at for them.
+    /// The columns of the result for a chunk, in pieces, and the entries of the chunk.
     pub(crate) fn evaluate(&self, chunk: ChunkPieces) -> Result<(Range<u64>, Vec<Vec<Piece>>)> {
         let entries = chunk.entries.clone();
-        let as_they_are = |output: &Output| match output {
-            Output::Branch(place, _) => chunk.columns.get(*place).cloned(),
+        let as_read = |output: &Output| match output {
+            Output::Branch(index, _) => chunk.columns.get(*index).cloned(),
             Output::Expression(..) => None,
         };
-        let branches = self.outputs.iter().map(as_they_are).collect::<Option<Vec<_>>>();
+        let branches = self.outputs.iter().map(as_read).collect::<Option<Vec<_>>>();
         if let (None, Some(pieces)) = (&self.cut, branches) {
             // Copied once, when all chunks are there.
             return Ok((entries, pieces));
@@ -124,7 +124,7 @@ impl ColumnPlan {
         for (nth, (output, computed)) in self.outputs.iter().zip(computed).enumerate() {
             let (name, column) = match (output, computed) {
                 (Output::Expression(text, _), Some(column)) => (text, column),
-                (Output::Branch(place, name), _) => (name, self.taken(&mut read, *place, nth)?),
+                (Output::Branch(index, name), _) => (name, self.taken(&mut read, *index, nth)?),
                 (Output::Expression(..), None) => continue,
             };
             columns.push(match &mask {
@@ -135,12 +135,12 @@ impl ColumnPlan {
         Ok(columns)
     }
 
-    /// The branch in `place`, copied if a later output is the same.
-    fn taken(&self, read: &mut [Option<Column>], place: usize, nth: usize) -> Result<Column> {
+    /// The branch in `index`, copied if a later output is the same.
+    fn taken(&self, read: &mut [Option<Column>], index: usize, nth: usize) -> Result<Column> {
         let later = self.outputs.iter().skip(nth + 1);
         let again =
-            later.into_iter().any(|it| matches!(it, Output::Branch(other, _) if *other == place));
-        let slot = read.get_mut(place);
+            later.into_iter().any(|it| matches!(it, Output::Branch(other, _) if *other == index));
+        let slot = read.get_mut(index);
         let column = slot.and_then(|slot| if again { slot.clone() } else { slot.take() });
         column.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a chunk without one of its columns"))
     }
@@ -149,11 +149,11 @@ impl ColumnPlan {
         expression.columns().iter().try_for_each(|name| self.read(tree, name, false).map(drop))
     }
 
-    /// Adds a branch to those that are read, unless it is one; returns its place.
-    fn read(&mut self, tree: &Tree, name: &str, as_it_is: bool) -> Result<usize> {
+    /// Adds a branch to those that are read, unless it is there already. Returns its index.
+    fn read(&mut self, tree: &Tree, name: &str, allow_text: bool) -> Result<usize> {
         let branch = tree.branch(name)?;
         let kind = branch.column_type()?;
-        if kind.element == ElementType::Text && !as_it_is {
+        if kind.element == ElementType::Text && !allow_text {
             return Err(FormatError::Unsupported {
                 branch: branch.name().to_owned(),
                 type_name: branch.type_name(),
@@ -161,8 +161,8 @@ impl ColumnPlan {
             }
             .into());
         }
-        if let Some(place) = self.branches.iter().position(|other| other == name) {
-            return Ok(place);
+        if let Some(index) = self.branches.iter().position(|other| other == name) {
+            return Ok(index);
         }
         self.branches.push(name.to_owned());
         self.kinds.push(kind);
@@ -174,7 +174,8 @@ impl ColumnPlan {
 fn empty(kind: &ColumnType) -> Column {
     let numbers = Values::with_capacity(kind.element, 0);
     let values = kind.inner.iter().rev().fold(numbers, |values, item_shape| {
-        let (offsets, item_shape) = (Some(vec![0]), item_shape.clone());
+        let offsets = Some(vec![0]);
+        let item_shape = item_shape.clone();
         Values::Lists(Box::new(Column { entries: 0, offsets, item_shape, values }))
     });
     let offsets = kind.jagged.then(|| vec![0]);

@@ -1,4 +1,4 @@
-//! What a cut keeps.
+//! Cuts: the entries or elements that pass.
 
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::{Column, Values};
@@ -8,26 +8,26 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Mask {
     text: String,
-    /// Per value: whether it passes.
+    /// True for each value that passes.
     passes: Vec<bool>,
-    /// The shape of the values, without them.
+    /// The offsets of a jagged cut. With `item_shape`, they give the shape of the values.
     offsets: Option<Vec<i64>>,
     item_shape: Vec<usize>,
 }
 
 impl Mask {
-    /// Anything but zero passes.
+    /// The mask of a cut: every value but zero passes.
     pub(crate) fn new(text: &str, cut: Column) -> Self {
         let passes = match cut.values {
             Values::Bool(values) => values,
             Values::F64(values) => values.into_iter().map(|value| value != 0.0).collect(),
-            // What is computed is one of the two.
+            // A computed column has one of these two types.
             _ => Vec::new(),
         };
         Self { text: text.to_owned(), passes, offsets: cut.offsets, item_shape: cut.item_shape }
     }
 
-    /// What is left of `column`, which was asked for as `name`.
+    /// The part of `column` that passes; `name` is its name in the request.
     pub(crate) fn apply(&self, name: &str, column: Column) -> Result<Column> {
         match &self.offsets {
             None if self.item_shape.is_empty() => Ok(column.take_ranges(&runs(&self.passes))),
@@ -77,7 +77,7 @@ fn position(offset: i64) -> usize {
     usize::try_from(offset).unwrap_or(0)
 }
 
-/// The runs of what passes.
+/// The runs of values that pass.
 fn runs(passes: &[bool]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (at, _) in passes.iter().enumerate().filter(|(_, passes)| **passes) {

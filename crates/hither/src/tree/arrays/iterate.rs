@@ -1,7 +1,7 @@
-//! Columns in steps, the next one being read while the program works on one.
+//! Columns in steps: the next one is read while the program works on one.
 //!
-//! A task runs the scan and puts the chunks of a step together; a step that is whole waits in a channel with one place. A
-//! task that finds it taken waits, and with it the scan.
+//! A task runs the scan and collects the chunks of a step. A complete step waits in a channel of
+//! capacity one. While the channel is full the task waits, and with it the scan.
 
 use crate::client::context::ClientContext;
 use crate::tree::RemoteTree;
@@ -23,16 +23,16 @@ use tokio::task::AbortHandle;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ArraysStep {
-    /// Entries of the tree that were looked at.
+    /// The entries of the tree that the step covers.
     pub entries: Range<u64>,
-    /// One for each name that was asked for.
+    /// One column for each name of the request.
     pub columns: Vec<Column>,
 }
 
-/// Steps as they come. Dropped, it gives up what is being read.
+/// An iterator over steps. Dropping it cancels the reads.
 #[derive(Debug)]
 pub struct ArraysIterator {
-    shared: Arc<ClientContext>,
+    context: Arc<ClientContext>,
     ready: mpsc::Receiver<Result<Pieces>>,
     task: AbortHandle,
 }
@@ -55,7 +55,7 @@ impl ArraysIterator {
             Ok(pieces) => pieces,
             Err(error) => return Some(Err(error)),
         };
-        let columns = joined(&self.shared, columns).await;
+        let columns = joined(&self.context, columns).await;
         Some(columns.map(|columns| ArraysStep { entries, columns }))
     }
 }
@@ -67,8 +67,8 @@ impl Drop for ArraysIterator {
 }
 
 impl RemoteTree {
-    /// Reads columns in steps of `step_entries` entries, the last one perhaps shorter. The first is asked for at once. Needs
-    /// to be called on the client's runtime. `progress` is that of all steps.
+    /// Reads columns in steps of `step_entries` entries; the last one may be shorter. Requests the
+    /// first step at once. Call it on the client's runtime. `progress` covers all steps.
     #[must_use]
     pub fn iterate(
         &self,
@@ -86,21 +86,21 @@ impl RemoteTree {
                 && !sent.load(Ordering::Relaxed)
                 && tree.file.forget_metadata()
             {
-                // What the store remembered was of an older version of the file.
-                let again = tree.opened_anew();
+                // The stored metadata were of an older version of the file.
+                let again = tree.reopen();
                 read = again.send_steps(&request, step_entries, &sender, &progress).await;
             }
             progress.done();
             if let Err(error) = read {
-                // Who does not listen any more has given it up.
+                // The receiver is gone if the iterator was dropped.
                 drop(sender.send.send(Err(error)).await);
             }
         };
         let task = self.file.context.network.runtime().spawn(work).abort_handle();
-        ArraysIterator { shared: Arc::clone(&self.file.context), ready, task }
+        ArraysIterator { context: Arc::clone(&self.file.context), ready, task }
     }
 
-    /// The entries in which `columns` (names or expressions) take about `bytes` of memory, at least one.
+    /// The number of entries whose columns take about `bytes` of memory, at least one.
     ///
     /// # Errors
     ///
@@ -125,7 +125,8 @@ impl RemoteTree {
     ) -> Result<()> {
         let open = self.opened().await?;
         let plan = ColumnPlan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
-        let (columns, entries) = (plan.branches().to_vec(), plan.entries());
+        let columns = plan.branches().to_vec();
+        let entries = plan.entries();
         let mut collector = Collector {
             first: entries.start,
             end: entries.end,
@@ -144,14 +145,14 @@ impl RemoteTree {
     }
 }
 
-/// Where steps go, and whether one has gone there.
+/// The channel of the steps, and a flag that is set once a step was sent.
 #[derive(Clone)]
 struct Sender {
     send: mpsc::Sender<Result<Pieces>>,
     sent: Arc<AtomicBool>,
 }
 
-/// Puts chunks together.
+/// Collects chunks into steps.
 struct Collector {
     first: u64,
     end: u64,

@@ -1,4 +1,4 @@
-//! Which baskets hold which entries, in what order they are asked for.
+//! The layout of a scan: chunks, groups, and the baskets of each.
 
 use crate::tree::scan::{GROUP_BYTES, GROUP_DECODED_BYTES};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -7,8 +7,8 @@ use hither_formats::root::Tree;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-/// Entries after which a chunk is closed at the next end of a basket: enough to outweigh the cost of a task, few enough
-/// that evaluation keeps up with arrival.
+/// The number of entries after which a chunk ends at the next end of a basket: enough to outweigh
+/// the cost of a task, few enough that evaluation keeps up with arrival.
 const CHUNK_ENTRIES: u64 = 4096;
 
 /// The baskets of a scan.
@@ -22,16 +22,16 @@ pub(crate) struct ScanLayout {
     columns: Vec<Range<usize>>,
     /// Entries of the chunks, ascending, without holes.
     pub(crate) chunks: Vec<Range<u64>>,
-    /// What is asked for together.
+    /// The baskets that are requested together.
     pub(crate) groups: Vec<Group>,
 }
 
-/// Baskets that are asked for together.
+/// Baskets that are requested together.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// Baskets, as ids. Every basket is in exactly one group.
     pub(crate) baskets: Vec<usize>,
-    /// The chunk after the last one that needs this group and those before it, and no other.
+    /// The end of the chunks that need this group and earlier ones only.
     pub(crate) chunks_end: usize,
 }
 
@@ -41,13 +41,14 @@ pub(crate) struct Basket {
     pub(crate) column: usize,
     /// Number of the basket in its branch.
     pub(crate) index: usize,
-    /// Where it is in the file; none if it is embedded in the tree's object.
+    /// Its range in the file; none if it is embedded in the tree's object.
     pub(crate) range: Option<Range<u64>>,
     pub(crate) entries: Range<u64>,
 }
 
 impl ScanLayout {
-    /// Lays out the `entries` of `columns`. A chunk ends after every `step_entries` entries, if that is given.
+    /// The layout of the `entries` of `columns`. A chunk ends after every `step_entries` entries,
+    /// if that is given.
     pub(crate) fn new(
         tree: &Tree,
         columns: &[String],
@@ -128,7 +129,8 @@ impl ScanLayout {
     fn make_groups(&mut self, decoded_per_entry: f64) {
         let mut taken = vec![false; self.baskets.len()];
         let mut group = Vec::new();
-        let (mut bytes, mut decoded) = (0, 0.0);
+        let mut bytes = 0;
+        let mut decoded = 0.0;
         for (number, chunk) in self.chunks.clone().into_iter().enumerate() {
             for column in 0..self.columns.len() {
                 for id in self.baskets_of(column, &chunk) {
@@ -144,7 +146,8 @@ impl ScanLayout {
                 if bytes >= GROUP_BYTES || decoded >= GROUP_DECODED_BYTES as f64 {
                     let baskets = std::mem::take(&mut group);
                     self.groups.push(Group { baskets, chunks_end: number + 1 });
-                    (bytes, decoded) = (0, 0.0);
+                    bytes = 0;
+                    decoded = 0.0;
                 }
             }
         }
@@ -170,17 +173,19 @@ impl ScanLayout {
         from..to.max(from)
     }
 
-    /// Whether basket `id` came with the tree's object.
+    /// Returns true if basket `id` is embedded in the tree's object.
     pub(crate) fn is_embedded(&self, id: usize) -> bool {
         self.baskets.get(id).is_some_and(|basket| basket.range.is_none())
     }
 
-    /// Compressed bytes of all baskets that have to be fetched; embedded ones came with the tree.
+    /// The compressed bytes of all baskets that have to be fetched; embedded ones came with the
+    /// tree.
     pub(crate) fn remote_bytes(&self) -> u64 {
         self.baskets.iter().filter_map(|b| b.range.as_ref()).map(hither_core::range::len).sum()
     }
 
-    /// Fails if a basket lies beyond the end of the file of `size` bytes. This bounds every allocation for what is fetched.
+    /// Checks that all baskets lie within the `size` bytes of the file. This bounds every
+    /// allocation for fetched bytes.
     pub(crate) fn check_within(&self, size: u64, name: &str) -> Result<()> {
         let beyond = self.baskets.iter().find_map(|b| b.range.clone().filter(|r| r.end > size));
         match beyond {

@@ -1,10 +1,10 @@
-//! Parts of decoded baskets, which a chunk is made of.
+//! Pieces of decoded baskets, which make up a chunk.
 
 use hither_formats::{Column, FormatError};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Some entries of a decoded column, which others may use as well.
+/// A range of entries of a decoded column, which other pieces may share.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     column: Arc<Column>,
@@ -18,7 +18,8 @@ impl Piece {
         Self { entries: 0..column.entries, column: Arc::new(column) }
     }
 
-    /// What `column`, which begins with entry `start` of the tree, holds of `entries`.
+    /// The part of `column` that holds any of `entries`; the column begins with entry `start` of
+    /// the tree.
     pub(crate) fn within(column: Arc<Column>, start: u64, entries: &Range<u64>) -> Self {
         let at = |entry: u64| usize::try_from(entry.saturating_sub(start)).unwrap_or(usize::MAX);
         let end = at(entries.end).min(column.entries);
@@ -30,11 +31,11 @@ impl Piece {
         self.entries.len()
     }
 
-    /// The pieces one after the other. Nothing is copied if there is only one that is all of a column.
+    /// Concatenates pieces. A single piece that is a whole column is not copied.
     ///
     /// # Errors
     ///
-    /// As [`ColumnTracker::concat`].
+    /// As [`Column::concat_parts`].
     pub(crate) fn joined(mut pieces: Vec<Self>) -> Result<Column, FormatError> {
         match pieces.pop() {
             Some(only) if pieces.is_empty() && only.len() == only.column.entries => {
@@ -54,12 +55,13 @@ impl Piece {
 #[derive(Debug)]
 pub(crate) struct ChunkPieces {
     pub(crate) entries: Range<u64>,
-    /// Invariant: those of each column hold as many entries as the chunk.
+    /// Invariant: the pieces of each column hold as many entries as the chunk.
     pub(crate) columns: Vec<Vec<Piece>>,
 }
 
 impl ChunkPieces {
-    /// Fails if the pieces do not hold all entries of the chunk: a table of baskets that contradicts itself.
+    /// The pieces of a chunk. Fails if they do not hold all its entries, because the table of
+    /// baskets contradicts itself.
     pub(crate) fn new(entries: Range<u64>, columns: Vec<Vec<Piece>>) -> Result<Self, FormatError> {
         let expected = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
         for pieces in &columns {

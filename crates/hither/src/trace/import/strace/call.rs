@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A line, taken apart.
+/// The parts of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Row<'a> {
     pub(super) thread: u32,
@@ -11,7 +11,7 @@ pub(super) struct Row<'a> {
     pub(super) text: Text<'a>,
 }
 
-/// What a line tells of a call.
+/// The part of a call that a line has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Text<'a> {
     /// All of it.
@@ -91,7 +91,7 @@ impl<'a> Call<'a> {
         if name.is_empty() || !name.bytes().all(word) {
             return None;
         }
-        // What was read may look like anything, the end of a call included: the last one counts.
+        // The data that was read may contain the end of a call: the last one counts.
         let (arguments, outcome) = rest.rmatch_indices(" = ").find_map(|(at, sign)| {
             let arguments = rest.get(..at)?.trim_end().strip_suffix(')')?;
             let outcome = rest.get(at + sign.len()..)?;
@@ -114,7 +114,7 @@ impl<'a> Call<'a> {
         self.arguments.split([',', '<']).next()?.trim().parse().ok()
     }
 
-    /// What the first argument is called, with `-y`: `3</data/a>`.
+    /// The name of the first argument, with `-y`: `3</data/a>`.
     pub(super) fn descriptor_name(&self) -> Option<&'a str> {
         let (number, rest) = self.arguments.split_once('<')?;
         number.parse::<u64>().ok()?;
@@ -122,13 +122,13 @@ impl<'a> Call<'a> {
         rest.get(..end).filter(|name| name.starts_with('/'))
     }
 
-    /// The first argument in quotes, as it was before they were put.
+    /// The first argument in quotes, unquoted.
     pub(super) fn path(&self) -> Option<String> {
         let (_, rest) = self.arguments.split_once('"')?;
         unquoted(rest)
     }
 
-    /// Where the call reads, if it says so: its last argument, or the one before if there are flags.
+    /// The offset of the read: the last argument, or the one before it if there are flags.
     pub(super) fn offset(&self) -> Option<u64> {
         let mut last = self.arguments.rsplit(", ");
         if self.name == "preadv2" {
@@ -137,14 +137,14 @@ impl<'a> Call<'a> {
         last.next()?.trim().parse().ok()
     }
 
-    /// Where `_llseek` went: `_llseek(3, 0, [4096], SEEK_SET)`.
+    /// The new position of `_llseek`: `_llseek(3, 0, [4096], SEEK_SET)`.
     pub(super) fn seeked(&self) -> Option<u64> {
         let (_, rest) = self.arguments.rsplit_once('[')?;
         rest.split_once(']')?.0.parse().ok()
     }
 }
 
-/// What stands before the closing quote.
+/// The unquoted text before the closing quote.
 fn unquoted(text: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut bytes = text.bytes().peekable();

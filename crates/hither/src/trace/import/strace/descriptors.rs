@@ -1,20 +1,20 @@
-//! Who has which file open where.
+//! The open files of all processes, by descriptor.
 
 use super::call::Call;
 use hither_core::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
-/// Entries of all tables together.
+/// The largest number of entries of all tables together.
 const MAX_ENTRIES: usize = 1 << 20;
 
 /// The descriptors of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
-    /// The table of each thread; those that are not here have table 0.
+    /// The table of each thread; other threads have table 0.
     tables_of: HashMap<u32, usize>,
-    /// Number of the open file for each descriptor. There is always a table 0.
+    /// The index of the open file of each descriptor. There is always a table 0.
     tables: Vec<HashMap<u64, usize>>,
-    /// All that was ever opened.
+    /// All files that were ever opened.
     files: Vec<OpenFile>,
     entries: usize,
 }
@@ -40,7 +40,7 @@ impl Descriptors {
         }
     }
 
-    /// `to` is what `from` is.
+    /// Makes `to` a duplicate of `from`.
     pub(super) fn duplicate(&mut self, thread: u32, from: Option<u64>, to: u64) -> Result<()> {
         self.room(1)?;
         let table = self.table(thread);
@@ -52,24 +52,23 @@ impl Descriptors {
         Ok(())
     }
 
-    /// A thread was born of `parent`. With the descriptors in common, or with a copy of its own.
+    /// Adds a thread that `parent` started, with the descriptors shared or copied.
     pub(super) fn child(&mut self, parent: u32, child: u64, shared: bool) -> Result<()> {
         let Ok(child) = u32::try_from(child) else { return Ok(()) };
         self.room(1)?;
-        let table = match shared {
-            true => self.tables_of.get(&parent).copied().unwrap_or(0),
-            false => {
-                let copy = self.table(parent).clone();
-                self.room(copy.len())?;
-                self.tables.push(copy);
-                self.tables.len() - 1
-            }
+        let table = if shared {
+            self.tables_of.get(&parent).copied().unwrap_or(0)
+        } else {
+            let copy = self.table(parent).clone();
+            self.room(copy.len())?;
+            self.tables.push(copy);
+            self.tables.len() - 1
         };
         self.tables_of.insert(child, table);
         Ok(())
     }
 
-    /// Takes note of the name that the record gives to the call's descriptor, if it does.
+    /// Records the name that the record gives to the descriptor of a call, if it does.
     pub(super) fn name(&mut self, thread: u32, call: &Call<'_>) -> Result<()> {
         let Some((descriptor, name)) = call.descriptor().zip(call.descriptor_name()) else {
             return Ok(());
@@ -84,7 +83,7 @@ impl Descriptors {
         self.file(thread, descriptor).map(|file| file.name.clone())
     }
 
-    /// Moves on by `bytes`; returns where it was.
+    /// Advances the position by `bytes`, and returns the position before.
     pub(super) fn advance(
         &mut self,
         thread: u32,
@@ -117,7 +116,7 @@ impl Descriptors {
         &mut self.tables[table]
     }
 
-    /// Counts what is added and never taken away, which bounds all of it.
+    /// Counts entries that are added. None is ever removed, so this bounds all memory.
     fn room(&mut self, entries: usize) -> Result<()> {
         self.entries = self.entries.saturating_add(entries);
         if self.entries > MAX_ENTRIES {
