@@ -8,7 +8,7 @@ earlier entry's.
 
 The tree is filled from a fixed seed. The fixture holds its branches as columns, and for each case
 the number of selected values and the contents of a histogram with the given bins, as ROOT filled
-it. The Rust test `draw_matches_root` evaluates the same cases.
+it. The Rust test `oracle::columns` evaluates the same cases.
 """
 
 import json

@@ -2,7 +2,7 @@
 """Regenerates data/lists.root and data/lists_oracle.json: vectors, vectors of vectors, maps and objects in a tree that
 ROOT wrote, and what TTree::Draw answers for a table of expressions and cuts.
 
-Needs PyROOT (the PyPI package `ROOT`). The Rust test `draw_of_lists` reads the file and evaluates the same cases.
+Needs PyROOT (the PyPI package `ROOT`). The Rust test `oracle::lists` reads the file and evaluates the same cases.
 """
 
 import json

@@ -1,6 +1,6 @@
-//! What people are told when something is wrong, word for word.
+//! Error messages, word for word.
 
-use crate::rig::{client, draw, file};
+use crate::support::rig::{client, draw, file};
 use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, ScanProgress, TreeUrl};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
@@ -10,8 +10,8 @@ use hither_testkit::root_writer::{Style, Tree, write};
 use insta::assert_snapshot;
 use std::time::Duration;
 
-/// Kind and message, without what differs from run to run.
-fn told(error: &Error, url: &str) -> String {
+/// Kind and message, without the parts that differ between runs.
+fn described(error: &Error, url: &str) -> String {
     let host = url.trim_start_matches("http://").split('/').next().unwrap();
     format!("{:?}: {error}", error.kind()).replace(host, "HOST")
 }
@@ -19,23 +19,23 @@ fn told(error: &Error, url: &str) -> String {
 fn drawn(peer: &MockHttpServer, tree: Option<&str>, value: &str) -> String {
     let request = match DrawRequest::new(value, None) {
         Ok(request) => request,
-        Err(error) => return told(&error, &peer.url()),
+        Err(error) => return described(&error, &peer.url()),
     };
     let target = TreeUrl { url: peer.url(), tree: tree.map(str::to_owned) };
     match client(1, None).draw(&target, &request, &ScanProgress::default()) {
         Ok(drawing) => format!("{} values of {}", drawing.histogram.selected, drawing.entries),
-        Err(error) => told(&error, &target.url),
+        Err(error) => described(&error, &target.url),
     }
 }
 
 fn with_fault(when: FaultTrigger, fault: Fault) -> String {
     let peer = MockHttpServer::start(file(0)).unwrap().with_fault(when, fault);
     let error = draw(&client(1, None), &peer.url()).unwrap_err();
-    told(&error, &peer.url())
+    described(&error, &peer.url())
 }
 
 #[test]
-fn files_that_are_none() {
+fn files_that_are_not_root() {
     let serve =
         |bytes: &[u8]| drawn(&MockHttpServer::start(bytes.to_vec()).unwrap(), Some("T"), "x");
     let whole = file(0);
@@ -53,7 +53,7 @@ fn files_that_are_none() {
 }
 
 #[test]
-fn trees_and_branches_that_are_not_there() {
+fn missing_trees_and_branches() {
     let trees = [mixed("Events", 1), mixed("deep/Runs", 1)];
     let peer = MockHttpServer::start(write(Style::default(), &trees)).unwrap();
     let texts = [
@@ -70,7 +70,7 @@ fn trees_and_branches_that_are_not_there() {
 }
 
 #[test]
-fn trees_with_nothing_in_them() {
+fn empty_trees() {
     let mut hollow = mixed("T", 1);
     for branch in &mut hollow.branches {
         branch.baskets.clear();
@@ -86,7 +86,7 @@ fn trees_with_nothing_in_them() {
 }
 
 #[test]
-fn baskets_without_entries_are_passed_over() {
+fn baskets_without_entries_are_skipped() {
     let mut tree = mixed("T", 1);
     let empty = hither_testkit::root_writer::Basket::default();
     tree.branches[0].baskets.insert(1, empty.clone());
@@ -96,11 +96,11 @@ fn baskets_without_entries_are_passed_over() {
 }
 
 #[test]
-fn odd_urls() {
+fn invalid_urls() {
     let client = client(1, None);
     let folder = tempfile::tempdir().unwrap();
     let none = folder.path().join("none.root").display().to_string();
-    let told = |url: &str| match draw(&client, url) {
+    let described = |url: &str| match draw(&client, url) {
         Ok(_) => panic!("{url:?} works"),
         Err(error) => {
             let text = format!("{url:?} {:?}: {error}", error.kind());
@@ -119,12 +119,12 @@ fn odd_urls() {
         none.as_str(),
         "/",
     ]
-    .map(told);
+    .map(described);
     assert_snapshot!(texts.join("\n"));
 }
 
 #[test]
-fn ranges_beyond_any_file_are_refused_before_they_are_planned() {
+fn ranges_beyond_the_end_are_an_error_before_they_are_planned() {
     let peer = MockHttpServer::start(file(0)).unwrap();
     let client = client(1, None);
     let file = client.open(&peer.url()).unwrap();
@@ -134,17 +134,17 @@ fn ranges_beyond_any_file_are_refused_before_they_are_planned() {
 }
 
 #[test]
-fn servers_that_cannot_be_reached() {
+fn unreachable_servers() {
     let client = client(1, None);
     let refusing = refusing_url().unwrap();
-    // Longer than a name may be, so no name server is asked.
+    // Longer than a host name may be, so no name server is asked.
     let nameless = format!("http://{}/x.root", "n".repeat(64));
-    let texts = [refusing, nameless].map(|url| told(&draw(&client, &url).unwrap_err(), &url));
+    let texts = [refusing, nameless].map(|url| described(&draw(&client, &url).unwrap_err(), &url));
     assert_snapshot!(texts.join("\n"));
 }
 
 #[test]
-fn servers_that_refuse() {
+fn error_statuses() {
     let texts = [400, 401, 403, 404, 410, 416, 418, 429, 500, 501, 503].map(|status| {
         with_fault(FaultTrigger::Always, Fault::Status { status, retry_after: Some(0) })
     });
@@ -152,7 +152,7 @@ fn servers_that_refuse() {
 }
 
 #[test]
-fn servers_that_break_off_or_lie() {
+fn broken_responses() {
     let first = FaultTrigger::Always;
     let texts = [
         with_fault(first, Fault::Close(ResponsePosition::Answer(0))),
@@ -173,7 +173,7 @@ fn servers_that_break_off_or_lie() {
 }
 
 #[test]
-fn servers_that_stall() {
+fn stalled_servers() {
     let texts = [ResponsePosition::Answer(0), ResponsePosition::Body(0)].map(|place| {
         let mut config = ClientConfig::default();
         config.transport.max_connections = 1;
@@ -183,7 +183,7 @@ fn servers_that_stall() {
             .unwrap()
             .with_fault(FaultTrigger::Always, Fault::Stall(place));
         let error = draw(&Client::new(config).unwrap(), &peer.url()).unwrap_err();
-        told(&error, &peer.url())
+        described(&error, &peer.url())
     });
     assert_snapshot!(texts.join("\n"));
 }

@@ -1,6 +1,6 @@
-//! The connection cut at every stage of a draw.
+//! Connections that break at every stage of a draw.
 
-use crate::rig::{check, client, draw, file};
+use crate::support::rig::{check, client, draw, file};
 use hither::{Client, ClientConfig, ErrorKind};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, Limit, MockHttpServer, OverLimit, ResponsePosition,
@@ -15,7 +15,7 @@ const PLACES: [ResponsePosition; 4] = [
 ];
 
 #[test]
-fn a_cut_at_any_stage_is_mended() {
+fn a_broken_connection_is_retried_at_any_stage() {
     for nth in 0..3 {
         for place in PLACES {
             for fault in [Fault::Close(place), Fault::Reset(place)] {
@@ -33,7 +33,7 @@ fn a_cut_at_any_stage_is_mended() {
 }
 
 #[test]
-fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
+fn a_server_that_is_gone_at_any_stage_is_unavailable() {
     for from in 0..3 {
         for fault in [
             Fault::Close(ResponsePosition::Answer(0)),
@@ -45,8 +45,8 @@ fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
                 MockHttpServer::start(file(0)).unwrap().with_fault(FaultTrigger::From(from), fault);
             let error = draw(&client(1, None), &peer.url()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
-            // Four attempts, the later ones with a request each for the head and for the tail; and two questions where
-            // else the file may be.
+            // Four attempts, the later ones with a request each for the head and for the tail; and
+            // two requests for replicas.
             let requests = peer.log().len();
             assert!(requests <= from + 10, "{what}: {requests} requests");
         }
@@ -54,7 +54,7 @@ fn a_server_that_is_gone_at_any_stage_is_said_to_be() {
 }
 
 #[test]
-fn a_server_that_stalls_at_any_stage_runs_out_a_clock() {
+fn a_server_that_stalls_at_any_stage_times_out() {
     for from in 0..3 {
         let mut config = ClientConfig::default();
         config.transport.max_connections = 1;
@@ -70,7 +70,7 @@ fn a_server_that_stalls_at_any_stage_runs_out_a_clock() {
 }
 
 #[test]
-fn servers_of_every_dialect_give_the_same_answer() {
+fn all_server_behaviours_give_the_same_histogram() {
     for faults in [
         vec![Fault::Whole],
         vec![Fault::FirstOnly],

@@ -1,6 +1,6 @@
-//! Files read as bytes, through the cache.
+//! Reads of files as bytes, through the cache.
 
-use crate::rig::client;
+use crate::support::rig::client;
 use hither::{Client, ErrorKind, RemoteFile};
 use hither_simulate::Link;
 use hither_testkit::mock_http::MockHttpServer;
@@ -18,7 +18,7 @@ fn read(client: &Client, file: &RemoteFile, offset: usize, len: usize) -> Vec<u8
     target
 }
 
-/// The bytes that were asked for, each once, but for the first one, which also confirms versions.
+/// The requested bytes, each once, except the first one, which also validates the version.
 fn asked(peer: &MockHttpServer, size: usize) -> Vec<u8> {
     let mut asked = vec![0u8; size];
     for ranges in peer.log().iter().filter_map(|it| it.ranges.clone()).filter(|it| it != "0-0") {
@@ -51,11 +51,13 @@ fn sixty_four_threads_fetch_every_byte_once() {
     let file = client.open(&url).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..64 {
-            let (client, file, bytes) = (&client, file.clone(), &bytes);
+            let client = &client;
+            let file = file.clone();
+            let bytes = &bytes;
             scope.spawn(move || {
                 let pieces = SIZE / PIECE;
                 for i in 0..pieces {
-                    // Each in an order of its own: 67 is prime to the number of pieces.
+                    // Each in its own order: 67 is coprime to the number of pieces.
                     let at = (i * 67 + thread * 3) % pieces * PIECE;
                     assert_eq!(read(client, &file, at, PIECE), bytes[at..at + PIECE]);
                 }
@@ -68,9 +70,10 @@ fn sixty_four_threads_fetch_every_byte_once() {
 }
 
 #[test]
-fn two_openings_share_their_bytes_and_two_clients_do_not() {
+fn open_files_of_one_client_share_bytes_and_clients_share_nothing() {
     let peer = MockHttpServer::start(content(100_000)).unwrap();
-    let (one, other) = (client(2, None), client(2, None));
+    let one = client(2, None);
+    let other = client(2, None);
     let first = one.open(&peer.url()).unwrap();
     assert_eq!(read(&one, &first, 1_000, 50_000), content(100_000)[1_000..51_000]);
     let payload = || peer.log().iter().map(|it| it.payload_bytes).sum::<u64>();
@@ -111,7 +114,7 @@ fn local_files_are_read_directly() {
 }
 
 #[test]
-fn nothing_is_served_after_the_file_changed() {
+fn no_byte_is_returned_after_the_file_changed() {
     let peer = MockHttpServer::start(content(100_000)).unwrap();
     let client = client(2, None);
     let file = client.open(&peer.url()).unwrap();
@@ -128,17 +131,18 @@ fn nothing_is_served_after_the_file_changed() {
 }
 
 #[test]
-fn what_is_hinted_is_fetched_in_a_few_requests() {
+fn hinted_ranges_are_fetched_in_a_few_requests() {
     let peer = MockHttpServer::start(content(1_000_000)).unwrap();
     let client = client(2, None);
     let file = client.open(&peer.url()).unwrap();
     let pieces: Vec<_> = (0..100u64).map(|i| i * 10_000..i * 10_000 + 1_000).collect();
     file.hint(&pieces, Duration::ZERO).unwrap();
     for piece in &pieces {
-        let (at, len) = (usize::try_from(piece.start).unwrap(), 1_000);
+        let at = usize::try_from(piece.start).unwrap();
+        let len = 1_000;
         assert_eq!(read(&client, &file, at, len), content(1_000_000)[at..at + len]);
     }
-    assert!(peer.log().len() <= 6, "{}", crate::rig::log(&peer));
+    assert!(peer.log().len() <= 6, "{}", crate::support::rig::log(&peer));
     assert!(asked(&peer, 1_000_000).iter().all(|&times| times <= 1));
     drop(file);
 }

@@ -1,11 +1,11 @@
-//! Files that are not what they were.
+//! Files that change.
 
-use crate::rig::{check, client, draw, file};
+use crate::support::rig::{check, client, draw, file};
 use hither::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 
 #[test]
-fn a_file_that_changed_since_it_was_remembered_is_opened_anew() {
+fn a_file_that_changed_since_its_metadata_were_stored_is_reopened() {
     for faults in [vec![], vec![Fault::NoETag], vec![Fault::CloseAfter]] {
         let store = tempfile::tempdir().unwrap();
         let peer = MockHttpServer::start(file(0)).unwrap();
@@ -20,11 +20,11 @@ fn a_file_that_changed_since_it_was_remembered_is_opened_anew() {
 }
 
 #[test]
-fn a_file_that_shrank_since_it_was_remembered_is_said_to_be_truncated() {
+fn a_file_that_shrank_since_its_metadata_were_stored_is_truncated() {
     let store = tempfile::tempdir().unwrap();
     let peer = MockHttpServer::start(file(0)).unwrap();
     check(&draw(&client(1, Some(store.path())), &peer.url()).unwrap(), 0);
-    // Under the same tag, as a careless server does, and under another one.
+    // Under the same entity tag, as from a careless server, and under another one.
     for tag in ["\"first\"", "\"second\""] {
         peer.replace(file(0)[..300_000].to_vec(), tag);
         let error = draw(&client(1, Some(store.path())), &peer.url()).unwrap_err();
@@ -34,7 +34,7 @@ fn a_file_that_shrank_since_it_was_remembered_is_said_to_be_truncated() {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_drawn_is_noticed() {
+fn a_file_that_changes_during_a_draw_is_an_error() {
     let peer = MockHttpServer::start(file(0))
         .unwrap()
         .with_fault(FaultTrigger::From(2), Fault::ETag("\"second\"".to_owned()));

@@ -1,12 +1,11 @@
-//! Every way of answering ranges that servers are known to have, for programs that read through the cache, with all that
-//! foretells what they will read.
+//! Every known server behaviour, for programs that read through the cache with all prefetchers.
 
-use crate::program::{Program, below, content, pick};
+use crate::support::program::{Program, below, content, pick};
 use hither::{CacheConfig, Client, ClientConfig};
 use hither_simulate::random::Random;
 use hither_testkit::mock_http::{HttpBehaviour, MockHttpServer, behaviours};
 
-/// Workloads for each way.
+/// The number of workloads per server behaviour.
 const WORKLOADS: u64 = 8;
 
 fn client(connections: usize, budget_bytes: u64) -> Client {
@@ -23,7 +22,7 @@ fn peer(behaviour: &HttpBehaviour, content: &[u8]) -> MockHttpServer {
     peer
 }
 
-/// Some programs at a time.
+/// Runs a few programs at the same time.
 fn workload(behaviour: &HttpBehaviour, seed: u64) {
     let random = &mut Random::new(seed);
     let size = 1 + below(random, 400_000);
@@ -35,7 +34,10 @@ fn workload(behaviour: &HttpBehaviour, seed: u64) {
     std::thread::scope(|scope| {
         for _ in 0..1 + below(random, 3) {
             let mut random = Random::new(random.next_u64());
-            let (client, content, what, peer) = (&client, &content, &*what, &peer);
+            let client = &client;
+            let content = &content;
+            let what = &*what;
+            let peer = &peer;
             scope.spawn(move || {
                 let file = client.open(&peer.url()).unwrap();
                 Program { client, file: &file, content, what }.run(20, &mut random);
@@ -45,7 +47,7 @@ fn workload(behaviour: &HttpBehaviour, seed: u64) {
 }
 
 #[test]
-fn every_server_gives_every_byte_to_programs_that_read_here_and_there() {
+fn every_server_behaviour_yields_every_byte() {
     for behaviour in behaviours() {
         (0..WORKLOADS).for_each(|seed| workload(&behaviour, seed));
     }

@@ -1,6 +1,6 @@
-//! Many files: opened ahead of use, side by side, in any state of readiness.
+//! Many files: opened ahead of use, in parallel, and in any state of readiness.
 
-use crate::rig::{client, file};
+use crate::support::rig::{client, file};
 use hither::{Client, ErrorKind, RemoteFile};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use std::ops::Range;
@@ -17,7 +17,8 @@ fn open_all(client: &Client, peer: &MockHttpServer, count: usize) -> Vec<RemoteF
     (0..count).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()).collect()
 }
 
-/// Three small pieces that opening brings: the header, its neighbourhood, and something near the end.
+/// Three small ranges that opening ahead prefetches: the header, a range near it, and one near the
+/// end.
 fn pieces(size: u64) -> [Range<u64>; 3] {
     [0..64, 100..300, size - 2_000..size - 1_900]
 }
@@ -36,8 +37,8 @@ fn paths(peer: &MockHttpServer) -> Vec<String> {
 }
 
 #[test]
-fn files_opened_one_after_the_other_are_opened_side_by_side() {
-    // No answer comes before there are as many requests as connections.
+fn files_opened_one_after_the_other_are_opened_in_parallel() {
+    // No response starts before there are as many requests as connections.
     let peer = MockHttpServer::start(content())
         .unwrap()
         .with_fault(FaultTrigger::Always, Fault::Hold(CONNECTIONS));
@@ -52,7 +53,7 @@ fn files_opened_one_after_the_other_are_opened_side_by_side() {
 }
 
 #[test]
-fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_what_is_read() {
+fn a_single_file_and_files_used_one_by_one_cause_only_the_requests_of_their_reads() {
     let peer = MockHttpServer::start(content()).unwrap();
     let client = client(CONNECTIONS, None);
     for opened in (0..5).map(|nth| client.open(&peer.url_of(&format!("/{nth}.root"))).unwrap()) {
@@ -63,7 +64,7 @@ fn a_single_file_and_files_used_one_after_the_other_are_asked_for_nothing_but_wh
 }
 
 #[test]
-fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_opened() {
+fn ranges_that_were_not_prefetched_are_requested_of_the_opened_version() {
     let content = content();
     let peer = MockHttpServer::start(content).unwrap();
     let client = client(CONNECTIONS, None);
@@ -75,7 +76,7 @@ fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_op
     }
     let log = peer.log();
     let asked: Vec<_> = log.iter().filter(|it| it.if_range.is_some()).collect();
-    assert_eq!((log.len(), asked.len()), (4, 2), "{}", crate::rig::log(&peer));
+    assert_eq!((log.len(), asked.len()), (4, 2), "{}", crate::support::rig::log(&peer));
     assert!(asked.iter().all(|it| it.ranges.as_deref() == Some("500000-500009")), "{asked:?}");
     peer.replace(content, "\"second\"");
     let error = files[0].read_ranges(&client, &[600_000..600_001]).unwrap_err();
@@ -85,7 +86,7 @@ fn a_file_is_asked_for_what_opening_did_not_bring_and_as_the_version_that_was_op
 }
 
 #[test]
-fn a_failure_is_silent_until_the_file_is_used_and_then_told_once() {
+fn an_error_of_opening_is_returned_once_at_the_first_use() {
     let fault = Fault::Status { status: 404, retry_after: None };
     let peer = MockHttpServer::start(content())
         .unwrap()
@@ -104,9 +105,10 @@ fn files_dropped_before_their_turn_are_not_opened() {
         MockHttpServer::start(content()).unwrap().with_fault(FaultTrigger::Nth(0), Fault::Hold(2));
     let client = client(1, None);
     let mut files = open_all(&client, &peer, 30);
-    // The only connection is taken until somebody asks for something: by another client, with a connection of its own.
+    // The only connection is busy until the request of another client, which has its own
+    // connection.
     files.drain(1..29);
-    let other = crate::rig::client(1, None);
+    let other = crate::support::rig::client(1, None);
     other.file(&peer.url_of("/other")).unwrap().read_ranges(&other, &[0..1]).unwrap();
     files.iter().for_each(|opened| read_pieces(&client, opened));
     let order = paths(&peer);
@@ -114,9 +116,9 @@ fn files_dropped_before_their_turn_are_not_opened() {
 }
 
 #[test]
-fn trouble_that_passes_is_not_seen() {
+fn passing_errors_are_retried() {
     let peer = MockHttpServer::start(content()).unwrap();
-    // Every fifth file, when it is first asked for.
+    // Two files, at their first request.
     for path in ["0.root", "5.root"] {
         peer.add_fault(
             FaultTrigger::FirstFor(path),
@@ -130,7 +132,7 @@ fn trouble_that_passes_is_not_seen() {
 }
 
 #[test]
-fn files_that_are_being_made_ready_come_last_and_hold_up_no_other() {
+fn files_that_are_being_staged_come_last_and_delay_no_other() {
     for (status, count) in [(503, 20), (202, 8)] {
         let fault = Fault::Status { status, retry_after: Some(1) };
         let peer = MockHttpServer::start(content())
@@ -149,7 +151,7 @@ fn files_that_are_being_made_ready_come_last_and_hold_up_no_other() {
 }
 
 #[test]
-fn many_urls_are_handed_out_with_their_numbers_and_their_errors() {
+fn open_many_returns_files_with_their_numbers_and_errors() {
     let fault = Fault::Status { status: 404, retry_after: None };
     let peer = MockHttpServer::start(content())
         .unwrap()
@@ -169,12 +171,13 @@ fn many_urls_are_handed_out_with_their_numbers_and_their_errors() {
     for (nth, opened) in client.open_many(urls) {
         kinds[nth] = opened.err().map(|error| error.kind());
     }
-    let (missing, odd) = (Some(ErrorKind::NotFound), Some(ErrorKind::Unsupported));
+    let missing = Some(ErrorKind::NotFound);
+    let odd = Some(ErrorKind::Unsupported);
     assert_eq!(kinds, [None, None, missing, odd, missing]);
 }
 
 #[test]
-fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing() {
+fn a_second_run_only_validates_and_with_staleness_requests_nothing() {
     let store = tempfile::tempdir().unwrap();
     let peer = MockHttpServer::start(content()).unwrap();
     let run = |staleness: u64| {
@@ -200,7 +203,7 @@ fn a_second_run_asks_only_whether_files_are_the_same_and_with_staleness_nothing(
 }
 
 #[test]
-fn what_is_read_of_a_few_files_is_brought_along_with_the_others() {
+fn ranges_that_are_read_of_a_few_files_are_prefetched_of_the_others() {
     let content = content();
     let peer = MockHttpServer::start(content).unwrap();
     let client = client(CONNECTIONS, None);
@@ -213,25 +216,26 @@ fn what_is_read_of_a_few_files_is_brought_along_with_the_others() {
         }
     }
     let log = peer.log();
-    assert!(log.len() < 200, "{} requests, without a habit there would be 300", log.len());
-    let along: Vec<_> = log.iter().filter(|it| it.target == "/99.root").collect();
-    assert!(along.len() <= 2, "{along:?}");
+    assert!(log.len() < 200, "{} requests, without a pattern there would be 300", log.len());
+    let of_last: Vec<_> = log.iter().filter(|it| it.target == "/99.root").collect();
+    assert!(of_last.len() <= 2, "{of_last:?}");
 }
 
 #[test]
-fn of_files_of_which_three_pieces_are_read_nothing_else_is_fetched_and_next_time_nothing_at_all() {
+fn only_the_ranges_that_are_read_are_fetched_and_the_next_run_only_validates() {
     const FILES: usize = 100;
-    let (content, store) = (content(), tempfile::tempdir().unwrap());
+    let content = content();
+    let store = tempfile::tempdir().unwrap();
     let peer = MockHttpServer::start(content).unwrap();
     let run = || {
-        // Reading ahead and trees as they are by default: this is what keeps them from fetching.
+        // Read-ahead and the tree cache are on by default, and must not fetch anything here.
         let mut config = hither::ClientConfig::default();
         config.transport.max_connections = CONNECTIONS;
         config.store = Some(store.path().to_owned());
         let client = Client::new(config).unwrap();
         let before = peer.log().len();
         for opened in open_all(&client, &peer, FILES) {
-            // As of a ROOT file: header, list of keys, and the object behind it.
+            // As in a ROOT file: header, list of keys, and the object behind it.
             for piece in [0..300, 1_318..1_624, 1_624..2_624_usize] {
                 let mut target = vec![0; piece.len()];
                 let read = opened.read_at(&client, piece.start as u64, &mut target).unwrap();
@@ -250,20 +254,20 @@ fn of_files_of_which_three_pieces_are_read_nothing_else_is_fetched_and_next_time
         assert!(ends.max() <= Some(2_624), "{ranges}");
     }
     assert!(cold.len() <= 2 * FILES + 2, "{} requests", cold.len());
-    // One for each, and what was read of the first few before they made a habit.
+    // One request per file, and the reads of the first files, before there was a pattern.
     let warm = run();
     assert!((FILES..=FILES + FILES / 10).contains(&warm.len()), "{} requests", warm.len());
 }
 
 #[test]
-fn what_one_process_read_the_next_has_on_disk_until_the_file_changes() {
+fn the_disk_cache_serves_later_processes_until_the_file_changes() {
     let folder = tempfile::tempdir().unwrap();
     let peer = MockHttpServer::start(content()).unwrap();
     let pieces = [200_000..260_000, 500_000..500_100, 0..10_u64];
     let run = || {
         let mut config = hither::ClientConfig::default();
         config.store = Some(folder.path().join("store"));
-        // What this test counts is what the program reads.
+        // This test counts the reads of the program.
         config.read_ahead.block_bytes = 0;
         config.tree_cache.enabled = false;
         config.disk_cache = Some(hither::DiskCacheConfig { bytes: 10 << 20 });
@@ -282,7 +286,7 @@ fn what_one_process_read_the_next_has_on_disk_until_the_file_changes() {
         peer.log()[before..].iter().map(|it| it.payload_bytes).sum::<u64>()
     };
     assert!(run() >= 60_110);
-    // The first read asks the server, which says which version it is; the others need nothing more.
+    // The first read asks the server, which names the version; the others need no request.
     let second = run();
     assert!((60_000..60_100).contains(&second), "{second}");
     peer.replace(content(), "\"second\"");

@@ -1,6 +1,6 @@
 //! Programs that read a tree basket by basket, through `read_at`.
 
-use crate::rig::file;
+use crate::support::rig::file;
 use hither::{Client, ClientConfig};
 use hither_formats::root::RootFile;
 use hither_formats::{DecodeResult, SparseBytes};
@@ -15,7 +15,7 @@ fn client(store: &Path) -> Client {
     Client::new(config).unwrap()
 }
 
-/// Where the baskets of these branches of `T` are, in the order of entries.
+/// The ranges of the baskets of these branches of `T`, in the order of entries.
 fn baskets(data: &[u8], branches: &[&str]) -> Vec<Range<u64>> {
     let bytes = SparseBytes::whole(data.to_vec().into());
     let DecodeResult::Data(root) = RootFile::open(&bytes).unwrap() else {
@@ -55,7 +55,7 @@ fn total(ranges: &[Range<u64>]) -> u64 {
 }
 
 #[test]
-fn baskets_are_foreseen_and_what_was_learned_is_known_the_next_time() {
+fn baskets_are_prefetched_and_learned_branches_are_kept_for_the_next_run() {
     let store = tempfile::tempdir().unwrap();
     let data = file(0);
     let peer = MockHttpServer::start(data.clone()).unwrap();
@@ -70,20 +70,22 @@ fn baskets_are_foreseen_and_what_was_learned_is_known_the_next_time() {
     assert_eq!(sets.len(), 1, "{sets:?}");
     assert_eq!(sets[0].steady, ["x", "y"]);
 
-    let (requests, bytes) = (peer.log().len(), payload(&peer));
+    let requests = peer.log().len();
+    let bytes = payload(&peer);
     let warm = client(store.path());
     read(&warm, &peer.url(), &data, &ranges);
-    let (requests, bytes) = (peer.log().len() - requests, payload(&peer) - bytes);
+    let requests = peer.log().len() - requests;
+    let bytes = payload(&peer) - bytes;
     assert!(requests < 40, "{requests} requests for {} reads", ranges.len());
     assert!(bytes <= total(&ranges) * 5 / 4, "{bytes} bytes for {}", total(&ranges));
 }
 
 #[test]
-fn another_file_of_the_dataset_begins_with_what_was_learned() {
+fn another_file_with_the_same_schema_uses_the_learned_branches() {
     let store = tempfile::tempdir().unwrap();
-    let (one, other) = (file(0), file(7));
-    let (first, second) =
-        (MockHttpServer::start(one.clone()).unwrap(), MockHttpServer::start(other).unwrap());
+    let one = file(0);
+    let first = MockHttpServer::start(one.clone()).unwrap();
+    let second = MockHttpServer::start(file(7)).unwrap();
     read(&client(store.path()), &first.url(), &one, &baskets(&one, &["x", "between"]));
     let learned = client(store.path()).learned(&second.url(), Some("T")).unwrap();
     assert_eq!(learned[0].learned.sets.len(), 1);
@@ -91,13 +93,13 @@ fn another_file_of_the_dataset_begins_with_what_was_learned() {
 }
 
 #[test]
-fn a_file_that_changed_since_its_trees_were_remembered_is_read_as_it_is_now() {
+fn a_file_that_changed_since_its_trees_were_stored_is_read_as_it_is_now() {
     let store = tempfile::tempdir().unwrap();
     let old = file(0);
     let peer = MockHttpServer::start(old.clone()).unwrap();
     let ranges = baskets(&old, &["x", "y"]);
     read(&client(store.path()), &peer.url(), &old, &ranges);
-    // Longer, other bytes, other places.
+    // A longer file with other bytes at other offsets.
     let new = [file(7), vec![9; 300_000]].concat();
     peer.replace(new.clone(), "\"second\"");
     let client = client(store.path());
@@ -105,7 +107,7 @@ fn a_file_that_changed_since_its_trees_were_remembered_is_read_as_it_is_now() {
 }
 
 #[test]
-fn a_file_that_has_grown_does_not_end_where_it_ended() {
+fn a_file_that_has_grown_is_read_to_its_new_end() {
     let store = tempfile::tempdir().unwrap();
     let old = file(0);
     let peer = MockHttpServer::start(old.clone()).unwrap();
@@ -123,15 +125,16 @@ fn a_file_that_has_grown_does_not_end_where_it_ended() {
 }
 
 #[test]
-fn what_was_learned_can_be_taken_elsewhere() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+fn learned_branches_can_be_exported_and_imported() {
+    let here = tempfile::tempdir().unwrap();
+    let there = tempfile::tempdir().unwrap();
     let data = file(0);
     let peer = MockHttpServer::start(data.clone()).unwrap();
     read(&client(here.path()), &peer.url(), &data, &baskets(&data, &["x", "y"]));
     let learned = client(here.path()).learned(&peer.url(), None).unwrap();
-    let package = hither::LearnedExport::new(&learned);
-    assert_eq!(package.trees().len(), 1, "of the tree that was not read nothing is known");
-    let text = serde_json::to_string(&package).unwrap();
+    let export = hither::LearnedExport::new(&learned);
+    assert_eq!(export.trees().len(), 1, "nothing is learned of a tree that was not read");
+    let text = serde_json::to_string(&export).unwrap();
     let other = client(there.path());
     other.import_learned(&serde_json::from_str(&text).unwrap()).unwrap();
     assert_eq!(other.learned(&peer.url(), None).unwrap(), learned);

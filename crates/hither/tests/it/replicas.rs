@@ -1,6 +1,6 @@
-//! A draw from a file that is in several places.
+//! Draws from a file with several replicas.
 
-use crate::rig::{check, draw, file};
+use crate::support::rig::{check, draw, file};
 use hither::{Client, ClientConfig, DrawResult, ErrorKind, Mirror};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
@@ -23,7 +23,7 @@ fn config(url: &str, elsewhere: &[String]) -> ClientConfig {
     config
 }
 
-/// Draws from a file at `url` that is also elsewhere; the answer must be right.
+/// Draws from a file at `url` with replicas; the histogram must be right.
 fn draw_from(url: &str, elsewhere: &[String]) -> DrawResult {
     let client = Client::new(config(url, elsewhere)).unwrap();
     let drawing = draw(&client, url).unwrap_or_else(|error| panic!("{url}: {error:?}"));
@@ -58,16 +58,16 @@ fn failures() -> Vec<Fault> {
     ]
 }
 
-/// Acceptance test T4 over sockets: every failure at every stage, from then on.
+/// Acceptance test T4 over sockets: every failure at every stage, permanently.
 #[test]
-fn whatever_befalls_the_first_server_the_second_one_helps() {
+fn any_failure_of_the_first_server_is_covered_by_the_second() {
     for fault in failures() {
         for from in 0..3 {
             let dying = peer([(FaultTrigger::From(from), fault.clone())]);
             let other = peer([]);
             let drawing = draw_from(&dying.url(), &[other.url()]);
             let what = format!("{fault:?} from request {from} on");
-            // A changed entity tag is no failure before it has changed.
+            // A changed entity tag is an error only after it has changed.
             let harmless = from == 0 && matches!(fault, Fault::ETag(_));
             assert_eq!(other.log().is_empty(), harmless, "{what}");
             assert_eq!(drawing.report.sources.len(), 2, "{what}");
@@ -77,8 +77,9 @@ fn whatever_befalls_the_first_server_the_second_one_helps() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_passed_over_and_said() {
-    let (dead, other) = (refusing_url().unwrap(), peer([]));
+fn an_unreachable_server_is_skipped_with_a_notice() {
+    let dead = refusing_url().unwrap();
+    let other = peer([]);
     let drawing = draw_from(&dead, &[other.url()]);
     let notices = drawing.report.notices.join("\n");
     assert!(notices.contains("skipped for a while"), "{notices}");
@@ -86,7 +87,7 @@ fn a_server_that_cannot_be_reached_is_passed_over_and_said() {
 }
 
 #[test]
-fn nothing_that_arrived_is_fetched_again() {
+fn bytes_that_arrived_are_not_fetched_again() {
     let dying = peer([(FaultTrigger::From(2), Fault::Reset(ResponsePosition::Body(2_000)))]);
     let other = peer([]);
     let clean = peer([]);
@@ -96,7 +97,7 @@ fn nothing_that_arrived_is_fetched_again() {
 }
 
 #[test]
-fn another_file_of_that_name_is_excluded_and_named() {
+fn a_replica_with_another_file_is_excluded_with_a_notice() {
     let dying = peer([(FaultTrigger::From(2), Fault::Close(ResponsePosition::Answer(0)))]);
     let shorter = file(0).split_off(1);
     let other = MockHttpServer::start(shorter).unwrap();
@@ -107,7 +108,7 @@ fn another_file_of_that_name_is_excluded_and_named() {
 }
 
 #[test]
-fn links_in_answers_name_replicas() {
+fn links_in_responses_name_replicas() {
     let other = peer([]);
     let link = Fault::Field("Link", format!("<{}>; rel=duplicate; pri=1", other.url()));
     let dying = peer([
@@ -128,7 +129,8 @@ fn document(urls: &[String], size: usize) -> String {
 
 #[test]
 fn a_metalink_document_stands_for_the_file() {
-    let (dead, other) = (refusing_url().unwrap(), peer([]));
+    let dead = refusing_url().unwrap();
+    let other = peer([]);
     let text = document(&[dead, other.url()], file(0).len());
     let catalogue = MockHttpServer::start(text.into_bytes()).unwrap();
     draw_from(&catalogue.url_of("/file.root.meta4"), &[]);
@@ -136,7 +138,7 @@ fn a_metalink_document_stands_for_the_file() {
 }
 
 #[test]
-fn a_document_that_contradicts_the_replicas_excludes_them() {
+fn replicas_that_contradict_the_metalink_document_are_excluded() {
     let other = peer([]);
     let catalogue = MockHttpServer::start(document(&[other.url()], 77).into_bytes()).unwrap();
     let url = catalogue.url_of("/file.root.meta4");
@@ -146,9 +148,10 @@ fn a_document_that_contradicts_the_replicas_excludes_them() {
 
 #[test]
 fn a_federation_is_asked_for_replicas_when_its_redirect_fails() {
-    let (dead, other) = (refusing_url().unwrap(), peer([]));
+    let dead = refusing_url().unwrap();
+    let other = peer([]);
     let text = document(&[dead.clone(), other.url()], file(0).len());
-    // The document comes first in the table: whoever accepts one is not redirected.
+    // The document comes first in the table: a client that accepts one is not redirected.
     let federation = peer([
         (FaultTrigger::Always, Fault::Metalink(text)),
         (FaultTrigger::Always, Fault::Redirect(dead)),

@@ -1,6 +1,7 @@
-//! Acceptance test T19: the report equals the server's log, to the byte, over a thousand random workloads.
+//! Acceptance test T19: the report equals the server's log, to the byte, over a thousand random
+//! workloads.
 
-use crate::program::{Program, below, content, pick};
+use crate::support::program::{Program, below, content, pick};
 use hither::{Client, ClientConfig};
 use hither_simulate::random::Random;
 use hither_testkit::mock_http::{
@@ -11,8 +12,8 @@ use tokio::time::Instant;
 
 const WORKLOADS: u64 = 1000;
 
-/// Bytes that a request asked for, by its header; all of the file if it names no ranges. A HEAD asks for none.
-fn asked(logged: &LoggedRequest, size: u64) -> u64 {
+/// The bytes that a request names; all of the file if it names no ranges, none for a HEAD.
+fn requested(logged: &LoggedRequest, size: u64) -> u64 {
     if logged.method == "HEAD" {
         return 0;
     }
@@ -25,7 +26,7 @@ fn asked(logged: &LoggedRequest, size: u64) -> u64 {
     ranges.split(',').map(of).sum()
 }
 
-/// None for a good server.
+/// Server behaviours; none for a good server.
 fn behaviours() -> Vec<Option<Fault>> {
     let most = |limit, over| Some(Fault::Most { limit, over });
     vec![
@@ -69,23 +70,26 @@ fn workload(seed: u64) {
     std::thread::scope(|scope| {
         for file in &files {
             let mut random = Random::new(random.next_u64());
-            let (client, content, what) = (&client, &content, &*what);
+            let client = &client;
+            let content = &content;
+            let what = &*what;
             scope.spawn(move || Program { client, file, content, what }.run(8, &mut random));
         }
     });
-    // A read waits for what is under way already: after this, nothing is. The files must not be closed before it, which
-    // would end a request that the server has logged.
+    // A read waits for requests in flight: afterwards there are none. Files must be closed later,
+    // because closing ends requests that the server has logged.
     let piece = budget / 4;
     for start in (0..size).step_by(usize::try_from(piece).unwrap()) {
         let range = start..size.min(start + piece);
         let found = files[0].read_ranges(&client, std::slice::from_ref(&range)).unwrap();
         assert!(content.starts_with(&found[0]) || start > 0);
     }
-    // Answers may still be coming to an end, and what is read ahead be on its way.
+    // Responses may still be ending, and read-ahead be in flight.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let (told, logged) = (told(&client), logged(&peer, size));
-        if agree(&told, &logged, behaviour.as_ref()) {
+        let reported = reported(&client);
+        let logged = logged(&peer, size);
+        if agree(&reported, &logged, behaviour.as_ref()) {
             break;
         }
         if Instant::now() > deadline {
@@ -93,51 +97,52 @@ fn workload(seed: u64) {
                 format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes)
             };
             let log: String = peer.log().iter().map(line).collect();
-            panic!("{what}: {told:?} is not {logged:?}\n{log}");
+            panic!("{what}: {reported:?} is not {logged:?}\n{log}");
         }
         std::thread::yield_now();
     }
 }
 
-/// The books of one side.
+/// The counters of one side.
 #[derive(Debug, PartialEq, Eq)]
-struct Books {
+struct Counters {
     connections: u64,
     requests: u64,
-    /// Bytes of the file that were asked for.
-    asked: u64,
+    /// Bytes of the file that were requested.
+    requested: u64,
     /// Bytes of the file that were sent.
     payload: u64,
 }
 
-fn told(client: &Client) -> Books {
+fn reported(client: &Client) -> Counters {
     let it = client.counters().totals();
-    Books {
+    Counters {
         connections: it.connections,
         requests: it.requests,
-        asked: it.bytes_requested,
+        requested: it.bytes_requested,
         payload: it.bytes_payload,
     }
 }
 
-fn logged(peer: &MockHttpServer, size: u64) -> Books {
+fn logged(peer: &MockHttpServer, size: u64) -> Counters {
     let log = peer.log();
-    Books {
+    Counters {
         connections: peer.connections() as u64,
         requests: log.len() as u64,
-        asked: log.iter().map(|it| asked(it, size)).sum(),
+        requested: log.iter().map(|it| requested(it, size)).sum(),
         payload: log.iter().map(|it| it.payload_bytes).sum(),
     }
 }
 
-/// Of several whole files that come in place of ranges the client reads one to its end. The peer logs what it meant to send.
-fn agree(told: &Books, logged: &Books, behaviour: Option<&Fault>) -> bool {
+/// Compares counters. Of several whole files in place of ranges the client reads one to its end,
+/// while the server logs all that it meant to send.
+fn agree(reported: &Counters, logged: &Counters, behaviour: Option<&Fault>) -> bool {
     let whole =
         matches!(behaviour, Some(Fault::Whole | Fault::Most { over: OverLimit::Whole, .. }));
-    if whole && told.payload <= logged.payload {
-        return *logged == Books { payload: logged.payload, ..*told };
+    if whole && reported.payload <= logged.payload {
+        return *logged == Counters { payload: logged.payload, ..*reported };
     }
-    told == logged
+    reported == logged
 }
 
 #[test]

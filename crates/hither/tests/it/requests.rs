@@ -1,6 +1,6 @@
-//! What is asked of the server, pinned: a change that adds a request or a byte changes a reviewed file.
+//! Requests, pinned by snapshots: a change that adds a request or a byte changes a reviewed file.
 
-use crate::rig::{check, client, draw, file, log, log_and_report};
+use crate::support::rig::{check, client, draw, file, log, log_and_report};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use insta::assert_snapshot;
 
@@ -22,15 +22,19 @@ fn a_warm_draw() {
     check(&drawing, 0);
     assert!(drawing.report.metadata_from_store);
     let text = log_and_report(&cold, &drawing);
-    let warm: Vec<_> =
-        text.lines().skip(before).filter(|line| !line.contains(" flights")).collect();
+    let warm: Vec<_> = text
+        .lines()
+        .skip(before)
+        .filter(|line| line.starts_with("report") || !line.contains(" round trips"))
+        .collect();
     assert_snapshot!(warm.join("\n"));
 }
 
 #[test]
-fn three_flights_cold_and_one_warm_whatever_the_connections() {
+fn a_draw_takes_three_round_trips_cold_and_one_warm() {
     let store = tempfile::tempdir().unwrap();
-    // The data are asked for on both connections at once: neither request is answered before both are there.
+    // Data are requested on both connections at once: neither request is answered before both are
+    // there.
     let peer = MockHttpServer::start(file(0))
         .unwrap()
         .with_fault(FaultTrigger::Nth(2), Fault::Hold(4))
@@ -47,7 +51,7 @@ fn three_flights_cold_and_one_warm_whatever_the_connections() {
 }
 
 #[test]
-fn payload_is_hardly_more_than_what_is_used() {
+fn payload_exceeds_the_used_bytes_by_a_tenth_at_most() {
     let peer = MockHttpServer::start(file(0)).unwrap();
     let report = draw(&client(1, None), &peer.url()).unwrap().report;
     let payload: u64 = peer.log().iter().map(|it| it.payload_bytes).sum();

@@ -1,6 +1,6 @@
-//! What the store has of a file is asked about, unless the caller accepts that it may be out of date.
+//! Validation of stored metadata, unless the caller accepts stale metadata.
 
-use crate::rig::{draw, file};
+use crate::support::rig::{draw, file};
 use hither::{Client, ClientConfig};
 use hither_store::{MetadataKey, Store, StoreConfig};
 use hither_testkit::mock_http::MockHttpServer;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The requests that `work` makes in a process of its own.
+/// The number of requests that `work` makes with a client of its own.
 fn requests(
     peer: &MockHttpServer,
     store: &Path,
@@ -17,7 +17,8 @@ fn requests(
     work: impl FnOnce(&Client, &str),
 ) -> usize {
     let mut config = ClientConfig::default();
-    (config.store, config.staleness) = (Some(store.to_owned()), staleness);
+    config.store = Some(store.to_owned());
+    config.staleness = staleness;
     config.tree_cache.enabled = false;
     let client = Client::new(config).unwrap();
     let before = peer.log().len();
@@ -41,8 +42,9 @@ fn read_head(client: &Client, url: &str) {
 }
 
 #[test]
-fn what_is_known_is_asked_about_once_or_where_staleness_is_accepted_not_at_all() {
-    let (peer, store) = (MockHttpServer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+fn stored_metadata_are_validated_once_and_with_staleness_not_at_all() {
+    let peer = MockHttpServer::start(file(0)).unwrap();
+    let store = tempfile::tempdir().unwrap();
     let run = |staleness, work: fn(&Client, &str)| requests(&peer, store.path(), staleness, work);
     let works: [fn(&Client, &str); 3] = [list, stat, read_head];
     run(Duration::ZERO, |client, url| drop(draw(client, url).unwrap()));
@@ -51,8 +53,9 @@ fn what_is_known_is_asked_about_once_or_where_staleness_is_accepted_not_at_all()
 }
 
 #[test]
-fn staleness_counts_from_when_the_file_was_last_asked_about() {
-    let (peer, store) = (MockHttpServer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+fn staleness_counts_from_the_last_validation() {
+    let peer = MockHttpServer::start(file(0)).unwrap();
+    let store = tempfile::tempdir().unwrap();
     let run = |staleness, work: fn(&Client, &str)| requests(&peer, store.path(), staleness, work);
     run(Duration::ZERO, |client, url| drop(draw(client, url).unwrap()));
     let key = MetadataKey { url: peer.url(), identity: String::new() };
@@ -65,11 +68,12 @@ fn staleness_counts_from_when_the_file_was_last_asked_about() {
 }
 
 #[test]
-fn a_file_that_changed_is_noticed_by_the_first_request_for_data() {
-    let (peer, store) = (MockHttpServer::start(file(0)).unwrap(), tempfile::tempdir().unwrap());
+fn the_first_request_for_data_detects_a_changed_file() {
+    let peer = MockHttpServer::start(file(0)).unwrap();
+    let store = tempfile::tempdir().unwrap();
     let run = |work: fn(&Client, &str)| requests(&peer, store.path(), HOUR, work);
     run(|client, url| drop(draw(client, url).unwrap()));
     peer.replace(file(7), "\"second\"");
     assert_eq!(run(list), 0);
-    run(|client, url| crate::rig::check(&draw(client, url).unwrap(), 7));
+    run(|client, url| crate::support::rig::check(&draw(client, url).unwrap(), 7));
 }

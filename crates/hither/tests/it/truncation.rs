@@ -1,13 +1,13 @@
 //! Files that end too early.
 
-use crate::rig::{client, draw, file};
+use crate::support::rig::{client, draw, file};
 use hither::{DrawRequest, ErrorKind, ScanProgress, TreeUrl};
 use hither_testkit::mock_http::MockHttpServer;
 use hither_testkit::root_writer::samples::mixed;
 use hither_testkit::root_writer::{Style, write};
 
 #[test]
-fn a_file_cut_anywhere_is_said_to_be_corrupt() {
+fn a_file_that_is_truncated_anywhere_is_corrupt() {
     let whole = file(0);
     let client = client(1, None);
     let peer = MockHttpServer::start(Vec::new()).unwrap();

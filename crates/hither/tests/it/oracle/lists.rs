@@ -1,5 +1,5 @@
-//! The answers of `TTree::Draw` on vectors, vectors of vectors, maps and objects, in a file that ROOT wrote: both made by
-//! `tests/lists_oracle.py`.
+//! Results of `TTree::Draw` on vectors, vectors of vectors, maps and objects, in a file that ROOT
+//! wrote: `tests/lists_oracle.py` makes both.
 
 use hither_core::ErrorKind;
 use hither_formats::root::{RootFile, Tree};
@@ -8,7 +8,7 @@ use hither_query::{Chunk, Selection};
 use serde_json::Value;
 
 fn open() -> (Tree, SparseBytes) {
-    let bytes = SparseBytes::whole(include_bytes!("../data/lists.root").as_slice().into());
+    let bytes = SparseBytes::whole(include_bytes!("../../data/lists.root").as_slice().into());
     let Ok(DecodeResult::Data(file)) = RootFile::open(&bytes) else { panic!("the file is sound") };
     let Ok(DecodeResult::Data(tree)) = file.tree(None, &bytes) else { panic!("the tree is sound") };
     (tree, bytes)
@@ -43,9 +43,9 @@ fn values(
 }
 
 #[test]
-fn every_answer_on_lists_is_that_of_root() {
+fn every_result_on_lists_equals_root() {
     let (tree, bytes) = open();
-    let oracle: Value = serde_json::from_str(include_str!("../data/lists_oracle.json")).unwrap();
+    let oracle: Value = serde_json::from_str(include_str!("../../data/lists_oracle.json")).unwrap();
     let cases = oracle["cases"].as_array().unwrap();
     assert!(cases.len() > 25);
     for case in cases {
@@ -65,7 +65,7 @@ fn every_answer_on_lists_is_that_of_root() {
 }
 
 #[test]
-fn strings_and_pairs_of_lists_are_refused() {
+fn strings_and_pairs_of_lists_are_errors() {
     let (tree, bytes) = open();
     for (expression, part) in [
         ("s", "branch `s` holds strings"),

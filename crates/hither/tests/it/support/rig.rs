@@ -1,4 +1,4 @@
-//! What the tests share: a file, a client, and the peer's log as text.
+//! A file, a client, and the server's log as text.
 
 use hither::{Client, ClientConfig, DrawRequest, DrawResult, Error, ScanProgress, TreeUrl};
 use hither_testkit::mock_http::{LoggedRequest, MockHttpServer};
@@ -19,8 +19,9 @@ fn branch(name: &'static str, value: impl Fn(u16) -> f32) -> Branch {
     floats(name, &baskets, false)
 }
 
-/// A file of about a megabyte with a tree `T`: `x` counts up to 100 again and again, from `first` on; `y` counts the
-/// entries. Both lie far from head and tail, and so does the tree's object, because another tree follows.
+/// A file of about a megabyte with a tree `T`: `x` counts up to 100 repeatedly, from `first` on;
+/// `y` counts the entries. Both lie far from head and tail, and so does the tree's object, because
+/// another tree follows.
 pub(crate) fn file(first: u16) -> Vec<u8> {
     let branches = vec![
         branch("before", |_| 0.5),
@@ -41,9 +42,9 @@ pub(crate) fn client(connections: usize, store: Option<&Path>) -> Client {
     config.transport.max_connections = connections;
     config.store = store.map(Path::to_owned);
     config.decode_threads = 1;
-    // Requests are counted: what is asked for besides has tests of its own, in `positional`.
+    // Tests count requests; the tree cache has its own tests, in `positional`.
     config.tree_cache.enabled = false;
-    // What is pinned is what was asked for, not what was foretold.
+    // Snapshots pin the requests of reads, not those of read-ahead.
     config.read_ahead.block_bytes = 0;
     Client::new(config).unwrap()
 }
@@ -51,7 +52,8 @@ pub(crate) fn client(connections: usize, store: Option<&Path>) -> Client {
 /// `x` where `y` is at least 39,000, in ten bins.
 pub(crate) fn draw(client: &Client, url: &str) -> Result<DrawResult, Error> {
     let mut request = DrawRequest::new("x", Some("y>=39000")).unwrap();
-    (request.bins, request.range) = (10, Some((0.0, 100.0)));
+    request.bins = 10;
+    request.range = Some((0.0, 100.0));
     client.draw(
         &TreeUrl { url: url.to_owned(), tree: Some("T".to_owned()) },
         &request,
@@ -59,7 +61,7 @@ pub(crate) fn draw(client: &Client, url: &str) -> Result<DrawResult, Error> {
     )
 }
 
-/// Asserts the one right answer for [`file`] with this `first`.
+/// Asserts the one right histogram of [`file`] with this `first`.
 pub(crate) fn check(drawing: &DrawResult, first: u16) {
     let mut counts = [0.0; 10];
     for entry in 39_000..ENTRIES {
@@ -70,7 +72,7 @@ pub(crate) fn check(drawing: &DrawResult, first: u16) {
     assert_eq!(drawing.histogram.counts, counts);
 }
 
-/// The requests, a line each, and the flights.
+/// The requests, one per line, and the number of round trips.
 pub(crate) fn log(peer: &MockHttpServer) -> String {
     let log = peer.log();
     let mut text = String::new();
@@ -79,7 +81,7 @@ pub(crate) fn log(peer: &MockHttpServer) -> String {
         let guarded = if if_range.is_some() { " if-range" } else { "" };
         writeln!(text, "{method} {ranges}{guarded} -> {status}, {payload_bytes} bytes").unwrap();
     }
-    writeln!(text, "{} requests in {} flights", log.len(), peer.round_trips()).unwrap();
+    writeln!(text, "{} requests in {} round trips", log.len(), peer.round_trips()).unwrap();
     text
 }
 
@@ -90,7 +92,7 @@ pub(crate) fn log_and_report(peer: &MockHttpServer, drawing: &DrawResult) -> Str
     writeln!(
         text,
         "report: {} requests in {} round trips on {} connections, {} retries\n\
-         report: {} bytes asked for, {} arrived, {} used",
+         report: {} bytes requested, {} arrived, {} used",
         report.requests,
         report.round_trips,
         report.connections,

@@ -1,4 +1,5 @@
-//! The answers of `TTree::Draw` (written to `tests/data/draw_oracle.json` by `tests/draw_oracle.py`) are reproduced.
+//! Results of `TTree::Draw` on scalars and arrays, which `tests/draw_oracle.py` writes to
+//! `tests/data/draw_oracle.json`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 /// The fixture's columns by name, and the whole fixture.
 fn fixture() -> (BTreeMap<String, Column>, Value) {
-    let text = include_str!("../data/draw_oracle.json");
+    let text = include_str!("../../data/draw_oracle.json");
     let fixture: Value = serde_json::from_str(text).unwrap();
     let entries = usize::try_from(fixture["entries"].as_u64().unwrap()).unwrap();
     let columns = fixture["columns"].as_object().unwrap();
@@ -90,7 +91,8 @@ fn run(columns: &BTreeMap<String, Column>, case: &Value, bins: usize, step: usiz
     builder.finish()
 }
 
-/// Whether `ours` is what ROOT has, to a relative `tolerance`; the fixture says null for NaN.
+/// Returns true if `ours` equals ROOT's value within a relative `tolerance`; the fixture has null
+/// for NaN.
 fn agrees(ours: f64, root: &Value, tolerance: f64) -> bool {
     match root.as_f64() {
         Some(root) => (ours - root).abs() <= tolerance * root.abs(),
@@ -98,7 +100,7 @@ fn agrees(ours: f64, root: &Value, tolerance: f64) -> bool {
     }
 }
 
-/// What differs from ROOT, if anything.
+/// The first difference from ROOT, if there is one.
 fn difference(case: &Value, h: &Histogram) -> Option<String> {
     if Some(h.selected) != case["selected"].as_u64() {
         return Some(format!("selected {}, ROOT {}", h.selected, case["selected"]));
@@ -144,16 +146,16 @@ fn compare(step: usize) {
 }
 
 #[test]
-fn every_answer_is_that_of_root() {
+fn every_result_equals_root() {
     compare(usize::MAX / 2);
 }
 
 #[test]
-fn every_answer_is_that_of_root_entry_by_entry() {
+fn every_result_equals_root_entry_by_entry() {
     compare(1);
 }
 
 #[test]
-fn every_answer_is_that_of_root_in_chunks_of_seven_entries() {
+fn every_result_equals_root_in_chunks_of_seven_entries() {
     compare(7);
 }

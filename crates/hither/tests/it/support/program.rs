@@ -1,4 +1,4 @@
-//! What a program might do with a file.
+//! A random program that reads a file.
 
 use hither::{Client, RemoteFile};
 use hither_simulate::random::Random;
@@ -25,8 +25,8 @@ fn range(random: &mut Random, size: u64) -> Range<u64> {
     start..(start + 1 + below(random, longest)).min(size)
 }
 
-pub(crate) fn ranges(random: &mut Random, most: u64, size: u64) -> Vec<Range<u64>> {
-    (0..1 + below(random, most)).map(|_| range(random, size)).collect()
+pub(crate) fn ranges(random: &mut Random, max: u64, size: u64) -> Vec<Range<u64>> {
+    (0..1 + below(random, max)).map(|_| range(random, size)).collect()
 }
 
 /// A program and the file that it reads.
@@ -39,12 +39,12 @@ pub(crate) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Up to `most` reads, hints and cancelled hints; all that it reads is right.
-    pub(crate) fn run(&self, most: u64, random: &mut Random) {
+    /// Makes up to `max` reads, hints and cancellations, and checks all bytes.
+    pub(crate) fn run(&self, max: u64, random: &mut Random) {
         let Self { client, file, content, what } = self;
         let size = content.len() as u64;
         let mut hints = Vec::new();
-        for _ in 0..1 + below(random, most) {
+        for _ in 0..1 + below(random, max) {
             match below(random, 6) {
                 0 => {
                     let ranges = ranges(random, 8, size);
@@ -59,7 +59,8 @@ impl Program<'_> {
                 }
                 2 => hints.drain(..).for_each(|hint| file.cancel(hint)),
                 3 => {
-                    let (mut at, step) = (below(random, size), 1 + below(random, 3_000));
+                    let mut at = below(random, size);
+                    let step = 1 + below(random, 3_000);
                     for _ in 0..below(random, 12) {
                         self.read_at(at..at + step);
                         at += step;

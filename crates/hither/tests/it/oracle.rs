@@ -1,0 +1,4 @@
+//! Results of ROOT's `TTree::Draw`, reproduced.
+
+mod columns;
+mod lists;
