@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// What files share in this process.
+/// The client that files share in this process.
 ///
-/// A forked child has another client, made when it is first needed.
+/// A forked child makes its own client when it first needs one.
 #[pyclass(frozen, weakref, module = "hither._core")]
 pub(crate) struct Client {
     options: PyClientOptions,
