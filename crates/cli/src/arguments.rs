@@ -62,15 +62,15 @@ pub(crate) struct GlobalArgs {
     /// Limit the time without progress [default: 30; twice that until the first byte].
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) stall_timeout: Option<f64>,
-    /// Verify unencrypted root:// reads with page checksums: never; long, 64 KiB or more where the server can; or always
-    /// [default: never].
+    /// Verify unencrypted root:// reads with page checksums: never; long, 64 KiB or more where the
+    /// server can; or always [default: never].
     #[arg(long, global = true, value_name = "READS")]
     pub(crate) verify: Option<PageChecksums>,
     /// Add a replica of the file; repeatable.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) replica: Vec<String>,
-    /// Use this proxy, as in http://USER:PASSWORD@HOST:PORT; empty for none [default: http_proxy, https_proxy, all_proxy
-    /// and no_proxy of the environment].
+    /// Use this proxy, as in http://USER:PASSWORD@HOST:PORT; empty for none [default: http_proxy,
+    /// https_proxy, all_proxy and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Accept any server certificate (insecure).
@@ -79,7 +79,8 @@ pub(crate) struct GlobalArgs {
     /// Write a trace of all reads, for hither trace; %p is the process number.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Read this configuration file [default: hither/config.toml in the configuration folder of the user].
+    /// Read this configuration file [default: hither/config.toml in the configuration folder of the
+    /// user].
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Credentials.
@@ -358,7 +359,8 @@ pub(crate) struct Checksum {
 /// Arguments of `hither cp`.
 #[derive(Debug, Args)]
 pub(crate) struct Copy {
-    /// The sources, and last the destination: a file, a directory, - for standard output, or /dev/null.
+    /// The sources, and last the destination: a file, a directory, - for standard output, or
+    /// /dev/null.
     #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
     pub(crate) names: Vec<String>,
     /// Copy directories and their contents.
@@ -370,8 +372,8 @@ pub(crate) struct Copy {
     /// Skip targets of equal size that are not older.
     #[arg(short, long)]
     pub(crate) update: bool,
-    /// Verify this checksum: adler32, crc32c, md5, sha256 or none; ALGORITHM:VALUE for one file [default: adler32, if the
-    /// server has it].
+    /// Verify this checksum: adler32, crc32c, md5, sha256 or none; ALGORITHM:VALUE for one file
+    /// [default: adler32, if the server has it].
     #[arg(long, value_name = "ALGORITHM[:VALUE]")]
     pub(crate) checksum: Option<String>,
     /// Print errors only.

@@ -1,29 +1,25 @@
-//! One file per verb.
+//! The commands: one file per verb.
 
 mod cat;
 mod checksum;
-mod chmod;
 mod completions;
 mod cp;
 mod draw;
 mod explain;
-mod locate;
-mod ls;
-mod mkdir;
-mod mv;
-mod prepare;
-mod rm;
+mod namespace;
 mod serve;
-mod stat;
 mod trace;
 mod tree;
+mod xrootd;
 
 use crate::arguments::{Arguments, Command, GlobalArgs, Trace, parser};
 use crate::environment::{client, trace_path};
 use crate::exit::CommandError;
 use crate::output::{print, print_notices};
 use hither::Client;
+use namespace::{ls, mkdir, mv, rm, stat};
 use std::path::PathBuf;
+use xrootd::{chmod, locate, prepare};
 
 /// Runs the command of these arguments.
 pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {

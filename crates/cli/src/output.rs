@@ -71,8 +71,9 @@ pub(crate) fn entry_json(named: &StoragePath, entry: &DirEntry) -> Value {
 /// `2026-11-21 15:20:04`, in universal time.
 pub(super) fn date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let (days, seconds) = (since / 86_400, since % 86_400);
-    // Years from March on, in cycles of 400 years, so that the day that is sometimes there is the last of its year.
+    let days = since / 86_400;
+    let seconds = since % 86_400;
+    // Years from March on, in cycles of 400 years: a leap day is then the last of its year.
     let shifted = days + 719_468;
     let (cycle, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,17 +1,17 @@
-//! Asking the person at the terminal for a password.
+//! The password prompt on a terminal.
 //!
-//! What is typed is not shown. The terminal hands over every key as it is pressed, Ctrl-C included: if a signal ended the
-//! command in the middle of the question, nobody would see anymore what they type into their shell.
+//! The terminal does not show the keys, and delivers each as it is pressed, Ctrl-C included: if a
+//! signal ended the command during the prompt, the user's shell would show no keys any more.
 
 use hither::{Error, ErrorKind, Secret};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{Read, Write};
 
-/// Longest password, in bytes.
+/// The longest password, in bytes.
 const MAX_BYTES: usize = 1024;
 
-/// A terminal that shows nothing, until it is dropped.
+/// A terminal that shows no keys, until it is dropped.
 struct Silent<'a> {
     terminal: &'a File,
     before: Termios,
@@ -35,12 +35,14 @@ impl Drop for Silent<'_> {
     }
 }
 
-/// Asks `question` and reads the answer.
+/// Prints `question` and reads the password.
 pub(crate) fn ask_password(question: &str) -> Result<Secret, Error> {
     let missing = |what| Error::new(ErrorKind::Invalid, what);
-    let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        missing("there is no terminal to ask for the password: set HITHER_PASSWORD")
-    })?;
+    let terminal = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/tty")
+        .map_err(|_| missing("no terminal to ask for the password: set HITHER_PASSWORD"))?;
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Local, "cannot ask for the password").with_source(error)
     };
@@ -51,7 +53,7 @@ pub(crate) fn ask_password(question: &str) -> Result<Secret, Error> {
     typed.map(Secret::new).ok_or_else(|| missing("no password was given"))
 }
 
-/// What was typed up to the end of the line; none if the person gave up.
+/// The line that was typed; none if the user cancelled.
 fn typed(keys: &mut impl Read) -> std::io::Result<Option<String>> {
     let mut typed: Vec<u8> = Vec::with_capacity(MAX_BYTES);
     let mut key = [0];

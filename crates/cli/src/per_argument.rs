@@ -1,13 +1,13 @@
-//! One thing after another, whatever became of the ones before: how verbs with several arguments work.
+//! Commands with several arguments: an error of one argument does not stop the others.
 
 use crate::exit::{CommandError, print_error};
 use crate::output::print;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-/// What came out so far. Failures are told as they come; the exit code is that of the first.
+/// The results so far. Errors are printed as they come; the exit code is that of the first.
 #[derive(Debug)]
 pub(crate) struct ArgumentResults {
     json: bool,
@@ -21,7 +21,7 @@ impl ArgumentResults {
         Self { json, done: Vec::new(), errors: Vec::new(), last: None }
     }
 
-    /// Something went well: what is printed, or with `--json` listed.
+    /// Adds a result: printed as text, or collected for `--json`.
     pub(crate) fn done(&mut self, text: &str, object: Value) -> std::io::Result<()> {
         if !self.json {
             return print(text);
@@ -30,12 +30,12 @@ impl ArgumentResults {
         Ok(())
     }
 
-    /// A heading for people.
+    /// Prints a heading, unless the output is JSON.
     pub(crate) fn title(&self, text: &str) -> std::io::Result<()> {
         if self.json { Ok(()) } else { print(text) }
     }
 
-    /// Something failed.
+    /// Adds an error.
     pub(crate) fn failed(&mut self, argument: &str, failure: CommandError) {
         self.errors.push(json!({ "argument": argument, "error": failure.object() }));
         self.last = Some(match self.last.take() {
@@ -47,7 +47,8 @@ impl ArgumentResults {
         });
     }
 
-    /// The end: `{NAME: […], "errors": […]}` if that is wanted, and the failure if there was one.
+    /// Ends the output: with `--json`, prints `{NAME: […], "errors": […]}`. Returns the last error,
+    /// if there was one.
     pub(crate) fn end(self, name: &str) -> Result<(), CommandError> {
         if self.json {
             let object = json!({ name: self.done, "errors": self.errors });
@@ -57,7 +58,12 @@ impl ArgumentResults {
     }
 }
 
-/// Lets so many pass at a time.
+/// Locks a mutex, poisoned or not: the number is whole between statements.
+fn lock(free: &Mutex<usize>) -> MutexGuard<'_, usize> {
+    free.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A counting semaphore for threads.
 #[derive(Debug)]
 pub(crate) struct Semaphore {
     free: Mutex<usize>,
@@ -69,52 +75,56 @@ impl Semaphore {
         Self { free: Mutex::new(most.max(1)), left: Condvar::new() }
     }
 
-    /// Waits for its turn, and does `work`.
+    /// Waits for a permit, and runs `work`.
     pub(crate) fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = lock(&self.free);
         let mut free =
             self.left.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
         drop(free);
         let done = work();
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.free) += 1;
         self.left.notify_one();
         done
     }
 }
 
-/// Arguments that are asked about at a time; the library sees to it that no server gets more than it takes.
-const AT_ONCE: usize = 32;
+/// The largest number of arguments that are processed at a time; the library limits the requests
+/// per server.
+const MAX_PARALLEL: usize = 32;
 
-/// Asks about arguments side by side, and hands on what came of each, in their order.
+/// Runs `ask` for all arguments in parallel, and `then` with the results in their order.
 pub(crate) fn run_parallel<T: Send>(
     arguments: &[String],
     ask: impl Fn(&str) -> T + Sync,
     mut then: impl FnMut(&str, T) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let next = AtomicUsize::new(0);
-    let (tell, told) = mpsc::channel();
+    let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..arguments.len().min(AT_ONCE) {
-            let (next, ask, tell) = (&next, &ask, tell.clone());
+        for _ in 0..arguments.len().min(MAX_PARALLEL) {
+            let next = &next;
+            let ask = &ask;
+            let sender = sender.clone();
             scope.spawn(move || {
                 loop {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     let Some(argument) = arguments.get(nth) else { return };
-                    // It fails when nobody wants to know any more.
-                    if tell.send((nth, ask(argument))).is_err() {
+                    // It fails if the receiver has stopped.
+                    if sender.send((nth, ask(argument))).is_err() {
                         return;
                     }
                 }
             });
         }
-        drop(tell);
-        let (mut early, mut turn) = (BTreeMap::new(), 0);
-        for (nth, answer) in told {
-            early.insert(nth, answer);
-            while let Some(answer) = early.remove(&turn) {
+        drop(sender);
+        let mut early = BTreeMap::new();
+        let mut turn = 0;
+        for (nth, result) in results {
+            early.insert(nth, result);
+            while let Some(result) = early.remove(&turn) {
                 if let Some(argument) = arguments.get(turn) {
-                    then(argument, answer)?;
+                    then(argument, result)?;
                 }
                 turn += 1;
             }
@@ -128,14 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_come_in_the_order_of_the_questions() {
+    fn results_come_in_the_order_of_the_arguments() {
         let arguments: Vec<_> = (0..100).map(|nth| nth.to_string()).collect();
-        let first = std::sync::Barrier::new(AT_ONCE);
+        let first = std::sync::Barrier::new(MAX_PARALLEL);
         let mut seen = Vec::new();
         let ask = |argument: &str| {
             let nth: usize = argument.parse().unwrap();
             // Nobody answers before that many have been asked: they are asked side by side.
-            if nth < AT_ONCE {
+            if nth < MAX_PARALLEL {
                 first.wait();
             }
             nth * 2
@@ -149,8 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_lets_so_many_pass_at_a_time() {
-        let (gate, within) = (Semaphore::new(3), AtomicUsize::new(0));
+    fn a_semaphore_limits_the_number_of_running_closures() {
+        let gate = Semaphore::new(3);
+        let within = AtomicUsize::new(0);
         let most = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..20 {

@@ -1,9 +1,10 @@
 //! Histogram plots: text for a terminal, SVG, PNG.
 //!
-//! Ticks and numbers are worked out once, in `axis`, for all three. SVG and PNG are the same drawing (`chart`, with
-//! plotters) on two surfaces. The letters of both are measured, and those of the PNG drawn, with DejaVu Sans, which the
-//! crate `dejavu` carries (Bitstream Vera licence: free to embed), so that a picture looks the same on a machine
-//! without fonts. A histogram with more bins than the picture has room for is drawn with neighbours added up.
+//! Ticks and numbers are computed once, in `axis`, for all three. SVG and PNG are the same drawing
+//! (`image`, with plotters) on two surfaces. Text is measured in both, and drawn in the PNG, with
+//! DejaVu Sans, which the crate `dejavu` carries (Bitstream Vera licence: free to embed), so that a
+//! plot looks the same on a machine without fonts. If a histogram has more bins than the plot has
+//! room for, neighbouring bins are added.
 
 mod axis;
 mod image;
@@ -24,13 +25,13 @@ pub(crate) fn terminal(data: &PlotData, title: &str, label: &str) -> String {
 /// The histogram as an SVG document.
 pub(crate) fn svg(data: &PlotData, title: &str, label: &str) -> Result<String, CommandError> {
     image::svg(&Bars::new(data, image::MAX_BARS), title, label)
-        .map_err(|error| CommandError::local("cannot draw the SVG picture", error))
+        .map_err(|error| CommandError::local("cannot draw the SVG image", error))
 }
 
 /// The histogram as a PNG file.
 pub(crate) fn png(data: &PlotData, title: &str, label: &str) -> Result<Vec<u8>, CommandError> {
     image::png(&Bars::new(data, image::MAX_BARS), title, label)
-        .map_err(|error| CommandError::local("cannot draw the PNG picture", error))
+        .map_err(|error| CommandError::local("cannot draw the PNG image", error))
 }
 
 /// Writes the image files that were requested, each whole or not at all.
@@ -58,20 +59,20 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
     std::fs::rename(&part, path).map_err(failed)
 }
 
-/// What is drawn: bins of equal width on the picture.
+/// The data of a plot: bins of equal width.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PlotData {
     /// Lower edge of the first bin.
     pub(crate) lo: f64,
     /// Upper edge of the last bin.
     pub(crate) hi: f64,
-    /// What is in the bins.
+    /// The contents of the bins.
     pub(crate) counts: Vec<f64>,
     /// Names and values for the box in the corner.
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// Where the lower axis has its marks, and how they are called; worked out if none.
+    /// Positions and names of the marks on the lower axis; computed if none.
     pub(crate) marks: Option<Vec<(f64, String)>>,
-    /// What is counted.
+    /// The noun that the bins count.
     pub(crate) counted: &'static str,
 }
 
@@ -88,7 +89,9 @@ impl From<&Histogram> for PlotData {
         if histogram.overflow != 0.0 {
             facts.push(("overflow", axis::number(histogram.overflow, 7)));
         }
-        let (lo, hi, counts) = (histogram.lo, histogram.hi, histogram.counts.clone());
+        let lo = histogram.lo;
+        let hi = histogram.hi;
+        let counts = histogram.counts.clone();
         Self { lo, hi, counts, facts, marks: None, counted: "values" }
     }
 }
@@ -108,36 +111,43 @@ struct Bars {
     facts: Vec<(&'static str, String)>,
     /// See [`PlotData::marks`].
     marks: Option<Vec<(f64, String)>>,
-    /// What is counted, and where the axis does not tell it, in what.
+    /// The title of the upright axis.
     counted: String,
 }
 
 impl Bars {
-    fn new(data: &PlotData, most: usize) -> Self {
-        let merged = data.counts.len().div_ceil(most.max(1)).max(1);
+    fn new(data: &PlotData, max: usize) -> Self {
+        let merged = data.counts.len().div_ceil(max.max(1)).max(1);
         let finite = |count: &f64| if count.is_finite() { *count } else { 0.0 };
         let heights: Vec<f64> =
             data.counts.chunks(merged).map(|bins| bins.iter().map(finite).sum()).collect();
-        #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
+        #[expect(clippy::cast_precision_loss, reason = "there are at max a million bins")]
         let width = (data.hi - data.lo) / data.counts.len().max(1) as f64 * merged as f64;
         let counted = match &data.marks {
             None => format!("{} per {}", data.counted, axis::number(width, 4)),
             Some(_) => data.counted.to_owned(),
         };
-        let (facts, marks) = (data.facts.clone(), data.marks.clone());
-        Self { lo: data.lo, width, heights, hi: data.hi, facts, marks, counted }
+        Self {
+            lo: data.lo,
+            width,
+            heights,
+            hi: data.hi,
+            facts: data.facts.clone(),
+            marks: data.marks.clone(),
+            counted,
+        }
     }
 
-    /// Where the lower axis has its marks, and how they are called: at most `most`, or rather more if the names are given,
-    /// which are short.
-    fn marks(&self, most: usize) -> Vec<(f64, String)> {
+    /// Positions and names of the marks on the lower axis: at most `max`, or twice as many if the
+    /// names are given, which are short.
+    fn marks(&self, max: usize) -> Vec<(f64, String)> {
         let Some(marks) = &self.marks else {
-            let ticks = axis::ticks(self.lo, self.hi, most);
+            let ticks = axis::ticks(self.lo, self.hi, max);
             let labels = axis::labels(&ticks);
             return ticks.into_iter().zip(labels).collect();
         };
-        let every = marks.len().div_ceil((most * 2).max(1)).max(1);
-        // that of zero is among those that stay
+        let every = marks.len().div_ceil((max * 2).max(1)).max(1);
+        // the mark of zero stays
         let first = marks.iter().position(|(_, name)| name == "0").unwrap_or(0) % every;
         marks.iter().skip(first).step_by(every).cloned().collect()
     }
@@ -184,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn many_bins_are_added_up_and_none_is_lost() {
+    fn neighbouring_bins_are_added_and_none_is_lost() {
         let histogram = hill(1000);
         let bars = Bars::new(&histogram, 300);
         assert_eq!(bars.heights.len(), 250);
@@ -194,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn svg_escapes_what_people_write() {
+    fn svg_escapes_markup_in_titles() {
         let document = svg(&hill(20), "x {E33>5 && a<b}", "a & b\u{1b}").unwrap();
         assert!(document.contains("E33&gt;5 &amp;&amp; a&lt;b"), "{document}");
         assert!(document.starts_with("<svg") && !document.contains('\u{1b}'));
     }
 
     #[test]
-    fn png_is_one() {
+    fn a_png_is_a_valid_image() {
         let bytes = png(&hill(20), "x", "x").unwrap();
         assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
         let header = png::Decoder::new(std::io::Cursor::new(&bytes)).read_info().unwrap();
@@ -212,15 +222,15 @@ mod tests {
     fn marks_with_names_stay_few_and_keep_zero() {
         let names = (-30..=30).map(|i| (f64::from(i), i.to_string())).collect();
         let data = PlotData { lo: -31.0, hi: 31.0, marks: Some(names), ..hill(62) };
-        for most in [2, 5, 9] {
-            let marks = Bars::new(&data, 100).marks(most);
-            assert!(marks.len() <= 2 * most && marks.contains(&(0.0, "0".to_owned())), "{marks:?}");
+        for max in [2, 5, 9] {
+            let marks = Bars::new(&data, 100).marks(max);
+            assert!(marks.len() <= 2 * max && marks.contains(&(0.0, "0".to_owned())), "{marks:?}");
         }
         assert!(svg(&data, "", "").is_ok());
     }
 
     #[test]
-    fn histograms_without_anything_in_them_are_drawn() {
+    fn empty_histograms_are_drawn() {
         for range in [None, Some((-1e300, 1e300)), Some((1e-300, 2e-300)), Some((1e15, 1e15 + 1.0))]
         {
             let histogram = PlotData::from(&HistogramBuilder::new(7, range).unwrap().finish());

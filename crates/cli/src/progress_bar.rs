@@ -20,7 +20,7 @@ pub(crate) fn with_progress_bar<T>(job: impl FnOnce(&ScanProgress) -> T) -> T {
     std::thread::scope(|scope| {
         scope.spawn(move || show(progress, &waiting));
         let result = job(progress);
-        // The watcher may have ended by itself.
+        // The progress bar may have ended by itself.
         let _ = done.send(());
         result
     })
@@ -33,7 +33,7 @@ fn show(progress: &ScanProgress, done: &mpsc::Receiver<()>) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     loop {
         let (bytes, total) = progress.bytes();
-        match progress.stage() {
+        match progress.phase() {
             ScanPhase::Opening => bar.set_style(style("{spinner} opening, {elapsed}")),
             ScanPhase::Reading => {
                 bar.set_length(total);

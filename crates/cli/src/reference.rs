@@ -51,10 +51,8 @@ fn name(arg: &Arg) -> String {
     let value = values.iter().map(|it| it.to_string()).collect::<Vec<_>>().join(" ");
     let Some(long) = arg.get_long() else { return format!("`{value}`") };
     let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
-    match arg.get_action().takes_values() {
-        true => format!("{short}`--{long} {value}`"),
-        false => format!("{short}`--{long}`"),
-    }
+    let value = if arg.get_action().takes_values() { format!(" {value}") } else { String::new() };
+    format!("{short}`--{long}{value}`")
 }
 
 fn table<'a>(out: &mut String, args: impl Iterator<Item = &'a Arg>) {
@@ -135,7 +133,8 @@ fn client_configuration() {
          variables, then this file. Unknown keys are errors.\n\n| key | example | default | meaning |\n|---|---|---|---|\n"
     );
     for key in ConfigFile::KEYS {
-        let (example, default) = (cell(key.example), cell(key.default));
+        let example = cell(key.example);
+        let default = cell(key.default);
         writeln!(out, "| `{}` | `{example}` | {default} | {} |", key.name, cell(key.meaning))
             .unwrap();
     }

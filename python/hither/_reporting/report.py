@@ -67,7 +67,7 @@ class Report:
     bytes_used: int = 0
     """Bytes of files that the results were made from."""
     retries: int = 0
-    """Number of requests that were sent again."""
+    """Number of requests that were retried."""
     whole_file_downloads: int = 0
     """Number of files that were downloaded whole because the server sent no ranges."""
     connect_seconds: float = 0.0
@@ -148,7 +148,7 @@ class Report:
             yield "after the last byte", _format_seconds(phases["rest"])
             yield (
                 "waiting for round trips",
-                f"{_format_seconds(waiting)}   {self.round_trips} dependent round trips and the handshake",
+                f"{_format_seconds(waiting)}   {_count(self.round_trips, 'dependent round trip')} and the handshake",
             )
             yield "decode", f"{_format_seconds(self.decode_seconds)}   summed over threads, while data arrived"
             yield "compute", f"{_format_seconds(self.compute_seconds)}   likewise"
@@ -159,10 +159,11 @@ class Report:
             yield "waited for bytes", f"{_format_seconds(self.waited_seconds)}   summed over calls"
 
     def _counter_lines(self) -> Iterator[tuple[str, str]]:
-        yield "requests", f"{self.requests:8}     on {self.connections} connections, {self.retries} sent again"
+        connections = _count(self.connections, "connection")
+        yield "requests", f"{self.requests:8}     on {connections}, {self.retries} retried"
         if self.whole_file_downloads:
-            yield "whole files", f"{self.whole_file_downloads:8}     downloaded: the server sent no ranges of them"
-        yield "bytes asked for", f"{self.bytes_requested:8}     {format_bytes(self.bytes_requested)}"
+            yield "whole files", f"{self.whole_file_downloads:8}     downloaded, because the server sent no ranges"
+        yield "bytes requested", f"{self.bytes_requested:8}     {format_bytes(self.bytes_requested)}"
         headers = f"with headers and framing {format_bytes(self.bytes_received)}"
         yield "bytes fetched", f"{self.bytes_payload:8}     {format_bytes(self.bytes_payload)} {headers}"
         yield "bytes used", f"{self.bytes_used:8}     {format_bytes(self.bytes_used)}"
@@ -188,6 +189,10 @@ def report_from_core(values: dict[str, Any]) -> Report:
     values["notices"] = tuple(values.get("notices", ()))
     known = {it.name for it in fields(Report)}
     return Report(**{name: value for name, value in values.items() if name in known})
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _format_seconds(seconds: float) -> str:

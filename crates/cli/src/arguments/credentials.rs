@@ -8,17 +8,19 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Credentials")]
 pub(crate) struct CredentialArgs {
-    /// Read a bearer token from this private file [default: BEARER_TOKEN, BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID,
-    /// /tmp/bt_uUID].
+    /// Read a bearer token from this private file [default: BEARER_TOKEN, BEARER_TOKEN_FILE,
+    /// $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "token_command")]
     pub(crate) token_file: Option<PathBuf>,
     /// Run this command for a bearer token.
     #[arg(long, global = true, value_name = "COMMAND")]
     pub(crate) token_command: Option<String>,
-    /// Log in with this name; HITHER_PASSWORD or a prompt gives the password [default: from the URL, or ~/.netrc].
+    /// Log in with this name; HITHER_PASSWORD or a prompt gives the password [default: from the
+    /// URL, or ~/.netrc].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Use this client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT, /tmp/x509up_uUID].
+    /// Use this client certificate, PEM [default: X509_USER_PROXY, X509_USER_CERT,
+    /// /tmp/x509up_uUID].
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "proxy_cert")]
     pub(crate) cert: Option<PathBuf>,
     /// Use this unencrypted key, PEM [default: X509_USER_KEY, or the file of the certificate].
@@ -30,7 +32,8 @@ pub(crate) struct CredentialArgs {
     /// Trust further certificate authorities, PEM.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Trust the authorities in this folder [default: X509_CERT_DIR, /etc/grid-security/certificates].
+    /// Trust the authorities in this folder [default: X509_CERT_DIR,
+    /// /etc/grid-security/certificates].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) ca_dir: Option<PathBuf>,
     /// Send credentials to redirect targets, HOST or *.DOMAIN; repeatable.

@@ -1,4 +1,5 @@
-//! `hither cat`: the bytes themselves; with `--json`, an object on the standard error.
+//! `hither cat`: writes a file to the standard output; with `--json`, an object to the standard
+//! error.
 
 use crate::exit::CommandError;
 use crate::output::{eprint_line, print_notices};
@@ -13,12 +14,12 @@ pub(super) fn run(
     range: Option<&str>,
     json: bool,
 ) -> Result<(), CommandError> {
-    let wanted = range.map_or(Ok(Wanted::From(0)), parse)?;
+    let wanted = range.map_or(Ok(ByteRange::From(0)), parse)?;
     let file = client.file(url)?;
     let range = match wanted {
-        Wanted::Between(range) => range,
-        Wanted::From(first) => first..file.stat(client)?.size,
-        Wanted::Last(bytes) => {
+        ByteRange::Between(range) => range,
+        ByteRange::From(first) => first..file.stat(client)?.size,
+        ByteRange::Last(bytes) => {
             let size = file.stat(client)?.size;
             size.saturating_sub(bytes)..size
         }
@@ -40,27 +41,27 @@ pub(super) fn run(
         Ok(()) => {
             out.flush()?;
             if json {
-                // The standard output is the file's.
+                // The standard output has the bytes of the file.
                 let object = json!({ "url": file.name(), "range": [range.start, range.end], "bytes": bytes_written });
                 eprint_line(&object.to_string());
             }
             Ok(())
         }
-        // Whoever was reading has had enough.
+        // The reader of the output has closed it.
         Err(error) if error.kind() == ErrorKind::Cancelled => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// What `--range` asks for.
+/// The range of `--range`.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum ByteRange {
     Between(Range<u64>),
     From(u64),
     Last(u64),
 }
 
-fn parse(text: &str) -> Result<Wanted, CommandError> {
+fn parse(text: &str) -> Result<ByteRange, CommandError> {
     let wrong = || {
         CommandError::usage(format!(
             "--range is {text:?}, expected A-B, A- or -N with A not beyond B"
@@ -69,12 +70,13 @@ fn parse(text: &str) -> Result<Wanted, CommandError> {
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
     match (first.trim(), last.trim()) {
-        ("", last) => Ok(Wanted::Last(number(last)?)),
-        (first, "") => Ok(Wanted::From(number(first)?)),
+        ("", last) => Ok(ByteRange::Last(number(last)?)),
+        (first, "") => Ok(ByteRange::From(number(first)?)),
         (first, last) => {
-            let (first, last) = (number(first)?, number(last)?);
-            let end = last.checked_add(1).filter(|&end| first < end).ok_or_else(wrong)?;
-            Ok(Wanted::Between(first..end))
+            let first = number(first)?;
+            let end = number(last)?.checked_add(1);
+            let end = end.filter(|&end| first < end).ok_or_else(wrong)?;
+            Ok(ByteRange::Between(first..end))
         }
     }
 }
@@ -85,9 +87,9 @@ mod tests {
 
     #[test]
     fn ranges_are_as_in_http() {
-        assert_eq!(parse("0-3").unwrap(), Wanted::Between(0..4));
-        assert_eq!(parse("7-").unwrap(), Wanted::From(7));
-        assert_eq!(parse("-5").unwrap(), Wanted::Last(5));
+        assert_eq!(parse("0-3").unwrap(), ByteRange::Between(0..4));
+        assert_eq!(parse("7-").unwrap(), ByteRange::From(7));
+        assert_eq!(parse("-5").unwrap(), ByteRange::Last(5));
         for wrong in ["", "-", "3", "4-3", "a-b", "0-18446744073709551615"] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

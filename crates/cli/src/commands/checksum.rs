@@ -1,4 +1,4 @@
-//! `hither checksum`: the server's, or else computed from the bytes.
+//! `hither checksum`: checksums from the server, else computed from the file.
 
 use crate::arguments::Checksum;
 use crate::exit::CommandError;
@@ -7,7 +7,7 @@ use crate::per_argument::{ArgumentResults, Semaphore, run_parallel};
 use hither::{Client, Error, Hasher};
 use serde_json::json;
 
-/// Files that are read at a time: each may hold 32 MiB on its way.
+/// The largest number of files that are read at a time: each may have 32 MiB in flight.
 const MAX_READ: usize = 4;
 
 pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(), CommandError> {
@@ -15,10 +15,10 @@ pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(),
     let gate = Semaphore::new(MAX_READ);
     run_parallel(
         &request.urls,
-        |url| sum(client, url, request, &gate),
-        |url, sum| {
-            match sum {
-                Ok(sum) => show(&sum, request, &mut outcome)?,
+        |url| checksum(client, url, request, &gate),
+        |url, checksum| {
+            match checksum {
+                Ok(checksum) => show(&checksum, request, &mut outcome)?,
                 Err(error) => outcome.failed(redact_url(url), error.into()),
             }
             Ok(())
@@ -27,29 +27,38 @@ pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(),
     outcome.end("checksums")
 }
 
-struct Sum {
+struct FileChecksum {
     value: hither::Checksum,
     name: String,
     is_from_server: bool,
 }
 
-fn show(sum: &Sum, request: &Checksum, outcome: &mut ArgumentResults) -> std::io::Result<()> {
-    let how = if sum.is_from_server { "from the server" } else { "computed from the file" };
-    let text = format!("{}  {}  ({how})\n", sum.value, sum.name);
+fn show(
+    checksum: &FileChecksum,
+    request: &Checksum,
+    outcome: &mut ArgumentResults,
+) -> std::io::Result<()> {
+    let how = if checksum.is_from_server { "from the server" } else { "computed from the file" };
+    let text = format!("{}  {}  ({how})\n", checksum.value, checksum.name);
     let object = json!({
-        "url": sum.name,
+        "url": checksum.name,
         "algorithm": request.algorithm.name(),
-        "value": sum.value.hex(),
-        "by": if sum.is_from_server { "server" } else { "reading" },
+        "value": checksum.value.hex(),
+        "by": if checksum.is_from_server { "server" } else { "reading" },
     });
     outcome.done(&text, object)
 }
 
-fn sum(client: &Client, url: &str, request: &Checksum, gate: &Semaphore) -> Result<Sum, Error> {
+fn checksum(
+    client: &Client,
+    url: &str,
+    request: &Checksum,
+    gate: &Semaphore,
+) -> Result<FileChecksum, Error> {
     let named = client.storage_path(url)?;
     let name = named.display_url(&named.path);
     if let Some(value) = client.block_on(named.storage.checksum(&named.path, request.algorithm))? {
-        return Ok(Sum { value, name, is_from_server: !named.is_local() });
+        return Ok(FileChecksum { value, name, is_from_server: !named.is_local() });
     }
     gate.pass(|| {
         let file = client.file(url)?;
@@ -59,6 +68,6 @@ fn sum(client: &Client, url: &str, request: &Checksum, gate: &Semaphore) -> Resu
             hasher.update(bytes);
             Ok(())
         })?;
-        Ok(Sum { value: hasher.finish(), name, is_from_server: false })
+        Ok(FileChecksum { value: hasher.finish(), name, is_from_server: false })
     })
 }

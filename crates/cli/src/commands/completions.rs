@@ -1,5 +1,5 @@
-//! `hither completions` and `hither man`: what shells and `man` know of the command, generated from
-//! its arguments.
+//! `hither completions` and `hither man`: completion scripts and man pages, generated from the
+//! arguments.
 
 use crate::arguments::Arguments;
 use crate::exit::{CommandError, describe_codes};
@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use std::path::Path;
 
-/// Prints the script that completes the command's words in this shell.
+/// Prints the completion script of a shell.
 pub(super) fn run(shell: Shell) -> Result<(), CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "hither", &mut script);

@@ -1,4 +1,4 @@
-//! `hither cp`: files and directories, in any direction.
+//! `hither cp`: copies files and directories between any two storages.
 
 mod progress_bar;
 
@@ -11,27 +11,27 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
 
+const RESUME: &str = "the copied part is kept: run the same command to resume";
+const START_AGAIN: &str = "without a store, the same command starts again";
+
 pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), CommandError> {
     let (destination, sources) =
         arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
     let options = options(client, arguments)?;
     let resumable = options.journal.is_some();
-    interrupt::advise(match resumable {
-        true => "what has arrived is kept, the same command goes on from there",
-        false => "without a store, the same command begins again",
-    });
+    interrupt::advise(if resumable { RESUME } else { START_AGAIN });
     let progress = Arc::new(CopyProgress::default());
-    #[expect(clippy::disallowed_methods, reason = "the command tells how long it took")]
+    #[expect(clippy::disallowed_methods, reason = "the command prints how long it took")]
     let started = Instant::now();
-    let summary = progress_bar::watched(&progress, arguments.quiet, || {
+    let summary = progress_bar::with_progress_bar(&progress, arguments.quiet, || {
         client.block_on(client.copy(sources, destination, options, Arc::clone(&progress)))
     })?;
     let seconds = started.elapsed().as_secs_f64();
-    tell(&summary, seconds, resumable, arguments.quiet || json);
+    print_summary(&summary, seconds, resumable, arguments.quiet || json);
     let failure = summary.error().map(CommandError::from);
     if json {
         let object = format!("{}\n", as_json(&summary, seconds, failure.as_ref()));
-        // The standard output may be the file's.
+        // The standard output may have the bytes of the file.
         if destination == "-" { eprint_line(object.trim_end()) } else { print(&object)? }
     }
     match failure {
@@ -57,8 +57,8 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandErro
     Ok(options)
 }
 
-/// For people: what could not be copied, what else is worth knowing, and what was copied.
-fn tell(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
+/// Prints errors, notices and a summary as text.
+fn print_summary(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
     if summary.failures.len() > 1 {
         for failure in &summary.failures {
             eprint_line(&format!("hither: {}", failure.error));
@@ -68,13 +68,13 @@ fn tell(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
         eprint_line(&format!("hither: {notice}"));
     }
     if resumable && summary.can_go_on() {
-        eprint_line("hither: what has arrived is kept, the same command goes on from there");
+        eprint_line(&format!("hither: {RESUME}"));
     }
     if quiet {
         return;
     }
     for checked in &summary.checksums {
-        let compared = if checked.compared { "" } else { ", compared with nothing" };
+        let compared = if checked.compared { "" } else { ", not compared" };
         eprint_line(&format!("{} {}{compared}", checked.checksum, checked.target));
     }
     #[expect(
@@ -87,11 +87,11 @@ fn tell(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
         (summary.bytes.saturating_sub(summary.bytes_resumed) as f64 / seconds.max(1e-3)) as u64;
     let skipped = match summary.files_skipped {
         0 => String::new(),
-        n => format!(", {n} left as they were"),
+        n => format!(", {} skipped", count(n, "file")),
     };
     let resumed = match summary.bytes_resumed {
         0 => String::new(),
-        bytes => format!(", {} of them from before", human_bytes(bytes)),
+        bytes => format!(", {} of them copied before", human_bytes(bytes)),
     };
     eprint_line(&format!(
         "{}, {}{resumed}{skipped}, in {seconds:.2} s, {}/s",

@@ -1,4 +1,4 @@
-//! `hither draw`: a histogram.
+//! `hither draw`: draws a histogram of an expression.
 
 use crate::arguments::Draw;
 use crate::exit::CommandError;
@@ -47,7 +47,7 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, Comm
     Ok(drawing)
 }
 
-/// The result as an object.
+/// The result as JSON.
 pub(super) fn as_json(arguments: &Draw, drawing: &DrawResult) -> serde_json::Value {
     json!({
         "url": drawing.url,

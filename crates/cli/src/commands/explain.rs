@@ -1,18 +1,16 @@
-//! `hither explain`: where the time of a draw went.
+//! `hither explain`: draws, and shows where the time went.
 
 use super::draw;
 use crate::arguments::Draw;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print};
+use crate::output::{count, human_bytes, print};
 use hither::{Client, DrawResult};
 use std::fmt::Write;
 
 pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), CommandError> {
     let drawing = draw::draw(client, arguments)?;
-    let text = match json {
-        true => format!("{}\n", draw::as_json(arguments, &drawing)),
-        false => explain(&drawing),
-    };
+    let text =
+        if json { format!("{}\n", draw::as_json(arguments, &drawing)) } else { explain(&drawing) };
     Ok(print(&text)?)
 }
 
@@ -25,17 +23,15 @@ fn explain(drawing: &DrawResult) -> String {
     };
     let open = (report.open_seconds - report.connect_seconds).max(0.0);
     let rest = (report.seconds - report.open_seconds - report.data_seconds).max(0.0);
-    let (connect_in_open, connect_in_data) = match report.metadata_from_store {
-        true => (0.0, report.connect_seconds),
-        false => (report.connect_seconds, 0.0),
-    };
+    // With metadata from the store, the first connection is opened for data.
+    let connect_in_data = if report.metadata_from_store { report.connect_seconds } else { 0.0 };
     let source = if report.metadata_from_store { "from the store" } else { "from the server" };
     line("total", format!("{:8.3} s", report.seconds));
     line(
         "connect",
         format!(
             "{:8.3} s   (round trip {:.2} ms)",
-            connect_in_open + connect_in_data,
+            report.connect_seconds,
             report.rtt_seconds * 1e3
         ),
     );
@@ -48,9 +44,9 @@ fn explain(drawing: &DrawResult) -> String {
     line(
         "waiting for round trips",
         format!(
-            "{:8.3} s   {} dependent round trips and the handshake",
+            "{:8.3} s   {} and the handshake",
             (report.round_trips + 1) as f64 * report.rtt_seconds,
-            report.round_trips
+            count(report.round_trips, "dependent round trip")
         ),
     );
     line(
@@ -61,16 +57,18 @@ fn explain(drawing: &DrawResult) -> String {
     line(
         "requests",
         format!(
-            "{:8}     on {} connections, {} sent again",
-            report.requests, report.connections, report.retries
+            "{:8}     on {}, {} retried",
+            report.requests,
+            count(report.connections, "connection"),
+            report.retries
         ),
     );
     if report.whole_file_downloads > 0 {
-        let count = report.whole_file_downloads;
-        line("whole files", format!("{count:8}     downloaded: the server sent no ranges of them"));
+        let files = report.whole_file_downloads;
+        line("whole files", format!("{files:8}     downloaded, because the server sent no ranges"));
     }
     line(
-        "bytes asked for",
+        "bytes requested",
         format!("{:8}     {}", report.bytes_requested, human_bytes(report.bytes_requested)),
     );
     line(
@@ -87,8 +85,11 @@ fn explain(drawing: &DrawResult) -> String {
         "bytes wasted",
         format!("{:8}     {}", report.bytes_wasted(), human_bytes(report.bytes_wasted())),
     );
-    for place in report.sources.iter().filter(|_| report.sources.len() > 1) {
-        line("from", format!("{:8}     {} failed, {}", place.bytes, place.failures, place.name));
+    for replica in report.sources.iter().filter(|_| report.sources.len() > 1) {
+        line(
+            "from",
+            format!("{:8}     {} failed, {}", replica.bytes, replica.failures, replica.name),
+        );
     }
     line(
         "selected",

@@ -1,4 +1,4 @@
-//! `hither serve`: a directory for others to read, until Ctrl-C or SIGTERM. SIGHUP has its configuration read again.
+//! `hither serve`: serves a directory until Ctrl-C or SIGTERM. SIGHUP reloads the configuration.
 
 use crate::arguments::{GlobalArgs, Serve};
 use crate::exit::CommandError;
@@ -10,59 +10,60 @@ use serde_json::json;
 
 pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandError> {
     let settings = settings(request, common)?;
-    let (root, write) = (settings.root.clone(), settings.write);
+    let root = settings.root.clone();
+    let write = settings.write;
     let mut server = Server::start(settings)?;
     server.stop_on_termination()?;
     let stopper = server.stopper();
     interrupt::handle(move || stopper.stop());
-    let (again, reloader) = ((request.clone(), common.clone()), server.reloader());
-    server.on_hangup(move || reload(&again.0, &again.1, &reloader))?;
-    server.when_stopped(|| tell(&[NotifyState::Stopping]));
+    let reloader = server.reloader();
+    let request = request.clone();
+    let options = common.clone();
+    server.on_hangup(move || reload(&request, &options, &reloader))?;
+    server.when_stopped(|| notify(&[NotifyState::Stopping]));
     let urls = server.urls();
     let metrics = server.metrics_address().map(|address| format!("http://{address}/"));
     if common.json {
-        let told = json!({ "urls": urls, "root": root, "write": write, "metrics": metrics });
-        print(&format!("{told}\n"))?;
+        let object = json!({ "urls": urls, "root": root, "write": write, "metrics": metrics });
+        print(&format!("{object}\n"))?;
     } else {
-        let manner = if write { "for reading and writing" } else { "for reading" };
-        print(&format!("{} serves {} {manner}\n", urls.join(" "), root.display()))?;
+        let access = if write { "for reading and writing" } else { "for reading" };
+        print(&format!("{} serves {} {access}\n", urls.join(" "), root.display()))?;
         if let Some(metrics) = metrics {
             print(&format!("metrics and status at {metrics}status\n"))?;
         }
     }
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
     server.wait();
     Ok(())
 }
 
-/// Tells the service manager, if there is one that wants to know.
-fn tell(states: &[NotifyState<'_>]) {
-    // One that is gone need not know.
+/// Notifies the service manager, if there is one.
+fn notify(states: &[NotifyState<'_>]) {
+    // Nothing can be done about a service manager that is gone.
     let _ = sd_notify::notify(states);
 }
 
-/// Reads the configuration again. What is wrong with it leaves everything as it was.
+/// Reloads the configuration. If it has an error, the settings stay as they are.
 fn reload(request: &Serve, common: &GlobalArgs, reloader: &Reloader) {
     let now = NotifyState::monotonic_usec_now();
-    tell(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
-    let left = settings(request, common).and_then(|settings| Ok(reloader.reload(settings)?));
-    match left {
-        Ok(left) if left.is_empty() => eprint_line("hither: the configuration was reloaded"),
-        Ok(left) => {
-            let left = left.join(", ");
-            eprint_line(&format!(
-                "hither: the configuration was reloaded; restart to apply {left}"
-            ));
-        }
+    notify(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
+    let pending = settings(request, common).and_then(|settings| Ok(reloader.reload(settings)?));
+    match pending {
+        Ok(keys) if keys.is_empty() => eprint_line("hither: the configuration was reloaded"),
+        Ok(keys) => eprint_line(&format!(
+            "hither: the configuration was reloaded; restart to apply {}",
+            keys.join(", ")
+        )),
         Err(failure) => {
             eprint_line("hither: the configuration was not reloaded:");
             crate::exit::print_error(&failure);
         }
     }
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
-/// Flags first, then the configuration file, then the defaults.
+/// Settings from the options first, then the configuration file, then the defaults.
 fn settings(request: &Serve, common: &GlobalArgs) -> Result<Settings, CommandError> {
     let mut settings = match &common.config {
         None => Settings::new(""),
@@ -79,7 +80,7 @@ fn settings(request: &Serve, common: &GlobalArgs) -> Result<Settings, CommandErr
     }
     if settings.root.as_os_str().is_empty() {
         return Err(CommandError::usage(
-            "neither the command nor the configuration names a directory",
+            "no directory to serve: name one on the command line or in the configuration",
         ));
     }
     if !request.listen.is_empty() {

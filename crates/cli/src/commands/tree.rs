@@ -1,4 +1,4 @@
-//! `hither tree`: what is in a file, and what programs read of it.
+//! `hither tree`: lists the trees of a file, or the branches that programs read of them.
 
 use crate::arguments::Tree;
 use crate::exit::CommandError;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 
-/// A package of learned sets is no longer than this.
+/// The largest export of learned sets that is read, in bytes.
 const MAX_IMPORTED_BYTES: u64 = 16 << 20;
 
 pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), CommandError> {
@@ -75,9 +75,9 @@ fn sets_of_branches(sets: &[LearnedSet]) -> String {
 }
 
 fn export(listings: &[LearnedListing], path: &Path) -> Result<(), CommandError> {
-    let package = LearnedExport::new(listings);
-    let text = serde_json::to_string_pretty(&package)
-        .map_err(|error| CommandError::local("cannot write what was learned", error))?;
+    let export = LearnedExport::new(listings);
+    let text = serde_json::to_string_pretty(&export)
+        .map_err(|error| CommandError::local("cannot write the learned sets", error))?;
     if path == Path::new("-") {
         return Ok(print(&format!("{text}\n"))?);
     }
@@ -88,26 +88,29 @@ fn export(listings: &[LearnedListing], path: &Path) -> Result<(), CommandError> 
 fn import(client: &Client, path: &Path, json: bool) -> Result<(), CommandError> {
     let unread = |error| CommandError::local(format!("cannot read {}", path.display()), error);
     let mut text = Vec::new();
-    let most = MAX_IMPORTED_BYTES + 1;
-    let read = match path == Path::new("-") {
-        true => std::io::stdin().take(most).read_to_end(&mut text),
-        false => std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut text)),
+    let limit = MAX_IMPORTED_BYTES + 1;
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(limit).read_to_end(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text))
     };
     if read.map_err(unread)? as u64 > MAX_IMPORTED_BYTES {
-        let what = format!("{} is too long for learned sets", path.display());
+        let what = format!("{} is too large for learned sets: more than 16 MiB", path.display());
         return Err(Error::new(ErrorKind::Corrupt, what).into());
     }
-    let package: LearnedExport = serde_json::from_slice(&text).map_err(|error| {
-        let what = format!("{} holds no learned sets: {error}", path.display());
+    let export: LearnedExport = serde_json::from_slice(&text).map_err(|error| {
+        let what = format!("{} has no learned sets: {error}", path.display());
         Error::new(ErrorKind::Corrupt, what)
     })?;
-    client.import_learned(&package)?;
-    let sets: usize = package.trees().iter().map(|tree| tree.sets.len()).sum();
-    let trees = package.trees().len();
-    Ok(print(&match json {
-        true => format!("{}\n", json!({ "trees": trees, "sets": sets })),
-        false => format!("{sets} sets of branches for {trees} schemas\n"),
-    })?)
+    client.import_learned(&export)?;
+    let sets: usize = export.trees().iter().map(|tree| tree.sets.len()).sum();
+    let trees = export.trees().len();
+    let text = if json {
+        format!("{}\n", json!({ "trees": trees, "sets": sets }))
+    } else {
+        format!("{} of branches for {}\n", count(sets, "set"), count(trees, "schema"))
+    };
+    Ok(print(&text)?)
 }
 
 fn describe(tree: &TreeListing, text: &mut String) {

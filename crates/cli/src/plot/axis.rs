@@ -1,10 +1,10 @@
-//! Where ticks stand, and how numbers are written.
+//! Ticks of an axis, and numbers as text.
 
-/// Round numbers from `lo` to `hi`, at most `most` of them (if that is at least 2): multiples of 1, 2 or 5 times a
-/// power of ten.
-pub(super) fn ticks(lo: f64, hi: f64, most: usize) -> Vec<f64> {
+/// Round numbers from `lo` to `hi`, at most `max` of them (if that is at least 2): multiples of 1,
+/// 2 or 5 times a power of ten.
+pub(super) fn ticks(lo: f64, hi: f64, max: usize) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "there are a few ticks")]
-    let smallest = (hi / most.max(1) as f64) - (lo / most.max(1) as f64);
+    let smallest = (hi / max.max(1) as f64) - (lo / max.max(1) as f64);
     if !(smallest > 0.0 && smallest.is_finite()) {
         return Vec::new();
     }
@@ -14,11 +14,11 @@ pub(super) fn ticks(lo: f64, hi: f64, most: usize) -> Vec<f64> {
             let step = digit * decade;
             let (first, last) = ((lo / step).ceil(), (hi / step).floor());
             #[expect(clippy::cast_precision_loss, reason = "there are a few ticks")]
-            let fits = last - first < most as f64;
+            let fits = last - first < max as f64;
             if step >= smallest * 0.999_999 && fits {
                 let mut ticks = Vec::new();
                 let mut at = first;
-                while at <= last && ticks.len() < most.max(2) {
+                while at <= last && ticks.len() < max.max(2) {
                     ticks.push(if at == 0.0 { 0.0 } else { at * step });
                     at += 1.0;
                 }

@@ -51,7 +51,7 @@ pub(super) fn png(bars: &Bars, title: &str, label: &str) -> Drawn<Vec<u8>> {
 const FRAME: (i32, i32, i32, i32) = (96, 64, 968, 562);
 
 type Area<B> = DrawingArea<B, plotters::coord::Shift>;
-/// What drawing with backend `B` answers.
+/// The result of drawing with backend `B`.
 type Painted<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// Where numbers are on the picture.

@@ -1,24 +1,24 @@
-//! A histogram made of characters.
+//! A histogram as text.
 //!
-//! One column of the picture is one bar, or half of one, or several; its height is told by blocks of eighths of a line.
-//! Where those cannot be shown, `#` and `:` tell halves.
+//! One column of the plot is one bar, or half of one, or several. Blocks of eighths of a line show
+//! its height; without Unicode, `#` and `:` show halves.
 
 use super::axis::{labels, number, ticks};
 use super::{Bars, PlotData, printable};
 
-/// What the picture is drawn on.
+/// The size and character set of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Paper {
     /// Characters in a line.
     pub(super) columns: usize,
     /// Lines for the bars.
     pub(super) lines: usize,
-    /// Whether there is more than ASCII.
+    /// True if the output has more than ASCII.
     pub(super) unicode: bool,
 }
 
 impl Paper {
-    /// As wide as `COLUMNS` says, else 80; ASCII where the locale is not UTF-8.
+    /// The width is `COLUMNS`, or 80; the output is ASCII if the locale is not UTF-8.
     pub(super) fn from_environment() -> Self {
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]

@@ -1,4 +1,4 @@
-//! How far a copy is, on a terminal.
+//! The progress bar of a copy, on a terminal.
 
 use hither::CopyProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,7 +10,11 @@ const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 const BETWEEN_UPDATES: Duration = Duration::from_millis(200);
 
 /// Runs `job` and shows its progress on the standard error, if that is a terminal.
-pub(super) fn watched<T>(progress: &CopyProgress, quiet: bool, job: impl FnOnce() -> T) -> T {
+pub(super) fn with_progress_bar<T>(
+    progress: &CopyProgress,
+    quiet: bool,
+    job: impl FnOnce() -> T,
+) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return job();
     }
@@ -18,7 +22,7 @@ pub(super) fn watched<T>(progress: &CopyProgress, quiet: bool, job: impl FnOnce(
     std::thread::scope(|scope| {
         scope.spawn(move || show(progress, &waiting));
         let result = job();
-        // The watcher may have ended by itself.
+        // The progress bar may have ended by itself.
         let _ = done.send(());
         result
     })
@@ -34,7 +38,7 @@ fn show(progress: &CopyProgress, done: &mpsc::Receiver<()>) {
     bar.set_style(
         ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
-    // What an earlier attempt moved is no rate.
+    // Bytes of an earlier attempt do not count for the rate.
     bar.set_position(progress.figures().bytes_done);
     bar.reset_eta();
     loop {

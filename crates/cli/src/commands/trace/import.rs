@@ -1,4 +1,4 @@
-//! `hither trace import`: a trace from what another program recorded.
+//! `hither trace import`: imports the record of another program as a trace.
 
 use crate::arguments::Import;
 use crate::exit::CommandError;
@@ -10,14 +10,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 pub(crate) fn run(request: &Import, json: bool) -> Result<(), CommandError> {
-    let input: Box<dyn BufRead> = match request.file == Path::new("-") {
-        true => Box::new(std::io::stdin().lock()),
-        false => {
-            let failed = |error| {
-                CommandError::local(format!("cannot read {}", request.file.display()), error)
-            };
-            Box::new(BufReader::new(File::open(&request.file).map_err(failed)?))
-        }
+    let input: Box<dyn BufRead> = if request.file == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        let failed =
+            |error| CommandError::local(format!("cannot read {}", request.file.display()), error);
+        Box::new(BufReader::new(File::open(&request.file).map_err(failed)?))
     };
     let only = request.only.as_deref().unwrap_or_default();
     let made = trace::import(request.format, input, only, &request.output)?;

@@ -1,4 +1,4 @@
-//! `hither trace replay`: the reads of a trace, done again.
+//! `hither trace replay`: repeats the reads of a trace.
 
 use crate::arguments::Replay;
 use crate::exit::CommandError;
@@ -13,9 +13,10 @@ pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), Co
     request.url.clone_from(&replay.url);
     request.map.clone_from(&replay.map);
     let done = client.replay(&replay.file, &request)?;
-    let text = match json {
-        true => format!("{}\n", json!({ "trace": replay.file, "replay": done })),
-        false => text(&done),
+    let text = if json {
+        format!("{}\n", json!({ "trace": replay.file, "replay": done }))
+    } else {
+        text(&done)
     };
     Ok(print(&text)?)
 }
@@ -28,7 +29,7 @@ fn text(done: &ReplayReport) -> String {
          \x20 reads that waited      {}, longer than half a round trip of {:.2} ms\n\
          \x20 ranges found           {} hits, {} partial or in flight, {} misses: {:.1} % missed\n\
          \x20 paused                 {:.3} s\n\
-         \x20 round trips            {}, one after the other\n\
+         \x20 round trips            {}, after one another\n\
          \x20 requests               {} on {}\n\
          \x20 bytes requested        {}, {} fetched\n",
         count(done.reads, "read"),

@@ -1,4 +1,4 @@
-//! `hither trace show`: how a program reads.
+//! `hither trace show`: shows how a program reads.
 
 use crate::arguments::{Histogram, Show};
 use crate::exit::CommandError;
@@ -8,35 +8,35 @@ use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use serde_json::json;
 use std::fmt::Write;
 
-/// So many files are told of one by one; `--json` tells of all.
+/// The largest number of files that the text lists; `--json` lists all.
 const MAX_FILES: usize = 20;
 
 pub(crate) fn run(request: &Show, json: bool) -> Result<(), CommandError> {
-    let seen = trace::summarize(&request.file)?;
-    if seen.cut_bytes > 0 {
+    let summary = trace::summarize(&request.file)?;
+    if summary.cut_bytes > 0 {
         print_notices(&[format!(
             "the last {} bytes of {} are an incomplete block and were skipped",
-            seen.cut_bytes,
+            summary.cut_bytes,
             request.file.display()
         )]);
     }
     let title = request.file.file_name().unwrap_or_default().to_string_lossy();
-    let (data, label) = data(&seen.statistics.all, request.histogram);
+    let (data, label) = data(&summary.statistics.all, request.histogram);
     plot::write(&data, &title, label, &request.images)?;
     if json {
-        let object = json!({ "trace": request.file, "statistics": seen });
+        let object = json!({ "trace": request.file, "statistics": summary });
         print(&format!("{object}\n"))?;
         return Ok(());
     }
-    print(&text(&seen))?;
+    print(&text(&summary))?;
     if !data.counts.is_empty() {
         print(&plot::terminal(&data, &title, label))?;
     }
     Ok(())
 }
 
-fn text(seen: &TraceSummary) -> String {
-    let all = &seen.statistics;
+fn text(summary: &TraceSummary) -> String {
+    let all = &summary.statistics;
     let mut text = String::new();
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
@@ -122,7 +122,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// What is drawn, and what its lower axis is called.
+/// The data of a histogram, and the title of its lower axis.
 fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str) {
     let away = &file.displacements;
     let facts = vec![
@@ -162,7 +162,8 @@ fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str)
     }
 }
 
-/// Bins of whatever width, each drawn as wide as the others. `name` says how a limit is called, if it is.
+/// Bins of different widths, drawn at equal width. `name` returns the name of a limit, if it has
+/// one.
 fn unequal(
     bins: &[Bin],
     facts: Vec<(&'static str, String)>,
@@ -175,7 +176,7 @@ fn unequal(
         match (bin.from, bin.to) {
             (0, 1) => mark(f64::from(at) + 0.5, 0),
             (from, _) if from < 0 => mark(f64::from(at), from),
-            // what begins at 1 would stand in the way of the zero beside it
+            // a mark at 1 would cover the zero beside it
             (from, _) if from > 1 => mark(f64::from(at), from),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! `hither rm`: files, and directories with what is in them.
+//! `hither rm`: removes files, and directories with their contents.
 
 use crate::arguments::Rm;
 use crate::exit::CommandError;
@@ -7,7 +7,7 @@ use crate::per_argument::ArgumentResults;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
     for url in &request.urls {
         match remove(client, url, request) {
@@ -26,12 +26,11 @@ fn remove(client: &Client, url: &str, request: &Rm) -> Result<StoragePath, Error
         return refused("\".\" and \"..\" are not removed");
     }
     let named = client.storage_path(url)?;
-    let (storage, path) = (&named.storage, &*named.path);
+    let storage = &named.storage;
+    let path = &*named.path;
     if path.is_empty() {
         if !request.no_preserve_root || named.is_local() {
-            return refused(
-                "this is the root; to remove all that is on a server, say --no-preserve-root",
-            );
+            return refused("this is the root; --no-preserve-root removes everything on a server");
         }
         for entry in client.block_on(storage.list(path))? {
             client.block_on(storage.remove_tree(&entry.path))?;
@@ -39,17 +38,17 @@ fn remove(client: &Client, url: &str, request: &Rm) -> Result<StoragePath, Error
     } else if request.recursive {
         client.block_on(storage.remove_tree(path))?;
     } else if is_directory(client, &named)? {
-        return refused("is a directory; -r removes directories with all that is in them");
+        return refused("is a directory; -r removes directories and their contents");
     } else {
         client.block_on(storage.remove(path))?;
     }
     Ok(named)
 }
 
-/// Whether the name itself is a directory, not a link to one.
+/// Returns true if the URL names a directory itself, not a link to one.
 fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
     match client.block_on(named.storage.stat(&named.path)) {
-        // A link that leads nowhere is removed as well as another.
+        // A dangling link is removed like any other.
         Err(error) if named.is_local() && error.kind() == ErrorKind::NotFound => Ok(false),
         Ok(entry) if entry.kind == FileKind::Directory && named.is_local() => {
             let parent = named.path.rsplit_once('/').map_or("", |(parent, _)| parent);

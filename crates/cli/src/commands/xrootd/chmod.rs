@@ -1,4 +1,4 @@
-//! `hither chmod`: rights.
+//! `hither chmod`: changes permissions.
 
 use crate::arguments::Chmod;
 use crate::exit::CommandError;
@@ -7,7 +7,7 @@ use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::Client;
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
     run_parallel(
         &request.urls,

@@ -1,4 +1,4 @@
-//! `hither prepare`: files that may be on tape, to disk.
+//! `hither prepare`: stages files from tape to disk.
 
 use crate::arguments::Prepare;
 use crate::exit::CommandError;
@@ -7,13 +7,14 @@ use crate::per_argument::ArgumentResults;
 use hither::{Client, PrepareAction};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, request: &Prepare, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    let how = match request.evict {
-        true => PrepareAction::Evict,
-        false => PrepareAction::Stage { priority: request.priority },
+    let action = if request.evict {
+        PrepareAction::Evict
+    } else {
+        PrepareAction::Stage { priority: request.priority }
     };
-    for prepared in client.block_on(client.prepare(&request.urls, how))? {
+    for prepared in client.block_on(client.prepare(&request.urls, action))? {
         let urls = prepared.urls.iter().filter_map(|nth| request.urls.get(*nth));
         let urls: Vec<_> = urls.map(|url| redact_url(url)).collect();
         let files = count(urls.len(), "file");

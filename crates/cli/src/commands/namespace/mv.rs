@@ -1,4 +1,4 @@
-//! `hither mv`: other names, on the same server.
+//! `hither mv`: renames and moves on one server.
 
 use crate::arguments::Mv;
 use crate::exit::CommandError;
@@ -7,7 +7,7 @@ use crate::per_argument::ArgumentResults;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {
     let (target, sources) =
         request.urls.split_last().ok_or_else(|| CommandError::usage("nothing to move"))?;
     let target = client.storage_path(target)?;
@@ -59,7 +59,7 @@ fn rename(
     };
     let shown = (source.display_url(&source.path), target.display_url(&to));
     if source.path == to || to.starts_with(&format!("{}/", source.path)) {
-        let what = format!("{} cannot become {}", shown.0, shown.1);
+        let what = format!("{} cannot be moved to {}", shown.0, shown.1);
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     client.block_on(source.storage.rename(&source.path, &to, !no_clobber))?;

@@ -1,4 +1,4 @@
-//! `hither ls`: the names in directories.
+//! `hither ls`: lists directories.
 
 use crate::arguments::Ls;
 use crate::exit::CommandError;
@@ -7,10 +7,10 @@ use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use std::fmt::Write;
 
-/// Deeper trees are taken for circles that a server makes.
+/// The deepest level of a recursive listing: a server that has more is in a loop.
 const MAX_LEVELS: usize = 256;
 
-pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
     let titled = request.urls.len() > 1 || request.recursive;
     let mut first = true;
@@ -32,7 +32,7 @@ pub(super) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Comma
     outcome.end("entries")
 }
 
-/// What is in a directory, or a file as itself.
+/// The entries of a directory, or a file as its only entry.
 struct Listed {
     entries: Vec<DirEntry>,
     is_file: bool,
@@ -58,7 +58,7 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Shows what was listed and, if that is wanted, the directories in it, and so on.
+    /// Shows a listing and, if that is wanted, the directories in it, and so on.
     fn show_all(
         &self,
         title: &str,
@@ -66,7 +66,7 @@ impl Listing<'_> {
         first: &mut bool,
         outcome: &mut ArgumentResults,
     ) -> std::io::Result<()> {
-        // Directories to list, how they are called by whoever asked, and how deep they are.
+        // Directories to list: path, title and level.
         let mut waiting = Vec::new();
         let mut next = Some((listed, title.to_owned(), 0));
         while let Some((listed, title, level)) = next {
@@ -89,7 +89,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// Shows one directory, or a file as itself. Returns the directories in it.
+    /// Shows one directory or file. Returns the directories in it.
     fn show(
         &self,
         Listed { entries, is_file }: Listed,
@@ -130,7 +130,7 @@ impl Listing<'_> {
             // Writing to a String cannot fail.
             let _ = write!(line, "{kind} {:>14}  {date:<19}  ", entry.size);
         }
-        // A name may hold a line break or worse: what reaches the terminal is one line.
+        // A name may contain a line break or other control characters; the terminal gets one line.
         for c in name.chars() {
             if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
         }

@@ -1,4 +1,4 @@
-//! `hither stat`: kind, size, date and version.
+//! `hither stat`: shows kind, size, date and version.
 
 use crate::arguments::Stat;
 use crate::exit::CommandError;
@@ -7,16 +7,16 @@ use crate::per_argument::{ArgumentResults, run_parallel};
 use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
 use serde_json::Value;
 
-pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {
-    let look = |url: &str| look(client, url, request.attributes);
+pub(crate) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {
+    let fetch = |url: &str| fetch(client, url, request.attributes);
     if let ([url], true) = (&*request.urls, json) {
-        print(&format!("{}\n", look(url)?.object()))?;
+        print(&format!("{}\n", fetch(url)?.object()))?;
         return Ok(());
     }
     let mut outcome = ArgumentResults::new(json);
-    run_parallel(&request.urls, look, |url, looked| {
-        match looked {
-            Ok(looked) => outcome.done(&looked.text(), looked.object())?,
+    run_parallel(&request.urls, fetch, |url, found| {
+        match found {
+            Ok(found) => outcome.done(&found.text(), found.object())?,
             Err(error) => outcome.failed(redact_url(url), error.into()),
         }
         Ok(())
@@ -24,21 +24,21 @@ pub(super) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Com
     outcome.end("entries")
 }
 
-/// A name that was looked at, with its attributes if these were wanted.
-struct Seen {
+/// The metadata of a file or directory, with its attributes if they were requested.
+struct Metadata {
     named: StoragePath,
     entry: DirEntry,
     attributes: Option<Vec<ExtendedAttribute>>,
 }
 
-fn look(client: &Client, url: &str, attributes: bool) -> Result<Seen, Error> {
-    let looked = client.block_on(client.stat(url))?;
-    print_notices(&looked.notices);
+fn fetch(client: &Client, url: &str, attributes: bool) -> Result<Metadata, Error> {
+    let found = client.block_on(client.stat(url))?;
+    print_notices(&found.notices);
     let attributes = attributes.then(|| client.block_on(client.attributes(url))).transpose()?;
-    Ok(Seen { named: looked.named, entry: looked.entry, attributes })
+    Ok(Metadata { named: found.named, entry: found.entry, attributes })
 }
 
-impl Seen {
+impl Metadata {
     fn text(&self) -> String {
         let mut text = text(&self.named, &self.entry);
         for attribute in self.attributes.iter().flatten() {
@@ -68,7 +68,7 @@ fn text(named: &StoragePath, entry: &DirEntry) -> String {
         text += &format!("  modified {} UTC\n", date(modified));
     }
     if entry.kind == FileKind::File {
-        text += &format!("  version  {}\n", entry.validator.as_deref().unwrap_or("none given"));
+        text += &format!("  version  {}\n", entry.validator.as_deref().unwrap_or("unknown"));
     }
     text
 }

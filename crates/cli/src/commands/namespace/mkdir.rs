@@ -1,4 +1,4 @@
-//! `hither mkdir`: directories.
+//! `hither mkdir`: creates directories.
 
 use crate::arguments::Mkdir;
 use crate::exit::CommandError;
@@ -7,7 +7,7 @@ use crate::per_argument::ArgumentResults;
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
-pub(super) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
     for url in &request.urls {
         match make(client, url, request.parents) {
@@ -24,14 +24,14 @@ fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error>
         client.block_on(named.storage.make_directory(&named.path))?;
         return Ok(named);
     }
-    // Upwards until something is there, then downwards.
+    // Upwards to the first directory that exists, then downwards.
     let mut missing = Vec::new();
     let mut path = &*named.path;
     loop {
         match client.block_on(named.storage.stat(path)) {
             Ok(entry) if entry.kind == FileKind::Directory => break,
             Ok(_) => {
-                let what = format!("{} exists and is no directory", named.display_url(path));
+                let what = format!("{} exists and is not a directory", named.display_url(path));
                 return Err(Error::new(ErrorKind::AlreadyExists, what));
             }
             Err(error) if error.kind() == ErrorKind::NotFound && !path.is_empty() => {
@@ -43,7 +43,7 @@ fn make(client: &Client, url: &str, parents: bool) -> Result<StoragePath, Error>
     }
     for path in missing.into_iter().rev() {
         match client.block_on(named.storage.make_directory(path)) {
-            // Somebody else was faster.
+            // Another process has created it.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made?,
         }

@@ -1,0 +1,5 @@
+//! Commands that only XRootD servers support.
+
+pub(super) mod chmod;
+pub(super) mod locate;
+pub(super) mod prepare;
