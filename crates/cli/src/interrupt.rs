@@ -19,7 +19,7 @@ static HANDLED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 ///
-/// What starting the thread or registering the signal handler fails with.
+/// The error of starting the thread or registering the signal handler.
 pub(crate) fn listen() -> std::io::Result<()> {
     if LISTENS.swap(true, Ordering::Relaxed) {
         return Ok(());

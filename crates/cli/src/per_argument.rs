@@ -144,7 +144,7 @@ mod tests {
         let mut seen = Vec::new();
         let ask = |argument: &str| {
             let nth: usize = argument.parse().unwrap();
-            // Nobody answers before that many have been asked: they are asked side by side.
+            // No closure returns before all have started: they run in parallel.
             if nth < MAX_PARALLEL {
                 first.wait();
             }

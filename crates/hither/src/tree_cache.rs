@@ -18,8 +18,8 @@ pub(crate) use schema::schema_hash;
 pub struct TreeCacheConfig {
     /// Turns it on; default true.
     pub enabled: bool,
-    /// Entries after which the branches read so far are taken for those that will be read; default
-    /// 100.
+    /// The number of entries after which the branches read so far predict those that will be read;
+    /// default 100.
     pub learn_entries: u64,
     /// Maximum bytes of a file that are fetched ahead and not read yet; default 32 MiB. The
     /// client's cache bounds them as well.

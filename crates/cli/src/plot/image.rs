@@ -54,7 +54,7 @@ type Area<B> = DrawingArea<B, plotters::coord::Shift>;
 /// The result of drawing with backend `B`.
 type Painted<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// Where numbers are on the picture.
+/// Positions of numbers in the image.
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),

@@ -164,7 +164,8 @@ pub(crate) struct Section {
     pub(crate) connect_timeout: Option<f64>,
     /// The time limit for a transfer without progress, in seconds.
     pub(crate) stall_timeout: Option<f64>,
-    /// Which unencrypted root:// reads are verified with page checksums, as text such as "always".
+    /// The unencrypted root:// reads that are verified with page checksums, as text such as
+    /// "always".
     pub(crate) verify: Option<String>,
     /// Replicas.
     #[serde(default)]

@@ -31,7 +31,7 @@ pub struct ClientOptions {
     pub connect_timeout: Option<f64>,
     /// The time limit for a transfer without progress, in seconds.
     pub stall_timeout: Option<f64>,
-    /// Which unencrypted root:// reads are verified with page checksums.
+    /// The unencrypted root:// reads that are verified with page checksums.
     pub verify: Option<PageChecksums>,
     /// Replicas, before those of the configuration file.
     pub mirrors: Vec<Mirror>,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-/// Where a file is.
+/// The location of a file.
 pub(crate) enum FileLocation {
     /// On this machine.
     Local(PathBuf),
@@ -59,7 +59,7 @@ enum OriginKind {
 impl FileOrigin {
     /// # Errors
     ///
-    /// What opening a local file fails with. Nothing is asked of a server yet.
+    /// The error of opening a local file. No request is sent to a server.
     pub(crate) fn open(context: &Arc<ClientContext>, location: FileLocation) -> Result<Self> {
         let (source, kind): (Arc<dyn Source>, _) = match location {
             FileLocation::Local(path) => {
