@@ -26,6 +26,8 @@ class Served:
     folder: Path
     log: Path
     process: subprocess.Popen
+    told: dict
+    """The object that the server printed."""
 
     def url(self, name: str) -> str:
         return f"{self.base}{name}"
@@ -53,7 +55,7 @@ def serving(folder: Path, *flags: str):
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     try:
         told = json.loads(process.stdout.readline())
-        yield Served(told["urls"][0], www, log, process)
+        yield Served(told["urls"][0], www, log, process, told)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -72,7 +72,7 @@ def xrootd(folder: Path):
     if os.geteuid() == 0:
         shutil.chown(tls.key, "nobody")
     with servers.xrootd(Loopback(), folder, more=XROOTD.format(tls=tls)) as port:
-        yield Served(f"http://127.0.0.1:{port}/", folder, folder, servers.PROCESSES[port])
+        yield Served(f"http://127.0.0.1:{port}/", folder, folder, servers.PROCESSES[port], {})
 
 
 def gfal(mode: str, source: str, destination: str, *flags: str) -> None:
