@@ -144,7 +144,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "waits": waits,
         "bytes_used": bytes,
         "requests": totals.requests,
-        "round_trips": totals.flights,
+        "round_trips": totals.round_trips,
         "connections": totals.connections,
         "bytes_requested": totals.bytes_requested,
         "bytes_payload": totals.bytes_payload,

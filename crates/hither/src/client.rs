@@ -80,7 +80,7 @@ impl Client {
         let reads = self.reads();
         Report {
             requests: totals.requests,
-            round_trips: totals.flights,
+            round_trips: totals.round_trips,
             connections: totals.connections,
             bytes_requested: totals.bytes_requested,
             bytes_received: totals.bytes_received,

@@ -1,5 +1,8 @@
-//! `flips ROOT_URL FILE READS CHANCE`: random reads over `root://` with checksums of pages, through a proxy that flips each
-//! bit with that chance. What arrives is held against the file. Prints what happened, as JSON; fails if a byte is wrong.
+//! `flips ROOT_URL FILE READS CHANCE`: random reads over `root://` with page checksums, through a
+//! proxy that flips each bit with that probability.
+//!
+//! Compares the received bytes with the file, prints the outcome as JSON, and fails if a byte is
+//! wrong.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -16,18 +19,18 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Reads at a time.
+/// Parallel reads.
 const SIDE_BY_SIDE: usize = 256;
-/// The longest of them, in bytes.
+/// The maximum length of a read in bytes.
 const MAX_LENGTH: u64 = 8192;
 
-/// What came of the reads.
+/// The outcome of the reads.
 #[derive(Debug, Default)]
 struct Outcome {
     bytes: u64,
     wrong_bytes: usize,
     retries: u64,
-    /// By what they say, but for numbers.
+    /// The number of errors by their text without digits.
     errors: BTreeMap<String, u64>,
 }
 

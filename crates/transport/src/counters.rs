@@ -1,9 +1,10 @@
 //! The transfer counters of a client: requests, connections, bytes, and round trips.
 //!
-//! A *flight* is a round trip that had to wait for an earlier one. A request belongs to the flight
-//! after the latest one whose response had begun when it was sent. Requests that are sent together
-//! share a flight, however many connections they use. Handshakes above TCP, those of TLS and of
-//! proxies, are round trips as well. The count can be verified on packets.
+//! Only dependent round trips are counted, those that had to wait for an earlier one. A request
+//! belongs to the round trip after the latest one whose response had begun when it was sent.
+//! Requests that are sent together share a round trip, however many connections they use.
+//! Handshakes above TCP, those of TLS and of proxies, are round trips as well. The count can be
+//! verified on packets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct TransferCounters {
     connections: AtomicU64,
     requests: AtomicU64,
-    flight_sent: AtomicU64,
-    flight_received: AtomicU64,
+    round_trip_sent: AtomicU64,
+    round_trip_received: AtomicU64,
     bytes_received: AtomicU64,
     bytes_requested: AtomicU64,
     bytes_payload: AtomicU64,
@@ -30,7 +31,7 @@ pub struct TransferTotals {
     /// Requests sent.
     pub requests: u64,
     /// Dependent round trips of requests, and of handshakes after that of TCP.
-    pub flights: u64,
+    pub round_trips: u64,
     /// Received bytes, including headers and framing.
     pub bytes_received: u64,
     /// Requested bytes of files.
@@ -53,7 +54,7 @@ impl TransferCounters {
         TransferTotals {
             connections: self.connections.load(Ordering::Relaxed),
             requests: self.requests.load(Ordering::Relaxed),
-            flights: self.flight_sent.load(Ordering::Relaxed),
+            round_trips: self.round_trip_sent.load(Ordering::Relaxed),
             bytes_received: self.bytes_received.load(Ordering::Relaxed),
             bytes_requested: self.bytes_requested.load(Ordering::Relaxed),
             bytes_payload: self.bytes_payload.load(Ordering::Relaxed),
@@ -70,29 +71,30 @@ impl TransferCounters {
         }
     }
 
-    /// Counts a request that was sent in `flight`, as returned by [`Self::next_flight`] before.
-    pub(crate) fn sent(&self, flight: u64, bytes_requested: u64) {
-        self.flight_sent.fetch_max(flight, Ordering::Relaxed);
+    /// Counts a request that was sent in `round_trip`, as returned by [`Self::next_round_trip`]
+    /// before.
+    pub(crate) fn sent(&self, round_trip: u64, bytes_requested: u64) {
+        self.round_trip_sent.fetch_max(round_trip, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_requested.fetch_add(bytes_requested, Ordering::Relaxed);
     }
 
-    /// The flight of a request or handshake that is about to begin. It is taken before sending,
+    /// The round trip of a request or handshake that is about to begin. It is taken before sending,
     /// because the response may arrive before the call that sends returns.
-    pub(crate) fn next_flight(&self) -> u64 {
-        self.flight_received.load(Ordering::Acquire) + 1
+    pub(crate) fn next_round_trip(&self) -> u64 {
+        self.round_trip_received.load(Ordering::Acquire) + 1
     }
 
-    /// Counts a handshake of `flights` round trips that began in `flight`.
-    pub(crate) fn handshaken(&self, flight: u64, flights: u64) {
-        let last = flight + flights.saturating_sub(1);
-        self.flight_sent.fetch_max(last, Ordering::Relaxed);
+    /// Counts a handshake of `round_trips` that began in `round_trip`.
+    pub(crate) fn handshaken(&self, round_trip: u64, round_trips: u64) {
+        let last = round_trip + round_trips.saturating_sub(1);
+        self.round_trip_sent.fetch_max(last, Ordering::Relaxed);
         self.answered(last);
     }
 
-    /// Records that the response to a request of `flight` has begun.
-    pub(crate) fn answered(&self, flight: u64) {
-        self.flight_received.fetch_max(flight, Ordering::Release);
+    /// Records that the response to a request of `round_trip` has begun.
+    pub(crate) fn answered(&self, round_trip: u64) {
+        self.round_trip_received.fetch_max(round_trip, Ordering::Release);
     }
 
     pub(crate) fn received(&self, bytes: u64) {

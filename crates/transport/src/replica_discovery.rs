@@ -49,14 +49,14 @@ impl ReplicaList {
         let parsed = Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
         })?;
-        let whereabouts = parsed.file(name).map(|file| Self::of(file, place)).unwrap_or_default();
-        if whereabouts.locations.is_empty() {
+        let replicas = parsed.file(name).map(|file| Self::of(file, place)).unwrap_or_default();
+        if replicas.locations.is_empty() {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 format!("{name}: the Metalink document names no URL that can be read here"),
             ));
         }
-        Ok(whereabouts)
+        Ok(replicas)
     }
 
     fn of(file: &MetalinkFile, place: &Location) -> Self {

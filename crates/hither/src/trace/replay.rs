@@ -284,7 +284,7 @@ fn report<'a>(
     Report {
         seconds: all.seconds,
         requests: after.requests - before.requests,
-        round_trips: after.flights - before.flights,
+        round_trips: after.round_trips - before.round_trips,
         connections: after.connections - before.connections,
         bytes_requested: after.bytes_requested - before.bytes_requested,
         bytes_received: after.bytes_received - before.bytes_received,

@@ -230,7 +230,7 @@ pub(crate) fn report(
         seconds: elapsed.as_secs_f64(),
         requests: after.requests - before.requests,
         whole_file_downloads: after.whole_files - before.whole_files,
-        round_trips: after.flights - before.flights,
+        round_trips: after.round_trips - before.round_trips,
         connections: after.connections - before.connections,
         bytes_requested: after.bytes_requested - before.bytes_requested,
         bytes_received: after.bytes_received - before.bytes_received,

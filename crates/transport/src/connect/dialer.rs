@@ -51,8 +51,8 @@ pub(crate) struct DialedStream {
 
 impl DialedStream {
     /// The round trip that the first message belongs to.
-    pub(crate) fn flight(&self) -> u64 {
-        self.end.flight
+    pub(crate) fn round_trip(&self) -> u64 {
+        self.end.round_trip
     }
 }
 
@@ -63,7 +63,7 @@ struct FarEnd {
     /// The server has other addresses to try.
     has_others: bool,
     /// The round trip that the next handshake belongs to.
-    flight: u64,
+    round_trip: u64,
     /// The start of the connect timeout.
     started: Instant,
 }
@@ -90,7 +90,7 @@ impl Dialer {
         tap: &Arc<ConnectionMeter>,
     ) -> Result<DialedStream> {
         let started = Instant::now();
-        let flight = account.next_flight();
+        let round_trip = account.next_round_trip();
         let proxy = config.proxies.to(location);
         let line = async {
             let (host, port) = match proxy {
@@ -112,7 +112,7 @@ impl Dialer {
             Ok::<_, Error>(DialedStream {
                 stream,
                 rtt,
-                end: FarEnd { address, has_others, flight, started },
+                end: FarEnd { address, has_others, round_trip, started },
             })
         };
         let line = async {
@@ -125,8 +125,8 @@ impl Dialer {
             if let Some(proxy) = proxy {
                 line.tunnel(proxy, location, config).await?;
                 debug!(%proxy, server = %location.origin(), "proxy tunnel opened");
-                account.handshaken(line.end.flight, 1);
-                line.end.flight = account.next_flight();
+                account.handshaken(line.end.round_trip, 1);
+                line.end.round_trip = account.next_round_trip();
             }
             Ok(line)
         };
@@ -167,7 +167,7 @@ impl Dialer {
             return Ok((MaybeTlsStream::plain(line.stream, explains), false));
         }
         let shaken = self.shake(line.stream, line.end, location, config, above).await?;
-        account.handshaken(line.end.flight, shaken.flights);
+        account.handshaken(line.end.round_trip, shaken.round_trips);
         Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
     }
 
@@ -189,8 +189,8 @@ impl Dialer {
         let (stream, answer) = TlsUpgradeStream::new(line.stream, words);
         let shaken = self.shake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
         let stream = shaken.map(|shaken| {
-            account.handshaken(line.end.flight, shaken.flights);
-            (shaken.stream, shaken.flights)
+            account.handshaken(line.end.round_trip, shaken.round_trips);
+            (shaken.stream, shaken.round_trips)
         });
         (stream, answer.get().cloned())
     }

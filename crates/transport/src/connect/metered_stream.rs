@@ -25,7 +25,7 @@ pub(crate) struct ConnectionMeter {
     /// Bytes of the file that the next request asks for, until it is sent.
     asked: Mutex<Option<u64>>,
     /// The round trip of the last request.
-    flight: AtomicU64,
+    round_trip: AtomicU64,
 }
 
 impl ConnectionMeter {
@@ -35,7 +35,7 @@ impl ConnectionMeter {
             opened: Instant::now(),
             train: Mutex::default(),
             asked: Mutex::default(),
-            flight: AtomicU64::new(0),
+            round_trip: AtomicU64::new(0),
         }
     }
 
@@ -50,21 +50,21 @@ impl ConnectionMeter {
         lock(&self.train).arrived(now, bytes as u64);
     }
 
-    /// Counts the pending request as sent in round trip `flight`, if something was written.
-    fn wrote(&self, flight: u64, polled: &Poll<std::io::Result<usize>>) {
+    /// Counts the pending request as sent in round trip `round_trip`, if something was written.
+    fn wrote(&self, round_trip: u64, polled: &Poll<std::io::Result<usize>>) {
         if !matches!(polled, Poll::Ready(Ok(1..))) {
             return;
         }
         let asked = lock(&self.asked).take();
         if let Some(bytes) = asked {
-            self.account.sent(flight, bytes);
-            self.flight.store(flight, Ordering::Release);
+            self.account.sent(round_trip, bytes);
+            self.round_trip.store(round_trip, Ordering::Release);
         }
     }
 
     /// Records that the response to the last request has begun.
     pub(crate) fn answered(&self) {
-        self.account.answered(self.flight.load(Ordering::Acquire));
+        self.account.answered(self.round_trip.load(Ordering::Acquire));
     }
 
     /// Records that a request for `bytes_asked` bytes of a file will be written. The bytes of its
@@ -119,9 +119,9 @@ impl AsyncWrite for MeteredStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let flight = self.tap.account.next_flight();
+        let round_trip = self.tap.account.next_round_trip();
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.tap.wrote(flight, &polled);
+        self.tap.wrote(round_trip, &polled);
         polled
     }
 
@@ -138,9 +138,9 @@ impl AsyncWrite for MeteredStream {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        let flight = self.tap.account.next_flight();
+        let round_trip = self.tap.account.next_round_trip();
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.tap.wrote(flight, &polled);
+        self.tap.wrote(round_trip, &polled);
         polled
     }
 

@@ -113,7 +113,7 @@ const HTTP2: &[u8] = b"h2";
 pub(crate) struct TlsHandshake<S> {
     pub(crate) stream: TlsStream<S>,
     /// The number of its round trips.
-    pub(crate) flights: u64,
+    pub(crate) round_trips: u64,
     /// The server chose HTTP/2.
     pub(crate) multiplexes: bool,
 }
@@ -213,7 +213,7 @@ impl TlsClient {
             connector.connect(name, stream).await.map_err(|error| explains.handshake(error))?;
         let (_, session) = stream.get_ref();
         let old = session.protocol_version() == Some(ProtocolVersion::TLSv1_2);
-        let flights = match session.handshake_kind() {
+        let round_trips = match session.handshake_kind() {
             Some(HandshakeKind::Resumed) => 1,
             Some(HandshakeKind::FullWithHelloRetryRequest) => 2,
             _ => 1 + u64::from(old),
@@ -226,7 +226,7 @@ impl TlsClient {
             http2 = multiplexes,
             "TLS handshake completed"
         );
-        Ok(TlsHandshake { stream, flights, multiplexes })
+        Ok(TlsHandshake { stream, round_trips, multiplexes })
     }
 
     /// The formatter of errors on connections to `location`.

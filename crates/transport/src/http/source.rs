@@ -55,7 +55,7 @@ pub struct HttpSource {
     when_linked: OnceLock<WhenLinked>,
     linked: AtomicBool,
     redirected: AtomicBool,
-    put_off: RetryAfterTimer,
+    retry_after: RetryAfterTimer,
 }
 
 /// A callback for `Link` fields.
@@ -94,7 +94,7 @@ impl HttpSource {
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
             redirected: AtomicBool::new(false),
-            put_off: RetryAfterTimer::default(),
+            retry_after: RetryAfterTimer::default(),
         }
     }
 
@@ -139,7 +139,7 @@ impl HttpSource {
     /// Waits as long as the server has asked for, in general or for this file.
     pub(crate) async fn wait_retry_after(&self, place: &HttpTarget) {
         place.pool.server().wait_retry_after().await;
-        self.put_off.wait().await;
+        self.retry_after.wait().await;
     }
 
     fn current(&self) -> MutexGuard<'_, HttpTarget> {
@@ -297,7 +297,7 @@ impl HttpSource {
         }
         pool.server().learn(request, &settled);
         if let Err(error) = &settled.outcome {
-            self.put_off.learn(error);
+            self.retry_after.learn(error);
         }
         if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
             && !self.linked.swap(true, Ordering::Relaxed)

@@ -153,8 +153,8 @@ impl Source for LocalSource {
                     ),
                 ));
             }
-            let flight = self.account.next_flight();
-            self.account.sent(flight, hither_core::range::total_bytes(&ranges));
+            let round_trip = self.account.next_round_trip();
+            self.account.sent(round_trip, hither_core::range::total_bytes(&ranges));
             for run in Self::runs(ranges) {
                 let file = Arc::clone(&self.file);
                 let read = tokio::task::spawn_blocking(move || Self::read(&file, &run)).await;
@@ -166,7 +166,7 @@ impl Source for LocalSource {
                         )
                         .with_source(error)
                     })?;
-                self.account.answered(flight);
+                self.account.answered(round_trip);
                 for part in parts {
                     self.account.payload(part.bytes.len() as u64);
                     sink(part);

@@ -10,7 +10,7 @@ use tracing::debug;
 /// Admits as many requests as the server can serve at a time.
 #[derive(Debug, Default)]
 pub(crate) struct ConcurrencyLimiter {
-    courtesy: Mutex<ConcurrencyLimit>,
+    limit: Mutex<ConcurrencyLimit>,
     /// A request has ended, or the limit has grown.
     left: Notify,
 }
@@ -18,7 +18,7 @@ pub(crate) struct ConcurrencyLimiter {
 /// An admitted request.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyPermit<'a> {
-    welcome: &'a ConcurrencyLimiter,
+    limiter: &'a ConcurrencyLimiter,
     left: bool,
 }
 
@@ -27,8 +27,8 @@ impl ConcurrencyLimiter {
     pub(crate) async fn admit(&self) -> ConcurrencyPermit<'_> {
         loop {
             let left = self.left.notified();
-            if self.courtesy().try_acquire() {
-                return ConcurrencyPermit { welcome: self, left: false };
+            if self.locked().try_acquire() {
+                return ConcurrencyPermit { limiter: self, left: false };
             }
             left.await;
         }
@@ -37,16 +37,16 @@ impl ConcurrencyLimiter {
     /// Returns whether a rejection with `Retry-After` is about the requested file, not about the
     /// server.
     pub(crate) fn is_about_the_file(&self) -> bool {
-        self.courtesy().is_about_the_file()
+        self.locked().is_about_the_file()
     }
 
     /// The current limit; `None` if the server never rejected a request.
     pub(crate) fn limit(&self) -> Option<usize> {
-        self.courtesy().limit()
+        self.locked().limit()
     }
 
     fn leave(&self, fate: RequestOutcome) -> bool {
-        let mut limit = self.courtesy();
+        let mut limit = self.locked();
         let before = limit.limit();
         let again = limit.release(fate);
         let now = limit.limit();
@@ -60,8 +60,8 @@ impl ConcurrencyLimiter {
         again
     }
 
-    fn courtesy(&self) -> MutexGuard<'_, ConcurrencyLimit> {
-        lock(&self.courtesy)
+    fn locked(&self) -> MutexGuard<'_, ConcurrencyLimit> {
+        lock(&self.limit)
     }
 }
 
@@ -70,7 +70,7 @@ impl ConcurrencyPermit<'_> {
     /// now.
     pub(crate) fn leave(mut self, fate: RequestOutcome) -> bool {
         self.left = true;
-        self.welcome.leave(fate)
+        self.limiter.leave(fate)
     }
 }
 
@@ -78,7 +78,7 @@ impl Drop for ConcurrencyPermit<'_> {
     fn drop(&mut self) {
         // The caller was cancelled.
         if !self.left {
-            self.welcome.leave(RequestOutcome::Failed);
+            self.limiter.leave(RequestOutcome::Failed);
         }
     }
 }

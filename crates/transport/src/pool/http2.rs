@@ -176,7 +176,7 @@ pub(crate) struct Http2Stream {
     pool: Arc<Pool>,
     connection: Arc<Http2Connection>,
     sender: http2::SendRequest<BoxBody>,
-    flight: u64,
+    round_trip: u64,
     /// The server refused the request, as one too many.
     refused: bool,
     /// The stream was returned.
@@ -187,7 +187,7 @@ impl Http2Stream {
     /// A stream that was [taken](Http2Connection::take).
     pub(crate) fn new(pool: Arc<Pool>, connection: Arc<Http2Connection>) -> Self {
         let sender = connection.sender.clone();
-        Self { pool, connection, sender, flight: 0, refused: false, is_left: false }
+        Self { pool, connection, sender, round_trip: 0, refused: false, is_left: false }
     }
 
     /// Returns the stream without serving the next waiter.
@@ -210,8 +210,8 @@ impl Http2Stream {
 
     /// Records that a request for `bytes_asked` bytes of a file is sent.
     pub(crate) fn begin(&mut self, bytes_asked: u64) {
-        self.flight = self.connection.tap.account().next_flight();
-        self.connection.tap.account().sent(self.flight, bytes_asked);
+        self.round_trip = self.connection.tap.account().next_round_trip();
+        self.connection.tap.account().sent(self.round_trip, bytes_asked);
     }
 
     pub(crate) fn send(
@@ -223,7 +223,7 @@ impl Http2Stream {
     }
 
     pub(crate) fn answered(&self) {
-        self.connection.tap.account().answered(self.flight);
+        self.connection.tap.account().answered(self.round_trip);
         if self.connection.answers.fetch_add(1, Ordering::Relaxed) == 0 {
             self.connection.allowed.told.notify_one();
         }

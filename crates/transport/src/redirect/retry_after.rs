@@ -49,10 +49,10 @@ mod tests {
     use std::time::Duration;
 
     async fn waited(retry: Retry, note: impl Fn(&RetryAfterTimer, &Error)) -> Duration {
-        let put_off = RetryAfterTimer::default();
-        note(&put_off, &Error::new(ErrorKind::Unavailable, "busy").with_retry(retry));
+        let retry_after = RetryAfterTimer::default();
+        note(&retry_after, &Error::new(ErrorKind::Unavailable, "busy").with_retry(retry));
         let began = Instant::now();
-        put_off.wait().await;
+        retry_after.wait().await;
         began.elapsed()
     }
 

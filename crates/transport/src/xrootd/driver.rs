@@ -80,7 +80,7 @@ pub(super) struct DriverParts<'a> {
     /// The server's round-trip time.
     pub(super) rtt: Duration,
     /// The round trip of the login.
-    pub(super) flight: u64,
+    pub(super) round_trip: u64,
     /// Requests are sent together with the login.
     pub(super) ahead: bool,
 }
@@ -129,8 +129,8 @@ pub(super) struct Driver<'a, S> {
     /// Requests are sent immediately, because the login is complete or is not awaited.
     is_open: bool,
     /// The round trips of the login and of the first requests.
-    login_flight: u64,
-    first_flight: u64,
+    login_round_trip: u64,
+    first_round_trip: u64,
     /// The profile that the session pool knows.
     known: ServerProfile,
     /// The server has proved to speak the protocol.
@@ -149,8 +149,18 @@ enum Turn {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     pub(super) fn new(parts: DriverParts<'a>, stream: S) -> Self {
-        let DriverParts { session, first, commands, tap, load, config, name, rtt, flight, ahead } =
-            parts;
+        let DriverParts {
+            session,
+            first,
+            commands,
+            tap,
+            load,
+            config,
+            name,
+            rtt,
+            round_trip,
+            ahead,
+        } = parts;
         Self {
             session,
             stream,
@@ -174,8 +184,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             midway: false,
             patience_until: None,
             is_open: ahead,
-            login_flight: flight,
-            first_flight: flight + u64::from(!ahead),
+            login_round_trip: round_trip,
+            first_round_trip: round_trip + u64::from(!ahead),
             known: ServerProfile::default(),
             met: false,
             redirect: None,

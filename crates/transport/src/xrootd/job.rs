@@ -53,7 +53,7 @@ pub(super) struct ReadJob {
     /// The receiver of the bytes.
     pub(super) sink: PartSink,
     /// The round trip that was next when the job was created.
-    pub(super) flight: u64,
+    pub(super) round_trip: u64,
     /// The receiver of the result.
     pub(super) reply: oneshot::Sender<Result<FileVersion, JobError>>,
 }
@@ -91,7 +91,7 @@ pub(super) struct OperationJob {
     /// The operation.
     pub(super) what: Operation,
     /// The round trip that was next when the job was created.
-    pub(super) flight: u64,
+    pub(super) round_trip: u64,
     /// The receiver of the response.
     pub(super) reply: oneshot::Sender<Result<OperationResponse, JobError>>,
 }

@@ -51,8 +51,8 @@ pub(super) async fn ask_in(
 ) -> Result<OperationResponse, JobError> {
     let (reply, answer) = oneshot::channel();
     let id = sessions.number();
-    let flight = sessions.next_flight();
-    lease.tell(SessionCommand::Ask(id, OperationJob { what, flight, reply }));
+    let round_trip = sessions.next_round_trip();
+    lease.tell(SessionCommand::Ask(id, OperationJob { what, round_trip, reply }));
     PendingJob::new(Arc::clone(lease), id).end(answer).await
 }
 

@@ -255,8 +255,8 @@ impl SessionPool {
     }
 
     /// The round trip of the next request.
-    pub(super) fn next_flight(&self) -> u64 {
-        self.shared.account.next_flight()
+    pub(super) fn next_round_trip(&self) -> u64 {
+        self.shared.account.next_round_trip()
     }
 
     /// A new job number.

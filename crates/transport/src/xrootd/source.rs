@@ -47,7 +47,7 @@ pub struct XrootdSource {
     clock: MonotonicClock,
     current: Mutex<Current>,
     announced: AtomicBool,
-    put_off: RetryAfterTimer,
+    retry_after: RetryAfterTimer,
 }
 
 /// The location of a file after redirects.
@@ -101,7 +101,7 @@ impl XrootdSource {
             clock: MonotonicClock::start(),
             current,
             announced: AtomicBool::new(false),
-            put_off: RetryAfterTimer::default(),
+            retry_after: RetryAfterTimer::default(),
         }
     }
 
@@ -149,7 +149,7 @@ impl XrootdSource {
         let mut attempts = Attempts::new(&self.first, MAX_XROOTD_REDIRECTS);
         loop {
             attempts.count()?;
-            self.put_off.wait().await;
+            self.retry_after.wait().await;
             let Course { place, name, lead, turns } = self.course().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
                 Ok(facts) => {
@@ -168,8 +168,8 @@ impl XrootdSource {
                         self.misled(&place, turns, &error);
                         continue;
                     }
-                    self.put_off.learn(&error);
-                    self.put_off.pause(&error);
+                    self.retry_after.learn(&error);
+                    self.retry_after.pause(&error);
                     if place.renew(&self.network, &error, &mut attempts).await {
                         self.forget_name(&place);
                         continue;
@@ -195,8 +195,8 @@ impl XrootdSource {
             let mut sink = lock(&sink);
             sink(part);
         });
-        let flight = place.sessions.next_flight();
-        lease.tell(SessionCommand::Fetch(id, ReadJob { name, request, sink, flight, reply }));
+        let round_trip = place.sessions.next_round_trip();
+        lease.tell(SessionCommand::Fetch(id, ReadJob { name, request, sink, round_trip, reply }));
         PendingJob::new(lease, id).end(answer).await
     }
 

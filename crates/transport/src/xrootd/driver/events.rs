@@ -88,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.met = true;
         self.learn();
         if !std::mem::replace(&mut self.is_open, true) {
-            self.account().handshaken(self.login_flight, 1);
+            self.account().handshaken(self.login_round_trip, 1);
             let waiting: Vec<u64> = self.jobs.keys().copied().collect();
             waiting.into_iter().for_each(|id| self.sent(id));
         }

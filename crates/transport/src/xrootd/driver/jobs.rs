@@ -55,14 +55,14 @@ pub(super) struct Asking {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// The round trip in which it was sent; 0 before.
-    flight: u64,
+    round_trip: u64,
     answered: bool,
 }
 
 impl Tally {
     /// Records that a request is sent in this round trip.
-    pub(super) fn begin(&mut self, flight: u64) {
-        *self = Self { flight, answered: false };
+    pub(super) fn begin(&mut self, round_trip: u64) {
+        *self = Self { round_trip, answered: false };
     }
 }
 
@@ -76,10 +76,10 @@ impl RunningJob {
     }
 
     /// The round trip that was next when the job was created.
-    fn flight(&self) -> u64 {
+    fn round_trip(&self) -> u64 {
         match self {
-            Self::Fetch(fetching) => fetching.fetch.flight,
-            Self::Ask(asking) => asking.ask.flight,
+            Self::Fetch(fetching) => fetching.fetch.round_trip,
+            Self::Ask(asking) => asking.ask.round_trip,
         }
     }
 
@@ -309,13 +309,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             return;
         }
         if let Some(job) = self.jobs.get_mut(&id)
-            && job.tally().flight == 0
+            && job.tally().round_trip == 0
         {
             // The job waited for this connection, and for the responses before its creation; not
             // for later responses to other jobs.
-            let flight = job.flight().max(self.first_flight);
-            job.tally().flight = flight;
-            self.tap.account().sent(flight, job.bytes());
+            let round_trip = job.round_trip().max(self.first_round_trip);
+            job.tally().round_trip = round_trip;
+            self.tap.account().sent(round_trip, job.bytes());
             trace!(server = %self.name, job = id, bytes = job.bytes(), "request sent");
         }
     }
@@ -325,7 +325,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if let Some(job) = self.jobs.get_mut(&id) {
             let tally = job.tally();
             if !std::mem::replace(&mut tally.answered, true) {
-                self.tap.account().answered(tally.flight);
+                self.tap.account().answered(tally.round_trip);
             }
         }
     }

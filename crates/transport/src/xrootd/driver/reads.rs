@@ -146,9 +146,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if requests.is_empty() {
             return;
         }
-        let flight = self.account().next_flight();
-        self.account().sent(flight, bytes);
-        fetching.tally.begin(flight);
+        let round_trip = self.account().next_round_trip();
+        self.account().sent(round_trip, bytes);
+        fetching.tally.begin(round_trip);
         self.requests.extend(requests.iter().map(|request_id| (*request_id, id)));
         fetching.requests.extend(requests);
     }

@@ -83,7 +83,7 @@ async fn read(
     let (reply, came) = oneshot::channel();
     let request = Request { ranges: vec![0..10], tail: 0, validator: None, size: None };
     let name = Arc::new(SharedFile::for_reading("/f".to_owned()));
-    let fetch = ReadJob { name, request, sink: Box::new(|_| ()), flight: 1, reply };
+    let fetch = ReadJob { name, request, sink: Box::new(|_| ()), round_trip: 1, reply };
     orders.send(SessionCommand::Fetch(1, fetch)).unwrap();
     let parts = DriverParts {
         session: Session::new(setup),
@@ -94,7 +94,7 @@ async fn read(
         config: TransportConfig::default(),
         name: "root://test".to_owned(),
         rtt: Duration::from_millis(1),
-        flight: 1,
+        round_trip: 1,
         ahead: false,
     };
     let start = Instant::now();

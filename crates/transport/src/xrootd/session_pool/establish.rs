@@ -61,7 +61,7 @@ struct Connected {
     tap: Arc<ConnectionMeter>,
     rtt: Duration,
     /// The round trip of the login.
-    flight: u64,
+    round_trip: u64,
     /// Requests are sent together with the login.
     ahead: bool,
 }
@@ -194,7 +194,8 @@ impl SessionConnector {
         &mut self,
         first: Vec<SessionCommand>,
     ) -> Result<SessionEnd, (Error, Vec<SessionCommand>)> {
-        let Connected { session, wire, tap, rtt, flight, ahead } = match self.connected().await {
+        let Connected { session, wire, tap, rtt, round_trip, ahead } = match self.connected().await
+        {
             Ok(connected) => connected,
             Err(error) => return Err((error, first)),
         };
@@ -207,7 +208,7 @@ impl SessionConnector {
             config: self.shared.config.clone(),
             name: self.location.origin(),
             rtt,
-            flight,
+            round_trip,
             ahead,
         };
         Ok(match wire {
@@ -227,21 +228,21 @@ impl SessionConnector {
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.measured(rtt);
         }
-        let mut flight = line.flight();
+        let mut round_trip = line.round_trip();
         if self.learned_of_first().await {
-            flight = account.next_flight();
+            round_trip = account.next_round_trip();
         }
         let setup = self.setup().await?;
         let ahead = setup.pipelining == Pipelining::Full;
         let mut session = Session::new(setup);
         let wire = if session.greets_at_once() {
             let (stream, shaken) = self.secured(&mut session, line).await?;
-            flight += shaken;
+            round_trip += shaken;
             Wire::Tls(Box::new(stream))
         } else {
             Wire::Plain(line.stream)
         };
-        Ok(Connected { session, wire, tap, rtt, flight, ahead })
+        Ok(Connected { session, wire, tap, rtt, round_trip, ahead })
     }
 
     /// Waits until the login is known, if another session is about to find out, but not longer than
