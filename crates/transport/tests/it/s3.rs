@@ -1,6 +1,6 @@
 //! A bucket of a real object store.
 
-use crate::served::Served;
+use crate::real_server::Served;
 use hither_core::{ErrorKind, Storage};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
 use hither_transport::{Network, S3Config, S3Storage, TransportConfig};
@@ -22,7 +22,7 @@ fn bucket(config: &S3Config) -> (S3Storage, Arc<Network>) {
 }
 
 #[tokio::test]
-async fn a_bucket_does_what_storages_do() {
+async fn a_bucket_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = Served::start("s3s", folder.path()) else { return };
     let abilities = StorageFeatures {
@@ -37,7 +37,7 @@ async fn a_bucket_does_what_storages_do() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_refused_and_no_key_is_told() {
+async fn a_wrong_key_is_rejected_and_the_error_contains_no_key() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = Served::start("s3s", folder.path()) else { return };
     let right = bucket(&config(served.port)).0;
@@ -63,7 +63,7 @@ async fn the_end_of_a_file_is_read_by_a_signed_url() {
     let source = storage.source("dir/a b").unwrap();
     assert!(!format!("{source:?}").contains("Signature"), "{source:?}");
     let before = network.account().totals().bytes_received;
-    let got = crate::rig::read_with(&*source, &[10..20], 50, None).await.unwrap();
+    let got = crate::fixture::read_with(&*source, &[10..20], 50, None).await.unwrap();
     let size = content.len() as u64;
     got.is_exact(&content, &[10..20, size - 50..size]).unwrap();
     let received = network.account().totals().bytes_received - before;

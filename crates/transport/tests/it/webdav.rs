@@ -1,6 +1,6 @@
-//! Servers that files can be written to over HTTP: real ones, and what they do with names.
+//! Real WebDAV servers, and their treatment of file names.
 
-use crate::served::Served;
+use crate::real_server::Served;
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::path::Path;
@@ -29,32 +29,33 @@ async fn passes(server: &str, root: &Path, abilities: StorageFeatures) {
     let Some(served) = Served::start(server, root) else { return };
     let network = network();
     check(&storage(&served, &network), abilities).await;
-    // Once more, with what was learned.
+    // Once more, with the learned capabilities.
     check(&storage(&served, &network), abilities).await;
 }
 
 #[tokio::test]
-async fn apache_does_what_storages_do() {
+async fn apache_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     passes("apache", folder.path(), StorageFeatures { resumes: true, ..PLAIN }).await;
 }
 
 #[tokio::test]
-async fn nginx_does_what_storages_do() {
+async fn nginx_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     passes("nginx", folder.path(), PLAIN).await;
 }
 
 #[tokio::test]
-async fn xrootd_does_what_storages_do() {
+async fn xrootd_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
-    // Its lists do not encode names, so that a "%" in one cannot be told from a code; "?" begins something else there.
+    // Its listings do not encode names, so a "%" in a name looks like an encoded byte; "?" begins
+    // the opaque information.
     let names = &["plain", "with space", "a+b", "ü-größe", "(1) [2] {3};,:@'!$*"];
     passes("xrootd", folder.path(), StorageFeatures { names, needs_parents: false, ..PLAIN }).await;
 }
 
 #[tokio::test]
-async fn rclone_does_what_storages_do() {
+async fn rclone_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     passes("rclone", folder.path(), PLAIN).await;
 }

@@ -1,6 +1,6 @@
-//! The end of a file whose size is not known.
+//! The tail of a file of unknown size.
 
-use crate::rig::{LARGE, content, peer, read_with, source, with_connections};
+use crate::fixture::{LARGE, content, peer, read_with, source, with_connections};
 use hither_core::{ErrorKind, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 
@@ -25,7 +25,7 @@ async fn expect_head_and_tail<const N: usize>(
     assert_eq!(got.answer.size, Some(size), "{what}");
     let sent = peer.log().len();
     assert!(sent <= requests, "{what}: {sent} requests");
-    // What the server does not know is not tried a second time.
+    // A method that the server does not support is not tried a second time.
     let before = sent;
     read_with(&source, &[HEAD], TAIL, None).await.unwrap();
     assert!(peer.log().len() - before < requests.max(2), "{what}: {:#?}", peer.log());
@@ -40,26 +40,26 @@ async fn head_and_tail_come_in_one_request() {
 }
 
 #[tokio::test]
-async fn a_server_without_suffixes_costs_a_head_and_a_request_for_each() {
+async fn a_server_without_suffix_ranges_costs_a_head_request_and_one_per_range() {
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixRefused)], 4).await;
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixIgnored)], 4).await;
 }
 
 #[tokio::test]
-async fn a_server_of_single_ranges_has_a_tail_too() {
+async fn the_tail_is_read_from_a_server_of_single_ranges() {
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::FirstOnly)], 6).await;
     let one = Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Status(400) };
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, one)], 6).await;
 }
 
 #[tokio::test]
-async fn a_server_without_ranges_has_a_tail_too() {
+async fn the_tail_is_read_from_a_server_without_ranges() {
     expect_head_and_tail(20_000, [(FaultTrigger::Always, Fault::Whole)], 4).await;
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::Whole)], 6).await;
 }
 
 #[tokio::test]
-async fn a_server_that_merges_head_and_tail_has_both() {
+async fn a_server_that_merges_head_and_tail_delivers_both() {
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::Merged)], 1).await;
 }
 
@@ -74,7 +74,7 @@ async fn an_empty_file_has_no_tail() {
 }
 
 #[tokio::test]
-async fn a_tail_that_always_breaks_off_is_given_up() {
+async fn a_tail_that_always_breaks_off_ends_with_an_error() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::PartData(1)))]);
     let source = source(&peer.url(), with_connections(1));
     let error = read_with(&source, &[HEAD], TAIL, None).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What the tests share: a source, a reader that drives it, and a check of what arrived.
+//! The fixture of all tests: a source, a reader that drives it, and a check of the received bytes.
 
 use bytes::Bytes;
 use hither_core::{Error, ErrorKind, Reader, ReaderConfig, ResponseMeta, Source};
@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// After this a test hangs. Nothing is measured by it.
+/// A test that takes longer hangs. Nothing is measured by it.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// Nor does a reader that retries so often ever come to an end.
+/// A reader with more retries never ends.
 const MAX_RETRIES: u64 = 200;
 
-/// A file in which bytes tell where they belong.
+/// A file whose bytes depend on their position.
 pub(crate) fn content(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]).collect()
 }
 
-/// Small enough to be read on when nobody asked for all of it.
+/// Small enough that the client reads on to the end of the whole file.
 pub(crate) const SMALL: usize = 100_000;
 /// Too large for that.
 pub(crate) const LARGE: usize = 1_000_000;
@@ -28,7 +28,7 @@ pub(crate) const LARGE: usize = 1_000_000;
 /// Three ranges that no plan merges.
 pub(crate) const THREE: [Range<u64>; 3] = [0..100, 5_000..5_010, 20_000..29_000];
 
-/// Clocks that only a stall runs out of, and then soon.
+/// Short timeouts, which only a stall exceeds.
 pub(crate) fn impatient() -> TransportConfig {
     let mut config = TransportConfig::default();
     config.first_byte_timeout = Duration::from_millis(150);
@@ -42,7 +42,7 @@ pub(crate) fn with_connections(connections: usize) -> TransportConfig {
     config
 }
 
-/// A peer with this content and these faults.
+/// A mock server with content of this size and these faults.
 pub(crate) fn peer<const N: usize>(
     size: usize,
     faults: [(FaultTrigger, Fault); N],
@@ -56,7 +56,7 @@ pub(crate) fn source(url: &str, config: TransportConfig) -> HttpSource {
     source_on(&network(config), url)
 }
 
-/// Connections, books and servers of a test of its own.
+/// Connections, counters and servers of one test.
 pub(crate) fn network(config: TransportConfig) -> Arc<Network> {
     Network::new(config, Handle::current(), None)
 }
@@ -65,7 +65,7 @@ pub(crate) fn source_on(network: &Arc<Network>, url: &str) -> HttpSource {
     HttpSource::new(Location::parse(url).unwrap(), Arc::clone(network))
 }
 
-/// What a reader was given.
+/// The received parts.
 pub(crate) struct Got {
     pieces: Vec<(u64, Bytes)>,
     pub(crate) answer: ResponseMeta,
@@ -79,7 +79,8 @@ impl std::fmt::Debug for Got {
 }
 
 impl Got {
-    /// Every byte of `ranges` has arrived, and every byte that arrived is that of `content`.
+    /// Checks that every byte of `ranges` has arrived, and that every received byte equals that of
+    /// `content`.
     pub(crate) fn is_exact(&self, content: &[u8], ranges: &[Range<u64>]) -> Result<(), String> {
         let mut seen = vec![false; content.len()];
         for (offset, bytes) in &self.pieces {
@@ -95,7 +96,7 @@ impl Got {
     }
 }
 
-/// A read that may ask for the end of the file and for one version of it.
+/// Reads `ranges` and a tail of a version of the file.
 pub(crate) async fn read_with(
     source: &dyn Source,
     ranges: &[Range<u64>],
@@ -126,7 +127,7 @@ pub(crate) async fn read(source: &dyn Source, ranges: &[Range<u64>]) -> Result<G
     read_with(source, ranges, 0, None).await
 }
 
-/// Reads [`THREE`] from a peer, exactly.
+/// Reads [`THREE`] from a mock server, exactly.
 pub(crate) async fn expect_bytes(
     what: &str,
     peer: &MockHttpServer,
@@ -140,7 +141,7 @@ pub(crate) async fn expect_bytes(
     assert!(sent <= requests, "{what}: {sent} requests, expected at most {requests}");
 }
 
-/// Fails to read [`THREE`] from a peer, in this way.
+/// Expects that a read of [`THREE`] from a mock server fails with this error.
 pub(crate) async fn expect_error(
     what: &str,
     peer: &MockHttpServer,

@@ -1,6 +1,6 @@
-//! Files that are elsewhere.
+//! Redirects of reads.
 
-use crate::rig::{
+use crate::fixture::{
     LARGE, THREE, content, expect_bytes, expect_error, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
@@ -52,7 +52,7 @@ async fn the_first_server_is_asked_again_when_the_second_fails() {
 }
 
 #[tokio::test]
-async fn a_server_that_knows_only_dead_places_is_given_up() {
+async fn a_server_that_redirects_only_to_dead_servers_ends_with_an_error() {
     let dead =
         peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 404, retry_after: None })]);
     let first = peer(LARGE, [(FaultTrigger::Always, redirect(&dead.url()))]);
@@ -60,13 +60,13 @@ async fn a_server_that_knows_only_dead_places_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_circle_ends() {
+async fn a_redirect_loop_ends_with_an_error() {
     let peer = peer(LARGE, [(FaultTrigger::Always, redirect("/data/file.root"))]);
     expect_error("circle", &peer, with_connections(1), ErrorKind::Protocol, 9).await;
 }
 
 #[tokio::test]
-async fn redirects_to_nowhere_are_refused() {
+async fn redirects_to_invalid_urls_are_rejected() {
     for (to, kind) in [
         ("ftp://host/x", ErrorKind::Unsupported),
         ("", ErrorKind::Protocol),

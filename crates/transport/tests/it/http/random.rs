@@ -1,6 +1,6 @@
-//! Many ranges from servers of every dialect, and faults at random.
+//! Many ranges from servers of every behaviour, and random faults.
 
-use crate::rig::{content, impatient, peer, read, source, with_connections};
+use crate::fixture::{content, impatient, peer, read, source, with_connections};
 use hither_core::{Error, ErrorKind};
 use hither_simulate::random::Random;
 use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
@@ -115,7 +115,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// Never for ever: a server that gives a few bytes with every connection is read to its end, however long that takes.
+/// Never always: a server that sends a few bytes per connection is read to the end, however long
+/// that takes.
 fn when() -> impl Strategy<Value = FaultTrigger> {
     prop_oneof![
         4 => (0_usize..8).prop_map(FaultTrigger::Nth),
@@ -126,7 +127,7 @@ fn when() -> impl Strategy<Value = FaultTrigger> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 6, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_goes_wrong_the_bytes_are_exact_or_an_error_says_why(
+    fn random_faults_end_in_exact_bytes_or_an_error_with_a_reason(
         faults in prop::collection::vec((when(), fault()), 0..5),
         count in 1_usize..60,
         connections in 1_usize..4,
@@ -154,7 +155,7 @@ proptest! {
     }
 }
 
-/// An error of a kind that a server can cause, that names the file.
+/// Checks that a server can cause this kind of error, and that the error names the file.
 fn check_error(error: &Error) -> Result<(), TestCaseError> {
     let kind = error.kind();
     let of_server = !matches!(

@@ -1,11 +1,11 @@
-//! The clocks: first byte and no progress.
+//! The first-byte timeout and the no-progress timeout.
 
-use crate::rig::{LARGE, expect_bytes, expect_error, impatient, peer};
+use crate::fixture::{LARGE, expect_bytes, expect_error, impatient, peer};
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
-async fn a_stall_costs_a_clock_and_a_connection() {
+async fn a_stall_costs_a_timeout_and_a_connection() {
     let mut config = impatient();
     config.max_connections = 1;
     for place in [
@@ -21,16 +21,17 @@ async fn a_stall_costs_a_clock_and_a_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_always_stalls_is_given_up() {
+async fn a_server_that_always_stalls_ends_with_an_error() {
     for place in [ResponsePosition::Answer(0), ResponsePosition::Body(0)] {
         let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Stall(place))]);
-        // Four on each of two connections, and what one of them sends before it knows that the other has given up.
+        // Four on each of two connections, and those that one sends before it knows that the other
+        // has failed.
         expect_error(&format!("{place:?}"), &peer, impatient(), ErrorKind::Timeout, 10).await;
     }
 }
 
 #[tokio::test]
-async fn a_body_of_no_interest_that_stalls_does_not_stop_the_redirect() {
+async fn a_stalled_body_of_a_redirect_does_not_stop_it() {
     let peer = peer(
         LARGE,
         [

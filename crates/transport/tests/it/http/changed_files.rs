@@ -1,6 +1,8 @@
-//! A file that changes under a reader: no byte of the new one is taken for one of the old one.
+//! A file that changes while it is read: no byte of the new one is delivered as one of the old one.
 
-use crate::rig::{LARGE, SMALL, THREE, content, peer, read, read_with, source, with_connections};
+use crate::fixture::{
+    LARGE, SMALL, THREE, content, peer, read, read_with, source, with_connections,
+};
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger};
 
@@ -32,7 +34,7 @@ async fn a_whole_new_file_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_whole_new_file_without_a_tag_is_noticed() {
+async fn a_whole_new_file_without_a_validator_is_noticed() {
     expect_changed("large", LARGE, [(FaultTrigger::Always, Fault::NoETag)]).await;
     expect_changed("small", SMALL, [(FaultTrigger::Always, Fault::NoETag)]).await;
 }
@@ -44,7 +46,7 @@ async fn parts_of_another_version_are_noticed() {
 }
 
 #[tokio::test]
-async fn tags_matter_only_to_who_has_one() {
+async fn a_reader_without_a_validator_ignores_validators() {
     let peer = peer(LARGE, []);
     let source = source(&peer.url(), with_connections(1));
     read(&source, &THREE).await.unwrap();

@@ -1,4 +1,4 @@
-//! A directory of this machine as a storage.
+//! A local directory as a storage.
 
 use bytes::Bytes;
 use hither_core::ErrorKind;
@@ -18,7 +18,7 @@ fn options(size: u64, overwrite: bool) -> PutOptions {
 }
 
 #[tokio::test]
-async fn a_local_directory_does_what_storages_do() {
+async fn a_local_directory_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     check(&storage(folder.path()), StorageFeatures::ALL).await;
 }
@@ -67,7 +67,7 @@ async fn a_file_put_over_a_link_replaces_the_link() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_written_straight_into() {
+async fn a_special_file_is_written_in_place() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(Path::new("/dev"));
     let upload = storage.put("null", options(4, false)).await.unwrap();
@@ -84,7 +84,7 @@ async fn what_is_no_file_is_written_straight_into() {
 }
 
 #[tokio::test]
-async fn a_new_version_is_for_the_eyes_of_those_who_could_read_the_old_one() {
+async fn a_new_version_keeps_the_permissions_of_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(folder.path());
     put(&storage, "file", b"1").await;
@@ -97,7 +97,7 @@ async fn a_new_version_is_for_the_eyes_of_those_who_could_read_the_old_one() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_unicode_are_refused_by_name() {
+async fn names_that_are_not_unicode_are_rejected() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "x").unwrap();
@@ -107,7 +107,7 @@ async fn names_that_are_not_unicode_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_beyond_the_size_announced() {
+async fn nothing_is_written_beyond_the_announced_size() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(folder.path());
     let upload = storage.put("file", options(4, false)).await.unwrap();
@@ -118,10 +118,10 @@ async fn nothing_is_written_beyond_the_size_announced() {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_too_small_says_so_at_the_start() {
+async fn a_disk_that_is_too_small_is_an_error_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let storage = storage(folder.path());
-    // More than any file system holds.
+    // More than any file system can hold.
     let error = storage.put("file", options(1 << 62, false)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     assert_eq!(storage.list("").await.unwrap(), []);

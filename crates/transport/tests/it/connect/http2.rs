@@ -1,9 +1,9 @@
-//! HTTP/2 with servers that send one range for each request: how many connections, and what happens when streams and
-//! connections fail.
+//! HTTP/2 with servers that send one range per request: the number of connections, and failures of
+//! streams and connections.
 
-use crate::multiplexer::{Flaw, Multiplexer, Remembers};
-use crate::rig::{LARGE, content, read};
-use crate::secure::trusting;
+use crate::connect::http2_server::{Flaw, Multiplexer, Remembers};
+use crate::connect::tls::trusting;
+use crate::fixture::{LARGE, content, read};
 use hither_core::endpoint::RangeSupport;
 use hither_core::{Endpoint, Source};
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 const STREAMS: u32 = 50;
 
-/// As many pieces as no plan merges.
+/// Ranges that no plan merges.
 fn pieces(count: u64) -> Vec<Range<u64>> {
     (0..count).map(|n| n * 400..n * 400 + 200).collect()
 }
@@ -26,7 +26,7 @@ fn config(server: &Multiplexer) -> TransportConfig {
     config
 }
 
-/// What an earlier process has learned.
+/// The endpoint that an earlier process has learned.
 fn known(ranges: RangeSupport, streams: usize) -> Endpoint {
     let mut endpoint = Endpoint::default();
     endpoint.ranges = ranges;
@@ -44,7 +44,7 @@ fn source_on(network: &Arc<Network>, server: &Multiplexer) -> HttpSource {
     HttpSource::new(Location::parse(&server.url()).unwrap(), Arc::clone(network))
 }
 
-/// Reads so many pieces from a server that is known to speak HTTP/2, exactly.
+/// Reads `count` pieces exactly from a server that is known to speak HTTP/2.
 async fn exact(server: &Multiplexer, count: u64) -> Arc<Network> {
     let known = known(RangeSupport::Single, STREAMS as usize);
     let (network, _) = network(config(server), known);
@@ -70,7 +70,7 @@ async fn a_known_server_gets_many_requests_on_few_connections() {
 }
 
 #[tokio::test]
-async fn what_a_server_can_do_is_found_out_in_the_first_session_and_remembered() {
+async fn capabilities_are_learned_in_the_first_session_and_remembered() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
     let (network, ledger) = network(config(&server), Endpoint::default());
     let source = source_on(&network, &server);
@@ -84,7 +84,7 @@ async fn what_a_server_can_do_is_found_out_in_the_first_session_and_remembered()
 }
 
 #[tokio::test]
-async fn a_server_that_chooses_http1_works_as_before_and_is_asked_once() {
+async fn a_server_that_chooses_http1_is_offered_http2_once() {
     for streams in [0, STREAMS as usize] {
         let server = Multiplexer::start(LARGE, STREAMS, Flaw::Old).await;
         let (network, ledger) = network(config(&server), known(RangeSupport::Single, streams));
@@ -122,7 +122,7 @@ async fn a_caller_who_allows_one_connection_gets_one() {
 }
 
 #[tokio::test]
-async fn large_answers_get_connections_of_their_own() {
+async fn large_responses_get_connections_of_their_own() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
     let (network, _) = network(config(&server), known(RangeSupport::Single, STREAMS as usize));
     let source = source_on(&network, &server);
@@ -132,7 +132,7 @@ async fn large_answers_get_connections_of_their_own() {
 }
 
 #[tokio::test]
-async fn goodbyes_lose_nothing() {
+async fn a_goaway_loses_nothing() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::GoAway(60)).await;
     exact(&server, 1500).await;
     assert!(server.connections() > 8, "{}", server.connections());
@@ -140,7 +140,7 @@ async fn goodbyes_lose_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_broken_connection_carried_is_asked_for_again() {
+async fn requests_of_a_broken_connection_are_sent_again() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::Break(100)).await;
     exact(&server, 1500).await;
     assert!(server.connections() > 8, "{}", server.connections());
@@ -148,7 +148,7 @@ async fn what_a_broken_connection_carried_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_reset_concerns_its_stream_alone() {
+async fn a_reset_affects_only_its_stream() {
     for flaw in [Flaw::Reset(7), Flaw::ResetBody(7)] {
         let server = Multiplexer::start(LARGE, STREAMS, flaw).await;
         exact(&server, 700).await;
@@ -158,7 +158,7 @@ async fn a_reset_concerns_its_stream_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_so_many_is_asked_for_fewer() {
+async fn refused_streams_lower_the_number_of_parallel_requests() {
     for flaw in [Flaw::Refuse(30), Flaw::Busy(30)] {
         let server = Multiplexer::start(LARGE, STREAMS, flaw).await;
         exact(&server, 2000).await;
@@ -168,11 +168,11 @@ async fn a_server_that_refuses_so_many_is_asked_for_fewer() {
 }
 
 #[tokio::test]
-async fn a_server_that_breaks_every_connection_of_http2_is_asked_over_http1() {
+async fn a_server_that_breaks_every_http2_connection_is_read_over_http1() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::Break(0)).await;
     let (network, ledger) = network(config(&server), known(RangeSupport::Single, 50));
     let source = source_on(&network, &server);
-    // Over HTTP/1.1 nothing is ever answered here; it is the connection that tells.
+    // Nothing is ever answered over HTTP/1.1 here; the accepted connection is the evidence.
     let reading = read(&source, &[0..100]);
     let asked = async {
         while server.connections() == server.multiplexed() {
@@ -188,7 +188,7 @@ async fn a_server_that_breaks_every_connection_of_http2_is_asked_over_http1() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_leaves_its_connection_alone() {
+async fn a_cancelled_request_leaves_its_connection_open() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::Stall(1)).await;
     let (network, _) = network(config(&server), known(RangeSupport::Single, STREAMS as usize));
     let source = source_on(&network, &server);
@@ -205,14 +205,14 @@ async fn a_request_that_is_given_up_leaves_its_connection_alone() {
             () = asked => {}
         }
     }
-    // The server is told.
+    // The server receives the cancellation.
     server.seen.given_up.notified().await;
     read(&source, &[2000..2100]).await.unwrap();
     assert_eq!((server.connections(), server.requests()), (1, 3));
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_answered_runs_out_its_own_clock() {
+async fn a_stream_without_a_response_ends_in_its_own_timeout() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::Stall(3)).await;
     let mut config = config(&server);
     config.first_byte_timeout = Duration::from_millis(150);

@@ -1,17 +1,18 @@
-//! Real servers over a folder, started by the same scripts that the benchmarks use.
+//! Real servers of a directory, started by the same scripts that the benchmarks use.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A server that ends with this value.
+/// A server that is stopped when this value is dropped.
 pub(crate) struct Served {
     child: Child,
     pub(crate) port: u16,
 }
 
 impl Served {
-    /// Starts `server` over `root`. Where it is not installed, that is told, and fails in CI only.
+    /// Starts `server` on the directory `root`. Where it is not installed, prints so, and fails in
+    /// CI only.
     pub(crate) fn start(server: &str, root: &Path) -> Option<Self> {
         let mut child = Command::new("python3")
             .args(["-m", "bench.harness.serve_for_tests", server])
@@ -28,7 +29,7 @@ impl Served {
             Err(_) => {
                 child.wait().unwrap();
                 assert!(std::env::var_os("CI").is_none(), "CI must have {server}: {told}");
-                // Past the capture of the test's own output.
+                // Not captured as the output of the test.
                 let mut terminal = std::io::stderr();
                 writeln!(terminal, "skipped: {}", told.trim()).unwrap();
                 None
@@ -39,7 +40,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // The end of its input is the end of the server.
+        // The server ends with its input.
         drop(self.child.stdin.take());
         drop(self.child.wait());
     }

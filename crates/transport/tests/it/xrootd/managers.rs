@@ -1,6 +1,6 @@
-//! Managers of XRootD clusters, and tokens that change, with servers that do as they are told.
+//! Managers of XRootD clusters, and tokens that change, with mock servers.
 
-use crate::rig::{LARGE, THREE, content, network, read, with_connections};
+use crate::fixture::{LARGE, THREE, content, network, read, with_connections};
 use hither_auth::{CredentialConfig, Credentials, TokenSource};
 use hither_testkit::mock_http::FaultTrigger;
 use hither_testkit::mock_xrootd::{Fault, FaultStage, MockXrootdServer};
@@ -24,7 +24,7 @@ fn redirect(to: &MockXrootdServer) -> Redirect {
     Redirect::to("127.0.0.1", to.address().port())
 }
 
-/// A manager that sends to `data` whoever asks for a file.
+/// A manager that redirects every open.
 fn manager(redirect: Redirect) -> MockXrootdServer {
     let manager = MockXrootdServer::start(content(LARGE)).unwrap();
     manager.with_fault(FaultStage::Open, FaultTrigger::Always, Fault::Elsewhere(redirect))
@@ -44,7 +44,7 @@ async fn a_manager_is_asked_once_for_a_directory() {
 }
 
 #[tokio::test]
-async fn what_is_not_where_it_was_likely_to_be_is_asked_of_the_manager() {
+async fn a_wrong_guess_falls_back_to_the_manager() {
     for code in [ErrorCode::NOT_FOUND, ErrorCode::NOT_AUTHORIZED, ErrorCode::IO_ERROR] {
         let data = MockXrootdServer::start(content(LARGE)).unwrap();
         data.add_fault(FaultStage::Open, FaultTrigger::Nth(1), Fault::Refused(code));
@@ -55,7 +55,7 @@ async fn what_is_not_where_it_was_likely_to_be_is_asked_of_the_manager() {
         }
         let asked = opens(&manager);
         assert_eq!((asked.len(), opens(&data).len()), (2, 4), "{code}");
-        // That one of several has no such file is no reason to avoid it.
+        // A server of several that lacks a file is not avoided.
         assert_eq!(asked[1].contains("tried=127.0.0.1"), code != ErrorCode::NOT_FOUND, "{asked:?}");
     }
 }
@@ -77,7 +77,7 @@ async fn a_server_that_died_is_forgotten() {
 }
 
 #[tokio::test]
-async fn what_a_manager_adds_for_one_file_is_for_that_file() {
+async fn opaque_information_of_a_redirect_is_for_its_file_only() {
     let data = MockXrootdServer::start(content(LARGE)).unwrap();
     let mut redirect = redirect(&data);
     redirect.opaque = Some("cap=secret".to_owned());
@@ -96,7 +96,7 @@ fn private(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_token_that_was_renewed_in_its_file_goes_with_the_next_open() {
+async fn a_token_that_was_renewed_in_its_file_is_sent_with_the_next_open() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     private(&file, "one");

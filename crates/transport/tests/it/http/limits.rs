@@ -1,22 +1,22 @@
-//! Limits of servers are found out and kept.
+//! Limits of servers are learned and respected.
 
-use crate::rig::{LARGE, content, peer, read, source, with_connections};
+use crate::fixture::{LARGE, content, peer, read, source, with_connections};
 use hither_core::{ErrorKind, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit};
 use std::ops::Range;
 
-/// So many ranges of ten bytes that no plan merges.
+/// Ranges of ten bytes that no plan merges.
 fn scattered(n: u64) -> Vec<Range<u64>> {
     (0..n).map(|i| i * 900..i * 900 + 10).collect()
 }
 
 #[tokio::test]
-async fn a_limit_on_ranges_is_found_and_kept() {
+async fn a_limit_on_ranges_is_learned_and_respected() {
     expect_limit_found(&[20, 40]).await;
 }
 
 #[tokio::test]
-async fn a_low_limit_on_ranges_is_found_and_kept() {
+async fn a_low_limit_on_ranges_is_learned_and_respected() {
     expect_limit_found(&[1, 7]).await;
 }
 
@@ -35,7 +35,7 @@ async fn expect_limit_found(limits: &[usize]) {
             got.is_exact(&content(LARGE), &ranges).unwrap();
             let requests = peer.log().len();
             assert!(requests <= 110, "{over:?} {most}: {requests} requests");
-            // What was learned is used from the first request on.
+            // The learned limit is used from the first request on.
             read(&source, &ranges).await.unwrap();
             let log = peer.log();
             let refused = log[requests..]
@@ -47,7 +47,7 @@ async fn expect_limit_found(limits: &[usize]) {
 }
 
 #[tokio::test]
-async fn a_known_make_is_asked_by_its_own_limits() {
+async fn the_limits_of_known_server_software_are_used() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Server("nginx/1.22.1".to_owned()))]);
     let source = source(&peer.url(), with_connections(1));
     read(&source, &[0..1]).await.unwrap();
@@ -70,7 +70,7 @@ async fn success_raises_a_limit() {
 }
 
 #[tokio::test]
-async fn one_range_longer_than_an_answer_is_cut() {
+async fn a_range_longer_than_a_response_is_split() {
     let ways = [400, 413, 500].map(OverLimit::Status);
     for over in ways.into_iter().chain([OverLimit::Corrupt, OverLimit::Close, OverLimit::Less]) {
         let limit = Fault::Most { limit: Limit::AnswerBytes(100_000), over };
@@ -87,9 +87,9 @@ async fn one_range_longer_than_an_answer_is_cut() {
     }
 }
 
-/// A server that is down, or a file that it cannot read, is not mistaken for a limit.
+/// A server that is down, or a file that it cannot read, does not look like a limit.
 #[tokio::test]
-async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
+async fn a_rejection_of_short_ranges_as_well_is_no_limit() {
     let peer = peer(LARGE, []);
     let source = source(&peer.url(), with_connections(1));
     read(&source, &[0..50_000]).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_refusal_of_short_ranges_as_well_is_no_limit() {
 }
 
 #[tokio::test]
-async fn a_single_range_that_is_too_long_for_the_header_is_said_to_be() {
+async fn a_single_range_too_long_for_the_header_is_named_in_the_error() {
     let limit = Fault::Most { limit: Limit::HeaderBytes(10), over: OverLimit::Status(431) };
     let peer = peer(LARGE, [(FaultTrigger::Always, limit)]);
     let source = source(&peer.url(), with_connections(1));

@@ -1,6 +1,6 @@
-//! Connections that break off, at every stage.
+//! Connections that break, at every stage.
 
-use crate::rig::{
+use crate::fixture::{
     LARGE, SMALL, THREE, content, expect_bytes, expect_error, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
@@ -30,7 +30,7 @@ async fn a_connection_that_breaks_once_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_arrived_before_the_break_is_not_asked_for_again() {
+async fn bytes_that_arrived_before_the_break_are_not_requested_again() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Close(ResponsePosition::PartData(2)))]);
     let source = source(&peer.url(), with_connections(1));
     let got = read(&source, &THREE).await.unwrap();
@@ -41,7 +41,7 @@ async fn what_arrived_before_the_break_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_always_breaks_is_given_up() {
+async fn a_connection_that_always_breaks_ends_with_an_error() {
     for place in [
         ResponsePosition::Answer(0),
         ResponsePosition::Answer(20),
@@ -51,21 +51,21 @@ async fn a_connection_that_always_breaks_is_given_up() {
         for fault in [Fault::Close(place), Fault::Reset(place)] {
             let what = format!("{fault:?}");
             let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
-            // One more than the attempts: after two without an answer, fewer ranges are tried.
+            // One more than the attempts: after two without a response, fewer ranges are tried.
             expect_error(&what, &peer, with_connections(1), ErrorKind::Unavailable, 5).await;
         }
     }
 }
 
 #[tokio::test]
-async fn progress_counts_against_giving_up() {
-    // Every answer breaks off, but each brings some of the file.
+async fn a_read_with_progress_does_not_fail() {
+    // Every response breaks off, but each delivers a part of the file.
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Close(ResponsePosition::Body(1_000)))]);
     expect_bytes("a kilobyte each", &peer, with_connections(1), 12).await;
 }
 
 #[tokio::test]
-async fn a_body_shorter_than_its_ranges_is_asked_for_again() {
+async fn a_body_shorter_than_its_ranges_is_requested_again() {
     for most in [0, 50, 400] {
         let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::Truncate(most))]);
         expect_bytes(&format!("{most} bytes"), &peer, with_connections(1), 2).await;
@@ -73,13 +73,13 @@ async fn a_body_shorter_than_its_ranges_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_always_empty_are_given_up() {
+async fn bodies_that_are_always_empty_end_with_an_error() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Truncate(0))]);
     expect_error("empty", &peer, with_connections(1), ErrorKind::Protocol, 4).await;
 }
 
 #[tokio::test]
-async fn a_whole_file_that_always_breaks_off_too_early_is_given_up() {
+async fn a_whole_file_that_always_breaks_off_too_early_ends_with_an_error() {
     for size in [SMALL, LARGE] {
         let peer = peer(
             size,

@@ -1,7 +1,7 @@
-//! XRootD's own protocol from servers that misbehave, cold and warm, with and without checksums: the bytes are right or the
-//! error is, and it comes within the clocks.
+//! XRootD servers that misbehave, unknown and known, with and without checksums: the bytes are
+//! right, or the error is right and arrives within the timeouts.
 
-use crate::rig::{content, network, read, with_connections};
+use crate::fixture::{content, network, read, with_connections};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Reads at a time.
+/// Parallel reads.
 const SIDE_BY_SIDE: usize = 64;
 
-/// A memory in which every server is the same.
+/// A store with the same entry for every server.
 #[derive(Debug)]
 struct Known(Endpoint);
 
@@ -47,8 +47,8 @@ fn source_on(network: &Arc<Network>, peer: &MockXrootdServer) -> XrootdSource {
     XrootdSource::new(Location::parse(&peer.url()).unwrap(), Arc::clone(network))
 }
 
-/// What is known of a server that was met.
-async fn acquaintance() -> Endpoint {
+/// Returns what a client learns about a server.
+async fn learned_endpoint() -> Endpoint {
     let peer = peer();
     let source = source_on(&network(with_connections(2)), &peer);
     read(&source, &[0..1]).await.unwrap();
@@ -57,10 +57,10 @@ async fn acquaintance() -> Endpoint {
     endpoint
 }
 
-/// That everything did, or the error.
+/// Success, or the error.
 type Came = Result<(), (ErrorKind, String)>;
 
-/// Who reads, and what.
+/// A client and the ranges that it reads.
 #[derive(Debug, Clone)]
 struct Client {
     verify: PageChecksums,
@@ -75,7 +75,7 @@ impl Client {
         Self { verify, known: known.cloned(), ranges: ranges.to_vec(), content }
     }
 
-    /// A server for it alone.
+    /// A server of its own.
     fn peer(&self) -> MockXrootdServer {
         MockXrootdServer::start(self.content.clone()).unwrap()
     }
@@ -91,7 +91,7 @@ impl Client {
         source_on(&Network::new(config, Handle::current(), ledger), peer)
     }
 
-    /// Reads all of it; whatever arrives is right. What became of it.
+    /// Reads all ranges, checks every received byte, and returns the outcome.
     async fn read(&self, peer: &MockXrootdServer) -> Result<Came, String> {
         match read(&self.source(peer), &self.ranges).await {
             Ok(got) => got.is_exact(&self.content, &self.ranges).map(Ok),
@@ -109,9 +109,9 @@ impl Client {
     }
 }
 
-/// One piece, and many, of which a session of its own is worth some.
+/// Clients that read one range, and clients that read many, which are worth several sessions.
 async fn clients() -> Vec<Client> {
-    let known = acquaintance().await;
+    let known = learned_endpoint().await;
     let one: Vec<_> = std::iter::once(70_000..70_100).collect();
     let many: Vec<_> = (0..60).map(|nth| nth * 6_000 + 5..nth * 6_000 + 5_000).collect();
     let mut clients = Vec::new();
@@ -161,12 +161,12 @@ async fn every_fault_ends_in_the_right_bytes_or_the_right_error() {
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Three short pieces: the whole exchange is some hundred bytes.
+/// Three short ranges: the whole exchange has some hundred bytes.
 const SHORT: [Range<u64>; 3] = [0..20, 5_000..5_010, 9_000..9_030];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_may_break_at_every_byte() {
-    let known = acquaintance().await;
+    let known = learned_endpoint().await;
     let mut tasks = Vec::new();
     for known in [None, Some(known)] {
         for verify in [PageChecksums::Long, PageChecksums::Always] {
@@ -196,14 +196,15 @@ async fn a_connection_may_break_at_every_byte() {
     }
 }
 
-/// With checksums no bit of an answer to a read makes a difference. What is said of the login and of the file has none: but
-/// whatever comes of that, no byte is wrong.
+/// With checksums no flipped bit of a response to a read makes a difference. Responses to login and
+/// open have no checksums: such a read may fail, but no byte is wrong.
 #[tokio::test(flavor = "multi_thread")]
-async fn any_bit_of_an_answer_may_be_flipped() {
-    let known = acquaintance().await;
+async fn any_bit_of_a_response_may_be_flipped() {
+    let known = learned_endpoint().await;
     let clients =
         [None, Some(&known)].map(|known| Client::new(PageChecksums::Always, known, &SHORT));
-    // Bytes of each answer that are of interest: of a read, its head, what is said of it, a checksum and a piece.
+    // The interesting bytes of each response: of a read, these are header, status, a checksum, and
+    // data.
     let answers = [
         (FaultStage::Protocol, 8 + 8),
         (FaultStage::Login, 8 + 16),
@@ -231,7 +232,7 @@ async fn any_bit_of_an_answer_may_be_flipped() {
 }
 
 #[tokio::test]
-async fn damaged_pages_are_asked_for_again_alone() {
+async fn only_damaged_pages_are_requested_again() {
     let peer = peer();
     peer.add_fault(
         FaultStage::Read,
@@ -253,19 +254,19 @@ async fn damaged_pages_are_asked_for_again_alone() {
 }
 
 #[tokio::test]
-async fn long_runs_are_verified_where_the_server_can_and_short_ones_are_not() {
+async fn long_runs_are_verified_if_the_server_supports_it_and_short_ones_are_not() {
     let peer = peer();
     let ranges = [0..100, 1_000..2_000, 100_000..400_000];
-    let client = Client::new(PageChecksums::Long, Some(&acquaintance().await), &ranges);
+    let client = Client::new(PageChecksums::Long, Some(&learned_endpoint().await), &ranges);
     read(&client.source(&peer), &client.ranges).await.unwrap();
     let names: Vec<_> =
         peer.log().into_iter().filter(|it| !it.ranges.is_empty()).map(|it| it.name).collect();
     assert!(names.contains(&"pgread") && names.contains(&"readv"), "{names:?}");
 }
 
-/// A manager sends to a server that fails in the middle, and then to one that does not.
+/// A manager redirects to a server that fails in the middle, and then to one that works.
 #[tokio::test]
-async fn another_server_of_the_cluster_goes_on() {
+async fn another_server_of_the_cluster_continues() {
     let mut random = Random::new(3);
     for point in [0, 60, 200, 5_000] {
         let (manager, first, second) = (peer(), peer(), peer());

@@ -1,6 +1,6 @@
-//! Answers that are odd but allowed: all of them bring the bytes.
+//! Unusual but valid responses: all of them deliver the bytes.
 
-use crate::rig::{
+use crate::fixture::{
     LARGE, SMALL, THREE, content, expect_bytes, network, peer, read, source, source_on,
     with_connections,
 };
@@ -9,7 +9,7 @@ use hither_testkit::mock_http::{Fault, FaultTrigger};
 use hither_transport::TransportConfig;
 
 #[tokio::test]
-async fn every_form_of_a_good_answer_is_understood() {
+async fn every_form_of_a_valid_response_is_understood() {
     for fault in [
         Fault::Merged,
         Fault::Reversed,
@@ -20,7 +20,7 @@ async fn every_form_of_a_good_answer_is_understood() {
         Fault::Server("nginx/1.22.1".to_owned()),
     ] {
         let peer = peer(LARGE, [(FaultTrigger::Always, fault.clone())]);
-        // One request for each connection.
+        // One request per connection.
         expect_bytes(&format!("{fault:?}"), &peer, with_connections(2), 2).await;
     }
 }
@@ -41,13 +41,13 @@ async fn all_faults_of_form_at_once() {
 }
 
 #[tokio::test]
-async fn a_small_file_that_comes_whole_is_taken() {
+async fn a_small_file_that_is_sent_whole_is_accepted() {
     let peer = peer(SMALL, [(FaultTrigger::Always, Fault::Whole)]);
     expect_bytes("small", &peer, with_connections(1), 1).await;
 }
 
 #[tokio::test]
-async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
+async fn a_large_file_that_is_sent_whole_is_read_as_far_as_needed() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Whole)]);
     let network = network(with_connections(4));
     let source = source_on(&network, &peer.url());
@@ -55,10 +55,10 @@ async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Whole);
     assert_eq!(source.max_connections(), 1);
-    // Before it is known: one for each connection with several ranges, then with single ones.
+    // Before it is known: one request per connection with several ranges, then with single ones.
     let first = peer.log().len();
     assert!(first <= 6, "{first}");
-    // What has come is kept: nobody is asked again, until more of the file is wanted.
+    // Received bytes are kept: there is no further request until more of the file is read.
     let again = read(&source, &THREE).await.unwrap();
     again.is_exact(&content(LARGE), &THREE).unwrap();
     let ranges = [10..20, LARGE as u64 - 5..LARGE as u64];
@@ -68,19 +68,19 @@ async fn a_large_file_that_comes_whole_is_read_as_far_as_needed() {
 }
 
 #[tokio::test]
-async fn a_server_of_single_ranges_is_asked_for_single_ranges() {
+async fn a_server_of_single_ranges_gets_requests_for_single_ranges() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::FirstOnly)]);
     let source = source(&peer.url(), with_connections(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
     assert_eq!(source.endpoint().ranges, RangeSupport::Single);
-    // The first one came with the question for all three.
+    // The first one arrived with the request for all three.
     let asked: Vec<_> = peer.log().into_iter().filter_map(|it| it.ranges).collect();
     assert_eq!(asked, ["0-99,5000-5009,20000-28999", "5000-5009", "20000-28999"]);
 }
 
 #[tokio::test]
-async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
+async fn bytes_take_one_request_if_nothing_is_wrong() {
     let peer = peer(LARGE, []);
     let network = network(with_connections(1));
     let source = source_on(&network, &peer.url());
@@ -90,7 +90,7 @@ async fn bytes_asked_for_come_in_one_request_where_nothing_is_wrong() {
     assert_eq!(got.answer.validator.as_deref(), Some("\"first\""));
     assert_eq!((got.retries, got.answer.unasked_bytes), (0, 0));
     let totals = network.account().totals();
-    assert_eq!((totals.requests, totals.flights, totals.connections), (1, 1, 1));
+    assert_eq!((totals.requests, totals.round_trips, totals.connections), (1, 1, 1));
     assert_eq!((totals.bytes_requested, totals.bytes_payload), (9_110, 9_110));
     assert_eq!((peer.log().len(), peer.connections(), peer.round_trips()), (1, 1, 1));
 }
@@ -106,7 +106,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn connections_that_the_server_closed_meanwhile_are_replaced() {
+async fn stale_connections_are_replaced() {
     let close = Fault::Close(hither_testkit::mock_http::ResponsePosition::Answer(usize::MAX));
     let peer = peer(LARGE, [(FaultTrigger::Always, close)]);
     let source = source(&peer.url(), TransportConfig::default());
@@ -117,18 +117,18 @@ async fn connections_that_the_server_closed_meanwhile_are_replaced() {
 }
 
 #[tokio::test]
-async fn connections_work_at_the_same_time() {
+async fn connections_work_in_parallel() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Hold(2))]);
     let network = network(with_connections(2));
     let source = source_on(&network, &peer.url());
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
-    assert_eq!((peer.round_trips(), network.account().totals().flights), (1, 1));
+    assert_eq!((peer.round_trips(), network.account().totals().round_trips), (1, 1));
     assert_eq!((peer.log().len(), peer.connections()), (2, 2));
 }
 
 #[tokio::test]
-async fn a_server_that_only_says_that_it_takes_queries_is_asked_by_get() {
+async fn a_server_that_only_announces_query_is_read_with_get() {
     let offer = ("accept-query", "\"application/vnd.hither.ranges.v1\"".to_owned());
     let peer = peer(
         LARGE,

@@ -1,13 +1,13 @@
-//! Answers that contradict themselves: no byte of them may be taken for one of the file.
+//! Responses that contradict themselves: no byte of them is delivered.
 
-use crate::rig::{
+use crate::fixture::{
     LARGE, THREE, expect_bytes, expect_error, impatient, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 #[tokio::test]
-async fn ranges_that_were_not_asked_for_are_refused() {
+async fn ranges_that_were_not_requested_are_rejected() {
     for fault in [
         Fault::RangeShifted(1),
         Fault::RangeShifted(10_000),
@@ -25,13 +25,13 @@ async fn ranges_that_were_not_asked_for_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_refused_at_once() {
+async fn a_response_that_is_not_http_is_rejected_at_once() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Garbage)]);
     expect_error("garbage", &peer, with_connections(1), ErrorKind::Protocol, 1).await;
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_refused() {
+async fn an_endless_header_is_rejected() {
     let large = peer(LARGE, [(FaultTrigger::Always, Fault::OversizeHead(2_000_000))]);
     expect_error("2 MB", &large, with_connections(1), ErrorKind::Protocol, 1).await;
     let error = read(&source(&large.url(), with_connections(1)), &THREE).await.unwrap_err();
@@ -41,7 +41,7 @@ async fn a_head_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn ranges_that_were_not_asked_for_are_no_progress() {
+async fn ranges_that_were_not_requested_are_no_progress() {
     let mut config = impatient();
     config.max_connections = 1;
     let peer = peer(

@@ -1,6 +1,6 @@
-//! Who is told who we are, and when.
+//! The servers that receive credentials, and their renewal.
 
-use crate::rig::{
+use crate::fixture::{
     LARGE, THREE, content, expect_error, network, peer, read, source, source_on, with_connections,
 };
 use hither_auth::{Basic, CredentialConfig, Credentials, HostPattern, Secret, TokenSource};
@@ -44,7 +44,7 @@ fn sent(peer: &MockHttpServer) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn a_token_goes_with_every_request() {
+async fn a_token_is_sent_with_every_request() {
     let peer = peer(LARGE, [(FaultTrigger::Always, unless("one"))]);
     let source = source(&peer.url(), with_token("one"));
     for _ in 0..2 {
@@ -82,7 +82,7 @@ async fn a_password_in_a_url_is_for_its_server_alone() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_in_mid_job_is_read_again_and_nothing_is_lost() {
+async fn a_token_rejected_in_the_middle_of_a_job_is_read_again_and_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");
@@ -102,7 +102,7 @@ async fn a_token_that_is_refused_in_mid_job_is_read_again_and_nothing_is_lost() 
 }
 
 #[tokio::test]
-async fn many_connections_that_are_refused_at_once_all_go_on() {
+async fn parallel_requests_with_a_rejected_token_all_continue() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");
@@ -122,7 +122,7 @@ async fn many_connections_that_are_refused_at_once_all_go_on() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_nothing_can_be_done_about_is_one_request_and_is_explained() {
+async fn a_rejection_without_another_token_takes_one_request_and_is_explained() {
     let token = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lhbSIsInN1YiI6Im1lIiwiZXhwIjoxfQ.c2ln";
     let refused =
         peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 403, retry_after: None })]);
@@ -140,14 +140,14 @@ async fn a_refusal_that_nothing_can_be_done_about_is_one_request_and_is_explaine
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_had_is_an_error_before_anything_is_sent() {
+async fn an_unreadable_token_is_an_error_before_a_request_is_sent() {
     let peer = peer(LARGE, []);
     let config = config(|credentials| credentials.token = Some(TokenSource::command("exit 3")));
     expect_error("command", &peer, config, ErrorKind::Unauthenticated, 0).await;
 }
 
 #[tokio::test]
-async fn other_calls_are_renewed_as_well() {
+async fn tokens_of_requests_other_than_reads_are_renewed_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     private(&path, "one");
@@ -192,13 +192,13 @@ async fn thirty_two_identities_in_one_process_do_not_mix() {
         let value = request.authorization.unwrap();
         match n % 2 {
             0 => assert_eq!(value, format!("Bearer token{n}")),
-            // The name of the user is at the beginning of what is encoded.
+            // The user name is at the beginning of the encoded text.
             _ => assert_eq!(value, sent_for(n)),
         }
     }
 }
 
-/// What a user of this number sends.
+/// The credential that the user of this number sends.
 fn sent_for(n: usize) -> String {
     let url = format!("https://user{n}:x@host/");
     let basic = Basic::new(format!("user{n}"), Secret::new("x")).unwrap();

@@ -1,7 +1,7 @@
-//! TLS: who is trusted, who is not and why, and what a second handshake costs.
+//! TLS: trusted and untrusted servers, the errors, and resumed sessions.
 
-use crate::connecting::Says;
-use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on};
+use crate::connect::dialing::Says;
+use crate::fixture::{LARGE, THREE, content, network, peer, read, source, source_on};
 use hither_core::{Error, ErrorKind};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{Identity, TransportConfig};
@@ -60,7 +60,7 @@ fn builder(
     ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap()
 }
 
-/// What happened at a server's end of TLS.
+/// The events at the server's end of TLS.
 #[derive(Debug, Default)]
 struct Seen {
     kinds: Vec<HandshakeKind>,
@@ -68,7 +68,7 @@ struct Seen {
     chain: Vec<CertificateDer<'static>>,
 }
 
-/// TLS in front of a peer.
+/// A TLS server in front of a mock server.
 struct Front {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -94,7 +94,7 @@ impl Front {
                         seen.chain = session.peer_certificates().unwrap_or_default().to_vec();
                     }
                     let mut to = TcpStream::connect(behind).await.unwrap();
-                    // However it ends.
+                    // Any end is fine.
                     drop(tokio::io::copy_bidirectional(&mut stream, &mut to).await);
                 });
             }
@@ -112,7 +112,7 @@ async fn refusal(front: &Front, host: &str, config: TransportConfig) -> Error {
 }
 
 #[tokio::test]
-async fn bytes_are_exact_whatever_the_version_and_name() {
+async fn bytes_are_exact_for_every_version_and_name() {
     let authority = authority("the authority");
     for version in VERSIONS {
         let (chain, key) = signed(params(&["localhost", "127.0.0.1"]), &authority);
@@ -128,21 +128,21 @@ async fn bytes_are_exact_whatever_the_version_and_name() {
 }
 
 #[tokio::test]
-async fn handshakes_count_as_flights() {
+async fn handshakes_count_as_round_trips() {
     let authority = authority("the authority");
-    for (version, flights) in [(&rustls::version::TLS13, 2), (&rustls::version::TLS12, 3)] {
+    for (version, round_trips) in [(&rustls::version::TLS13, 2), (&rustls::version::TLS12, 3)] {
         let (chain, key) = signed(params(&["localhost"]), &authority);
         let config = builder(&[version]).with_no_client_auth().with_single_cert(chain, key);
         let peer = peer(LARGE, []);
         let front = Front::of(&peer, config.unwrap()).await;
         let network = network(trusting(&authority));
         read(&source_on(&network, &front.url("localhost")), &[0..1]).await.unwrap();
-        assert_eq!(network.account().totals().flights, flights);
+        assert_eq!(network.account().totals().round_trips, round_trips);
     }
 }
 
 #[tokio::test]
-async fn a_stranger_is_not_trusted_and_named() {
+async fn an_unknown_authority_is_not_trusted_and_named() {
     let (known, unknown) = (authority("known"), authority("stranger"));
     let front = Front::of(&peer(LARGE, []), server(signed(params(&["localhost"]), &unknown))).await;
     let error = refusal(&front, "localhost", trusting(&known)).await;
@@ -159,7 +159,7 @@ async fn a_stranger_is_not_trusted_and_named() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_signs_itself_is_said_to() {
+async fn a_self_signed_certificate_is_named_as_such() {
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["localhost"]).self_signed(&key).unwrap();
     let pair = (vec![certificate.der().clone()], key_of(&key));
@@ -169,7 +169,7 @@ async fn a_certificate_that_signs_itself_is_said_to() {
 }
 
 #[tokio::test]
-async fn an_expired_certificate_is_said_to_be_one() {
+async fn an_expired_certificate_is_named_as_such() {
     let authority = authority("the authority");
     let mut params = params(&["localhost"]);
     params.not_before = rcgen::date_time_ymd(2019, 1, 1);
@@ -181,7 +181,7 @@ async fn an_expired_certificate_is_said_to_be_one() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_others_tells_for_whom() {
+async fn the_error_names_the_hosts_of_a_certificate_for_others() {
     let authority = authority("the authority");
     let pair = signed(params(&["one.example", "*.two.example", "192.0.2.1"]), &authority);
     let front = Front::of(&peer(LARGE, []), server(pair)).await;
@@ -195,7 +195,7 @@ async fn a_certificate_for_others_tells_for_whom() {
     }
 }
 
-/// A server that insists on a certificate from `clients`.
+/// A server that requires a certificate issued by `clients`.
 fn insisting(
     pair: Pair,
     clients: &Authority,
@@ -216,7 +216,7 @@ fn client(name: &str, by: &Authority) -> Pair {
 }
 
 #[tokio::test]
-async fn a_client_certificate_opens_doors_and_its_lack_is_told() {
+async fn a_client_certificate_is_sent_and_its_absence_explained() {
     let (servers, clients) = (authority("servers"), authority("clients"));
     for version in VERSIONS {
         let pair = signed(params(&["localhost"]), &servers);
@@ -240,7 +240,7 @@ async fn a_client_certificate_opens_doors_and_its_lack_is_told() {
     }
 }
 
-/// Takes any client certificate, as a server does that checks proxies on its own.
+/// A verifier that accepts any client certificate, as servers do that verify proxies themselves.
 #[derive(Debug)]
 struct TakesProxies(rustls::crypto::WebPkiSupportedAlgorithms);
 
@@ -284,8 +284,8 @@ impl rustls::server::danger::ClientCertVerifier for TakesProxies {
 #[tokio::test]
 async fn a_proxy_certificate_is_sent_with_its_whole_chain() {
     let (servers, clients) = (authority("servers"), authority("clients"));
-    // A person's certificate, which is no authority, signs the proxy, and an extension that must be understood says that
-    // it is one (RFC 3820 section 3.8).
+    // The user's certificate, which is no authority, signs the proxy certificate, which has a
+    // critical extension (RFC 3820 section 3.8).
     let mut person = params(&[]);
     person.distinguished_name.push(DnType::CommonName, "me");
     let person =
@@ -317,7 +317,7 @@ async fn a_proxy_certificate_is_sent_with_its_whole_chain() {
 }
 
 #[test]
-fn a_key_that_is_not_the_certificates_is_refused() {
+fn a_key_that_does_not_match_its_certificate_is_rejected() {
     let authority = authority("a");
     let (chain, key) = client("me", &authority);
     let (_, other) = client("you", &authority);
@@ -328,7 +328,7 @@ fn a_key_that_is_not_the_certificates_is_refused() {
 }
 
 #[tokio::test]
-async fn http_on_a_port_of_tls_is_told_apart() {
+async fn http_on_a_tls_port_is_detected() {
     let authority = authority("the authority");
     let front =
         Front::of(&peer(LARGE, []), server(signed(params(&["localhost"]), &authority))).await;
@@ -339,7 +339,7 @@ async fn http_on_a_port_of_tls_is_told_apart() {
 }
 
 #[tokio::test]
-async fn tls_on_a_port_of_http_is_told_apart() {
+async fn tls_on_an_http_port_is_detected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/x", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -347,7 +347,7 @@ async fn tls_on_a_port_of_http_is_told_apart() {
         let mut hello = [0; 16];
         stream.read_exact(&mut hello).await.unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
-        // Until the client has gone, so that nothing is reset.
+        // Until the client has closed the connection, so that nothing is reset.
         drop(stream.read_to_end(&mut Vec::new()).await);
     });
     let error = read(&source(&url, trusting(&authority("a"))), &THREE).await.unwrap_err();
@@ -356,7 +356,7 @@ async fn tls_on_a_port_of_http_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_stalls_runs_out_the_first_clock() {
+async fn a_stalled_handshake_ends_in_a_first_byte_timeout() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/x", listener.local_addr().unwrap());
     let mut config = trusting(&authority("a"));
@@ -367,7 +367,7 @@ async fn a_handshake_that_stalls_runs_out_the_first_clock() {
 }
 
 #[tokio::test]
-async fn a_machine_that_fails_in_the_handshake_is_passed_over_for_another() {
+async fn an_address_that_fails_in_the_handshake_is_skipped() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let sick = listener.local_addr().unwrap();
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
@@ -385,7 +385,7 @@ async fn a_machine_that_fails_in_the_handshake_is_passed_over_for_another() {
 async fn a_second_connection_is_resumed() {
     let authority = authority("the authority");
     for version in VERSIONS {
-        // Every answer is the last of its connection.
+        // Every response is the last of its connection.
         let peer = peer(LARGE, [(FaultTrigger::Always, Fault::CloseAfter)]);
         let (chain, key) = signed(params(&["localhost"]), &authority);
         let config = builder(&[*version]).with_no_client_auth().with_single_cert(chain, key);

@@ -1,6 +1,6 @@
-//! Statuses that bring no bytes.
+//! Statuses without bytes of the file.
 
-use crate::rig::{
+use crate::fixture::{
     LARGE, THREE, content, expect_bytes, expect_error, network, peer, read, source, source_on,
     with_connections,
 };
@@ -12,7 +12,7 @@ fn status(status: u16) -> Fault {
 }
 
 #[tokio::test]
-async fn each_refusal_has_its_kind_and_is_final() {
+async fn each_status_has_its_error_kind_and_is_final() {
     for (code, kind) in [
         (401, ErrorKind::Unauthenticated),
         (403, ErrorKind::PermissionDenied),
@@ -27,7 +27,7 @@ async fn each_refusal_has_its_kind_and_is_final() {
 }
 
 #[tokio::test]
-async fn trouble_that_passes_is_waited_for() {
+async fn a_temporary_error_is_retried() {
     for (code, retry_after) in [(500, None), (503, Some(0)), (429, Some(0)), (502, None)] {
         let peer =
             peer(LARGE, [(FaultTrigger::Nth(0), Fault::Status { status: code, retry_after })]);
@@ -36,14 +36,14 @@ async fn trouble_that_passes_is_waited_for() {
 }
 
 #[tokio::test]
-async fn trouble_that_stays_is_given_up() {
+async fn a_permanent_error_ends_the_read() {
     let peer =
         peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 503, retry_after: Some(0) })]);
     expect_error("503", &peer, with_connections(1), ErrorKind::Unavailable, 4).await;
 }
 
 #[tokio::test]
-async fn a_pause_beyond_patience_is_not_waited_for() {
+async fn a_retry_after_beyond_the_maximum_is_not_waited_for() {
     let fault = Fault::Status { status: 503, retry_after: Some(3600) };
     let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
     let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();
@@ -60,7 +60,7 @@ async fn a_request_too_large_once_is_made_smaller() {
 }
 
 #[tokio::test]
-async fn a_request_that_stays_too_large_is_given_up() {
+async fn a_request_that_stays_too_large_ends_with_an_error() {
     for code in [400, 413, 414, 431] {
         let peer = peer(LARGE, [(FaultTrigger::Always, status(code))]);
         let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();
@@ -85,14 +85,14 @@ async fn ranges_beyond_the_end_mean_a_truncated_file() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_416_to_several_ranges_is_asked_for_one() {
+async fn a_server_that_rejects_several_ranges_with_416_gets_single_ranges() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), status(416))]);
     expect_bytes("416", &peer, with_connections(1), 4).await;
 }
 
-/// Storage with tape behind it: the others are served while one file is being fetched.
+/// A storage with tape: other files are served while one is being staged.
 #[tokio::test]
-async fn a_file_that_is_put_off_holds_up_no_other() {
+async fn a_file_that_is_being_staged_delays_no_other() {
     for code in [503, 202] {
         let fault = Fault::Status { status: code, retry_after: Some(1) };
         let peer = peer(LARGE, [(FaultTrigger::FirstFor("tape"), fault)]);
@@ -114,7 +114,7 @@ async fn a_file_that_is_put_off_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_never_ready_is_waited_for_no_longer_than_asked() {
+async fn a_file_that_is_never_staged_is_waited_for_no_longer_than_requested() {
     let fault = Fault::Status { status: 202, retry_after: Some(3600) };
     let peer = peer(LARGE, [(FaultTrigger::Always, fault)]);
     let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();

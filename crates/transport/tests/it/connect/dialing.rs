@@ -1,6 +1,8 @@
-//! Servers that cannot be reached, or take few connections.
+//! Servers that cannot be reached, or accept few connections.
 
-use crate::rig::{LARGE, THREE, content, network, peer, read, source, source_on, with_connections};
+use crate::fixture::{
+    LARGE, THREE, content, network, peer, read, source, source_on, with_connections,
+};
 use futures_core::future::BoxFuture;
 use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition, refusing_url};
@@ -14,7 +16,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 #[tokio::test]
-async fn a_closed_port_is_said_to_be_one() {
+async fn a_closed_port_is_named_in_the_error() {
     let url = refusing_url().unwrap();
     let error = read(&source(&url, with_connections(8)), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -22,7 +24,7 @@ async fn a_closed_port_is_said_to_be_one() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_is_said_to_be_one() {
+async fn a_name_that_does_not_resolve_is_named_in_the_error() {
     // Longer than a name may be, so no name server is asked.
     let url = format!("http://{}/x", "n".repeat(70));
     let error = read(&source(&url, with_connections(8)), &THREE).await.unwrap_err();
@@ -30,7 +32,8 @@ async fn a_name_that_does_not_resolve_is_said_to_be_one() {
     assert!(error.to_string().contains("does not resolve"), "{error}");
 }
 
-/// A socket whose queue of connections is full, so that the kernel drops further attempts, and what fills it.
+/// A socket with a full queue of connections, so that the kernel drops further attempts, and the
+/// connection that fills it.
 #[cfg(target_os = "linux")]
 fn black_hole() -> (SocketAddr, (Socket, std::net::TcpStream)) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -43,7 +46,7 @@ fn black_hole() -> (SocketAddr, (Socket, std::net::TcpStream)) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn packets_that_vanish_run_out_the_connect_clock() {
+async fn lost_packets_end_in_a_connect_timeout() {
     let (address, _held) = black_hole();
     let mut config = TransportConfig::default();
     config.connect_timeout = Duration::from_millis(100);
@@ -52,8 +55,8 @@ async fn packets_that_vanish_run_out_the_connect_clock() {
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
 }
 
-/// A server of one thread, which has an ear for one connection until that is closed. It answers with the first hundred
-/// bytes of the content.
+/// A single-threaded server, which serves one connection until it is closed. It responds with the
+/// first hundred bytes of the content.
 fn one_thread(content: Vec<u8>) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -75,7 +78,7 @@ fn one_thread(content: Vec<u8>) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn a_server_of_one_thread_is_not_kept_by_connections_that_nobody_uses() {
+async fn idle_connections_do_not_block_a_single_threaded_server() {
     let content = content(1000);
     let url = format!("http://{}/x", one_thread(content.clone()));
     let network = network(with_connections(8));
@@ -84,12 +87,12 @@ async fn a_server_of_one_thread_is_not_kept_by_connections_that_nobody_uses() {
     while pool.idle_connections() < 3 {
         tokio::task::yield_now().await;
     }
-    // The first connection that it took is not the one that is asked on.
+    // The request is not sent on the connection that the server accepted first.
     let got = read(&source_on(&network, &url), &[0..100]).await.unwrap();
     got.is_exact(&content, &[0..100]).unwrap();
 }
 
-/// A name server with one answer.
+/// A resolver that always returns these addresses.
 #[derive(Debug)]
 pub(crate) struct Says(pub(crate) Vec<SocketAddr>);
 
@@ -105,7 +108,7 @@ impl Resolve for Says {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_dead_address_among_several_is_passed_over() {
+async fn a_dead_address_among_several_is_skipped() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::CloseAfter)]);
     let alive = peer.url()["http://".len()..].split('/').next().unwrap().parse().unwrap();
     let (dead, _held) = black_hole();
@@ -120,7 +123,7 @@ async fn a_dead_address_among_several_is_passed_over() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_all_dead_are_counted() {
+async fn an_error_counts_the_addresses_that_failed() {
     let refusing = refusing_url().unwrap();
     let dead = refusing["http://".len()..].split('/').next().unwrap().parse().unwrap();
     let mut config = with_connections(1);
@@ -134,7 +137,7 @@ async fn addresses_that_are_all_dead_are_counted() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_one_connection_gets_one() {
+async fn a_server_that_accepts_one_connection_gets_one() {
     let peer = peer(LARGE, [(FaultTrigger::Nth(0), Fault::NoMoreConnections)]);
     let source = source(&peer.url(), with_connections(8));
     read(&source, &[0..1]).await.unwrap();
@@ -146,7 +149,7 @@ async fn a_server_that_takes_one_connection_gets_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_is_given_up() {
+async fn a_server_that_disappears_ends_with_an_error() {
     let peer = peer(
         LARGE,
         [
@@ -160,7 +163,7 @@ async fn a_server_that_goes_away_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
+async fn a_dropped_reader_releases_its_connection() {
     let peer = peer(LARGE, [(FaultTrigger::Before(2), Fault::Stall(ResponsePosition::Body(0)))]);
     let source = source(&peer.url(), with_connections(1));
     for seen in 1..=2 {
@@ -180,7 +183,7 @@ async fn a_reader_that_is_dropped_leaves_its_place_to_the_next() {
     assert_eq!(peer.connections(), 3);
 }
 
-/// Other processes hold all connections but so many.
+/// A store that grants this number of connections: other processes use the others.
 #[derive(Debug)]
 struct Crowded(AtomicUsize);
 
@@ -198,7 +201,7 @@ impl EndpointStore for Crowded {
 }
 
 #[tokio::test]
-async fn connections_of_other_processes_count_but_one_is_always_made() {
+async fn connections_of_other_processes_count_but_one_is_always_allowed() {
     for (left, connections) in [(0, 1), (1, 1), (3, 3)] {
         let peer = peer(LARGE, []);
         let ledger = Arc::new(Crowded(AtomicUsize::new(left)));

@@ -1,7 +1,7 @@
-//! A server of HTTP/2 over TLS that sends one range for each request and misbehaves on demand.
+//! An HTTP/2 server over TLS that sends one range per request and misbehaves on demand.
 
-use crate::rig::content;
-use crate::secure::{Authority, authority, params, signed};
+use crate::connect::tls::{Authority, authority, params, signed};
+use crate::fixture::content;
 use bytes::Bytes;
 use h2::Reason;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -20,41 +20,41 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// What is wrong with a server.
+/// The fault of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     None,
     /// It speaks HTTP/1.1 only.
     Old,
-    /// It says goodbye after so many requests on a connection, and answers what it has by then.
+    /// It sends GOAWAY after this number of requests on a connection, and answers these.
     GoAway(usize),
-    /// It breaks a connection at its nth request, with all that is on it.
+    /// It breaks a connection at its nth request, with all its streams.
     Break(usize),
-    /// It resets every nth stream instead of answering.
+    /// It resets every nth stream instead of responding.
     Reset(usize),
-    /// It resets every nth stream in the middle of its answer.
+    /// It resets every nth stream in the middle of its response.
     ResetBody(usize),
-    /// It refuses streams when so many are under way, by `REFUSED_STREAM`.
+    /// It refuses streams with `REFUSED_STREAM` while this number is in progress.
     Refuse(usize),
-    /// It answers 429 when so many are under way.
+    /// It responds with 429 while this number of requests is in progress.
     Busy(usize),
-    /// It never answers the nth request.
+    /// It never responds to the nth request.
     Stall(usize),
 }
 
-/// What has been seen of its clients.
+/// Counters of its clients.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) connections: AtomicUsize,
-    /// Those of HTTP/2.
+    /// HTTP/2 connections.
     pub(crate) multiplexed: AtomicUsize,
     pub(crate) requests: AtomicUsize,
-    /// Requests refused for being too many.
+    /// Refused requests.
     pub(crate) refused: AtomicUsize,
-    /// Requests under way, now and at most.
+    /// Requests in progress, now and at most.
     under_way: AtomicUsize,
     pub(crate) most: AtomicUsize,
-    /// Requests that were given up before they were answered.
+    /// Notified when a client cancels a request.
     pub(crate) given_up: Notify,
 }
 
@@ -70,7 +70,7 @@ struct Site {
     seen: Arc<Seen>,
 }
 
-/// A connection's own count of requests, and its end.
+/// The number of requests of a connection, and its end.
 #[derive(Default)]
 struct Line {
     requests: AtomicUsize,
@@ -141,7 +141,7 @@ async fn serve(site: Arc<Site>, stream: TlsStream<TcpStream>, streams: u32) {
     let connection = many.max_concurrent_streams(streams).serve_connection(io, service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        // However it ends.
+        // Any end is fine.
         _ = connection.as_mut() => return,
         () = line.over.notified() => {}
     }
@@ -151,7 +151,7 @@ async fn serve(site: Arc<Site>, stream: TlsStream<TcpStream>, streams: u32) {
     }
 }
 
-/// Counts a request as under way.
+/// Counts a request as in progress.
 struct UnderWay<'a>(&'a Seen, bool);
 
 impl Drop for UnderWay<'_> {
@@ -174,7 +174,7 @@ async fn answer(
     seen.most.fetch_max(under_way, Ordering::SeqCst);
     let nth = seen.requests.fetch_add(1, Ordering::SeqCst);
     let nth_here = line.requests.fetch_add(1, Ordering::SeqCst);
-    // Others have a chance to come in meanwhile.
+    // Other requests can arrive meanwhile.
     tokio::task::yield_now().await;
     let mut broken = false;
     match site.flaw {
@@ -205,7 +205,7 @@ fn status(status: StatusCode) -> Response<Body> {
     Response::builder().status(status).body(Body::new(empty)).unwrap()
 }
 
-/// One range, or all of it.
+/// A response with one range, or with the whole content.
 fn ranged(content: &[u8], asked: &HeaderMap, broken: bool) -> Response<Body> {
     let size = content.len();
     let range = asked.get(header::RANGE).and_then(|it| it.to_str().ok()?.strip_prefix("bytes="));
@@ -236,7 +236,7 @@ fn ranged(content: &[u8], asked: &HeaderMap, broken: bool) -> Response<Body> {
     response.body(body).unwrap()
 }
 
-/// Remembers one server.
+/// A store for one server.
 #[derive(Debug)]
 pub(crate) struct Remembers(pub(crate) Mutex<hither_core::Endpoint>);
 

@@ -1,8 +1,11 @@
-//! Every way of answering many ranges that servers are known to have: 5,000 random ranges from each, byte for byte; after a
-//! first read, from which it is learned, no more than 1.2 times the fewest requests that this server allows (on one connection;
-//! twice as many on four, which learn side by side); and never more than one download of the whole file, which is said.
+//! Every known behaviour of servers that get a request for many ranges.
+//!
+//! 5,000 random ranges are read from each, byte for byte. After a first read, from which the client
+//! learns, there are at most 1.2 times the fewest requests that this server allows (on one
+//! connection; twice as many on four, which learn in parallel), and at most one download of the
+//! whole file, which is reported.
 
-use crate::rig::{content, network, peer, read, source_on, with_connections};
+use crate::fixture::{content, network, peer, read, source_on, with_connections};
 use hither_core::{ErrorKind, Source, range};
 use hither_simulate::random::Random;
 use hither_testkit::mock_http::{
@@ -10,11 +13,11 @@ use hither_testkit::mock_http::{
 };
 use std::ops::Range;
 
-/// Size of the file: whole, it is not cheap beside what one request asks for.
+/// The size of the file. The whole file is expensive compared with one request.
 const SIZE: u64 = 2_000_000;
-/// Ranges of a read.
+/// The number of ranges of a read.
 const RANGES: usize = 5_000;
-/// Framing and head of one part, and of one answer, with some reserve, in bytes.
+/// The framing and headers of one part, and of one response, with a margin, in bytes.
 const PART: u64 = 250;
 const ANSWER: u64 = 1_000;
 
@@ -35,7 +38,7 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
     faults.iter().for_each(|(when, fault)| peer.add_fault(*when, fault.clone()));
     let network = network(with_connections(connections));
     let source = source_on(&network, &peer.url());
-    // That a server takes next to nothing is learned at once.
+    // A very low limit of a server is learned at once.
     let learn = if matches!(bound, RequestBound::Ranges(..=2)) { RANGES / 10 } else { RANGES };
     for (seed, count) in [(1, learn), (2, RANGES)] {
         let ranges = random_ranges(seed, count);
@@ -45,8 +48,9 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
             panic!("{what}: {error:?} after {} requests", peer.log().len())
         });
         got.is_exact(&content, &ranges).unwrap_or_else(|error| panic!("{what}: {error}"));
-        // On several connections it depends on who is first what is learned when, and work is cut into equal turns.
-        // What a server turns away for the time being cannot be avoided.
+        // On several connections the order of responses decides what is learned when, and work is
+        // split into equal turns.
+        // Temporary rejections cannot be avoided.
         let statuses: Vec<_> = peer.log()[sent..].iter().map(|it| it.status).collect();
         let requests = statuses.iter().filter(|status| !matches!(status, 429 | 503)).count();
         let fewest = bound.fewest(&wanted).max(connections);
@@ -67,20 +71,20 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
 }
 
 #[tokio::test]
-async fn every_server_gives_every_byte_on_one_connection() {
+async fn every_server_delivers_every_byte_on_one_connection() {
     for behaviour in behaviours() {
         expect_on(&behaviour, 1).await;
     }
 }
 
 #[tokio::test]
-async fn every_server_gives_every_byte_on_four_connections() {
+async fn every_server_delivers_every_byte_on_four_connections() {
     for behaviour in behaviours() {
         expect_on(&behaviour, 4).await;
     }
 }
 
-/// Gives up rather than ask ten thousand times.
+/// A read ends with an error instead of ten thousand requests.
 #[tokio::test]
 async fn connections_that_close_after_a_few_bytes() {
     for connections in [1, 4] {
@@ -91,7 +95,7 @@ async fn connections_that_close_after_a_few_bytes() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
         let requests = peer.log().len();
         assert!(requests <= 6 * connections, "{requests} requests on {connections} connections");
-        // A small read is still worth it.
+        // A small read still succeeds.
         let ranges = [7..150, 1_000..1_200];
         let got = read(&source, &ranges).await.unwrap();
         got.is_exact(&content(usize::try_from(SIZE).unwrap()), &ranges).unwrap();

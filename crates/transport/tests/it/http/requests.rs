@@ -1,6 +1,6 @@
 //! Requests other than reads.
 
-use crate::rig::{SMALL, content, network, peer};
+use crate::fixture::{SMALL, content, network, peer};
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 use hither_transport::{HttpRequest, Location, TransportConfig};
@@ -13,7 +13,7 @@ fn call(url: &str) -> HttpRequest {
 }
 
 #[tokio::test]
-async fn an_answer_is_read_whole_and_the_connection_used_again() {
+async fn a_response_is_read_whole_and_the_connection_used_again() {
     let peer = peer(SMALL, []);
     let network = network(TransportConfig::default());
     for _ in 0..3 {
@@ -24,7 +24,7 @@ async fn an_answer_is_read_whole_and_the_connection_used_again() {
 }
 
 #[tokio::test]
-async fn every_status_is_an_answer() {
+async fn every_status_is_a_response() {
     let refusal = Fault::Status { status: 404, retry_after: None };
     let peer = peer(SMALL, [(FaultTrigger::Always, refusal)]);
     let reply = network(TransportConfig::default()).call(call(&peer.url())).await.unwrap();
@@ -32,7 +32,7 @@ async fn every_status_is_an_answer() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_but_not_in_a_circle() {
+async fn redirects_are_followed_but_a_loop_ends_with_an_error() {
     let there = peer(SMALL, []);
     let here = peer(SMALL, [(FaultTrigger::Nth(0), Fault::Redirect(there.url()))]);
     let network = network(TransportConfig::default());
@@ -44,7 +44,7 @@ async fn redirects_are_followed_but_not_in_a_circle() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_refused() {
+async fn a_response_that_is_too_long_is_an_error() {
     let peer = peer(SMALL + 1, []);
     let network = network(TransportConfig::default());
     let error = network.call(call(&peer.url())).await.unwrap_err();
@@ -52,7 +52,7 @@ async fn an_answer_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_replaced() {
+async fn a_stale_connection_is_replaced() {
     let close = Fault::Close(ResponsePosition::Answer(usize::MAX));
     let peer = peer(SMALL, [(FaultTrigger::Always, close)]);
     let network = network(TransportConfig::default());

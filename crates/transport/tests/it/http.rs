@@ -1,0 +1,15 @@
+//! Files behind HTTP servers.
+
+mod broken_connections;
+mod changed_files;
+mod credentials;
+mod errors;
+mod invalid_responses;
+mod limits;
+mod random;
+mod redirects;
+mod requests;
+mod responses;
+mod server_behaviours;
+mod tails;
+mod timeouts;
