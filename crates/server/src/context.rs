@@ -15,6 +15,7 @@ use crate::settings::ServerLimits;
 use crate::settings::live::LiveSettings;
 use http::header::{self, HeaderMap};
 use std::sync::{Arc, PoisonError, RwLock};
+use tracing::debug;
 
 /// The shared state of all requests.
 #[derive(Debug)]
@@ -69,6 +70,20 @@ impl ServerContext {
         path: &NamespacePath,
         action: Action,
     ) -> Result<(), HttpError> {
+        let allowed = self.decide(request, path, action);
+        if let Err(denied) = &allowed {
+            let (status, reason) = (denied.status.as_u16(), &denied.what);
+            debug!(?action, %path, status, reason, "authorization denied");
+        }
+        allowed
+    }
+
+    fn decide(
+        &self,
+        request: &ServerRequest,
+        path: &NamespacePath,
+        action: Action,
+    ) -> Result<(), HttpError> {
         allowed(self.settings().authorizer.decide(&request.access(path, action)))
     }
 
@@ -79,7 +94,7 @@ impl ServerContext {
         request: &ServerRequest,
         path: &NamespacePath,
     ) -> Result<bool, HttpError> {
-        match self.authorize(request, path, Action::Modify) {
+        match self.decide(request, path, Action::Modify) {
             Ok(()) => Ok(true),
             Err(_) => self.authorize(request, path, Action::Create).map(|()| false),
         }

@@ -52,6 +52,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::{debug, warn};
 
 /// The number of bytes by which the reserve may exceed the free bytes of all lots.
 pub(crate) const SLACK: u64 = 64 << 20;
@@ -146,6 +147,7 @@ impl Lots {
             let _smaller = on_disk.fit(&self.accounts);
             return Err(error);
         }
+        debug!(id = lot.id, path, bytes, lease, "lot created");
         Ok(lot)
     }
 
@@ -174,6 +176,7 @@ impl Lots {
             let _smaller = on_disk.fit(&self.accounts);
             return Err(error);
         }
+        debug!(id, ?bytes, ?lease, "lot changed");
         Ok(lot)
     }
 
@@ -187,6 +190,7 @@ impl Lots {
         self.accounts().find(owner, id)?;
         on_disk.database.remove(id)?;
         self.accounts().remove(id);
+        debug!(id, "lot released");
         // It is released even if another lot lacks blocks.
         let _short = on_disk.fit(&self.accounts);
         Ok(())
@@ -288,6 +292,7 @@ impl Lots {
     pub(crate) fn with_room<T>(&self, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match work() {
             Err(error) if is_full(&error) => {
+                debug!("disk full: lending blocks of the reserve to a write");
                 // Holding the lock, so that no other write gets the blocks released here.
                 let mut on_disk = self.on_disk();
                 let _cut = on_disk.fit(&self.accounts);
@@ -319,6 +324,7 @@ impl Lots {
         for id in expired {
             on_disk.database.remove(&id)?;
             self.accounts().remove(&id);
+            debug!(id, "lot expired");
         }
         let _smaller = on_disk.fit(&self.accounts);
         Ok(())
@@ -340,7 +346,11 @@ impl OnDisk {
     /// Makes the reserve as large as the free bytes of all lots.
     fn fit(&mut self, accounts: &Mutex<Accounts>) -> Result<(), LotError> {
         let free = lock(accounts).free();
-        self.reserve.resize(free).map_err(LotError::from)
+        let resized = self.reserve.resize(free);
+        if let Err(error) = &resized {
+            warn!(bytes = free, %error, "the reserve of the lots is too small");
+        }
+        resized.map_err(LotError::from)
     }
 }
 

@@ -20,12 +20,20 @@ use hither_http::vector::ACCEPT_QUERY;
 use http::{Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use std::sync::Arc;
+use tracing::field::Empty;
+use tracing::{Span, debug, info_span, warn};
 
 /// The methods of a server that does not write.
 const READ_METHODS: &str = "OPTIONS, GET, HEAD, QUERY, PROPFIND";
 /// The methods of a server that writes.
 const ALL_METHODS: &str =
     "OPTIONS, GET, HEAD, QUERY, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
+
+/// The span of a request. Its path has no query, which may hold a token.
+pub(crate) fn span<B>(request: &Request<B>, peer: &Peer) -> Span {
+    let (method, path) = (request.method(), request.uri().path());
+    info_span!("request", connection = peer.connection, %method, path, client = Empty)
+}
 
 /// Serves one request.
 pub(crate) async fn handle(
@@ -37,6 +45,12 @@ pub(crate) async fn handle(
     let watchdog = (request.version() >= Version::HTTP_2).then(|| Arc::clone(&peer.watchdog));
     let result = dispatch(context, request, peer, &mut record).await;
     let mut response = result.unwrap_or_else(|error| {
+        let status = error.status.as_u16();
+        if error.status.is_server_error() {
+            warn!(status, reason = error.what, "request failed");
+        } else {
+            debug!(status, reason = error.what, "request failed");
+        }
         record.reason(&error.what);
         error.into()
     });

@@ -36,6 +36,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
@@ -124,12 +125,7 @@ impl Server {
         let log = AccessLog::open(settings.access_log.as_deref())?;
         let stats = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
         raise_open_files();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .thread_name("hither-serve")
-            .max_blocking_threads(settings.limits.disk_threads)
-            .enable_all()
-            .build()
-            .map_err(|error| local("cannot start the server's threads", error))?;
+        let runtime = runtime(settings.limits.disk_threads)?;
         let PreparedReload { rules, certificate } =
             PreparedReload::new(&settings, authorizer.as_ref(), runtime.handle())?;
         let tls = certificate.map(|current| Arc::new(CertificateReloader::new(current)));
@@ -152,6 +148,7 @@ impl Server {
             tls: tls.clone(),
             connections,
             stop: stopped.clone(),
+            next_connection: AtomicU64::new(1),
         });
         let mut server = Self {
             tasks: JoinSet::new(),
@@ -324,6 +321,15 @@ async fn tend(lots: Arc<Lots>) {
         // An error is retried the next time.
         drop(tokio::task::spawn_blocking(move || lots.tend(seconds())).await);
     }
+}
+
+fn runtime(disk_threads: usize) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .thread_name("hither-serve")
+        .max_blocking_threads(disk_threads)
+        .enable_all()
+        .build()
+        .map_err(|error| local("cannot start the server's threads", error))
 }
 
 fn local(what: &str, error: io::Error) -> Error {

@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tracing::{debug, trace, warn};
 
 /// The maximum number of verified tokens that are kept.
 const MAX_BELIEVED: usize = 8_192;
@@ -60,6 +61,7 @@ impl Believed {
 
     fn keep(&mut self, sum: [u8; 32], keys: Arc<Jwks>, token: Arc<VerifiedJwt>) {
         if self.young.len() >= MAX_BELIEVED / 2 {
+            trace!(evicted = self.old.len(), "verified tokens evicted");
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(sum, (keys, token));
@@ -184,6 +186,10 @@ impl PolicyState {
     async fn ask(&self, issuer: &str) {
         self.ring().begin(issuer, seconds());
         let keys = self.discovery.keys(issuer).await;
+        match &keys {
+            Ok(_) => debug!(issuer, "keys of the issuer fetched"),
+            Err(error) => warn!(issuer, %error, "keys of the issuer cannot be fetched"),
+        }
         self.ring().done(issuer, keys.ok(), seconds());
     }
 }

@@ -19,11 +19,13 @@ use hyper_util::server::graceful::GracefulShutdown;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
+use tracing::{Instrument, debug, info, info_span, warn};
 
 /// The maximum number of concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
@@ -45,6 +47,8 @@ pub(crate) struct Acceptor {
     pub(crate) connections: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
+    /// The number of the next connection.
+    pub(crate) next_connection: AtomicU64,
 }
 
 impl Acceptor {
@@ -63,11 +67,16 @@ impl Acceptor {
             let http = http.clone();
             let watcher = open.watcher();
             let connected = self.context.records.stats.as_ref().map(ServerStats::connected);
-            tokio::spawn(async move {
-                acceptor.connection(stream, address, &http, watcher).await;
+            let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+            let connection = async move {
+                debug!("connection accepted");
+                acceptor.connection(stream, (number, address), &http, watcher).await;
+                debug!("connection closed");
                 drop((permit, connected));
-            });
+            };
+            tokio::spawn(connection.instrument(info_span!("connection", number, %address)));
         }
+        info!("stopping: no further connections are accepted");
         drop(listener);
         // Connections that outlast the timeout end with the runtime.
         let _ = timeout(self.context.limits().stop(), open.shutdown()).await;
@@ -86,6 +95,7 @@ impl Acceptor {
                     error.kind(),
                     std::io::ErrorKind::ConnectionAborted | std::io::ErrorKind::ConnectionReset
                 ) {
+                    warn!(%error, "cannot accept a connection, pausing");
                     if let Some(stats) = &self.context.records.stats {
                         stats.metrics.accept_failed.inc();
                     }
@@ -99,7 +109,7 @@ impl Acceptor {
     async fn connection(
         &self,
         stream: TcpStream,
-        address: SocketAddr,
+        (connection, address): (u64, SocketAddr),
         http: &Builder<TokioExecutor>,
         watcher: hyper_util::server::graceful::Watcher,
     ) {
@@ -108,6 +118,7 @@ impl Acceptor {
         let stall = self.context.limits().stall();
         let (socket, guard) = SocketRef::to(&stream);
         let peer = Peer {
+            connection,
             address,
             is_secure: self.tls.is_some(),
             certificate: None,
@@ -127,12 +138,21 @@ impl Acceptor {
                     let peer = Peer { certificate: tls::subject(stream.get_ref().1), ..peer };
                     self.requests((stream, guard), peer, http, watcher).await;
                 }
-                Ok(Err(_)) | Err(_) => {
-                    if let Some(stats) = &self.context.records.stats {
-                        stats.metrics.handshakes_failed.inc();
-                    }
+                Err(_) => {
+                    debug!(?stall, "TLS handshake timed out");
+                    self.handshake_failed();
+                }
+                Ok(Err(error)) => {
+                    debug!(%error, "TLS handshake failed");
+                    self.handshake_failed();
                 }
             },
+        }
+    }
+
+    fn handshake_failed(&self) {
+        if let Some(stats) = &self.context.records.stats {
+            stats.metrics.handshakes_failed.inc();
         }
     }
 
@@ -152,13 +172,19 @@ impl Acceptor {
         let watchdog = Arc::clone(&peer.watchdog);
         let service = service_fn(move |request| {
             let (context, peer) = (Arc::clone(&context), peer.clone());
+            let span = router::span(&request, &peer);
             async move { Ok::<_, Infallible>(router::handle(&context, request, peer).await) }
+                .instrument(span)
         });
         let connection = http.serve_connection(stream, service).into_owned();
         // The access log says how the requests of a connection ended.
         tokio::select! {
-            _ = watcher.watch(connection) => {}
-            () = watchdog.overdue(limits.stall()) => {}
+            ended = watcher.watch(connection) => if let Err(error) = ended {
+                debug!(%error, "connection failed");
+            },
+            () = watchdog.overdue(limits.stall()) => {
+                debug!("connection stalled: the client reads no response");
+            }
         }
     }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 /// The client's end of a connection, as requests on it see it.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
+    /// The number of the connection, for tracing.
+    pub(crate) connection: u64,
     pub(crate) address: SocketAddr,
     pub(crate) is_secure: bool,
     /// The distinguished name of the client's certificate, if it has sent one.

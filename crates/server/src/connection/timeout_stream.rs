@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+use tracing::debug;
 
 /// A stream with timeouts for the first bytes and for writes.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ impl<S> TimeoutStream<S> {
         let timeout = self.writing.get_or_insert_with(|| Box::pin(sleep(stall)));
         match timeout.as_mut().poll(cx) {
             Poll::Ready(()) => {
+                debug!(?stall, "connection stalled: the client reads nothing");
                 Poll::Ready(Err(timed_out("write timeout: the client reads nothing")))
             }
             Poll::Pending => Poll::Pending,
@@ -73,6 +75,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         } else if let Some(first) = &mut self.first
             && first.as_mut().poll(cx).is_ready()
         {
+            debug!("connection idle: the client sent nothing");
             return Poll::Ready(Err(timed_out("timeout: the client sent nothing")));
         }
         read

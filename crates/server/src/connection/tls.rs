@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
 
 /// The time between two looks at the files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -80,8 +81,12 @@ impl CertificateReloader {
         if before.changed == changed(&before.files) {
             return;
         }
-        if let Ok(next) = Current::of(before.files, before.authorities) {
-            self.change(next);
+        match Current::of(before.files, before.authorities) {
+            Ok(next) => {
+                info!("certificate reloaded");
+                self.change(next);
+            }
+            Err(error) => warn!(%error, "the changed certificate cannot be used"),
         }
     }
 }

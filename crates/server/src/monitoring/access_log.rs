@@ -319,6 +319,7 @@ mod tests {
         let line = || {
             let address = ([127, 0, 0, 1], 1).into();
             let peer = Peer {
+                connection: 1,
                 address,
                 is_secure: false,
                 certificate: None,

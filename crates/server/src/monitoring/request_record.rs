@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::{Span, debug};
 
 /// The destinations of records.
 #[derive(Debug, Clone)]
@@ -73,6 +74,8 @@ pub(crate) struct RequestRecord {
     tally: Arc<RequestTimings>,
     socket: Arc<SocketRef>,
     began: Instant,
+    /// The tracing span of the request.
+    span: Span,
 }
 
 impl RequestRecorder {
@@ -93,6 +96,7 @@ impl RequestRecorder {
             }),
             socket: Arc::clone(&peer.socket),
             began: Instant::now(),
+            span: Span::current(),
         }
     }
 }
@@ -103,13 +107,21 @@ impl RequestRecord {
         Arc::clone(&self.tally)
     }
 
+    /// The tracing span of the request.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
     /// Returns true if the name of the user is recorded.
     pub(crate) fn wants_name(&self) -> bool {
-        self.line.is_some()
+        self.line.is_some() || !self.span.is_disabled()
     }
 
     /// Records the name of the user.
     pub(crate) fn name(&mut self, name: String) {
+        if !name.is_empty() {
+            self.span.record("client", &*name);
+        }
         if let Some(line) = &mut self.line {
             line.set_name(&name);
         }
@@ -168,6 +180,16 @@ impl Drop for RequestRecord {
         let time = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
         figures.disk += time(&self.tally.disk_nanoseconds);
         figures.client += time(&self.tally.client_nanoseconds);
+        self.span.in_scope(|| {
+            debug!(
+                status = figures.status,
+                sent = figures.sent,
+                received = figures.received,
+                duration = ?figures.whole,
+                complete = figures.complete,
+                "request ended"
+            );
+        });
         if let Some(stats) = &self.records.stats {
             stats.end(figures);
         }

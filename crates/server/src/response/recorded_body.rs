@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
+use tracing::debug;
 
 /// A body that feeds the record of its request, which is written when this is dropped.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ impl hyper::body::Body for RecordedBody {
         if let Some(handed) = self.handed.take() {
             self.record.waited(handed.elapsed());
         }
+        let span = self.record.span().clone();
+        let _inside = span.enter();
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Some(mark) = &self.mark {
             mark.polled(frame.is_ready());
@@ -57,7 +60,10 @@ impl hyper::body::Body for RecordedBody {
                 self.record.sent(frame.data_ref().map_or(0, Buf::remaining));
                 self.handed = Some(Instant::now());
             }
-            Some(Err(error)) => self.record.reason(&error.to_string()),
+            Some(Err(error)) => {
+                debug!(%error, "response failed");
+                self.record.reason(&error.to_string());
+            }
             None => self.record.complete(),
         }
         if self.body.is_end_stream() && !matches!(frame, Some(Err(_))) {

@@ -20,6 +20,7 @@ use hither_core::error::Result;
 use hither_core::sync::lock;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
+use tracing::{info, warn};
 
 /// The parts of a server that are made of its settings, at the start and at a reload.
 #[derive(Debug)]
@@ -89,6 +90,15 @@ impl Reloader {
     /// # Errors
     /// The problem of the new settings; nothing has changed then.
     pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>> {
+        let reloaded = self.replace(settings);
+        match &reloaded {
+            Ok(needs_restart) => info!(?needs_restart, "settings reloaded"),
+            Err(error) => warn!(%error, "settings not reloaded"),
+        }
+        reloaded
+    }
+
+    fn replace(&self, settings: Settings) -> Result<Vec<&'static str>> {
         let Inner { settings: now, authorizer, context, tls, runtime } = &*self.0;
         let mut now = lock(now);
         let left = live::only_at_start(&now, &settings);

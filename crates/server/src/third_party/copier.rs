@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tracing::debug;
 
 /// The maximum time to wait for the other server before the client gets its response.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,6 +45,7 @@ impl ThirdPartyCopier {
     ) -> Result<CopySlot, HttpError> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let limit = self.settings.transfers;
+            debug!(limit, "third-party copy rejected: all slots are in use");
             let what = format!("this server runs at most {limit} third-party copies at a time");
             HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "10")
         })?;
@@ -57,8 +59,14 @@ impl ThirdPartyCopier {
         location: &Location,
     ) -> Result<Result<RemoteState>, HttpError> {
         self.hosts.check(location).map_err(|error| forbidden(&error))?;
-        match tokio::time::timeout(FIRST_LOOK_TIMEOUT, remote::look(&self.network, location)).await
-        {
+        let look = remote::look(&self.network, location);
+        let looked = tokio::time::timeout(FIRST_LOOK_TIMEOUT, look).await;
+        match &looked {
+            Ok(Ok(state)) => debug!(url = %location, ?state, "file on the other server looked up"),
+            Ok(Err(error)) => debug!(url = %location, %error, "the other server failed"),
+            Err(_) => debug!(url = %location, "the other server has not responded yet"),
+        }
+        match looked {
             // This is an error of the egress filter; a status of the other server is none here.
             Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(forbidden(&error)),
             Ok(looked) => Ok(looked),

@@ -5,6 +5,7 @@ use hither_core::error::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::debug;
 
 /// The direction of a copy, seen from this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,7 @@ impl CopySlot {
         permit: OwnedSemaphorePermit,
     ) -> Self {
         counters.active.fetch_add(1, Ordering::Relaxed);
+        debug!(?direction, "third-party copy begins");
         Self { counters: Arc::clone(counters), direction, is_counted: false, _permit: permit }
     }
 
@@ -42,10 +44,12 @@ impl CopySlot {
         };
         match outcome {
             Ok(moved) => {
+                debug!(direction = ?self.direction, bytes = moved, "third-party copy done");
                 files.fetch_add(1, Ordering::Relaxed);
                 bytes.fetch_add(*moved, Ordering::Relaxed);
             }
-            Err(_) => {
+            Err(error) => {
+                debug!(direction = ?self.direction, %error, "third-party copy failed");
                 counters.failed.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -56,6 +60,7 @@ impl Drop for CopySlot {
     fn drop(&mut self) {
         self.counters.active.fetch_sub(1, Ordering::Relaxed);
         if !self.is_counted {
+            debug!(direction = ?self.direction, "third-party copy cancelled");
             self.counters.cancelled.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -34,6 +34,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
+use tracing::Instrument;
 
 /// The media type that dCache introduced for this text.
 pub(crate) const TYPE: &str = "text/perf-marker-stream";
@@ -80,7 +81,7 @@ where
     C: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(MAX_WAITING);
-    tokio::spawn(async move {
+    let copying = async move {
         let MarkedCopy { work, clean_up, progress, interval, slot } = copy;
         let outcome = follow(Box::pin(work), &*progress, interval, &sender).await;
         // Everything that the work held has been dropped here.
@@ -103,7 +104,8 @@ where
                 drop(slot);
             }
         }
-    });
+    };
+    tokio::spawn(copying.in_current_span());
     ChunkStream::new(Box::pin(PerfMarkerStream(receiver)), None)
 }
 

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tracing::debug;
 
 /// Bytes read and sent at a time.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -191,6 +192,7 @@ impl Push {
             };
             match error.retry() {
                 Retry::SameServer { after } if attempt < ATTEMPTS => {
+                    debug!(url = %self.copy_request.other, attempt, ?after, %error, "retrying the push");
                     tokio::time::sleep(after).await;
                     attempt += 1;
                 }

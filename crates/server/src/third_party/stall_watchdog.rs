@@ -5,6 +5,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::Location;
 use std::pin::pin;
 use std::time::Duration;
+use tracing::debug;
 
 /// The minimum number of bytes that a copy must move in a window of time.
 #[derive(Debug, Clone)]
@@ -49,6 +50,7 @@ impl StallWatchdog {
             if let (Some(before), Some(now)) = (before, now) {
                 let bytes = now.saturating_sub(before);
                 if bytes < self.min_bytes {
+                    debug!(other = self.other, bytes, window = ?self.window, "copy stalled");
                     return Err(Error::new(
                         ErrorKind::Timeout,
                         format!(

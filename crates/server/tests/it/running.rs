@@ -1,5 +1,7 @@
 //! Metrics, health and logs of a server, and its reload.
 
+mod events;
+
 use crate::rig::{Reply, Served, reply};
 use hither_server::{AuthSettings, Settings};
 use serde_json::Value;

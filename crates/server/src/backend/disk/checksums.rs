@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 use tokio::sync::{OnceCell, Semaphore};
+use tracing::debug;
 
 /// The maximum number of files read for checksums at the same time: each occupies a disk and a
 /// processor.
@@ -66,6 +67,7 @@ impl ChecksumCache {
         let pending = self.pending(key);
         let sum = pending.get_or_init(async || {
             let _gate = self.gate.acquire().await.ok()?;
+            debug!(algorithm = algorithm.name(), bytes = meta.size, "computing a checksum");
             let (file, meta) = (Arc::clone(file), meta.clone());
             let computed = tokio::task::spawn_blocking(move || compute(&file, &meta, algorithm));
             computed.await.ok()?.ok().flatten()
@@ -81,7 +83,9 @@ impl ChecksumCache {
     fn pending(&self, key: PendingKey) -> Pending {
         let mut pending = lock(&self.pending);
         if pending.len() >= MAX_REMEMBERED {
+            let before = pending.len();
             pending.retain(|_, sum| !sum.initialized());
+            debug!(evicted = before - pending.len(), "checksums in memory evicted");
         }
         Arc::clone(pending.entry(key).or_default())
     }

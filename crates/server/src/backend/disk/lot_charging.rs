@@ -17,6 +17,7 @@ use hither_core::storage::is_partial;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use tracing::debug;
 
 /// The lots of a server, if it has any.
 #[derive(Debug, Clone, Default)]
@@ -156,6 +157,7 @@ impl LotCharging {
     /// Removes stale temporary and partial files.
     pub(crate) fn sweep(&self, tree: &ConfinedDir, ages: CleanupAges) {
         tree.remove_stale(ages, |path| {
+            debug!(path, "removing a stale file");
             if is_partial(path) {
                 // A partial file is charged to its lot.
                 drop(self.remove(tree, path, || Ok(())));
