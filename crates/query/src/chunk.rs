@@ -1,4 +1,4 @@
-//! What an expression is evaluated on.
+//! The entries on which an expression is evaluated.
 
 use crate::suggestion::suggestion;
 use hither_core::{Error, ErrorKind};
@@ -15,22 +15,22 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// `entries` entries, starting with entry number `first_entry` of the tree, without columns yet.
+    /// A chunk of `entries` entries from number `first_entry` of the tree on, without columns.
     #[must_use]
     pub fn new(first_entry: u64, entries: usize) -> Self {
         let end = first_entry.saturating_add(entries as u64);
         Self { first_entry, entries, tree_entries: end, columns: HashMap::new() }
     }
 
-    /// The same chunk of a tree with `tree_entries` entries: the value of `Entries$`, which without this is the end
-    /// of the chunk.
+    /// Sets the number of entries of the whole tree, the value of `Entries$`. Without this, it is
+    /// the end of the chunk.
     #[must_use]
     pub fn of_tree(mut self, tree_entries: u64) -> Self {
         self.tree_entries = tree_entries;
         self
     }
 
-    /// Adds the column of the branch that expressions call `name`. It must have as many entries as the chunk.
+    /// Adds the column of the branch `name`. It must have as many entries as the chunk.
     #[must_use]
     pub fn with(mut self, name: &'a str, column: &'a Column) -> Self {
         self.columns.insert(name, column);
@@ -43,13 +43,13 @@ impl<'a> Chunk<'a> {
         self.first_entry
     }
 
-    /// Number of entries.
+    /// The number of entries.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Number of entries of the whole tree.
+    /// The number of entries of the whole tree.
     pub(crate) fn tree_entries(&self) -> u64 {
         self.tree_entries
     }

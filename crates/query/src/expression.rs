@@ -9,18 +9,19 @@ use std::str::FromStr;
 
 /// A formula over the branches of a tree.
 ///
-/// `Display` writes it with all its parentheses, from which [`Expression::parse`] reads the same expression (if it is
-/// not nested more than half as deep as is allowed: parentheses nest, too).
+/// `Display` writes it with all its parentheses, from which [`Expression::parse`] reads the same
+/// expression. (Parentheses nest, so it may be nested at most half as deep as is allowed.)
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     pub(crate) root: Node,
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// [`Invalid`](hither_core::ErrorKind::Invalid) with what was expected and a caret under the place.
+    /// [`Invalid`](hither_core::ErrorKind::Invalid), with what was expected and a caret below the
+    /// position.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match parse(text) {
             Ok(root) => Ok(Self { root }),
@@ -28,7 +29,7 @@ impl Expression {
         }
     }
 
-    /// The names of the branches in it, each once, in the order in which they appear.
+    /// The names of its branches, each once, in order of appearance.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

@@ -1,8 +1,9 @@
 //! The functions that an expression can call.
 //!
-//! Two families, as in ROOT. Those that `TFormula` knows itself answer every argument with a number: `log` of what
-//! is not positive is 0, `sqrt` takes the absolute value first, `asin` beyond 1 is 0, `exp` stops at 700. Everything
-//! else, `TMath::` and the C library, is called as it is and may answer NaN or infinity.
+//! There are two families, as in ROOT. Those of `TFormula` itself return a number for every
+//! argument: `log` of a number that is not positive is 0, `sqrt` takes the absolute value first,
+//! `asin` beyond 1 is 0, `exp` stops at 700. All others, `TMath::` and the C library, are called as
+//! they are and may return NaN or infinity.
 
 use crate::operator::{signed, truth};
 use std::f64::consts;
@@ -10,13 +11,13 @@ use std::f64::consts;
 /// A function of numbers.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// As it is written.
+    /// The name as it is written.
     pub(crate) name: &'static str,
-    /// What it computes.
+    /// The computation.
     pub(crate) compute: Compute,
 }
 
-/// What a function computes, by the number of its arguments.
+/// The computation of a function, by its number of arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
     Constant(f64),
@@ -26,7 +27,7 @@ pub(crate) enum Compute {
 }
 
 impl Function {
-    /// How many arguments it takes.
+    /// The number of arguments.
     pub(crate) fn arguments(&self) -> usize {
         match self.compute {
             Compute::Constant(_) => 0,
@@ -36,20 +37,20 @@ impl Function {
         }
     }
 
-    /// The function called `name`.
+    /// Returns the function called `name`.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.name == name)
     }
 }
 
-/// There is one function of each name.
+/// Names are unique.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-/// What turns the elements of an entry into one number.
+/// A function of all elements of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     /// `Sum$(x)`
@@ -71,7 +72,7 @@ impl Aggregate {
     pub(crate) const ALL: [Self; 6] =
         [Self::Sum, Self::Min, Self::Max, Self::MinIf, Self::MaxIf, Self::Length];
 
-    /// As it is written.
+    /// The name as it is written.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sum => "Sum$",
@@ -83,7 +84,7 @@ impl Aggregate {
         }
     }
 
-    /// How many arguments it takes.
+    /// The number of arguments.
     pub(crate) fn arguments(self) -> usize {
         match self {
             Self::Sum | Self::Min | Self::Max | Self::Length => 1,
@@ -92,7 +93,7 @@ impl Aggregate {
     }
 }
 
-/// All names that can stand before a parenthesis.
+/// All names that may precede a parenthesis.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS
         .iter()
@@ -114,7 +115,7 @@ const fn two(name: &'static str, compute: fn(f64, f64) -> f64) -> Function {
 }
 
 static FUNCTIONS: [Function; 84] = [
-    // TFormula's own
+    // TFormula's own.
     one("cos", f64::cos),
     one("sin", f64::sin),
     one("tan", |x| if x.cos() == 0.0 { 0.0 } else { x.tan() }),
@@ -140,7 +141,7 @@ static FUNCTIONS: [Function; 84] = [
     one("abs", f64::abs),
     one("sign", |x| if x < 0.0 { -1.0 } else { 1.0 }),
     one("int", integer),
-    // the C library's
+    // The C library's.
     one("fabs", f64::abs),
     one("floor", f64::floor),
     one("ceil", f64::ceil),
@@ -158,7 +159,7 @@ static FUNCTIONS: [Function; 84] = [
     one("isnan", |x| truth(x.is_nan())),
     one("isinf", |x| truth(x.is_infinite())),
     one("std::abs", f64::abs),
-    // TMath
+    // TMath.
     constant("TMath::Pi", consts::PI),
     constant("TMath::TwoPi", consts::TAU),
     constant("TMath::PiOver2", consts::FRAC_PI_2),
@@ -214,7 +215,7 @@ static FUNCTIONS: [Function; 84] = [
     },
 ];
 
-/// Truncation to a 64-bit integer.
+/// Truncates to a 64-bit integer.
 #[expect(clippy::cast_precision_loss, reason = "results are in double precision, as in ROOT")]
 fn integer(x: f64) -> f64 {
     signed(x) as f64
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn own_functions_answer_everything_with_a_number() {
+    fn functions_of_tformula_return_a_number_for_every_argument() {
         assert_eq!(one_argument("log", -1.0), 0.0);
         assert_eq!(one_argument("sqrt", -4.0), 2.0);
         assert_eq!(one_argument("asin", 2.0), 0.0);
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_the_library_are_left_as_they_are() {
+    fn functions_of_the_library_may_return_nan() {
         assert!(one_argument("TMath::Log", -1.0).is_nan());
         assert!(one_argument("TMath::Sqrt", -4.0).is_nan());
         assert_eq!(one_argument("TMath::Exp", 1000.0), f64::INFINITY);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_is_there_once() {
+    fn names_are_unique() {
         let mut all: Vec<_> = names().collect();
         all.sort_unstable();
         let count = all.len();

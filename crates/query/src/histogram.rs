@@ -1,14 +1,16 @@
-//! A histogram of the values that passed, as ROOT's `TH1` fills it.
+//! A histogram of the values that passed, filled as ROOT's `TH1` does.
 //!
-//! A bin contains its lower edge and not its upper one. What is below the range counts as underflow, what is at its
-//! upper limit or above, or not a number, as overflow. Mean and standard deviation are over what is within the range,
-//! weighted, and not corrected for the size of the sample (`TH1::GetMean`, `TH1::GetStdDev`).
+//! A bin contains its lower edge and not its upper one. Values below the range count as underflow,
+//! values at or above its upper limit, and NaN, as overflow. Mean and standard deviation are over
+//! the values within the range, weighted, and not corrected for the size of the sample
+//! (`TH1::GetMean`, `TH1::GetStdDev`).
 //!
-//! Without a range the values are kept until the end, and the limits then chosen from the smallest and the largest of
-//! them ([`axis_limits`]). Beyond [`KEPT`] values the limits are chosen from those seen so far; when a value lies
-//! beyond them, the range is doubled towards it and the bins merged in pairs, as ROOT does. Mean and standard deviation
-//! are then still over all values, since all are within the range. What is infinite or not a number does not take part
-//! in choosing limits, and counts as under- or overflow.
+//! Without a range, values are kept until the end, and the limits then chosen from the smallest and
+//! the largest of them ([`axis_limits`]). Beyond [`MAX_KEPT`] values, the limits are chosen from
+//! those seen so far. When a later value lies beyond the limits, the range is doubled towards it
+//! and the bins are merged in pairs, as ROOT does. Mean and standard deviation are then still over
+//! all values, since all are within the range. Infinite values and NaN do not influence the limits,
+//! and count as under- or overflow.
 
 mod axis_limits;
 mod moments;
@@ -19,11 +21,11 @@ use hither_core::{Error, ErrorKind};
 use moments::Moments;
 use serde::Serialize;
 
-/// Most bins that can be asked for.
+/// The maximum number of bins.
 pub const MAX_BINS: usize = 1_000_000;
 
-/// How many values are kept to choose limits from: 32 MiB, twice that with weights.
-const KEPT: usize = 4 << 20;
+/// The number of values kept to choose limits from: 32 MiB, twice that with weights.
+const MAX_KEPT: usize = 4 << 20;
 
 /// Counts, mean and standard deviation of the values that passed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,7 +43,7 @@ pub struct Histogram {
     pub underflow: f64,
     /// Sum of the weights above the range, and of values that are not numbers.
     pub overflow: f64,
-    /// Number of entries of the tree that were looked at.
+    /// Number of evaluated entries of the tree.
     pub entries: u64,
     /// Number of values that passed.
     pub selected: u64,
@@ -54,7 +56,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The lower edge of bin `bin`, which for `bin == bins` is the upper limit.
+    /// The lower edge of `bin`, which for `bin == bins` is the upper limit.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
     pub fn edge(&self, bin: usize) -> f64 {
@@ -70,7 +72,7 @@ impl Histogram {
 pub struct HistogramBuilder {
     bins: usize,
     axis: Option<Axis>,
-    /// Whether the range follows the values.
+    /// True if the range follows the values.
     automatic: bool,
     kept: SelectedValues,
     entries: u64,
@@ -88,7 +90,7 @@ struct Axis {
     counts: Vec<f64>,
 }
 
-/// Where a value belongs.
+/// The part of the axis to which a value belongs.
 enum Place {
     Under,
     Bin(usize),
@@ -119,11 +121,12 @@ impl Axis {
         Place::Over
     }
 
-    /// Doubles the range towards `value` until it is inside. False if that cannot be.
+    /// Doubles the range towards `value` until it contains it; returns false if it cannot.
     fn extend_to(&mut self, value: f64) -> bool {
         loop {
             let width = self.hi - self.lo;
-            let (up, down) = (self.hi + width, self.lo - width);
+            let up = self.hi + width;
+            let down = self.lo - width;
             match self.place(value) {
                 Place::Bin(_) => return true,
                 Place::Over if value.is_finite() && up.is_finite() && up - self.lo > width => {
@@ -141,7 +144,7 @@ impl Axis {
     }
 }
 
-/// `counts` added up in pairs, and zeros behind.
+/// Merges `counts` in pairs, followed by zeros.
 fn halved(counts: impl Iterator<Item = f64>, bins: usize) -> Vec<f64> {
     let mut merged = vec![0.0; bins];
     for (i, count) in counts.enumerate() {
@@ -153,11 +156,12 @@ fn halved(counts: impl Iterator<Item = f64>, bins: usize) -> Vec<f64> {
 }
 
 impl HistogramBuilder {
-    /// A histogram of `bins` bins over `range` (lower limit, upper limit), or over a range that follows the values.
+    /// A histogram of `bins` bins over `range` (lower limit, upper limit), or over a range that
+    /// follows the values.
     ///
     /// # Errors
-    /// [`Invalid`](ErrorKind::Invalid) for no bins, for more than [`MAX_BINS`], and for limits that are not finite or
-    /// not in order.
+    /// [`Invalid`](ErrorKind::Invalid) for no bins, for more than [`MAX_BINS`], and for limits that
+    /// are not finite or not in order.
     pub fn new(bins: usize, range: Option<(f64, f64)>) -> Result<Self, Error> {
         if bins == 0 || bins > MAX_BINS {
             return Err(Error::new(
@@ -186,7 +190,8 @@ impl HistogramBuilder {
         })
     }
 
-    /// Adds values. Chunks must come in the order of their entries for results that are the same to the last bit.
+    /// Adds values. For results that are identical to the last bit, chunks must come in the order
+    /// of their entries.
     pub fn fill(&mut self, selected: &SelectedValues) {
         self.entries += selected.entries;
         self.selected += selected.values.len() as u64;
@@ -203,12 +208,12 @@ impl HistogramBuilder {
             self.kept.weights.resize(self.kept.values.len() + values.len(), 1.0);
         }
         self.kept.values.extend(values);
-        if self.kept.values.len() > KEPT {
+        if self.kept.values.len() > MAX_KEPT {
             self.choose_limits();
         }
     }
 
-    /// The histogram of all that was added.
+    /// Returns the histogram of all added values.
     #[must_use]
     pub fn finish(mut self) -> Histogram {
         let axis = match self.axis.take() {
@@ -234,13 +239,13 @@ impl HistogramBuilder {
         }
     }
 
-    /// Chooses limits from the values that were kept, and counts those.
+    /// Chooses limits from the kept values, and counts those.
     fn choose_limits(&mut self) {
         let kept = std::mem::take(&mut self.kept);
         let finite = kept.values.iter().copied().filter(|value| value.is_finite());
-        let (least, greatest) = finite
+        let (min, max) = finite
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
-        let (lo, hi) = nice_limits(least, greatest, self.bins);
+        let (lo, hi) = nice_limits(min, max, self.bins);
         self.axis = Some(Axis::new(lo, hi, self.bins));
         self.count(&kept);
     }
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn extending_ends_for_every_number() {
+    fn extending_ends_for_every_value() {
         for value in [f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 1e300] {
             let mut axis = Axis::new(0.0, 1e-300, 3);
             let inside = axis.extend_to(value);
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_and_ranges_that_make_no_sense_are_refused() {
+    fn invalid_bins_and_ranges_are_errors() {
         for (bins, range) in [
             (0, None),
             (MAX_BINS + 1, None),
@@ -349,7 +354,7 @@ mod tests {
     #[test]
     fn more_values_than_are_kept_stay_within_the_range() {
         let mut builder = HistogramBuilder::new(100, None).unwrap();
-        let narrow = selected(&vec![0.5; KEPT / 4]);
+        let narrow = selected(&vec![0.5; MAX_KEPT / 4]);
         (0..5).for_each(|_| builder.fill(&narrow));
         builder.fill(&selected(&[1000.0, -1000.0]));
         let h = builder.finish();
@@ -360,7 +365,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_input_is_cut_does_not_matter(
+        fn the_histogram_does_not_depend_on_chunks(
             values in prop::collection::vec((-10.0_f64..10.0, prop::option::of(-2.0_f64..2.0)), 0..600),
             cuts in prop::collection::vec(0_usize..600, 0..5),
             range in prop::option::of(Just((-5.0, 5.0))),

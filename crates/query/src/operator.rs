@@ -1,7 +1,7 @@
 //! The operators, with the meaning that `TTreeFormula` gives them.
 //!
-//! All arithmetic is in double precision, whatever the branches hold: `7/2` is 3.5. What differs from C (found by
-//! running ROOT 6.40):
+//! All arithmetic is in double precision, whatever the types of the branches: `7/2` is 3.5. The
+//! differences from C (found by running ROOT 6.40):
 //!
 //! - division by zero gives 0;
 //! - `%` truncates both sides to 64-bit integers first; the sign is that of the left side;
@@ -9,7 +9,7 @@
 //! - every operator has a precedence of its own, see [`Binary::precedence`];
 //! - `^` and `**` are powers.
 //!
-//! ROOT dies of `x % 0`; here it gives 0, like division.
+//! ROOT crashes on `x % 0`; here it gives 0, like division.
 
 /// An operator before its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) enum Binary {
     Power,
 }
 
-/// Which of `a - b - c` is done first.
+/// The grouping of `a - b - c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Associativity {
     /// `(a - b) - c`
@@ -78,7 +78,7 @@ pub(crate) const NEGATED_PRECEDENCE: u8 = 14;
 pub(crate) const TIGHTEST: u8 = 20;
 
 impl Binary {
-    /// Whether its results are true and false.
+    /// Returns true if its results are boolean.
     pub(crate) fn is_truth(self) -> bool {
         use Binary::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
         matches!(self, Or | And | Less | Greater | LessOrEqual | GreaterOrEqual | Equal | NotEqual)
@@ -132,12 +132,13 @@ impl Binary {
         }
     }
 
-    /// How tightly the operator binds, and which way.
+    /// The precedence of the operator, and its associativity.
     ///
-    /// ROOT (`TFormula::Analyze`) cuts an expression at the loosest operator in it, looking for one operator after
-    /// the other, so each has a level of its own, and those that it looks for from the left are right-associative:
-    /// `1+2<<1` is 5, `3>2>1` is `3>(2>1)`, `10%4%3` is `10%(4%3)`, `a*b/c` is `a*(b/c)`, `a+b-c` is `a+(b-c)`
-    /// (which rounds differently), `2^3^2` is 64. Where both ways give the same, as for `||`, the parser is free.
+    /// ROOT (`TFormula::Analyze`) cuts an expression at its loosest operator, and looks for one
+    /// operator after the other, so each has a level of its own, and those that it looks for from
+    /// the left are right-associative: `1+2<<1` is 5, `3>2>1` is `3>(2>1)`, `10%4%3` is `10%(4%3)`,
+    /// `a*b/c` is `a*(b/c)`, `a+b-c` is `a+(b-c)` (which rounds differently), `2^3^2` is 64. Where
+    /// both ways give the same, as for `||`, the parser may choose.
     pub(crate) fn precedence(self) -> (u8, Associativity) {
         let side = match self {
             Self::Or | Self::And | Self::Add | Self::Subtract | Self::Divide | Self::Power => {
@@ -168,7 +169,7 @@ impl Binary {
         (level, side)
     }
 
-    /// The result for one pair of numbers.
+    /// Computes the result for one pair of numbers.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "results are in double precision, as in ROOT")]
     pub(crate) fn apply(self, x: f64, y: f64) -> f64 {
@@ -212,7 +213,7 @@ fn power(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { x.powf(y) }
 }
 
-/// Truncation to a signed integer, as the processors that ROOT runs on do it: what does not fit gives the smallest.
+/// Truncates to a signed integer as ROOT's processors do: a value out of range gives the smallest.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit was sorted out")]
 pub(crate) fn signed(x: f64) -> i64 {
@@ -220,7 +221,7 @@ pub(crate) fn signed(x: f64) -> i64 {
     if (-LIMIT..LIMIT).contains(&x) { x as i64 } else { i64::MIN }
 }
 
-/// Truncation to an unsigned integer; negative numbers wrap.
+/// Truncates to an unsigned integer; negative numbers wrap.
 #[inline]
 #[expect(clippy::cast_sign_loss, reason = "wrapping is the meaning")]
 fn unsigned(x: f64) -> u64 {
@@ -228,7 +229,7 @@ fn unsigned(x: f64) -> u64 {
     if x < LIMIT { signed(x) as u64 } else { signed(x - LIMIT) as u64 ^ (1 << 63) }
 }
 
-/// The number of bits to shift by, of which processors look at the lowest six.
+/// The number of bits to shift by; processors use its lowest six bits.
 #[inline]
 fn shift(y: f64) -> u32 {
     (unsigned(y) & 63) as u32
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_are_made_as_root_makes_them() {
+    fn integers_are_truncated_as_in_root() {
         assert_eq!(Binary::Modulo.apply(-7.9, 3.2), -1.0);
         assert_eq!(Binary::Modulo.apply(7.0, 0.5), 0.0);
         assert_eq!(Binary::Modulo.apply(-9.3e18, -1.0), 0.0);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_is_read_back_from_its_symbol() {
+    fn every_operator_is_parsed_from_its_symbol() {
         for symbol in ["||", "&&", "|", "&", "<", ">", "<=", ">=", "==", "!=", "+", "-", "%"] {
             assert_eq!(Binary::from_symbol(symbol).unwrap().symbol(), symbol);
         }

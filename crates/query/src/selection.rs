@@ -4,17 +4,17 @@ use crate::eval::select::select;
 use crate::{Chunk, Expression};
 use hither_core::Error;
 
-/// A value and a cut: which values count, and how much.
+/// A value and a cut: the values that count, and their weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// The values.
     pub value: Expression,
-    /// Values count where this is not zero, and count this much.
+    /// Values count where this is not zero, with this weight.
     pub cut: Option<Expression>,
 }
 
 impl Selection {
-    /// Reads a value and, if there is one, a cut.
+    /// Parses a value and an optional cut.
     ///
     /// # Errors
     /// As [`Expression::parse`].
@@ -25,7 +25,7 @@ impl Selection {
         })
     }
 
-    /// The names of the branches that are needed, each once: those of the value, then those of the cut.
+    /// The names of the needed branches, each once: those of the value, then those of the cut.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         let mut names = self.value.columns();
@@ -37,16 +37,17 @@ impl Selection {
         names
     }
 
-    /// The values of `chunk` that pass.
+    /// Returns the values of `chunk` that pass.
     ///
-    /// Evaluating a chunk of no entries, whose columns have the shapes of the real ones, checks names, shapes and
-    /// indices before anything was read.
+    /// Evaluating a chunk without entries, whose columns have the real shapes, checks names, shapes
+    /// and indices before anything is read.
     ///
     /// # Errors
     /// [`NotFound`](hither_core::ErrorKind::NotFound) for a branch that the chunk does not have,
-    /// [`Invalid`](hither_core::ErrorKind::Invalid) or [`Unsupported`](hither_core::ErrorKind::Unsupported) for
-    /// indices that do not fit, [`Corrupt`](hither_core::ErrorKind::Corrupt) for a column that is not what
-    /// [`hither_formats::Column`] promises.
+    /// [`Invalid`](hither_core::ErrorKind::Invalid) or
+    /// [`Unsupported`](hither_core::ErrorKind::Unsupported) for indices that do not fit,
+    /// [`Corrupt`](hither_core::ErrorKind::Corrupt) for a column that violates the invariants of
+    /// [`hither_formats::Column`].
     pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<SelectedValues, Error> {
         select(&self.value, self.cut.as_ref(), chunk)
     }
@@ -56,11 +57,11 @@ impl Selection {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SelectedValues {
-    /// Number of entries that were looked at.
+    /// The number of evaluated entries.
     pub entries: u64,
     /// The values.
     pub values: Vec<f64>,
-    /// The value of the cut for each of them; empty when all are 1.
+    /// The cut's value for each of them; empty if all are 1.
     pub weights: Vec<f64>,
 }
 
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_break_their_promise_are_refused() {
+    fn columns_that_violate_their_invariants_are_errors() {
         for column in [
             scalar(vec![1, 2, 3]),
             jagged(vec![0, 2, 1], vec![1.0]),

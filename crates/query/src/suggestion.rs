@@ -1,4 +1,4 @@
-//! What to offer instead of a name that is not known.
+//! Suggestions in place of unknown names.
 
 use hither_core::error::suggest::closest_names;
 

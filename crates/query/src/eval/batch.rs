@@ -1,14 +1,14 @@
-//! The turns of the loop that are evaluated together, and the numbers that they have.
+//! A batch of turns of the loop that are evaluated together, and their values.
 
 use crate::eval::shape::Instances;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-/// How many turns are evaluated together: few enough that some intermediate results of 8 bytes each stay in the
-/// processor's first and second cache, many enough that walking the tree does not count.
+/// The number of turns evaluated together: few enough that intermediate results of 8 bytes each
+/// stay in the processor's first and second cache, many enough that walking the tree costs little.
 pub(crate) const BLOCK: usize = 4096;
 
-/// Some turns, in order.
+/// A batch of turns, in order.
 #[derive(Debug)]
 pub(crate) struct InstanceBatch<'a> {
     which: Which<'a>,
@@ -18,7 +18,7 @@ pub(crate) struct InstanceBatch<'a> {
 
 #[derive(Debug)]
 enum Which<'a> {
-    /// Consecutive turns of the chunk, counted through.
+    /// Consecutive turns, numbered through the chunk.
     Span(Range<usize>),
     /// These turns of the chunk.
     Picks(&'a [usize]),
@@ -26,14 +26,14 @@ enum Which<'a> {
     Entries(Range<usize>),
 }
 
-/// The entry of each instance, and the number of the turn within it.
+/// The entry of each instance, and its turn within the entry.
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
     pub(crate) entries: Vec<usize>,
     pub(crate) turns: Vec<usize>,
 }
 
-/// Instances that stand side by side in a column, or that do not.
+/// The positions of instances in a column: consecutive or picked.
 #[derive(Debug)]
 pub(crate) enum Layout<'a> {
     Span(Range<usize>),
@@ -41,22 +41,22 @@ pub(crate) enum Layout<'a> {
 }
 
 impl<'a> InstanceBatch<'a> {
-    /// Consecutive turns.
+    /// A batch of consecutive turns.
     pub(crate) fn span(span: Range<usize>, turns: &'a Instances) -> Self {
         Self { which: Which::Span(span), turns, placed: OnceCell::new() }
     }
 
-    /// Picked turns, in order.
+    /// A batch of picked turns, in order.
     pub(crate) fn picks(picks: &'a [usize], turns: &'a Instances) -> Self {
         Self { which: Which::Picks(picks), turns, placed: OnceCell::new() }
     }
 
-    /// One turn of each entry: for what does not differ between the turns of an entry.
+    /// One turn of each entry, for values that all turns of an entry share.
     pub(crate) fn entries(entries: Range<usize>, turns: &'a Instances) -> Self {
         Self { which: Which::Entries(entries), turns, placed: OnceCell::new() }
     }
 
-    /// How many instances there are.
+    /// The number of instances.
     pub(crate) fn len(&self) -> usize {
         match &self.which {
             Which::Span(range) | Which::Entries(range) => range.len(),
@@ -64,22 +64,22 @@ impl<'a> InstanceBatch<'a> {
         }
     }
 
-    /// The loop that the instances belong to.
+    /// The loop to which the instances belong.
     pub(crate) fn turns(&self) -> &'a Instances {
         self.turns
     }
 
-    /// The instances as places in a column whose values are the turns, counted through.
+    /// The positions of the instances in a column with one value for each turn.
     pub(crate) fn flat(&self) -> Layout<'_> {
         match &self.which {
             Which::Span(range) => Layout::Span(range.clone()),
             Which::Picks(picks) => Layout::Picks(picks),
-            // what has one turn for each entry cannot tell the two apart; what has more is not evaluated so
+            // With one turn per entry, both are the same; loops with more do not come here.
             Which::Entries(range) => Layout::Span(range.clone()),
         }
     }
 
-    /// The instances as places in a column with one value for each entry.
+    /// The positions of the instances in a column with one value for each entry.
     pub(crate) fn per_entry(&self) -> Layout<'_> {
         match &self.which {
             Which::Entries(range) => Layout::Span(range.clone()),
@@ -104,7 +104,8 @@ impl<'a> InstanceBatch<'a> {
         let mut placed = Placed::default();
         placed.entries.reserve(self.len());
         placed.turns.reserve(self.len());
-        let (mut entry, mut span) = (0, 0..0);
+        let mut entry = 0;
+        let mut span = 0..0;
         for flat in flats {
             if !span.contains(&flat) {
                 entry = self.turns.entry_of(flat, entry);
@@ -117,16 +118,16 @@ impl<'a> InstanceBatch<'a> {
     }
 }
 
-/// Numbers, one for each instance.
+/// Values, one for each instance.
 #[derive(Debug)]
 pub(crate) struct BatchValues {
     pub(crate) values: Many,
-    /// Where a branch was asked for an element that it does not have: the whole expression is NaN there. Empty if
-    /// nowhere.
+    /// Set where a branch lacks the requested element: the whole expression is NaN there. Empty if
+    /// none is missing.
     pub(crate) missing: Vec<bool>,
 }
 
-/// Numbers that may all be the same.
+/// Values that may all be the same.
 #[derive(Debug)]
 pub(crate) enum Many {
     Same(f64),
@@ -142,7 +143,7 @@ impl BatchValues {
         Self { values: Many::Each(values), missing: Vec::new() }
     }
 
-    /// The number of instance `i`.
+    /// The value of instance `i`.
     pub(crate) fn at(&self, i: usize) -> f64 {
         match &self.values {
             Many::Same(value) => *value,
@@ -150,12 +151,12 @@ impl BatchValues {
         }
     }
 
-    /// Whether instance `i` has no number.
+    /// Returns true if the value of instance `i` is missing.
     pub(crate) fn is_missing(&self, i: usize) -> bool {
         self.missing.get(i).copied().unwrap_or(false)
     }
 
-    /// The numbers of `count` instances, NaN where they are missing.
+    /// The values of `count` instances, NaN where they are missing.
     pub(crate) fn finish(self, count: usize) -> Vec<f64> {
         let mut values = match self.values {
             Many::Same(value) => vec![value; count],
@@ -169,7 +170,7 @@ impl BatchValues {
         values
     }
 
-    /// `f` of each number.
+    /// Applies `f` to each value.
     pub(crate) fn map(mut self, f: impl Fn(f64) -> f64) -> Self {
         match &mut self.values {
             Many::Same(value) => *value = f(*value),
@@ -178,7 +179,7 @@ impl BatchValues {
         self
     }
 
-    /// `f` of each pair of numbers; missing where one of them is.
+    /// Applies `f` to each pair of values; missing where one of them is.
     pub(crate) fn zip(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
         let missing = either(self.missing, &other.missing);
         let values = match (self.values, other.values) {
@@ -200,7 +201,7 @@ impl BatchValues {
     }
 }
 
-/// Where one of both is true.
+/// The element-wise or of both; an empty slice is all false.
 fn either(mut a: Vec<bool>, b: &[bool]) -> Vec<bool> {
     if a.is_empty() {
         return b.to_vec();

@@ -1,8 +1,9 @@
-//! From a tree to a formula over the columns of one chunk.
+//! Binds a syntax tree to the columns of one chunk.
 //!
-//! Binding looks up the branches, checks their shapes, and works out what has a loop of its own: `Sum$(x)` and its
-//! kin, computed indices, and `Alt$` are evaluated here, over the whole chunk, to one number for each entry. What is
-//! left is a tree over columns that run in one loop ([`Instances`]).
+//! Binding looks up the branches and checks their shapes. Everything with a loop of its own
+//! (`Sum$(x)` and its relatives, computed indices, `Alt$`) is evaluated here, over the whole chunk,
+//! to one value for each entry. The rest is a tree over columns that run in one loop
+//! ([`Instances`]).
 
 use crate::chunk::Chunk;
 use crate::eval::batch::{BLOCK, InstanceBatch};
@@ -17,20 +18,20 @@ use hither_core::{Error, ErrorKind};
 #[derive(Debug)]
 pub(crate) enum Bound {
     Number(f64),
-    /// A column, by its place in the scope.
+    /// A column, by its index in the scope.
     Column(usize),
     Unary(Unary, Box<Self>),
     Binary(Binary, Box<Self>, Box<Self>),
     Conditional(Box<[Self; 3]>),
     Call(&'static Function, Vec<Self>),
-    /// One number for each entry.
+    /// One value for each entry.
     PerEntry(Vec<f64>),
     Alternative(Box<Alternative>),
-    /// The number of the entry, of which the chunk's first has this one.
+    /// The number of the entry, counted from this number of the chunk's first.
     Entry(u64),
     /// The number of the turn.
     Iteration,
-    /// How many turns the entry has.
+    /// The number of turns of the entry.
     Length,
 }
 
@@ -39,16 +40,17 @@ pub(crate) enum Bound {
 pub(crate) struct Alternative {
     /// The values of `first` in a loop of its own.
     pub(crate) values: Vec<f64>,
-    /// How many of them the entries before have.
+    /// The number of values of all entries before, for each entry and for the end.
     pub(crate) starts: Vec<usize>,
     pub(crate) otherwise: Vec<f64>,
 }
 
-/// A formula and whether it differs between the turns of an entry.
+/// A formula, with its dependence on the turn.
 #[derive(Debug)]
 pub(crate) struct Formula {
     pub(crate) root: Bound,
-    /// ROOT evaluates what does not contain an array or `Iteration$` only for the first turn, `Alt$` included.
+    /// True if it may differ between the turns of an entry. As in ROOT, a formula without arrays
+    /// and `Iteration$` is evaluated for the first turn only, even with `Alt$`.
     pub(crate) multiple: bool,
 }
 
@@ -64,7 +66,7 @@ impl<'a> Scope<'a> {
         Self { chunk, columns: Vec::new() }
     }
 
-    /// Adds the columns of `node`.
+    /// Binds `node`, and adds its columns to the loop.
     pub(crate) fn bind(&mut self, node: &Node) -> Result<Formula, Error> {
         let before = self.columns.len();
         let root = self.node(node)?;
@@ -72,7 +74,7 @@ impl<'a> Scope<'a> {
         Ok(Formula { multiple: arrays || iterates(&root), root })
     }
 
-    /// The loop over all columns that were added.
+    /// Ends the scope, and returns the loop over all its columns.
     pub(crate) fn close(&mut self) -> Result<Instances, Error> {
         let entries = self.chunk.entries();
         let turns = Instances::new(&self.columns, entries)?;
@@ -143,7 +145,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Whether `Iteration$` is in it.
+/// Returns true if `bound` contains `Iteration$`.
 fn iterates(bound: &Bound) -> bool {
     match bound {
         Bound::Iteration => true,
@@ -155,7 +157,7 @@ fn iterates(bound: &Bound) -> bool {
     }
 }
 
-/// The values of something that has one in each entry.
+/// Evaluates an expression that has one value for each entry.
 fn per_entry(chunk: &Chunk<'_>, node: &Node, what: &str) -> Result<Vec<f64>, Error> {
     let mut scope = Scope::new(chunk);
     let formula = scope.bind(node)?;
@@ -188,7 +190,7 @@ fn alternative(chunk: &Chunk<'_>, first: &Node, otherwise: &Node) -> Result<Alte
     Ok(Alternative { values, starts, otherwise })
 }
 
-/// One number for each entry: `Sum$(...)` and the like.
+/// Evaluates `Sum$(...)` and its relatives: one value for each entry.
 fn aggregated(
     chunk: &Chunk<'_>,
     aggregate: Aggregate,
@@ -205,7 +207,7 @@ fn aggregated(
     }
     let mut results = vec![0.0; entries];
     let Some(first) = first else { return Ok(results) };
-    // the entry of which a value was seen last; the first value of an entry begins it
+    // The entry of the last value; the first value of an entry starts its result.
     let mut begun = None;
     for span in blocks(0..turns.start(entries)) {
         let instances = InstanceBatch::span(span, &turns);
@@ -237,7 +239,7 @@ fn aggregated(
     Ok(results)
 }
 
-/// `range` in pieces of [`BLOCK`].
+/// Splits `range` into pieces of [`BLOCK`].
 pub(crate) fn blocks(
     range: std::ops::Range<usize>,
 ) -> impl Iterator<Item = std::ops::Range<usize>> {

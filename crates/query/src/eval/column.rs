@@ -11,8 +11,9 @@ use hither_core::Error;
 use hither_formats::{Column, Values};
 
 impl Expression {
-    /// Its values for the entries of `chunk`: in double precision, or true and false if it is a comparison or one of
-    /// `&& || !`. Expressions over arrays give arrays, jagged or fixed as those are; with several, those of their loop.
+    /// Returns its values for the entries of `chunk`: in double precision, or as booleans if it is
+    /// a comparison or one of `&& || !`. Expressions over arrays give arrays, jagged or fixed like
+    /// theirs; with several arrays, they have the shape of the common loop.
     ///
     /// # Errors
     /// As [`Selection::evaluate`](crate::Selection::evaluate).
@@ -27,15 +28,16 @@ impl Expression {
             values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
         }
         let (offsets, item_shape) = turns.shape(entries);
-        let values = match is_truth(&self.root) {
-            true => Values::Bool(values.into_iter().map(|value| value != 0.0).collect()),
-            false => Values::F64(values),
+        let values = if is_truth(&self.root) {
+            Values::Bool(values.into_iter().map(|value| value != 0.0).collect())
+        } else {
+            Values::F64(values)
         };
         Ok(Column { entries, offsets, item_shape, values })
     }
 }
 
-/// Whether it is true or false. A value that is missing is neither, and counts as true, as in ROOT.
+/// Returns true for a boolean expression. A missing value is NaN, and counts as true, as in ROOT.
 fn is_truth(node: &Node) -> bool {
     match node {
         Node::Binary(Binary::BitAnd | Binary::BitOr, left, right) => {

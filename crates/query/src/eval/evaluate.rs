@@ -1,4 +1,4 @@
-//! Evaluation of a formula for a block of turns.
+//! Evaluates a formula for a block of turns.
 
 use crate::eval::batch::{BatchValues, InstanceBatch, Layout, Many};
 use crate::eval::bind::{Alternative, Bound, Formula, Scope};
@@ -7,7 +7,7 @@ use crate::function::{Compute, Function};
 use crate::operator::{Binary, truth};
 use hither_formats::{Column, Values};
 
-/// The numbers of `formula` for `instances`.
+/// Computes the values of `formula` for `instances`.
 pub(crate) fn evaluate(
     scope: &Scope<'_>,
     formula: &Formula,
@@ -100,14 +100,14 @@ impl Evaluation<'_> {
             (Compute::Two(f), [x, y]) => self.node(x).zip(self.node(y), f),
             (Compute::Three(f), [x, y, z]) => {
                 let z = self.node(z);
-                // three at once: the pairs of the first two, then each with its third
+                // Three arguments: first the pairs of two, then each with its third.
                 let (x, y) = (self.node(x), self.node(y));
                 let count = self.instances.len();
                 let values = (0..count).map(|i| f(x.at(i), y.at(i), z.at(i))).collect();
                 let missing = x.zip(y, |x, _| x).zip(z, |x, _| x).missing;
                 BatchValues { values: Many::Each(values), missing }
             }
-            // the parser checked the number of arguments
+            // The parser has checked the number of arguments.
             _ => BatchValues::same(f64::NAN),
         }
     }
@@ -129,7 +129,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// `left operator right`; `&&` and `||` do not look at the right side where the left one decides.
+/// `left operator right`; `&&` and `||` ignore the right side where the left one decides.
 fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize) -> BatchValues {
     macro_rules! each {
         ($($name:ident)*) => {
@@ -157,7 +157,7 @@ fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize)
         ShiftRight ShiftLeft Multiply Divide Power)
 }
 
-/// `condition ? yes : no`; what is not taken is not looked at.
+/// `condition ? yes : no`; the side that is not taken is ignored.
 fn choose(
     condition: &BatchValues,
     yes: &BatchValues,
@@ -177,7 +177,7 @@ fn choose(
 
 /// A number type of a column.
 pub(crate) trait Element: Copy {
-    /// The number in double precision.
+    /// The value in double precision.
     fn number(self) -> f64;
 }
 
@@ -207,7 +207,7 @@ impl Element for u64 {
     }
 }
 
-/// Runs `$body` with `$slice` bound to the values of a column, whatever their type.
+/// Runs `$body` with `$slice` bound to the values of a column of any type.
 macro_rules! with_values {
     ($values:expr, $slice:ident => $body:expr, $otherwise:expr) => {
         match $values {
@@ -228,12 +228,12 @@ macro_rules! with_values {
 }
 pub(crate) use with_values;
 
-/// The values of `column` in `places`, NaN where there is none.
+/// The values of `column` at `places`, NaN where there is none.
 fn values_at(column: &Column, places: &Layout<'_>) -> Vec<f64> {
     with_values!(&column.values, values => gather(values, places), Vec::new())
 }
 
-/// The elements of `values` in `places`, NaN where there is none.
+/// The elements of `values` at `places`, NaN where there is none.
 fn gather<T: Element>(values: &[T], places: &Layout<'_>) -> Vec<f64> {
     match places {
         Layout::Span(range) => {

@@ -1,4 +1,4 @@
-//! The main loop: which turns pass the cut, and what the values are there.
+//! The main loop: finds the turns that pass the cut, and computes their values.
 
 use crate::chunk::Chunk;
 use crate::eval::batch::{BLOCK, InstanceBatch};
@@ -58,12 +58,12 @@ struct Run<'a> {
     turns: &'a Instances,
     value: &'a Formula,
     selected: SelectedValues,
-    /// Turns that passed and whose values are still to be computed. At most a block or so.
+    /// Turns that passed and whose values are not yet computed; about a block at most.
     picks: Vec<usize>,
 }
 
 impl Run<'_> {
-    /// Takes the value of turn `flat` if its weight is not zero.
+    /// Picks turn `flat` if its weight is not zero.
     #[inline]
     fn pick(&mut self, flat: usize, weight: f64) {
         if weight == 0.0 {
@@ -82,7 +82,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the values of `span` where a comparison holds. Weights are all 1.
+    /// Picks the turns of `span` where a comparison holds. All weights are 1.
     fn compare(&mut self, simple: &Simple<'_>, span: Range<usize>) {
         let picks = &mut self.picks;
         with_values!(
@@ -130,7 +130,8 @@ struct Simple<'a> {
     limit: f64,
 }
 
-/// The cut as a [`Simple`] one, if it is one: by far the most frequent kind, and it needs no intermediate results.
+/// Returns the cut as a [`Simple`] one, by far the most frequent kind, which needs no intermediate
+/// results.
 fn simple<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<Simple<'s>> {
     let Bound::Binary(operator, left, right) = cut else { return None };
     let (column, operator, limit) = match (left.as_ref(), right.as_ref()) {
@@ -155,7 +156,7 @@ fn simple<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<Simple<'s>> {
     })
 }
 
-/// The comparison with its sides exchanged.
+/// The comparison with its sides swapped.
 fn mirrored(operator: Binary) -> Option<Binary> {
     Some(match operator {
         Binary::Less => Binary::Greater,
@@ -167,7 +168,7 @@ fn mirrored(operator: Binary) -> Option<Binary> {
     })
 }
 
-/// Adds to `picks` where `passes` holds, counting from `start`.
+/// Adds positions where `passes` holds to `picks`, counting from `start`.
 #[inline]
 fn passing<T: Element>(
     values: &[T],
@@ -175,7 +176,7 @@ fn passing<T: Element>(
     picks: &mut Vec<usize>,
     passes: impl Fn(f64) -> bool,
 ) {
-    // most cuts let little through: sixteen at a time are refused without a branch for each
+    // Most cuts pass little: sixteen values at a time are rejected without a branch for each.
     for (group, values) in values.chunks(16).enumerate() {
         let any = values.iter().fold(false, |any, value| any | passes(value.number()));
         if any {

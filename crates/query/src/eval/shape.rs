@@ -1,83 +1,88 @@
-//! How `TTree::Draw` loops over the elements of an entry, and which element of a branch each turn sees.
+//! The loop of `TTree::Draw` over the elements of an entry, and the element of a branch for each
+//! turn.
 //!
-//! All branches of an expression and its cut run in one loop. A branch without dimensions is the same in every turn.
-//! Of the others, those dimensions count that no index fixes, from the left; dimensions in the same place are run
-//! together, as far as the shortest of them goes:
+//! All branches of an expression and its cut run in one loop. A branch without dimensions is the
+//! same in every turn. Of the others, those dimensions count that no index fixes, from the left;
+//! dimensions at the same position run together, up to the length of the shortest:
 //!
 //! ```text
 //! x[5] + y[3]       3 turns: x[0]+y[0], x[1]+y[1], x[2]+y[2]
-//! m[2][3] + y[3]    6 turns: m[0][0]+y[0], m[0][1]+y[0], ... m[1][2]+y[1]   (y has no second dimension)
+//! m[2][3] + y[3]    6 turns: m[0][0]+y[0], m[0][1]+y[0], ... m[1][2]+y[1]   (y has only one)
 //! m[][1] + y        2 turns: m[0][1]+y[0], m[1][1]+y[1]
 //! j[n] + x[5]       min(n, 5) turns
 //! j[n] with jm[n][2] 2 n turns: j[0] with jm[0][0], j[0] with jm[0][1], j[1] with jm[1][0], ...
 //! j[2]              one turn in entries where n > 2, none elsewhere (whatever else is in the loop)
 //! ```
 //!
-//! ROOT is followed to the letter, and two of its letters are odd (seen in ROOT 6.40, `TTreeFormulaManager` and
+//! This follows ROOT exactly, including two oddities (seen in ROOT 6.40, `TTreeFormulaManager` and
 //! `TTreeFormula::GetRealInstance`):
 //!
-//! - A length of 1 does not bound the loop if a longer one comes behind it, where the cut comes before the value: with
-//!   `z[1]`, `x + z` has one turn and `z + x` has five. The same goes for two jagged branches with different counters
-//!   in entries where the first has one item.
-//! - The last dimension of a branch is not divided by the dimensions that only others have, so that `m[2][3] + c[2][3][4]`
-//!   does not pair `m[i][j]` with `c[i][j][k]`, and a last dimension of 1 counts wrong.
+//! - A length of 1 does not limit the loop if a longer one follows, where the cut comes before the
+//!   value: with `z[1]`, `x + z` has one turn and `z + x` has five. The same holds for two jagged
+//!   branches with different counters in entries where the first has one item.
+//! - The last dimension of a branch is not divided by the dimensions that only others have, so
+//!   `m[2][3] + c[2][3][4]` does not pair `m[i][j]` with `c[i][j][k]`, and a last dimension of 1
+//!   counts wrong.
 //!
-//! One is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements of `y` from an earlier entry where
-//! the first turn took `x`, because it then has not read `y`. Here they are those of the entry.
+//! One oddity is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements of `y`
+//! from an earlier entry where the first turn took `x`, because it has not read `y` then. Here they
+//! are those of the entry.
 //!
-//! Lists in lists (`vector<vector<float>>`) are run through from the first element to the last, as ROOT does. ROOT knows
-//! them as two dimensions; here they take no indices and pair with no other array, which is an error.
+//! Lists in lists (`vector<vector<float>>`) are read from the first element to the last, as in
+//! ROOT. For ROOT they have two dimensions; here they take no indices, and pairing them with
+//! another array is an error.
 //!
-//! Where the loop asks a branch for an element that it does not have, the whole expression is NaN for that turn,
+//! Where a branch lacks the element that the loop needs, the whole expression is NaN for that turn,
 //! comparisons included; a cut that is NaN lets the value pass.
 
 use hither_core::{Error, ErrorKind};
 use hither_formats::{Column, Values};
 use std::borrow::Cow;
 
-/// Most turns of one chunk's loop. A chunk is some megabytes of columns; broadcasting can multiply that.
+/// The maximum number of turns of one chunk's loop. A chunk is some megabytes of columns;
+/// broadcasting can multiply that.
 const MAX_TURNS: usize = 1 << 40;
 
-/// A branch as one place of an expression uses it.
+/// A use of a branch at one position of an expression.
 #[derive(Debug)]
 pub(crate) struct BoundColumn<'a> {
     pub(crate) column: Cow<'a, Column>,
-    /// Whether it has lists in lists, run together.
+    /// True for lists in lists, which are concatenated.
     nested: bool,
     /// One for each dimension, the jagged one first.
     indices: Vec<BoundIndex>,
-    /// Fixed sizes of the dimensions; that of the jagged one is not looked at.
+    /// The fixed sizes of the dimensions; that of the jagged one is ignored.
     sizes: Vec<usize>,
-    /// How many values lie between neighbours in each dimension.
+    /// The distance between neighbours of each dimension, in values.
     strides: Vec<usize>,
-    /// Where values of the column stand relative to the turns of the loop.
+    /// The position of the column's values relative to the turns of the loop.
     pub(crate) access: Access,
 }
 
-/// Which elements of a dimension are wanted.
+/// The selected elements of a dimension.
 #[derive(Debug)]
 pub(crate) enum BoundIndex {
     /// All: a dimension of the loop.
     All,
-    /// This one.
+    /// One element.
     At(usize),
-    /// In each entry another one.
+    /// One element for each entry.
     PerEntry(Vec<f64>),
 }
 
-/// How the value for a turn is found.
+/// The way to find the value for a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// A scalar: the value with the number of the entry.
+    /// A scalar: the value at the number of the entry.
     PerEntry,
-    /// The turns of all entries, counted through, are the values of the column.
+    /// The values of the column are the turns, numbered through all entries.
     Identity,
-    /// To be computed.
+    /// The position is computed.
     Computed,
 }
 
 impl<'a> BoundColumn<'a> {
-    /// Checks `column` and the indices behind its name.
+    /// Checks `column` and the indices after its name.
     pub(crate) fn new(
         name: &str,
         column: &'a Column,
@@ -85,7 +90,7 @@ impl<'a> BoundColumn<'a> {
         mut indices: Vec<BoundIndex>,
     ) -> Result<Self, Error> {
         let nested = matches!(column.values, Values::Lists(_));
-        let column = if nested { Cow::Owned(run_together(column)?) } else { Cow::Borrowed(column) };
+        let column = if nested { Cow::Owned(concatenate(column)?) } else { Cow::Borrowed(column) };
         check(name, &column, entries)?;
         if nested && !indices.is_empty() {
             let message =
@@ -124,28 +129,29 @@ impl<'a> BoundColumn<'a> {
         Ok(Self { column, nested, indices, sizes, strides, access })
     }
 
-    /// Whether it differs between the turns of an entry. A fixed array of one element does not: as a cut on `x[5]`,
-    /// `z[1]` is looked at in the first turn only.
+    /// Returns true if it differs between the turns of an entry. A fixed array of one element does
+    /// not: as a cut on `x[5]`, `z[1]` is evaluated in the first turn only.
     pub(crate) fn is_multiple(&self) -> bool {
         let free = self.indices.iter().zip(&self.sizes);
         free.into_iter().any(|(index, size)| matches!(index, BoundIndex::All) && *size != 1)
     }
 
-    /// Number of items in `entry`, for jagged columns.
+    /// The number of items in `entry`, for jagged columns.
     fn items(&self, entry: usize) -> Option<usize> {
         let offsets = self.column.offsets.as_ref()?;
         let items = offsets.get(entry + 1)?.checked_sub(*offsets.get(entry)?)?;
         usize::try_from(items).ok()
     }
 
-    /// Where in the column's values the element for turn `turn` of `entry` is; none if there is no such element.
+    /// The position of the element for a turn among the column's values; none if it does not exist.
     pub(crate) fn position(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
         let range = self.column.value_range(entry);
         let element = self.element(entry, turn, turns)?;
         (element < range.len()).then(|| range.start + element)
     }
 
-    /// The element of an entry that turn `turn` sees: `TTreeFormula::GetRealInstance`, see the head of this file.
+    /// The element of an entry for a turn, as `TTreeFormula::GetRealInstance` computes it; see the
+    /// head of this file.
     fn element(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
         let last = self.indices.len().saturating_sub(1);
         let mut free = 0;
@@ -164,7 +170,8 @@ impl<'a> BoundColumn<'a> {
                     if d == 0 { whole } else { whole.min(self.sizes.get(d)?.checked_sub(1)?) }
                 }
                 BoundIndex::All => {
-                    let (own, inner) = (turns.volume(free), turns.volume(free + 1));
+                    let own = turns.volume(free);
+                    let inner = turns.volume(free + 1);
                     let within = if free > 0 && own > 1 { turn % own } else { turn };
                     free += 1;
                     if d == last && d > 0 { within } else { within / inner.max(1) }
@@ -175,7 +182,7 @@ impl<'a> BoundColumn<'a> {
         Some(element)
     }
 
-    /// Finds out whether the turns of the loop, counted through, are the values of this column.
+    /// Detects whether the values of this column are the turns of the loop, numbered through.
     pub(crate) fn choose_access(&mut self, turns: &Instances, entries: usize) {
         if self.access == Access::PerEntry
             || self.column.item_len() == 0
@@ -197,8 +204,8 @@ impl<'a> BoundColumn<'a> {
                 })
             }
         };
-        // The pattern repeats with the volume of the inner dimensions, except where it grows with every turn: two
-        // periods show either.
+        // The pattern repeats with the volume of the inner dimensions, or grows with every turn:
+        // two periods show which.
         let shown = (2 * turns.volume(1) + 2).min(match &turns.counts {
             Counts::Uniform(count) => *count,
             Counts::Varying(_) => usize::MAX,
@@ -214,20 +221,20 @@ impl<'a> BoundColumn<'a> {
 #[derive(Debug)]
 pub(crate) struct Instances {
     counts: Counts,
-    /// `volumes[d]`: how many turns dimensions `d` and further in have together, where `d > 0`.
+    /// The number of turns of the dimensions from `d` inwards, for `d > 0`.
     volumes: Vec<usize>,
 }
 
 #[derive(Debug)]
 enum Counts {
-    /// Every entry has this many turns.
+    /// The number of turns, equal for all entries.
     Uniform(usize),
-    /// How many turns the entries before have, for each entry and for the end.
+    /// The number of turns of all entries before, for each entry and for the end.
     Varying(Vec<usize>),
 }
 
 impl Instances {
-    /// The loop over `columns`, in the order in which ROOT looks at them: those of the cut first.
+    /// The loop over `columns`, in the order in which ROOT visits them: those of the cut first.
     pub(crate) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
         check_nested(columns)?;
         let mut sizes: Vec<usize> = Vec::new();
@@ -239,12 +246,12 @@ impl Instances {
                 if sizes.len() <= place {
                     sizes.push(1);
                 }
-                // what a jagged dimension has is seen entry by entry
-                if let Some(least) = sizes.get_mut(place)
+                // The length of a jagged dimension is found entry by entry.
+                if let Some(shortest) = sizes.get_mut(place)
                     && !(jagged && d == 0)
-                    && (*least == 1 || size < least)
+                    && (*shortest == 1 || size < shortest)
                 {
-                    *least = *size;
+                    *shortest = *size;
                 }
             }
         }
@@ -277,7 +284,7 @@ impl Instances {
         Ok(Self { counts, volumes })
     }
 
-    /// How many turns the dimensions from `d` (not 0) inwards have together.
+    /// The number of turns of the dimensions from `d` (not 0) inwards.
     fn volume(&self, d: usize) -> usize {
         self.volumes.get(d).copied().unwrap_or(1)
     }
@@ -290,8 +297,8 @@ impl Instances {
         }
     }
 
-    /// The loop over `entries` entries as a column has it: offsets of its items, if entries differ in how many they have, and
-    /// the dimensions of one item.
+    /// The shape of the loop over `entries` entries as a column: offsets of its items, if their
+    /// number differs between entries, and the dimensions of an item.
     pub(crate) fn shape(&self, entries: usize) -> (Option<Vec<i64>>, Vec<usize>) {
         let sizes = self.volumes.windows(2).map(|pair| pair[0].checked_div(pair[1]).unwrap_or(0));
         match &self.counts {
@@ -307,7 +314,7 @@ impl Instances {
         }
     }
 
-    /// Number of turns in all entries before `entry`.
+    /// The number of turns in all entries before `entry`.
     pub(crate) fn start(&self, entry: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => entry * count,
@@ -317,18 +324,18 @@ impl Instances {
         }
     }
 
-    /// Number of turns of `entry`.
+    /// The number of turns of `entry`.
     pub(crate) fn count(&self, entry: usize) -> usize {
         self.start(entry + 1) - self.start(entry)
     }
 
-    /// The entry that turn number `flat` of the chunk belongs to, given that it is not before `from`.
+    /// The entry of turn number `flat` of the chunk, which is not before entry `from`.
     pub(crate) fn entry_of(&self, flat: usize, from: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => flat / (*count).max(1),
             Counts::Varying(starts) => {
                 let tail = starts.get(from..).unwrap_or_default();
-                // most often it is the same entry or one of the next few
+                // Usually this is the same entry or one of the next few.
                 let near = tail.iter().take(8).position(|start| *start > flat);
                 let after = near.unwrap_or_else(|| tail.partition_point(|start| *start <= flat));
                 (from + after).saturating_sub(1)
@@ -339,19 +346,20 @@ impl Instances {
 
 /// The length of the first dimension of the loop in `entry`: 0 where a fixed index is out of range.
 fn first_dimension(jagged: &[&BoundColumn<'_>], entry: usize, fixed: usize) -> usize {
-    let mut least = fixed;
+    let mut shortest = fixed;
     for column in jagged {
         let items = column.items(entry).unwrap_or(0);
         match column.indices.first() {
-            Some(BoundIndex::All) if least == 1 || items < least => least = items,
+            Some(BoundIndex::All) if shortest == 1 || items < shortest => shortest = items,
             Some(BoundIndex::At(at)) if *at >= items => return 0,
             _ => {}
         }
     }
-    least
+    shortest
 }
 
-/// Lists in lists are one long loop, which does not pair with the dimensions of other branches as ROOT would.
+/// Fails if lists in lists meet other arrays: they are one long loop here, which does not pair with
+/// the dimensions of other branches as in ROOT.
 fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
     let Some(nested) = columns.iter().find(|column| column.nested) else { return Ok(()) };
     let same = |other: &BoundColumn<'_>| {
@@ -366,8 +374,8 @@ fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
     ))
 }
 
-/// All values of an entry one after the other, whatever lists they are in.
-fn run_together(column: &Column) -> Result<Column, Error> {
+/// Concatenates all values of each entry, whatever lists they are in.
+fn concatenate(column: &Column) -> Result<Column, Error> {
     let broken =
         || Error::new(ErrorKind::Corrupt, "a column of lists does not hold what it promises");
     let mut ends: Vec<usize> =

@@ -1,43 +1,44 @@
-//! Limits for a histogram whose range was not given.
+//! Limits for a histogram without a given range.
 //!
-//! The bins get a width with few digits (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten), the smallest with
-//! which all values fit, and the lower limit is a multiple of it. The upper limit lies above the largest value, since
-//! a bin does not contain its upper edge. Equal values get a range of 1 on either side, or of a thousandth of the
-//! value where that is more; no values get 0 to 1.
+//! The bins get a width with few digits (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of
+//! ten), the smallest for which all values fit, and the lower limit is a multiple of it. The upper
+//! limit is above the largest value, since a bin does not contain its upper edge. Equal values get
+//! a range of 1 on either side, or of a thousandth of the value if that is more; without values the
+//! range is 0 to 1.
 
-/// Digits of a bin width.
+/// The digits of a bin width.
 const DIGITS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
 
-/// Limits for `bins` bins that contain everything from `least` to `greatest`, both finite.
-pub(crate) fn nice_limits(least: f64, greatest: f64, bins: usize) -> (f64, f64) {
+/// Limits for `bins` bins that contain everything from `min` to `max`, both finite.
+pub(crate) fn nice_limits(min: f64, max: f64, bins: usize) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
     let count = bins.max(1) as f64;
-    if least > greatest {
+    if min > max {
         return (0.0, 1.0);
     }
-    if least == greatest {
-        let half = (least.abs() * 1e-3).max(1.0);
-        return (least - half, greatest + half);
+    if min == max {
+        let half = (min.abs() * 1e-3).max(1.0);
+        return (min - half, max + half);
     }
-    let smallest = greatest / count - least / count;
+    let smallest = max / count - min / count;
     let mut exponent = smallest.log10().floor() - 1.0;
-    // three decades from one below what is needed always contain a width that fits
+    // Three decades, from one below the needed width on, always contain a width that fits.
     for _ in 0..3 {
         for digits in DIGITS {
             let width = digits * 10_f64.powf(exponent);
             if width < smallest || !width.is_normal() {
                 continue;
             }
-            let lo = (least / width).floor() * width;
+            let lo = (min / width).floor() * width;
             let hi = lo + width * count;
-            if lo <= least && hi > greatest && hi.is_finite() {
+            if lo <= min && hi > max && hi.is_finite() {
                 return (lo, hi);
             }
         }
         exponent += 1.0;
     }
-    // so few digits are left between the values, or so large are they, that nothing nice fits
-    (least, greatest.next_up().min(f64::MAX))
+    // The values are so close to each other, or so large, that no such width fits.
+    (min, max.next_up().min(f64::MAX))
 }
 
 #[cfg(test)]
@@ -58,15 +59,15 @@ mod tests {
     proptest! {
         #[test]
         fn all_values_fit_and_little_room_is_left(
-            least in -1e12_f64..1e12,
+            min in -1e12_f64..1e12,
             spread in prop_oneof![1e-6_f64..1e12, 1e-3_f64..10.0],
             bins in 1_usize..500,
         ) {
-            let greatest = least + spread;
-            let (lo, hi) = nice_limits(least, greatest, bins);
-            prop_assert!(lo <= least && greatest < hi);
-            if bins >= 10 && spread > 1e-9 * least.abs() {
-                prop_assert!(hi - lo < 1.8 * (greatest - least), "{} {}", lo, hi);
+            let max = min + spread;
+            let (lo, hi) = nice_limits(min, max, bins);
+            prop_assert!(lo <= min && max < hi);
+            if bins >= 10 && spread > 1e-9 * min.abs() {
+                prop_assert!(hi - lo < 1.8 * (max - min), "{} {}", lo, hi);
             }
         }
 

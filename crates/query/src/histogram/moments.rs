@@ -1,36 +1,38 @@
 //! Mean and standard deviation.
 //!
-//! ROOT (`TH1::GetMean`, `TH1::GetStdDev`) adds up `w`, `w x` and `w x^2` in the order of the values, and takes the
-//! difference of large numbers at the end. The same sums in the same order are taken here, so that results agree to the
-//! last bit, with the digits that rounding has cost. Of values around 10^9 with a spread of 1, however, that leaves no
-//! digit of the standard deviation. So the sums are taken a second time, of `x - pivot`, where the pivot is the mean of
-//! the first values, group by group and with compensation (Neumaier), which keeps all digits; they are the answer
-//! where the mean is more than [`LOST`] standard deviations away from zero.
+//! ROOT (`TH1::GetMean`, `TH1::GetStdDev`) adds up `w`, `w x` and `w x^2` in the order of the
+//! values, and takes the difference of large numbers at the end. The same sums in the same order
+//! are computed here, so that results agree to the last bit, including the digits lost to rounding.
+//! For values around 10^9 with a spread of 1, however, no digit of the standard deviation is left.
+//! So the sums are computed a second time, of `x - pivot`, where the pivot is the mean of the first
+//! values, group by group and with compensation (Neumaier), which keeps all digits. They are the
+//! result where the mean is more than [`MAX_DEVIATIONS`] standard deviations away from zero.
 //!
-//! The groups are counted from the first value, not from chunk to chunk, so that the result does not depend on where
-//! the input was cut.
+//! Groups are counted from the first value, not from chunk to chunk, so the result does not depend
+//! on the chunks.
 
-/// Where ROOT's standard deviation may be wrong in the first six to eight of its sixteen digits: it loses twice as
-/// many as this number has.
-const LOST: f64 = 1e4;
+/// The distance of the mean from zero, in standard deviations, beyond which ROOT's standard
+/// deviation may be wrong in the first six to eight of its sixteen digits: it loses twice as many
+/// digits as this number has.
+const MAX_DEVIATIONS: f64 = 1e4;
 
-/// Values summed plainly before they are added to the compensated sums: plain sums of 128 numbers lose two or three
-/// bits, and the compensation costs a 128th.
+/// The number of values summed plainly before they are added to the compensated sums: plain sums of
+/// 128 numbers lose two or three bits, and the compensation costs a 128th.
 const GROUP: usize = 128;
 
 /// Sums over weighted values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Moments {
-    /// Values that wait until a group is full.
+    /// Values of the group that is not yet full.
     group: Vec<(f64, f64)>,
     pivot: Option<f64>,
-    /// Of `w`, `w d` and `w d^2`, where `d` is the distance from the pivot.
+    /// The sums of `w`, `w d` and `w d^2`, where `d` is the distance from the pivot.
     sums: [Sum; 3],
-    /// Of `w`, `w x` and `w x^2`, as ROOT takes them.
+    /// The sums of `w`, `w x` and `w x^2`, as ROOT computes them.
     plain: [f64; 3],
 }
 
-/// A sum and the error that it made.
+/// A sum and its accumulated rounding error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     sum: f64,
@@ -87,14 +89,14 @@ impl Moments {
         let mut all = self.clone();
         all.close_group();
         let exact = Results::of(all.sums.map(|sum| sum.value()), all.pivot.unwrap_or(0.0));
-        if exact.mean.abs() > LOST * exact.stddev {
+        if exact.mean.abs() > MAX_DEVIATIONS * exact.stddev {
             return exact;
         }
         Results::of(all.plain, 0.0)
     }
 }
 
-/// What [`Moments`] add up to; all 0 when the weights do.
+/// The results of [`Moments`]; all 0 if the weights add up to 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Results {
     pub(crate) sum_of_weights: f64,
@@ -103,7 +105,8 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// From the sums of `w`, `w d` and `w d^2`, where `d` is the distance from `pivot`.
+    /// Computes the results from the sums of `w`, `w d` and `w d^2`, where `d` is the distance from
+    /// `pivot`.
     fn of([weights, first, second]: [f64; 3], pivot: f64) -> Self {
         if weights == 0.0 {
             return Self::default();
@@ -113,7 +116,7 @@ impl Results {
         Self {
             sum_of_weights: weights,
             mean: pivot + offset,
-            // as ROOT does: weights of both signs can make the variance negative
+            // As in ROOT: weights of both signs can make the variance negative.
             stddev: if variance > 0.0 { variance.sqrt() } else { 0.0 },
         }
     }
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn small_spread_around_a_large_number_keeps_its_digits() {
+    fn a_small_spread_around_a_large_number_keeps_its_digits() {
         let results = of((0..100_000).map(|i| (1e9 + f64::from(i % 2), 1.0)));
         assert_eq!(results.mean, 1e9 + 0.5);
         assert!((results.stddev - 0.5).abs() < 1e-13, "{results:?}");
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_those_of_the_plain_sums_where_these_are_good() {
+    fn results_match_plain_sums_where_those_are_exact() {
         let values: Vec<f64> = (0..10_000).map(|i| (f64::from(i) * 0.37).sin() + 2.0).collect();
         let sum: f64 = values.iter().sum();
         let squares: f64 = values.iter().map(|x| x * x).sum();
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_spread() {
+    fn no_values_have_no_spread() {
         let results = of([]);
         assert_eq!((results.mean, results.stddev), (0.0, 0.0));
     }

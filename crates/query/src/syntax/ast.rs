@@ -1,4 +1,4 @@
-//! The tree that an expression is parsed into.
+//! The syntax tree of an expression.
 
 use crate::function::{Aggregate, Function};
 use crate::operator::{Binary, Unary};
@@ -8,9 +8,9 @@ use std::fmt;
 /// A part of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
-    /// A finite number that is not negative.
+    /// A finite, non-negative number.
     Number(f64),
-    /// A branch, with what stands in brackets behind it.
+    /// A branch with its indices.
     Column { name: String, indices: Vec<Index> },
     /// `-x`, `!x`.
     Unary(Unary, Box<Self>),
@@ -20,7 +20,7 @@ pub(crate) enum Node {
     Conditional(Box<[Self; 3]>),
     /// `sqrt(x)`.
     Call(&'static Function, Vec<Self>),
-    /// `Sum$(x)`: one number for each entry, from a loop of its own.
+    /// `Sum$(x)`: one value for each entry, from a loop of its own.
     Aggregate(Aggregate, Vec<Self>),
     /// `Alt$(x, y)`: `x` where it has an element, else `y`.
     Alternative(Box<[Self; 2]>),
@@ -28,14 +28,14 @@ pub(crate) enum Node {
     Special(Special),
 }
 
-/// What stands between brackets behind a branch.
+/// An index of a branch, in brackets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Index {
     /// `[]`: all elements.
     All,
     /// `[3]`.
     Constant(usize),
-    /// `[n-1]`: one element, another one in each entry.
+    /// `[n-1]`: one element, computed for each entry.
     Computed(Node),
 }
 
@@ -44,11 +44,11 @@ pub(crate) enum Index {
 pub(crate) enum Special {
     /// `Entry$`: the number of the entry.
     Entry,
-    /// `Entries$`: how many entries the tree has.
+    /// `Entries$`: the number of entries of the tree.
     Entries,
     /// `Iteration$`: the number of the element within the entry's loop.
     Iteration,
-    /// `Length$`: how many elements the entry's loop has.
+    /// `Length$`: the number of elements in the entry's loop.
     Length,
 }
 
@@ -56,7 +56,7 @@ impl Special {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Entry, Self::Entries, Self::Iteration, Self::Length];
 
-    /// As it is written.
+    /// The name as it is written.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Entry => "Entry$",
@@ -68,7 +68,7 @@ impl Special {
 }
 
 impl Node {
-    /// Calls `visit` on this part and all parts of it, in the order in which they are written.
+    /// Calls `visit` on this node and all nodes in it, in the order of the text.
     pub(crate) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);
         match self {
@@ -94,7 +94,8 @@ impl Node {
     }
 }
 
-/// Writes the tree with parentheses around everything that has parts, so that reading it back gives the same tree.
+/// Writes the tree with parentheses around everything that has parts, so that parsing it gives the
+/// same tree.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,7 +131,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// Whether `name`, written without quotes, is read as a branch of that name.
+/// Returns true if `name`, written without quotes, is parsed as a branch of that name.
 fn is_plain(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name_length(name) == name.len()

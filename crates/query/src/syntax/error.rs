@@ -1,21 +1,21 @@
-//! A mistake in an expression, shown under the place where it was made.
+//! A syntax error, shown below its position.
 
 use hither_core::{Error, ErrorKind};
 use std::ops::Range;
 
-/// What is wrong, and where in the text.
+/// An error and its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SyntaxError {
     pub(crate) span: Range<usize>,
     pub(crate) message: String,
 }
 
-/// How many characters of the expression are shown on either side of the mistake: with both, a terminal of 80
-/// columns holds the line.
+/// The number of characters shown on either side of the error: both fit into a terminal of 80
+/// columns.
 const SHOWN: usize = 36;
 
 impl SyntaxError {
-    /// The error with an excerpt of `text` and a caret under the mistake.
+    /// Makes an error with an excerpt of `text` and a caret below the position.
     pub(crate) fn into_error(self, text: &str) -> Error {
         let before = text.get(..self.span.start).unwrap_or(text);
         let column = before.chars().count();
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_stands_under_the_mistake() {
+    fn the_caret_is_below_the_error() {
         let error = SyntaxError { span: 4..5, message: "unexpected `)`".into() };
         assert_eq!(
             error.into_error("x + )").to_string(),
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_expression_is_shown_around_the_mistake() {
+    fn a_long_expression_is_shown_around_the_error() {
         let text = format!("{}!", "x+".repeat(400));
         let error = SyntaxError { span: 800..801, message: "odd".into() };
         let shown = error.into_error(&text).to_string();

@@ -1,7 +1,7 @@
-//! From text to tree: precedence climbing over the table of [`Binary::precedence`].
+//! The parser: precedence climbing over the table of [`Binary::precedence`].
 //!
-//! Text comes from outside, so its length and the depth of its tree are limited: the parser, everything that walks
-//! the tree, and dropping it recurse once for each level.
+//! Text comes from outside, so its length and the depth of its tree are limited: the parser, all
+//! walks over the tree, and dropping it recurse once per level.
 
 use crate::function::{Aggregate, Function, names};
 use crate::operator::{
@@ -12,18 +12,20 @@ use crate::syntax::ast::{Index, Node, Special};
 use crate::syntax::error::SyntaxError;
 use crate::syntax::token::{Kind, Token, tokens};
 
-/// Longest expression, in bytes. A list of a thousand runs, `run==300001||run==300002||...`, takes some 13,000.
+/// The maximum length of an expression in bytes. A list of a thousand runs,
+/// `run==300001||run==300002||...`, takes about 13,000.
 pub(crate) const MAX_LENGTH: usize = 64 * 1024;
 
-/// Deepest tree, and deepest nesting of the text, in levels. People write fewer than 20; sums may have so many terms,
-/// and chains of `||` and `&&` any number, since they become shallow trees. One level of nesting takes 9 KB of stack in
-/// a debug build, and threads have 2 MiB.
+/// The maximum depth of the tree, and of nesting in the text, in levels. People write fewer than
+/// 20. Sums may have this many terms, and chains of `||` and `&&` any number, since they become
+///     shallow trees. One level of nesting takes 9 KB of stack in a debug build, and threads have 2
+///     MiB.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// Most brackets behind one branch.
+/// The maximum number of indices of one branch.
 const MAX_INDICES: usize = 16;
 
-/// The tree of the whole of `text`.
+/// Parses the whole of `text`.
 pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
     if text.len() > MAX_LENGTH {
         return Err(SyntaxError {
@@ -92,7 +94,7 @@ impl Parser {
         self.error(self.at, format!("{seen}, expected {expected}"))
     }
 
-    /// One level above `depth`, if that is allowed.
+    /// Returns the level above `depth`, or an error if that is too deep.
     fn above(&self, depth: usize) -> Result<usize, SyntaxError> {
         if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(self.too_deep()) }
     }
@@ -104,15 +106,15 @@ impl Parser {
         )
     }
 
-    /// What follows, as long as its operators bind at least as tightly as `least`.
-    fn expression(&mut self, least: u8) -> Result<Deep, SyntaxError> {
+    /// Parses operands and operators that bind at least as tightly as `min_precedence`.
+    fn expression(&mut self, min_precedence: u8) -> Result<Deep, SyntaxError> {
         if self.level == MAX_DEPTH {
             return Err(self.too_deep());
         }
         self.level += 1;
-        let mut left = self.operand(least)?;
+        let mut left = self.operand(min_precedence)?;
         while let Kind::Symbol(symbol) = *self.peek() {
-            if symbol == "?" && least <= CONDITIONAL_PRECEDENCE {
+            if symbol == "?" && min_precedence <= CONDITIONAL_PRECEDENCE {
                 self.advance();
                 let yes = self.expression(CONDITIONAL_PRECEDENCE)?;
                 self.expect(":", "and what to take otherwise")?;
@@ -123,7 +125,7 @@ impl Parser {
             }
             let Some(operator) = Binary::from_symbol(symbol) else { break };
             let (precedence, side) = operator.precedence();
-            if precedence < least {
+            if precedence < min_precedence {
                 break;
             }
             let tighter = precedence + u8::from(side == Associativity::Left);
@@ -140,7 +142,7 @@ impl Parser {
         Ok(left)
     }
 
-    /// `operands` joined by `operator`, as a tree that is as shallow as possible.
+    /// Joins `operands` by `operator`, as a tree that is as shallow as possible.
     fn balanced(&self, operator: Binary, mut operands: Vec<Deep>) -> Result<Deep, SyntaxError> {
         while operands.len() > 1 {
             let mut joined = Vec::with_capacity(operands.len() / 2 + 1);
@@ -159,7 +161,7 @@ impl Parser {
         operands.pop().ok_or_else(|| self.unexpected("an operand"))
     }
 
-    fn operand(&mut self, least: u8) -> Result<Deep, SyntaxError> {
+    fn operand(&mut self, min_precedence: u8) -> Result<Deep, SyntaxError> {
         let at = self.at;
         match self.peek().clone() {
             Kind::Number(value) => {
@@ -182,11 +184,11 @@ impl Parser {
             }
             Kind::Symbol("+") => {
                 self.advance();
-                self.expression(NEGATED_PRECEDENCE.max(least))
+                self.expression(NEGATED_PRECEDENCE.max(min_precedence))
             }
             Kind::Symbol("-") => {
                 self.advance();
-                let (operand, depth) = self.expression(NEGATED_PRECEDENCE.max(least))?;
+                let (operand, depth) = self.expression(NEGATED_PRECEDENCE.max(min_precedence))?;
                 Ok((Node::Unary(Unary::Negate, Box::new(operand)), self.above(depth)?))
             }
             Kind::Symbol("!") => {
@@ -198,7 +200,7 @@ impl Parser {
         }
     }
 
-    /// What starts with a name: a call, a special variable, a constant, or a branch.
+    /// Parses what starts with a name: a call, a special variable, a constant, or a branch.
     fn named(&mut self, name: String, at: usize) -> Result<Deep, SyntaxError> {
         let called = matches!(self.peek(), Kind::Symbol("("));
         if !called {
@@ -229,7 +231,7 @@ impl Parser {
         self.call(&name, at, arguments)
     }
 
-    /// What stands between the parentheses of a call, and the closing one.
+    /// Parses the arguments of a call, and the closing parenthesis.
     fn arguments(&mut self) -> Result<Vec<Deep>, SyntaxError> {
         let mut arguments = Vec::new();
         if self.eat(")") {
@@ -276,7 +278,7 @@ impl Parser {
         Ok((Node::Call(function, arguments), depth))
     }
 
-    /// A branch and the brackets behind it.
+    /// Parses the indices of a branch.
     fn column(&mut self, name: String) -> Result<Deep, SyntaxError> {
         let mut indices = Vec::new();
         let mut depth = 1;
@@ -307,7 +309,7 @@ impl Parser {
     }
 }
 
-/// An index that was written as a number; fractions are cut off, as ROOT does.
+/// An index written as a number; fractions are cut off, as in ROOT.
 fn constant_index(value: f64) -> Option<usize> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
     (value < f64::from(u32::MAX)).then_some(value as usize)
@@ -352,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn branches_carry_their_indices() {
+    fn branches_have_their_indices() {
         assert_eq!(canonical("x[1.7][][n-1]"), "x[1][][(n-1.0)]");
         assert_eq!(canonical("`odd name`[2]+`plain`"), "(`odd name`[2]+plain)");
         assert_eq!(canonical("`pi`*pi"), format!("(`pi`*{:?})", std::f64::consts::PI));
     }
 
     #[test]
-    fn mistakes_say_what_was_expected() {
+    fn errors_say_what_was_expected() {
         for (text, part) in [
             ("", "the expression ends here, expected a number"),
             ("x+", "the expression ends here"),
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_limited_however_it_is_made() {
+    fn depth_is_limited_in_every_construct() {
         for text in [
             format!("{}x{}", "(".repeat(60_000 / 2), ")".repeat(60_000 / 2)),
             "-".repeat(60_000) + "x",

@@ -1,9 +1,9 @@
-//! From text to tokens, each with the place where it stood.
+//! Splits text into tokens, each with its position.
 
 use crate::syntax::error::SyntaxError;
 use std::ops::Range;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     /// A finite, non-negative number.
@@ -18,20 +18,20 @@ pub(crate) enum Kind {
     End,
 }
 
-/// A token and its place in the text, in bytes.
+/// A token and its position in the text, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) span: Range<usize>,
 }
 
-/// All operators and brackets; of two that fit, the longer comes first.
+/// All operators and brackets; longer ones before their prefixes.
 const SYMBOLS: [&str; 26] = [
     "**", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "^", "<", ">",
     "!", "&", "|", "?", ":", "(", ")", "[", "]",
 ];
 
-/// Splits `text` into tokens, of which the last is [`Kind::End`].
+/// Splits `text` into tokens; the last is [`Kind::End`].
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -50,7 +50,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, SyntaxError> {
     Ok(found)
 }
 
-/// The token that `rest` starts with, and its length in bytes.
+/// The first token of `rest`, and its length in bytes.
 fn token(rest: &str) -> Result<(Kind, usize), (String, usize)> {
     let first = rest.chars().next().unwrap_or(' ');
     let second = rest.chars().nth(1).unwrap_or(' ');
@@ -85,8 +85,8 @@ fn token(rest: &str) -> Result<(Kind, usize), (String, usize)> {
     Err((message, first.len_utf8()))
 }
 
-/// Length of the name that `rest` starts with: letters, digits and underscores, joined by `.` or `::`, and perhaps
-/// a final `$`.
+/// The length of the name at the start of `rest`: letters, digits and underscores, joined by `.` or
+/// `::`, with an optional final `$`.
 pub(crate) fn name_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let part = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_in_every_spelling_of_root() {
+    fn numbers_are_parsed_in_every_spelling_of_root() {
         for (text, value) in [
             ("5", 5.0),
             (".5", 0.5),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_token_is_refused_where_it_stands() {
+    fn an_invalid_token_is_an_error_at_its_position() {
         for (text, span) in [
             ("x = 1", 2..3),
             ("1e999", 0..5),

@@ -1,10 +1,10 @@
-//! What holds for every expression.
+//! Properties of all expressions.
 
 use hither_formats::{Column, Values};
 use hither_query::{Chunk, Expression, Histogram, HistogramBuilder, Selection};
 use proptest::prelude::*;
 
-/// Text that is nearly an expression.
+/// Text that resembles an expression.
 fn scrambled() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![
@@ -18,7 +18,7 @@ fn scrambled() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// Text that is an expression over the scalar `n`, the arrays `x[3]` and `w[3]`, and the jagged `j` and `k`.
+/// Valid expressions over the scalar `n`, the arrays `x[3]` and `w[3]`, and the jagged `j` and `k`.
 fn valid() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         prop::sample::select(vec![
@@ -109,7 +109,8 @@ fn columns(entries: &[Entry]) -> [(&'static str, Column); 5] {
     ]
 }
 
-/// The histogram over `entries`, evaluated in pieces of `step` entries; none if the expression cannot be evaluated.
+/// The histogram over `entries`, evaluated in chunks of `step` entries; none if the expression
+/// cannot be evaluated.
 fn draw(selection: &Selection, entries: &[Entry], step: usize) -> Option<Histogram> {
     let mut builder = HistogramBuilder::new(30, Some((-10.0, 20.0))).unwrap();
     for (i, piece) in entries.chunks(step).enumerate() {
@@ -132,13 +133,13 @@ proptest! {
     }
 
     #[test]
-    fn an_expression_that_was_printed_reads_the_same(text in valid()) {
+    fn a_printed_expression_parses_to_the_same_tree(text in valid()) {
         let expression = Expression::parse(&text).unwrap();
         prop_assert_eq!(Expression::parse(&expression.to_string()).unwrap(), expression);
     }
 
     #[test]
-    fn where_entries_are_cut_into_chunks_does_not_matter(
+    fn the_result_does_not_depend_on_chunks(
         value in valid(),
         cut in prop::option::of(valid()),
         entries in entries(),
@@ -147,7 +148,7 @@ proptest! {
         let selection = Selection::parse(&value, cut.as_deref()).unwrap();
         let whole = draw(&selection, &entries, entries.len());
         let pieces = draw(&selection, &entries, step);
-        // compared as text, in which a NaN is a NaN
+        // Compared as text, in which NaN equals NaN.
         prop_assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
     }
 }
