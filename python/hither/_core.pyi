@@ -21,6 +21,7 @@ __all__ = [
     "__version__",
     "run_command",
     "shutdown",
+    "suggestion",
 ]
 
 __version__: Final[str]
@@ -202,6 +203,9 @@ class ArraysIterator:
 
 def shutdown() -> None:
     """Stop threads of the library from entering the interpreter; wait for those inside."""
+
+def suggestion(wanted: str, names: Sequence[str]) -> str:
+    """Return the end of the error message for an unknown name: similar names, or all if they are few."""
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run the command with these arguments, the first being its name; return its exit code."""

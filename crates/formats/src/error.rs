@@ -1,6 +1,7 @@
 //! Errors of a file, in terms of the file.
 
 use hither_core::ErrorKind;
+use hither_core::error::suggest::Suggestion;
 
 /// A result with this crate's [`FormatError`].
 pub type Result<T, E = FormatError> = std::result::Result<T, E>;
@@ -53,14 +54,14 @@ pub enum FormatError {
         what: String,
     },
     /// No object of that name.
-    #[error("no {kind} `{name}`{}", did_you_mean(.near))]
+    #[error("no {kind} `{name}`{suggestion}")]
     NotFound {
         /// The kind of object: `tree`, `branch`, `directory`.
         kind: &'static str,
         /// The name asked for.
         name: String,
-        /// Names that are there and look similar, best first.
-        near: Vec<String>,
+        /// Names that exist.
+        suggestion: Suggestion,
     },
     /// A name was needed because there are several objects.
     #[error("which {kind}? {}", listed(.choices))]
@@ -118,19 +119,15 @@ fn listed(names: &[String]) -> String {
     format!("there are {}{more}", shown.join(", "))
 }
 
-fn did_you_mean(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!("; {}", listed(near)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn message_lists_near_names_and_kind_follows() {
-        let error =
-            FormatError::NotFound { kind: "branch", name: "e33".into(), near: vec!["E33".into()] };
-        assert_eq!(error.to_string(), "no branch `e33`; there are `E33`");
+    fn the_error_for_an_unknown_name_suggests_similar_ones() {
+        let suggestion = Suggestion::similar("e33", ["E33", "rawtr"]);
+        let error = FormatError::NotFound { kind: "branch", name: "e33".into(), suggestion };
+        assert_eq!(error.to_string(), "no branch `e33`; did you mean `E33`?");
         assert_eq!(hither_core::Error::from(error).kind(), ErrorKind::NotFound);
     }
 

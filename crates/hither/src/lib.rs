@@ -41,6 +41,7 @@ pub use hither_auth::{
 };
 pub use hither_core::cache::CacheConfig;
 pub use hither_core::cache::file::{HintId, ReadTotals};
+pub use hither_core::error::suggest::Suggestion;
 pub use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,

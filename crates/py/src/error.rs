@@ -1,7 +1,7 @@
 //! Conversion of errors to the exceptions of `hither.exceptions`.
 
-use hither::{Error, ErrorKind, FormatError};
-use pyo3::PyErr;
+use hither::{Error, ErrorKind, FormatError, Suggestion};
+use pyo3::{PyErr, pyfunction};
 use std::error::Error as _;
 
 /// Classes of `hither.exceptions`.
@@ -52,6 +52,12 @@ pub(crate) fn to_exception(error: &Error) -> PyErr {
 /// The exception for the use of an object that is closed or belongs to another process.
 pub(crate) fn invalid(message: &'static str) -> PyErr {
     classes::InvalidError::new_err(message)
+}
+
+/// The end of the error message for the unknown name `wanted`: similar names, or all if they are few.
+#[pyfunction]
+pub(crate) fn suggestion(wanted: &str, names: Vec<String>) -> String {
+    Suggestion::similar_or_all(wanted, names.iter().map(String::as_str)).to_string()
 }
 
 fn message_with_causes(error: &Error) -> String {

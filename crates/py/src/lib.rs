@@ -30,6 +30,8 @@ mod _core {
     #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]
+    use crate::error::suggestion;
+    #[pymodule_export]
     use crate::file::{File, FileStat, Hint};
     #[pymodule_export]
     use crate::job::Job;

@@ -6,6 +6,7 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hither import _core
 from hither.exceptions import MissingKeyError
 
 if TYPE_CHECKING:
@@ -115,12 +116,8 @@ class Branch:
 
 
 def missing_key_error(what: str, name: str, names: Iterable[str]) -> MissingKeyError:
-    """Return the error for a name that is not among ``names``; its message names similar ones."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
-    suggestion = f"; did you mean {' or '.join(f'`{other}`' for other in near)}?" if near else ""
-    return MissingKeyError(f"no {what} `{name}`{suggestion}")
+    """Return the error for a name that is not among ``names``; its message suggests other names."""
+    return MissingKeyError(f"no {what} `{name}`{_core.suggestion(name, list(names))}")
 
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII, "u": re.UNICODE}

@@ -59,7 +59,7 @@ def test_the_tutorial_runs_and_prints_the_expected_text(executed):
     assert all(cell.execution_count for cell in cells)
     text = printed(executed)
     assert "3000 entries of 152 branches" in text
-    assert "there are `rawtr`" in text
+    assert "did you mean `rawtr`?" in text
     assert "round trips" in text
     assert "b'root'" in text
 

@@ -1,5 +1,6 @@
-//! Names to suggest in place of an unknown one.
+//! Names to suggest in place of an unknown one, as the end of an error message.
 
+use std::fmt;
 use strsim::levenshtein;
 
 /// Maximum number of names compared: trees have hundreds of branches, hostile files may have
@@ -7,11 +8,70 @@ use strsim::levenshtein;
 const MAX_COMPARED: usize = 20_000;
 /// Maximum length of a compared name in characters; longer ones are cut.
 const MAX_CHARS: usize = 128;
-/// Maximum number of names from [`closest_or_all`].
-const MAX_SUGGESTED: usize = 5;
+/// Maximum number of similar names in a suggestion.
+const MAX_SIMILAR: usize = 3;
+/// Maximum number of names of which all are listed if none is similar.
+const MAX_ALL: usize = 10;
+/// Maximum score of a name that is equal but for case or path.
+const EQUAL: usize = 1;
 
-/// At most `max` of `names` that resemble `wanted`, best first: equal but for case, equal last path
-/// component, within a small edit distance, or containing it.
+/// Names to suggest in place of an unknown one. `Display` gives the end of the error message, which
+/// is empty if there are no names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Suggestion {
+    /// Similar names, best first: "; did you mean `a` or `b`?".
+    Similar(Vec<String>),
+    /// All names that exist: "; there are `a`, `b`".
+    All(Vec<String>),
+}
+
+impl Suggestion {
+    /// Those of `names` that resemble `wanted`: equal but for case, equal last path component,
+    /// within a small edit distance, or containing it.
+    #[must_use]
+    pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let similar = closest_names(wanted, names, MAX_SIMILAR);
+        Self::Similar(similar.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Those of `names` that resemble `wanted`; all names if none does and there are few.
+    #[must_use]
+    pub fn similar_or_all<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let similar = closest_names(wanted, names.clone(), MAX_SIMILAR);
+        if similar.is_empty() {
+            let all: Vec<&str> = names.take(MAX_ALL + 1).collect();
+            if all.len() <= MAX_ALL {
+                return Self::All(all.into_iter().map(str::to_owned).collect());
+            }
+        }
+        Self::Similar(similar.into_iter().map(str::to_owned).collect())
+    }
+}
+
+impl fmt::Display for Suggestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Similar(names) => match quoted(names).as_slice() {
+                [] => Ok(()),
+                [name] => write!(f, "; did you mean {name}?"),
+                [names @ .., last] => write!(f, "; did you mean {} or {last}?", names.join(", ")),
+            },
+            Self::All(names) => match quoted(names).as_slice() {
+                [] => Ok(()),
+                [name] => write!(f, "; there is only {name}"),
+                names => write!(f, "; there are {}", names.join(", ")),
+            },
+        }
+    }
+}
+
+fn quoted(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| format!("`{name}`")).collect()
+}
+
+/// At most `max` of `names` that resemble `wanted`, best first: only those equal but for case or
+/// path if there are any.
 #[must_use]
 pub fn closest_names<'a>(
     wanted: &str,
@@ -26,23 +86,12 @@ pub fn closest_names<'a>(
         .collect();
     scored.sort();
     scored.dedup();
-    scored.into_iter().take(max).map(|(_, name)| name).collect()
-}
-
-/// At most five of `names` that resemble `wanted`; all names if none does and there are few.
-#[must_use]
-pub fn closest_or_all<'a>(
-    wanted: &str,
-    names: impl Iterator<Item = &'a str> + Clone,
-) -> Vec<String> {
-    let mut suggested = closest_names(wanted, names.clone(), MAX_SUGGESTED);
-    if suggested.is_empty() {
-        suggested = names.take(2 * MAX_SUGGESTED + 1).collect();
-        if suggested.len() > 2 * MAX_SUGGESTED {
-            suggested.clear();
-        }
-    }
-    suggested.into_iter().map(str::to_owned).collect()
+    let equal = scored.partition_point(|(score, _)| *score <= EQUAL);
+    scored
+        .into_iter()
+        .take(if equal > 0 { equal.min(max) } else { max })
+        .map(|(_, name)| name)
+        .collect()
 }
 
 fn lower(name: &str) -> String {
@@ -89,7 +138,8 @@ mod tests {
 
     #[test]
     fn the_closest_name_comes_first() {
-        assert_eq!(closest_names("abcdef", ["abcxef", "abcdef"], 2), ["abcdef", "abcxef"]);
+        assert_eq!(closest_names("abcdef", ["abxxef", "abcxef"], 2), ["abcxef", "abxxef"]);
+        assert_eq!(closest_names("abcdef", ["abcxef", "ABCDEF"], 2), ["ABCDEF"]);
     }
 
     #[test]
@@ -99,9 +149,23 @@ mod tests {
     }
 
     #[test]
-    fn few_names_are_all_suggested_when_none_is_close() {
-        assert_eq!(closest_or_all("Events", ["tree", "meta"].into_iter()), ["tree", "meta"]);
-        let many: Vec<String> = (0..50).map(|i| format!("column{i}")).collect();
-        assert!(closest_or_all("zz", many.iter().map(String::as_str)).is_empty());
+    fn few_names_are_all_listed_if_none_is_similar() {
+        let text = |wanted: &str, names: &[&str]| {
+            Suggestion::similar_or_all(wanted, names.iter().copied()).to_string()
+        };
+        assert_eq!(text("Events", &["tree", "meta"]), "; there are `tree`, `meta`");
+        assert_eq!(text("Events", &["tree"]), "; there is only `tree`");
+        assert_eq!(text("Events", &["x"; 11]), "");
+        assert_eq!(text("tre", &["tree", "meta"]), "; did you mean `tree`?");
+    }
+
+    #[test]
+    fn similar_names_end_the_message_as_a_question() {
+        let text = |names: &[&str]| Suggestion::similar("pt", names.iter().copied()).to_string();
+        assert_eq!(text(&["eta"]), "");
+        assert_eq!(text(&["Pt"]), "; did you mean `Pt`?");
+        assert_eq!(text(&["Pt", "jets.pt"]), "; did you mean `Pt` or `jets.pt`?");
+        assert_eq!(text(&["p", "ptx", "pz"]), "; did you mean `p`, `ptx` or `pz`?");
+        assert_eq!(text(&["p", "Pt", "pz", "x.pt"]), "; did you mean `Pt` or `x.pt`?");
     }
 }

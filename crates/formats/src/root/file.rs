@@ -8,7 +8,7 @@ use crate::error::{FormatError, Result};
 use crate::root::object::streamer_info::StreamerInfos;
 use crate::{DecodeResult, NeededRanges, SparseBytes};
 use bytes::Bytes;
-use hither_core::error::suggest::closest_or_all;
+use hither_core::error::suggest::Suggestion;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -265,8 +265,8 @@ impl RootFile {
         }
         trees.pop().map(|tree| DecodeResult::Data(tree.key)).ok_or_else(|| {
             let classes = self.keys.iter().map(|key| format!("{} ({})", key.name, key.class));
-            let near = classes.take(10).collect();
-            FormatError::NotFound { kind: "tree", name: "*".to_owned(), near }
+            let suggestion = Suggestion::All(classes.take(10).collect());
+            FormatError::NotFound { kind: "tree", name: "*".to_owned(), suggestion }
         })
     }
 
@@ -279,12 +279,10 @@ impl RootFile {
         for part in parts.into_iter().take(MAX_DEPTH) {
             let directories = newest(&keys, |key| is_directory(&key.class));
             let Some(directory) = directories.iter().find(|key| key.name == part) else {
-                let near = closest_or_all(part, directories.iter().map(|key| key.name.as_str()));
-                return Err(FormatError::NotFound {
-                    kind: "directory",
-                    name: part.to_owned(),
-                    near,
-                });
+                let names = directories.iter().map(|key| key.name.as_str());
+                let suggestion = Suggestion::similar_or_all(part, names);
+                let name = part.to_owned();
+                return Err(FormatError::NotFound { kind: "directory", name, suggestion });
             };
             keys = match self.directory(bytes, directory, &mut budget)? {
                 Got::Have(keys) => keys,
@@ -301,12 +299,13 @@ impl RootFile {
         }
         let trees = newest(&keys, |key| is_tree(&key.class));
         let cycles = keys.iter().filter(|key| is_tree(&key.class) && key.name == name);
-        let mut near_ones: Vec<String> =
-            cycles.map(|key| format!("{};{}", key.name, key.cycle)).collect();
-        if near_ones.is_empty() {
-            near_ones = closest_or_all(name, trees.iter().map(|key| key.name.as_str()));
-        }
-        Err(FormatError::NotFound { kind: "tree", name: wanted.to_owned(), near: near_ones })
+        let cycles: Vec<String> = cycles.map(|key| format!("{};{}", key.name, key.cycle)).collect();
+        let suggestion = if cycles.is_empty() {
+            Suggestion::similar_or_all(name, trees.iter().map(|key| key.name.as_str()))
+        } else {
+            Suggestion::All(cycles)
+        };
+        Err(FormatError::NotFound { kind: "tree", name: wanted.to_owned(), suggestion })
     }
 
     /// The keys of a directory below the top one: its record first, then its list of keys, whose

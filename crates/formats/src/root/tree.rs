@@ -16,7 +16,7 @@ use crate::root::tree::branch::Branch;
 use crate::root::tree::clusters::Clusters;
 use crate::root::tree::reader::read_tree;
 use bytes::Bytes;
-use hither_core::error::suggest::closest_or_all;
+use hither_core::error::suggest::Suggestion;
 use std::collections::HashMap;
 
 /// A table of entries (events) and branches (columns).
@@ -122,7 +122,8 @@ impl Tree {
                 }
             }
         }
-        let near = closest_or_all(name, self.branches.iter().map(Branch::name));
-        Err(FormatError::NotFound { kind: "branch", name: name.to_owned(), near })
+        let names = self.branches.iter().map(Branch::name);
+        let suggestion = Suggestion::similar_or_all(name, names);
+        Err(FormatError::NotFound { kind: "branch", name: name.to_owned(), suggestion })
     }
 }

@@ -91,14 +91,14 @@ fn cycles_and_directories_are_found() {
 }
 
 #[test]
-fn trees_that_are_not_there_are_named_with_near_ones() {
+fn the_error_for_an_unknown_tree_suggests_similar_ones() {
     let bytes = SparseBytes::whole(long_file());
     let file = done(RootFile::open(&bytes));
     let error = |path| file.tree(path, &bytes).unwrap_err().to_string();
     assert_eq!(error(None), "which tree? there are `T`, `other`");
-    assert_eq!(error(Some("othr")), "no tree `othr`; there are `other`");
+    assert_eq!(error(Some("othr")), "no tree `othr`; did you mean `other`?");
     assert_eq!(error(Some("T;3")), "no tree `T;3`; there are `T;1`, `T;2`");
-    assert_eq!(error(Some("dep/T")), "no directory `dep`; there are `deep`");
+    assert_eq!(error(Some("dep/T")), "no directory `dep`; did you mean `deep`?");
     assert_eq!(error(Some("deep")), "unsupported: `deep` is a TDirectory, not a TTree");
 }
 
@@ -110,7 +110,7 @@ fn the_only_tree_of_a_directory_needs_no_name() {
 }
 
 #[test]
-fn other_formats_are_told_by_their_first_bytes() {
+fn other_formats_are_recognized_by_their_first_bytes() {
     for (data, message) in [
         (
             &b"<!DOCTYPE html>\n<title>404</title>"[..],
@@ -125,7 +125,7 @@ fn other_formats_are_told_by_their_first_bytes() {
 }
 
 #[test]
-fn a_file_shorter_than_its_header_says_is_cut_off() {
+fn a_file_shorter_than_its_header_says_is_truncated() {
     let data = write(Style::default(), &[mixed("T", 1)]);
     let bytes = SparseBytes::whole(Bytes::from(data[..data.len() - 1].to_vec()));
     let error = RootFile::open(&bytes).unwrap_err().to_string();

@@ -32,6 +32,7 @@ use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_util::future::{BoxFuture, Either, FutureExt, select};
 use futures_util::stream::StreamExt;
+use hither_core::error::suggest::Suggestion;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
 use hither_core::{Part, Reader, range};
@@ -421,7 +422,7 @@ fn decode_basket(
         None => Err(FormatError::NotFound {
             kind: "branch",
             name: branch.to_string(),
-            near: Vec::new(),
+            suggestion: Suggestion::All(Vec::new()),
         }),
     }
 }
