@@ -1,6 +1,6 @@
-//! The entries on which an expression is evaluated.
+//! A chunk of entries: the columns that an expression is evaluated on.
 
-use crate::suggestion::suggestion;
+use hither_core::error::suggest::Suggestion;
 use hither_core::{Error, ErrorKind};
 use hither_formats::Column;
 use std::collections::HashMap;
@@ -15,22 +15,24 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// A chunk of `entries` entries from number `first_entry` of the tree on, without columns.
+    /// A chunk of `entries` entries without columns, whose first is number `first_entry` of the
+    /// tree.
     #[must_use]
     pub fn new(first_entry: u64, entries: usize) -> Self {
         let end = first_entry.saturating_add(entries as u64);
         Self { first_entry, entries, tree_entries: end, columns: HashMap::new() }
     }
 
-    /// Sets the number of entries of the whole tree, the value of `Entries$`. Without this, it is
-    /// the end of the chunk.
+    /// Sets the number of entries of the tree, which is the value of `Entries$`. The default is the
+    /// end of the chunk.
     #[must_use]
     pub fn of_tree(mut self, tree_entries: u64) -> Self {
         self.tree_entries = tree_entries;
         self
     }
 
-    /// Adds the column of the branch `name`. It must have as many entries as the chunk.
+    /// Adds the column of the branch that expressions call `name`; as many entries as the chunk
+    /// has.
     #[must_use]
     pub fn with(mut self, name: &'a str, column: &'a Column) -> Self {
         self.columns.insert(name, column);
@@ -43,13 +45,13 @@ impl<'a> Chunk<'a> {
         self.first_entry
     }
 
-    /// The number of entries.
+    /// Number of entries.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// The number of entries of the whole tree.
+    /// Number of entries of the whole tree.
     pub(crate) fn tree_entries(&self) -> u64 {
         self.tree_entries
     }
@@ -57,8 +59,8 @@ impl<'a> Chunk<'a> {
     /// The column called `name`.
     pub(crate) fn column(&self, name: &str) -> Result<&'a Column, Error> {
         self.columns.get(name).copied().ok_or_else(|| {
-            let near = suggestion(name, self.columns.keys().copied());
-            Error::new(ErrorKind::NotFound, format!("there is no branch `{name}`{near}"))
+            let suggestion = Suggestion::similar(name, self.columns.keys().copied());
+            Error::new(ErrorKind::NotFound, format!("no branch `{name}`{suggestion}"))
         })
     }
 }

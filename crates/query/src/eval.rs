@@ -1,4 +1,4 @@
-//! Evaluation of expressions over chunks of entries, many instances at a time.
+//! Evaluation of expressions over chunks of entries, a batch of instances at a time.
 
 pub(crate) mod batch;
 pub(crate) mod bind;

@@ -9,19 +9,19 @@ use std::str::FromStr;
 
 /// A formula over the branches of a tree.
 ///
-/// `Display` writes it with all its parentheses, from which [`Expression::parse`] reads the same
-/// expression. (Parentheses nest, so it may be nested at most half as deep as is allowed.)
+/// `Display` writes it with all its parentheses. [`Expression::parse`] reads that back as the same
+/// expression if it is nested at most half as deep as is allowed: parentheses nest, too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expression {
     pub(crate) root: Node,
 }
 
 impl Expression {
-    /// Parses an expression.
+    /// Reads an expression.
     ///
     /// # Errors
-    /// [`Invalid`](hither_core::ErrorKind::Invalid), with what was expected and a caret below the
-    /// position.
+    /// [`Invalid`](hither_core::ErrorKind::Invalid) with what was expected and a caret under the
+    /// mistake.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match parse(text) {
             Ok(root) => Ok(Self { root }),
@@ -29,7 +29,7 @@ impl Expression {
         }
     }
 
-    /// The names of its branches, each once, in order of appearance.
+    /// The names of the branches in it, each once, in the order in which they appear.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

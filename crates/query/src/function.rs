@@ -1,9 +1,9 @@
 //! The functions that an expression can call.
 //!
-//! There are two families, as in ROOT. Those of `TFormula` itself return a number for every
-//! argument: `log` of a number that is not positive is 0, `sqrt` takes the absolute value first,
-//! `asin` beyond 1 is 0, `exp` stops at 700. All others, `TMath::` and the C library, are called as
-//! they are and may return NaN or infinity.
+//! There are two families, as in ROOT. `TFormula`'s own functions return a number for every
+//! argument: `log` of zero or less is 0, `sqrt` takes the absolute value first, `asin` beyond 1 is
+//! 0, and `exp` limits its argument to 700. The functions of `TMath::` and the C library are called
+//! unchanged and can return NaN or infinity.
 
 use crate::operator::{signed, truth};
 use std::f64::consts;
@@ -11,13 +11,13 @@ use std::f64::consts;
 /// A function of numbers.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// The name as it is written.
+    /// The name in an expression.
     pub(crate) name: &'static str,
     /// The computation.
     pub(crate) compute: Compute,
 }
 
-/// The computation of a function, by its number of arguments.
+/// The computation of a function, by the number of its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
     Constant(f64),
@@ -27,7 +27,7 @@ pub(crate) enum Compute {
 }
 
 impl Function {
-    /// The number of arguments.
+    /// Number of arguments.
     pub(crate) fn arguments(&self) -> usize {
         match self.compute {
             Compute::Constant(_) => 0,
@@ -37,20 +37,20 @@ impl Function {
         }
     }
 
-    /// Returns the function called `name`.
+    /// The function called `name`.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.name == name)
     }
 }
 
-/// Names are unique.
+/// Functions are equal if their names are: each name occurs once.
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-/// A function of all elements of an entry.
+/// An aggregate: a reduction of the elements of an entry to one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     /// `Sum$(x)`
@@ -68,11 +68,11 @@ pub(crate) enum Aggregate {
 }
 
 impl Aggregate {
-    /// All of them.
+    /// All aggregates.
     pub(crate) const ALL: [Self; 6] =
         [Self::Sum, Self::Min, Self::Max, Self::MinIf, Self::MaxIf, Self::Length];
 
-    /// The name as it is written.
+    /// The name in an expression.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sum => "Sum$",
@@ -84,7 +84,7 @@ impl Aggregate {
         }
     }
 
-    /// The number of arguments.
+    /// Number of arguments.
     pub(crate) fn arguments(self) -> usize {
         match self {
             Self::Sum | Self::Min | Self::Max | Self::Length => 1,
@@ -93,7 +93,7 @@ impl Aggregate {
     }
 }
 
-/// All names that may precede a parenthesis.
+/// The names of all functions and aggregates.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS
         .iter()
@@ -115,7 +115,7 @@ const fn two(name: &'static str, compute: fn(f64, f64) -> f64) -> Function {
 }
 
 static FUNCTIONS: [Function; 84] = [
-    // TFormula's own.
+    // TFormula's own
     one("cos", f64::cos),
     one("sin", f64::sin),
     one("tan", |x| if x.cos() == 0.0 { 0.0 } else { x.tan() }),
@@ -141,7 +141,7 @@ static FUNCTIONS: [Function; 84] = [
     one("abs", f64::abs),
     one("sign", |x| if x < 0.0 { -1.0 } else { 1.0 }),
     one("int", integer),
-    // The C library's.
+    // the C library
     one("fabs", f64::abs),
     one("floor", f64::floor),
     one("ceil", f64::ceil),
@@ -159,7 +159,7 @@ static FUNCTIONS: [Function; 84] = [
     one("isnan", |x| truth(x.is_nan())),
     one("isinf", |x| truth(x.is_infinite())),
     one("std::abs", f64::abs),
-    // TMath.
+    // TMath
     constant("TMath::Pi", consts::PI),
     constant("TMath::TwoPi", consts::TAU),
     constant("TMath::PiOver2", consts::FRAC_PI_2),
@@ -215,7 +215,7 @@ static FUNCTIONS: [Function; 84] = [
     },
 ];
 
-/// Truncates to a 64-bit integer.
+/// Truncation to a 64-bit integer.
 #[expect(clippy::cast_precision_loss, reason = "results are in double precision, as in ROOT")]
 fn integer(x: f64) -> f64 {
     signed(x) as f64
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_tformula_return_a_number_for_every_argument() {
+    fn own_functions_return_a_number_for_every_argument() {
         assert_eq!(one_argument("log", -1.0), 0.0);
         assert_eq!(one_argument("sqrt", -4.0), 2.0);
         assert_eq!(one_argument("asin", 2.0), 0.0);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_the_library_may_return_nan() {
+    fn library_functions_can_return_nan_and_infinity() {
         assert!(one_argument("TMath::Log", -1.0).is_nan());
         assert!(one_argument("TMath::Sqrt", -4.0).is_nan());
         assert_eq!(one_argument("TMath::Exp", 1000.0), f64::INFINITY);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique() {
+    fn each_name_occurs_once() {
         let mut all: Vec<_> = names().collect();
         all.sort_unstable();
         let count = all.len();

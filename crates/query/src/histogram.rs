@@ -1,16 +1,16 @@
-//! A histogram of the values that passed, filled as ROOT's `TH1` does.
+//! A histogram of the values that passed, as ROOT's `TH1` fills it.
 //!
-//! A bin contains its lower edge and not its upper one. Values below the range count as underflow,
-//! values at or above its upper limit, and NaN, as overflow. Mean and standard deviation are over
-//! the values within the range, weighted, and not corrected for the size of the sample
+//! A bin contains its lower edge and not its upper one. Values below the range count as underflow;
+//! values at its upper limit or above, and NaN, as overflow. Mean and standard deviation are those
+//! of the values within the range, weighted, and not corrected for the size of the sample
 //! (`TH1::GetMean`, `TH1::GetStdDev`).
 //!
-//! Without a range, values are kept until the end, and the limits then chosen from the smallest and
-//! the largest of them ([`axis_limits`]). Beyond [`MAX_KEPT`] values, the limits are chosen from
-//! those seen so far. When a later value lies beyond the limits, the range is doubled towards it
-//! and the bins are merged in pairs, as ROOT does. Mean and standard deviation are then still over
-//! all values, since all are within the range. Infinite values and NaN do not influence the limits,
-//! and count as under- or overflow.
+//! Without a range the values are buffered until the end. The limits are then chosen from the
+//! smallest and the largest of them ([`axis_limits`]). Beyond [`MAX_BUFFERED`] values the limits
+//! are chosen from those so far. A later value beyond them doubles the range towards it and merges
+//! the bins in pairs, as in ROOT. Mean and standard deviation are then still those of all values,
+//! since all are within the range. Infinite values and NaN do not influence the limits, and count
+//! as underflow or overflow.
 
 mod axis_limits;
 mod moments;
@@ -21,11 +21,11 @@ use hither_core::{Error, ErrorKind};
 use moments::Moments;
 use serde::Serialize;
 
-/// The maximum number of bins.
+/// Maximum number of bins.
 pub const MAX_BINS: usize = 1_000_000;
 
-/// The number of values kept to choose limits from: 32 MiB, twice that with weights.
-const MAX_KEPT: usize = 4 << 20;
+/// Maximum number of values buffered to choose limits from: 32 MiB, 64 MiB with weights.
+const MAX_BUFFERED: usize = 4 << 20;
 
 /// Counts, mean and standard deviation of the values that passed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,9 +41,9 @@ pub struct Histogram {
     pub counts: Vec<f64>,
     /// Sum of the weights below the range.
     pub underflow: f64,
-    /// Sum of the weights above the range, and of values that are not numbers.
+    /// Sum of the weights above the range, and of NaN.
     pub overflow: f64,
-    /// Number of evaluated entries of the tree.
+    /// Number of entries evaluated.
     pub entries: u64,
     /// Number of values that passed.
     pub selected: u64,
@@ -56,7 +56,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The lower edge of `bin`, which for `bin == bins` is the upper limit.
+    /// The lower edge of bin `bin`, which for `bin == bins` is the upper limit.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
     pub fn edge(&self, bin: usize) -> f64 {
@@ -74,7 +74,7 @@ pub struct HistogramBuilder {
     axis: Option<Axis>,
     /// True if the range follows the values.
     automatic: bool,
-    kept: SelectedValues,
+    buffered: SelectedValues,
     entries: u64,
     selected: u64,
     underflow: f64,
@@ -90,11 +90,11 @@ struct Axis {
     counts: Vec<f64>,
 }
 
-/// The part of the axis to which a value belongs.
-enum Place {
-    Under,
+/// The bin of a value.
+enum BinIndex {
+    Underflow,
     Bin(usize),
-    Over,
+    Overflow,
 }
 
 impl Axis {
@@ -104,9 +104,9 @@ impl Axis {
 
     /// `TAxis::FindFixBin`.
     #[inline]
-    fn place(&self, value: f64) -> Place {
+    fn find_bin(&self, value: f64) -> BinIndex {
         if value < self.lo {
-            return Place::Under;
+            return BinIndex::Underflow;
         }
         if value < self.hi {
             #[expect(
@@ -116,27 +116,31 @@ impl Axis {
                 reason = "between 0 and the number of bins"
             )]
             let bin = (self.counts.len() as f64 * (value - self.lo) / (self.hi - self.lo)) as usize;
-            return Place::Bin(bin.min(self.counts.len().saturating_sub(1)));
+            return BinIndex::Bin(bin.min(self.counts.len().saturating_sub(1)));
         }
-        Place::Over
+        BinIndex::Overflow
     }
 
-    /// Doubles the range towards `value` until it contains it; returns false if it cannot.
+    /// Doubles the range towards `value` until it is inside; false if that is not possible.
     fn extend_to(&mut self, value: f64) -> bool {
         loop {
             let width = self.hi - self.lo;
-            let up = self.hi + width;
-            let down = self.lo - width;
-            match self.place(value) {
-                Place::Bin(_) => return true,
-                Place::Over if value.is_finite() && up.is_finite() && up - self.lo > width => {
+            let new_hi = self.hi + width;
+            let new_lo = self.lo - width;
+            match self.find_bin(value) {
+                BinIndex::Bin(_) => return true,
+                BinIndex::Overflow
+                    if value.is_finite() && new_hi.is_finite() && new_hi - self.lo > width =>
+                {
                     self.counts = halved(self.counts.iter().copied(), self.counts.len());
-                    self.hi = up;
+                    self.hi = new_hi;
                 }
-                Place::Under if value.is_finite() && down.is_finite() && self.hi - down > width => {
+                BinIndex::Underflow
+                    if value.is_finite() && new_lo.is_finite() && self.hi - new_lo > width =>
+                {
                     self.counts = halved(self.counts.iter().rev().copied(), self.counts.len());
                     self.counts.reverse();
-                    self.lo = down;
+                    self.lo = new_lo;
                 }
                 _ => return false,
             }
@@ -144,7 +148,7 @@ impl Axis {
     }
 }
 
-/// Merges `counts` in pairs, followed by zeros.
+/// `counts` added up in pairs, followed by zeros.
 fn halved(counts: impl Iterator<Item = f64>, bins: usize) -> Vec<f64> {
     let mut merged = vec![0.0; bins];
     for (i, count) in counts.enumerate() {
@@ -166,7 +170,7 @@ impl HistogramBuilder {
         if bins == 0 || bins > MAX_BINS {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!("{bins} bins, expected 1 to {MAX_BINS}"),
+                format!("a histogram cannot have {bins} bins, expected 1 to {MAX_BINS}"),
             ));
         }
         if let Some((lo, hi)) = range
@@ -174,14 +178,16 @@ impl HistogramBuilder {
         {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                format!("range {lo}:{hi}, expected a lower limit below the upper one"),
+                format!(
+                    "range {lo}:{hi} is empty or infinite, expected finite limits, lower:upper"
+                ),
             ));
         }
         Ok(Self {
             bins,
             axis: range.map(|(lo, hi)| Axis::new(lo, hi, bins)),
             automatic: range.is_none(),
-            kept: SelectedValues::default(),
+            buffered: SelectedValues::default(),
             entries: 0,
             selected: 0,
             underflow: 0.0,
@@ -190,8 +196,8 @@ impl HistogramBuilder {
         })
     }
 
-    /// Adds values. For results that are identical to the last bit, chunks must come in the order
-    /// of their entries.
+    /// Adds values. The result is the same to the last bit if chunks come in the order of their
+    /// entries.
     pub fn fill(&mut self, selected: &SelectedValues) {
         self.entries += selected.entries;
         self.selected += selected.values.len() as u64;
@@ -200,20 +206,20 @@ impl HistogramBuilder {
             return;
         }
         let SelectedValues { values, weights, .. } = selected;
-        if !weights.is_empty() && self.kept.weights.is_empty() {
-            self.kept.weights.resize(self.kept.values.len(), 1.0);
+        if !weights.is_empty() && self.buffered.weights.is_empty() {
+            self.buffered.weights.resize(self.buffered.values.len(), 1.0);
         }
-        if !self.kept.weights.is_empty() || !weights.is_empty() {
-            self.kept.weights.extend(weights);
-            self.kept.weights.resize(self.kept.values.len() + values.len(), 1.0);
+        if !self.buffered.weights.is_empty() || !weights.is_empty() {
+            self.buffered.weights.extend(weights);
+            self.buffered.weights.resize(self.buffered.values.len() + values.len(), 1.0);
         }
-        self.kept.values.extend(values);
-        if self.kept.values.len() > MAX_KEPT {
+        self.buffered.values.extend(values);
+        if self.buffered.values.len() > MAX_BUFFERED {
             self.choose_limits();
         }
     }
 
-    /// Returns the histogram of all added values.
+    /// The histogram of all values added.
     #[must_use]
     pub fn finish(mut self) -> Histogram {
         let axis = match self.axis.take() {
@@ -239,29 +245,30 @@ impl HistogramBuilder {
         }
     }
 
-    /// Chooses limits from the kept values, and counts those.
+    /// Chooses limits from the buffered values, and counts these.
     fn choose_limits(&mut self) {
-        let kept = std::mem::take(&mut self.kept);
-        let finite = kept.values.iter().copied().filter(|value| value.is_finite());
-        let (min, max) = finite
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
+        let buffered = std::mem::take(&mut self.buffered);
+        let finite = buffered.values.iter().copied().filter(|value| value.is_finite());
+        let (min, max) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), value| {
+            (min.min(value), max.max(value))
+        });
         let (lo, hi) = nice_limits(min, max, self.bins);
         self.axis = Some(Axis::new(lo, hi, self.bins));
-        self.count(&kept);
+        self.count(&buffered);
     }
 
     fn count(&mut self, selected: &SelectedValues) {
         let Some(axis) = &mut self.axis else { return };
         for (i, value) in selected.values.iter().copied().enumerate() {
             let weight = selected.weights.get(i).copied().unwrap_or(1.0);
-            let mut place = axis.place(value);
-            if self.automatic && !matches!(place, Place::Bin(_)) && axis.extend_to(value) {
-                place = axis.place(value);
+            let mut index = axis.find_bin(value);
+            if self.automatic && !matches!(index, BinIndex::Bin(_)) && axis.extend_to(value) {
+                index = axis.find_bin(value);
             }
-            match place {
-                Place::Under => self.underflow += weight,
-                Place::Over => self.overflow += weight,
-                Place::Bin(bin) => {
+            match index {
+                BinIndex::Underflow => self.underflow += weight,
+                BinIndex::Overflow => self.overflow += weight,
+                BinIndex::Bin(bin) => {
                     if let Some(count) = axis.counts.get_mut(bin) {
                         *count += weight;
                     }
@@ -303,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_range_every_number_has_a_bin() {
+    fn without_a_range_every_finite_value_has_a_bin() {
         let h = fill(10, None, &[3.0, -2.0, 17.0, f64::NEG_INFINITY, f64::NAN]);
         assert_eq!((h.lo, h.hi), (-2.0, 18.0));
         assert_eq!(h.counts.iter().sum::<f64>(), 3.0);
@@ -327,17 +334,17 @@ mod tests {
     }
 
     #[test]
-    fn extending_ends_for_every_value() {
+    fn extending_the_range_ends_for_every_value() {
         for value in [f64::MAX, f64::MIN, f64::INFINITY, f64::NAN, 1e300] {
             let mut axis = Axis::new(0.0, 1e-300, 3);
             let inside = axis.extend_to(value);
-            assert_eq!(inside, matches!(axis.place(value), Place::Bin(_)));
+            assert_eq!(inside, matches!(axis.find_bin(value), BinIndex::Bin(_)));
         }
         assert!(!Axis::new(1e18, 1e18 + 256.0, 3).extend_to(f64::MAX));
     }
 
     #[test]
-    fn invalid_bins_and_ranges_are_errors() {
+    fn invalid_bins_and_ranges_are_an_error() {
         for (bins, range) in [
             (0, None),
             (MAX_BINS + 1, None),
@@ -352,9 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn more_values_than_are_kept_stay_within_the_range() {
+    fn values_after_the_limits_are_chosen_extend_the_range() {
         let mut builder = HistogramBuilder::new(100, None).unwrap();
-        let narrow = selected(&vec![0.5; MAX_KEPT / 4]);
+        let narrow = selected(&vec![0.5; MAX_BUFFERED / 4]);
         (0..5).for_each(|_| builder.fill(&narrow));
         builder.fill(&selected(&[1000.0, -1000.0]));
         let h = builder.finish();
@@ -365,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_histogram_does_not_depend_on_chunks(
+        fn the_histogram_does_not_depend_on_the_size_of_the_parts(
             values in prop::collection::vec((-10.0_f64..10.0, prop::option::of(-2.0_f64..2.0)), 0..600),
             cuts in prop::collection::vec(0_usize..600, 0..5),
             range in prop::option::of(Just((-5.0, 5.0))),

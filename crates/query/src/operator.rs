@@ -1,15 +1,15 @@
 //! The operators, with the meaning that `TTreeFormula` gives them.
 //!
-//! All arithmetic is in double precision, whatever the types of the branches: `7/2` is 3.5. The
-//! differences from C (found by running ROOT 6.40):
+//! All arithmetic is in double precision, whatever the types of the branches: `7/2` is 3.5. These
+//! differ from C (observed in ROOT 6.40):
 //!
 //! - division by zero gives 0;
-//! - `%` truncates both sides to 64-bit integers first; the sign is that of the left side;
+//! - `%` truncates both operands to 64-bit integers first; the sign is that of the left one;
 //! - `&`, `|`, `<<` and `>>` work on unsigned 64-bit integers, so `-1 | 0` is 2^64 - 1;
-//! - every operator has a precedence of its own, see [`Binary::precedence`];
+//! - each operator has its own precedence, see [`Binary::precedence`];
 //! - `^` and `**` are powers.
 //!
-//! ROOT crashes on `x % 0`; here it gives 0, like division.
+//! ROOT crashes on `x % 0`; here the result is 0, as for division.
 
 /// An operator before its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Unary {
     }
 }
 
-/// An operator between its operands, the loosest first.
+/// An operator between its operands, lowest precedence first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binary {
     Or,
@@ -59,7 +59,7 @@ pub(crate) enum Binary {
     Power,
 }
 
-/// The grouping of `a - b - c`.
+/// The grouping of equal operators, as in `a - b - c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Associativity {
     /// `(a - b) - c`
@@ -68,23 +68,23 @@ pub(crate) enum Associativity {
     Right,
 }
 
-/// The precedence of `? :`, looser than every operator.
+/// The precedence of `? :`, lower than that of every operator.
 pub(crate) const CONDITIONAL_PRECEDENCE: u8 = 1;
 
 /// The precedence of the operand of a minus sign: `-a*b` is `-(a*b)`, `-a-b` is `(-a)-b`.
 pub(crate) const NEGATED_PRECEDENCE: u8 = 14;
 
-/// The precedence of the operand of `!`: tighter than every operator.
-pub(crate) const TIGHTEST: u8 = 20;
+/// The precedence of the operand of `!`, higher than that of every operator.
+pub(crate) const NOT_PRECEDENCE: u8 = 20;
 
 impl Binary {
-    /// Returns true if its results are boolean.
+    /// True if the result is a truth value.
     pub(crate) fn is_truth(self) -> bool {
         use Binary::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
         matches!(self, Or | And | Less | Greater | LessOrEqual | GreaterOrEqual | Equal | NotEqual)
     }
 
-    /// The operator that is written as `symbol`.
+    /// The operator with this symbol.
     pub(crate) fn from_symbol(symbol: &str) -> Option<Self> {
         Some(match symbol {
             "||" => Self::Or,
@@ -132,21 +132,22 @@ impl Binary {
         }
     }
 
-    /// The precedence of the operator, and its associativity.
+    /// The precedence and associativity of the operator.
     ///
-    /// ROOT (`TFormula::Analyze`) cuts an expression at its loosest operator, and looks for one
-    /// operator after the other, so each has a level of its own, and those that it looks for from
-    /// the left are right-associative: `1+2<<1` is 5, `3>2>1` is `3>(2>1)`, `10%4%3` is `10%(4%3)`,
-    /// `a*b/c` is `a*(b/c)`, `a+b-c` is `a+(b-c)` (which rounds differently), `2^3^2` is 64. Where
-    /// both ways give the same, as for `||`, the parser may choose.
+    /// ROOT (`TFormula::Analyze`) splits an expression at the operator of lowest precedence. It
+    /// searches for one operator after the other, so each has its own precedence, and those that it
+    /// searches from the left are right-associative: `1+2<<1` is 5, `3>2>1` is `3>(2>1)`, `10%4%3`
+    /// is `10%(4%3)`, `a*b/c` is `a*(b/c)`, `a+b-c` is `a+(b-c)` (which rounds differently),
+    /// `2^3^2` is
+    /// 64. If both groupings give the same result, as for `||`, the parser may choose.
     pub(crate) fn precedence(self) -> (u8, Associativity) {
-        let side = match self {
+        let associativity = match self {
             Self::Or | Self::And | Self::Add | Self::Subtract | Self::Divide | Self::Power => {
                 Associativity::Left
             }
             _ => Associativity::Right,
         };
-        let level = match self {
+        let precedence = match self {
             Self::Or => 2,
             Self::And => 3,
             Self::BitOr => 4,
@@ -166,10 +167,10 @@ impl Binary {
             Self::Divide => 18,
             Self::Power => 19,
         };
-        (level, side)
+        (precedence, associativity)
     }
 
-    /// Computes the result for one pair of numbers.
+    /// The result for one pair of numbers.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "results are in double precision, as in ROOT")]
     pub(crate) fn apply(self, x: f64, y: f64) -> f64 {
@@ -196,7 +197,7 @@ impl Binary {
     }
 }
 
-/// 1 or 0.
+/// 1 for true, 0 for false.
 #[inline]
 pub(crate) fn truth(value: bool) -> f64 {
     f64::from(u8::from(value))
@@ -207,29 +208,30 @@ fn divide(x: f64, y: f64) -> f64 {
     if y == 0.0 { 0.0 } else { x / y }
 }
 
-/// ROOT squares instead of calling `pow` for `x^2`.
+/// The power `x^y`; ROOT multiplies instead of calling `pow` for `x^2`.
 #[inline]
 fn power(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { x.powf(y) }
 }
 
-/// Truncates to a signed integer as ROOT's processors do: a value out of range gives the smallest.
+/// Truncation to a signed integer as x86 does it: the smallest integer if the value is out of
+/// range.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "what does not fit was sorted out")]
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 pub(crate) fn signed(x: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&x) { x as i64 } else { i64::MIN }
 }
 
-/// Truncates to an unsigned integer; negative numbers wrap.
+/// Truncation to an unsigned integer; negative numbers wrap.
 #[inline]
-#[expect(clippy::cast_sign_loss, reason = "wrapping is the meaning")]
+#[expect(clippy::cast_sign_loss, reason = "wrapping is intended")]
 fn unsigned(x: f64) -> u64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if x < LIMIT { signed(x) as u64 } else { signed(x - LIMIT) as u64 ^ (1 << 63) }
 }
 
-/// The number of bits to shift by; processors use its lowest six bits.
+/// The number of bits to shift by, of which only the lowest six count, as on x86.
 #[inline]
 fn shift(y: f64) -> u32 {
     (unsigned(y) & 63) as u32
@@ -240,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_are_truncated_as_in_root() {
+    fn values_convert_to_integers_as_in_root() {
         assert_eq!(Binary::Modulo.apply(-7.9, 3.2), -1.0);
         assert_eq!(Binary::Modulo.apply(7.0, 0.5), 0.0);
         assert_eq!(Binary::Modulo.apply(-9.3e18, -1.0), 0.0);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_is_parsed_from_its_symbol() {
+    fn every_symbol_parses_to_its_operator() {
         for symbol in ["||", "&&", "|", "&", "<", ">", "<=", ">=", "==", "!=", "+", "-", "%"] {
             assert_eq!(Binary::from_symbol(symbol).unwrap().symbol(), symbol);
         }

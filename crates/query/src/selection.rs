@@ -4,17 +4,17 @@ use crate::eval::select::select;
 use crate::{Chunk, Expression};
 use hither_core::Error;
 
-/// A value and a cut: the values that count, and their weights.
+/// A value and a cut, which decides what values pass and with what weight.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// The values.
+    /// The value.
     pub value: Expression,
-    /// Values count where this is not zero, with this weight.
+    /// The weight of each value; values of weight zero do not pass.
     pub cut: Option<Expression>,
 }
 
 impl Selection {
-    /// Parses a value and an optional cut.
+    /// Reads a value and, if there is one, a cut.
     ///
     /// # Errors
     /// As [`Expression::parse`].
@@ -25,7 +25,8 @@ impl Selection {
         })
     }
 
-    /// The names of the needed branches, each once: those of the value, then those of the cut.
+    /// The names of the branches that are needed, each once: those of the value, then those of the
+    /// cut.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         let mut names = self.value.columns();
@@ -37,17 +38,17 @@ impl Selection {
         names
     }
 
-    /// Returns the values of `chunk` that pass.
+    /// The values of `chunk` that pass.
     ///
-    /// Evaluating a chunk without entries, whose columns have the real shapes, checks names, shapes
-    /// and indices before anything is read.
+    /// A chunk without entries, whose columns have the shapes of the real ones, is a check of
+    /// names, shapes and indices before anything is read.
     ///
     /// # Errors
-    /// [`NotFound`](hither_core::ErrorKind::NotFound) for a branch that the chunk does not have,
-    /// [`Invalid`](hither_core::ErrorKind::Invalid) or
-    /// [`Unsupported`](hither_core::ErrorKind::Unsupported) for indices that do not fit,
-    /// [`Corrupt`](hither_core::ErrorKind::Corrupt) for a column that violates the invariants of
-    /// [`hither_formats::Column`].
+    /// - [`NotFound`](hither_core::ErrorKind::NotFound): the chunk does not have a branch.
+    /// - [`Invalid`](hither_core::ErrorKind::Invalid) or
+    ///   [`Unsupported`](hither_core::ErrorKind::Unsupported): indices do not fit a branch.
+    /// - [`Corrupt`](hither_core::ErrorKind::Corrupt): a column breaks the invariants of
+    ///   [`hither_formats::Column`].
     pub fn evaluate(&self, chunk: &Chunk<'_>) -> Result<SelectedValues, Error> {
         select(&self.value, self.cut.as_ref(), chunk)
     }
@@ -57,11 +58,11 @@ impl Selection {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SelectedValues {
-    /// The number of evaluated entries.
+    /// Number of entries evaluated.
     pub entries: u64,
-    /// The values.
+    /// The values that passed.
     pub values: Vec<f64>,
-    /// The cut's value for each of them; empty if all are 1.
+    /// The weight of each value, from the cut; empty if all are 1.
     pub weights: Vec<f64>,
 }
 
@@ -83,22 +84,23 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_named_once_in_the_order_of_appearance() {
+    fn columns_are_listed_once_in_the_order_of_appearance() {
         let selection = Selection::parse("b*a[n]+b", Some("Sum$(c)>a && `odd one`")).unwrap();
         assert_eq!(selection.columns(), ["b", "a", "n", "c", "odd one"]);
     }
 
     #[test]
-    fn shapes_are_checked_without_any_entries() {
+    fn a_chunk_without_entries_checks_names_and_shapes() {
         let fixed =
             Column { entries: 0, offsets: None, item_shape: vec![5], values: Values::F32(vec![]) };
-        let (n, j) = (scalar(vec![]), jagged(vec![0], vec![]));
+        let n = scalar(vec![]);
+        let j = jagged(vec![0], vec![]);
         let chunk = Chunk::new(0, 0).with("fixed", &fixed).with("n", &n).with("j", &j);
         for (text, kind, part) in [
             ("fixed[5]", ErrorKind::Invalid, "index 5 of dimension 1 of `fixed` is out of range"),
             ("n[0]", ErrorKind::Invalid, "`n` is not an array"),
             ("j[1][2]", ErrorKind::Invalid, "`j` has 1 dimension, 2 indices given"),
-            ("fixde", ErrorKind::NotFound, "did you mean `fixed`"),
+            ("fixde", ErrorKind::NotFound, "did you mean `fixed`?"),
             ("fixed[j]", ErrorKind::Unsupported, "must be one number in each entry, `j` is"),
             ("Alt$(j, fixed)", ErrorKind::Unsupported, "second argument of `Alt$`"),
         ] {
@@ -106,12 +108,12 @@ mod tests {
             assert_eq!(error.kind(), kind, "{text}");
             assert!(error.to_string().contains(part), "{text}: {error}");
         }
-        let fine = Selection::parse("fixed[4]+j[7]", Some("n")).unwrap();
-        assert_eq!(fine.evaluate(&chunk).unwrap(), SelectedValues::default());
+        let valid = Selection::parse("fixed[4]+j[7]", Some("n")).unwrap();
+        assert_eq!(valid.evaluate(&chunk).unwrap(), SelectedValues::default());
     }
 
     #[test]
-    fn columns_that_violate_their_invariants_are_errors() {
+    fn a_column_that_breaks_its_invariants_is_corrupt() {
         for column in [
             scalar(vec![1, 2, 3]),
             jagged(vec![0, 2, 1], vec![1.0]),
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_begin_where_the_first_is_not_one() {
+    fn weights_of_one_are_stored_once_another_weight_occurs() {
         let x = scalar((0..10_000).collect());
         let chunk = Chunk::new(0, 10_000).with("x", &x);
         let selection = Selection::parse("x", Some("x>=100 ? 1+(x==9000) : 0")).unwrap();

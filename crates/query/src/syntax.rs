@@ -1,4 +1,4 @@
-//! From the text of an expression to its syntax tree.
+//! The parser: from the text of an expression to its syntax tree.
 
 pub(crate) mod ast;
 pub(crate) mod error;

@@ -72,8 +72,7 @@ fn quoted(names: &[String]) -> Vec<String> {
 
 /// At most `max` of `names` that resemble `wanted`, best first: only those equal but for case or
 /// path if there are any.
-#[must_use]
-pub fn closest_names<'a>(
+fn closest_names<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str>,
     max: usize,

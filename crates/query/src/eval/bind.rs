@@ -1,12 +1,12 @@
-//! Binds a syntax tree to the columns of one chunk.
+//! Binding: from a syntax tree to a formula over the columns of one chunk.
 //!
-//! Binding looks up the branches and checks their shapes. Everything with a loop of its own
-//! (`Sum$(x)` and its relatives, computed indices, `Alt$`) is evaluated here, over the whole chunk,
-//! to one value for each entry. The rest is a tree over columns that run in one loop
-//! ([`Instances`]).
+//! Binding looks up the branches, checks their shapes, and evaluates the parts that have their own
+//! loop: `Sum$(x)` and the other aggregates, computed indices, and `Alt$`. These are evaluated over
+//! the whole chunk to one number for each entry (`Alt$`: to its values and one number for each
+//! entry). The rest is a tree over columns in one loop ([`Instances`]).
 
 use crate::chunk::Chunk;
-use crate::eval::batch::{BLOCK, InstanceBatch};
+use crate::eval::batch::{BATCH_SIZE, InstanceBatch};
 use crate::eval::evaluate::evaluate;
 use crate::eval::shape::{BoundColumn, BoundIndex, Instances};
 use crate::function::{Aggregate, Function};
@@ -24,34 +24,35 @@ pub(crate) enum Bound {
     Binary(Binary, Box<Self>, Box<Self>),
     Conditional(Box<[Self; 3]>),
     Call(&'static Function, Vec<Self>),
-    /// One value for each entry.
+    /// One number for each entry.
     PerEntry(Vec<f64>),
     Alternative(Box<Alternative>),
-    /// The number of the entry, counted from this number of the chunk's first.
+    /// The number of the entry; the chunk's first entry has this number.
     Entry(u64),
-    /// The number of the turn.
+    /// The number of the instance within its entry.
     Iteration,
-    /// The number of turns of the entry.
+    /// The number of instances of the entry.
     Length,
 }
 
-/// `Alt$(first, otherwise)`.
+/// `Alt$(first, fallback)`.
 #[derive(Debug)]
 pub(crate) struct Alternative {
-    /// The values of `first` in a loop of its own.
+    /// The values of `first` in its own loop.
     pub(crate) values: Vec<f64>,
-    /// The number of values of all entries before, for each entry and for the end.
+    /// For each entry and for the end, the number of values of all entries before.
     pub(crate) starts: Vec<usize>,
-    pub(crate) otherwise: Vec<f64>,
+    /// One value for each entry.
+    pub(crate) fallback: Vec<f64>,
 }
 
-/// A formula, with its dependence on the turn.
+/// A bound expression.
 #[derive(Debug)]
 pub(crate) struct Formula {
     pub(crate) root: Bound,
-    /// True if it may differ between the turns of an entry. As in ROOT, a formula without arrays
-    /// and `Iteration$` is evaluated for the first turn only, even with `Alt$`.
-    pub(crate) multiple: bool,
+    /// True if the value can differ between the instances of an entry: the formula has an array or
+    /// `Iteration$`. ROOT evaluates others, `Alt$` included, only for the first instance.
+    pub(crate) per_instance: bool,
 }
 
 /// The columns that run in one loop, in the order in which they were bound.
@@ -66,22 +67,22 @@ impl<'a> Scope<'a> {
         Self { chunk, columns: Vec::new() }
     }
 
-    /// Binds `node`, and adds its columns to the loop.
+    /// Binds `node` and adds its columns to the scope.
     pub(crate) fn bind(&mut self, node: &Node) -> Result<Formula, Error> {
         let before = self.columns.len();
         let root = self.node(node)?;
-        let arrays = self.columns.iter().skip(before).any(BoundColumn::is_multiple);
-        Ok(Formula { multiple: arrays || iterates(&root), root })
+        let has_array = self.columns.iter().skip(before).any(BoundColumn::is_per_instance);
+        Ok(Formula { per_instance: has_array || has_iteration(&root), root })
     }
 
-    /// Ends the scope, and returns the loop over all its columns.
+    /// The loop over all columns of the scope.
     pub(crate) fn close(&mut self) -> Result<Instances, Error> {
         let entries = self.chunk.entries();
-        let turns = Instances::new(&self.columns, entries)?;
+        let instances = Instances::new(&self.columns, entries)?;
         for column in &mut self.columns {
-            column.choose_access(&turns, entries);
+            column.choose_access(&instances, entries);
         }
-        Ok(turns)
+        Ok(instances)
     }
 
     fn node(&mut self, node: &Node) -> Result<Bound, Error> {
@@ -116,11 +117,11 @@ impl<'a> Scope<'a> {
                 Bound::Call(function, arguments)
             }
             Node::Aggregate(aggregate, arguments) => {
-                Bound::PerEntry(aggregated(self.chunk, *aggregate, arguments)?)
+                Bound::PerEntry(aggregate_entries(self.chunk, *aggregate, arguments)?)
             }
             Node::Alternative(parts) => {
-                let [first, otherwise] = parts.as_ref();
-                Bound::Alternative(Box::new(alternative(self.chunk, first, otherwise)?))
+                let [first, fallback] = parts.as_ref();
+                Bound::Alternative(Box::new(alternative(self.chunk, first, fallback)?))
             }
             Node::Special(special) => match special {
                 Special::Entry => Bound::Entry(self.chunk.first_entry()),
@@ -135,7 +136,7 @@ impl<'a> Scope<'a> {
     fn index(&self, name: &str, index: &Index) -> Result<BoundIndex, Error> {
         Ok(match index {
             Index::All => BoundIndex::All,
-            Index::Constant(at) => BoundIndex::At(*at),
+            Index::Constant(index) => BoundIndex::Fixed(*index),
             Index::Computed(node) => BoundIndex::PerEntry(per_entry(
                 self.chunk,
                 node,
@@ -145,53 +146,53 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns true if `bound` contains `Iteration$`.
-fn iterates(bound: &Bound) -> bool {
+/// True if the formula contains `Iteration$`.
+fn has_iteration(bound: &Bound) -> bool {
     match bound {
         Bound::Iteration => true,
-        Bound::Unary(_, operand) => iterates(operand),
-        Bound::Binary(_, left, right) => iterates(left) || iterates(right),
-        Bound::Conditional(parts) => parts.iter().any(iterates),
-        Bound::Call(_, arguments) => arguments.iter().any(iterates),
+        Bound::Unary(_, operand) => has_iteration(operand),
+        Bound::Binary(_, left, right) => has_iteration(left) || has_iteration(right),
+        Bound::Conditional(parts) => parts.iter().any(has_iteration),
+        Bound::Call(_, arguments) => arguments.iter().any(has_iteration),
         _ => false,
     }
 }
 
-/// Evaluates an expression that has one value for each entry.
-fn per_entry(chunk: &Chunk<'_>, node: &Node, what: &str) -> Result<Vec<f64>, Error> {
+/// The values of an expression with one value for each entry, which errors call `role`.
+fn per_entry(chunk: &Chunk<'_>, node: &Node, role: &str) -> Result<Vec<f64>, Error> {
     let mut scope = Scope::new(chunk);
     let formula = scope.bind(node)?;
-    let turns = scope.close()?;
-    if formula.multiple || turns.uniform() != Some(1) {
+    let instances = scope.close()?;
+    if formula.per_instance || instances.uniform() != Some(1) {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            format!("{what} must be one number in each entry, `{node}` is an array"),
+            format!("{role} must be one number in each entry, `{node}` is an array"),
         ));
     }
     let mut values = Vec::with_capacity(chunk.entries());
-    for span in blocks(0..chunk.entries()) {
-        let instances = InstanceBatch::entries(span, &turns);
-        values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
+    for range in batches(0..chunk.entries()) {
+        let batch = InstanceBatch::entries(range, &instances);
+        values.extend(evaluate(&scope, &formula, &batch).finish(batch.len()));
     }
     Ok(values)
 }
 
-fn alternative(chunk: &Chunk<'_>, first: &Node, otherwise: &Node) -> Result<Alternative, Error> {
-    let otherwise = per_entry(chunk, otherwise, "the second argument of `Alt$`")?;
+fn alternative(chunk: &Chunk<'_>, first: &Node, fallback: &Node) -> Result<Alternative, Error> {
+    let fallback = per_entry(chunk, fallback, "the second argument of `Alt$`")?;
     let mut scope = Scope::new(chunk);
     let formula = scope.bind(first)?;
-    let turns = scope.close()?;
-    let starts: Vec<usize> = (0..=chunk.entries()).map(|entry| turns.start(entry)).collect();
+    let instances = scope.close()?;
+    let starts: Vec<usize> = (0..=chunk.entries()).map(|entry| instances.start(entry)).collect();
     let mut values = Vec::new();
-    for span in blocks(0..turns.start(chunk.entries())) {
-        let instances = InstanceBatch::span(span, &turns);
-        values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
+    for range in batches(0..instances.start(chunk.entries())) {
+        let batch = InstanceBatch::range(range, &instances);
+        values.extend(evaluate(&scope, &formula, &batch).finish(batch.len()));
     }
-    Ok(Alternative { values, starts, otherwise })
+    Ok(Alternative { values, starts, fallback })
 }
 
-/// Evaluates `Sum$(...)` and its relatives: one value for each entry.
-fn aggregated(
+/// The values of an aggregate, one for each entry.
+fn aggregate_entries(
     chunk: &Chunk<'_>,
     aggregate: Aggregate,
     arguments: &[Node],
@@ -199,28 +200,27 @@ fn aggregated(
     let mut scope = Scope::new(chunk);
     let first = arguments.first().map(|node| scope.bind(node)).transpose()?;
     let condition = arguments.get(1).map(|node| scope.bind(node)).transpose()?;
-    let turns = scope.close()?;
+    let instances = scope.close()?;
     let entries = chunk.entries();
     if aggregate == Aggregate::Length {
         #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
-        return Ok((0..entries).map(|entry| turns.count(entry) as f64).collect());
+        return Ok((0..entries).map(|entry| instances.count(entry) as f64).collect());
     }
     let mut results = vec![0.0; entries];
     let Some(first) = first else { return Ok(results) };
-    // The entry of the last value; the first value of an entry starts its result.
-    let mut begun = None;
-    for span in blocks(0..turns.start(entries)) {
-        let instances = InstanceBatch::span(span, &turns);
-        let values = evaluate(&scope, &first, &instances).finish(instances.len());
-        let passing = condition
+    let mut last_entry = None;
+    for range in batches(0..instances.start(entries)) {
+        let batch = InstanceBatch::range(range, &instances);
+        let values = evaluate(&scope, &first, &batch).finish(batch.len());
+        let conditions = condition
             .as_ref()
-            .map(|condition| evaluate(&scope, condition, &instances).finish(instances.len()));
-        for (i, (value, entry)) in values.iter().zip(&instances.placed().entries).enumerate() {
-            if passing.as_ref().is_some_and(|passing| passing.get(i) == Some(&0.0)) {
+            .map(|condition| evaluate(&scope, condition, &batch).finish(batch.len()));
+        for (i, (value, entry)) in values.iter().zip(&batch.numbers().entries).enumerate() {
+            if conditions.as_ref().is_some_and(|conditions| conditions.get(i) == Some(&0.0)) {
                 continue;
             }
-            let first_of_entry = begun != Some(*entry);
-            begun = Some(*entry);
+            let first_of_entry = last_entry != Some(*entry);
+            last_entry = Some(*entry);
             if let Some(result) = results.get_mut(*entry) {
                 let better = match aggregate {
                     Aggregate::Sum | Aggregate::Length => {
@@ -239,10 +239,10 @@ fn aggregated(
     Ok(results)
 }
 
-/// Splits `range` into pieces of [`BLOCK`].
-pub(crate) fn blocks(
+/// `range` in parts of [`BATCH_SIZE`].
+pub(crate) fn batches(
     range: std::ops::Range<usize>,
 ) -> impl Iterator<Item = std::ops::Range<usize>> {
     let end = range.end;
-    range.step_by(BLOCK).map(move |start| start..end.min(start.saturating_add(BLOCK)))
+    range.step_by(BATCH_SIZE).map(move |start| start..end.min(start.saturating_add(BATCH_SIZE)))
 }

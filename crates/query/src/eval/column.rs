@@ -1,9 +1,9 @@
-//! An expression as a column: the values of all turns, in the shape of the loop.
+//! An expression as a column: the values of all instances, in the shape of the loop.
 
 use crate::Expression;
 use crate::chunk::Chunk;
 use crate::eval::batch::InstanceBatch;
-use crate::eval::bind::{Scope, blocks};
+use crate::eval::bind::{Scope, batches};
 use crate::eval::evaluate::evaluate;
 use crate::operator::{Binary, Unary};
 use crate::syntax::ast::Node;
@@ -11,23 +11,23 @@ use hither_core::Error;
 use hither_formats::{Column, Values};
 
 impl Expression {
-    /// Returns its values for the entries of `chunk`: in double precision, or as booleans if it is
-    /// a comparison or one of `&& || !`. Expressions over arrays give arrays, jagged or fixed like
-    /// theirs; with several arrays, they have the shape of the common loop.
+    /// The values for the entries of `chunk`, in double precision or, for comparisons and `&& ||
+    /// !`, as truth values. An expression over an array gives an array of the same shape, jagged or
+    /// fixed; one over several arrays has the shape of their loop.
     ///
     /// # Errors
     /// As [`Selection::evaluate`](crate::Selection::evaluate).
     pub fn column(&self, chunk: &Chunk<'_>) -> Result<Column, Error> {
         let mut scope = Scope::new(chunk);
         let formula = scope.bind(&self.root)?;
-        let turns = scope.close()?;
+        let instances = scope.close()?;
         let entries = chunk.entries();
-        let mut values = Vec::with_capacity(turns.start(entries));
-        for span in blocks(0..turns.start(entries)) {
-            let instances = InstanceBatch::span(span, &turns);
-            values.extend(evaluate(&scope, &formula, &instances).finish(instances.len()));
+        let mut values = Vec::with_capacity(instances.start(entries));
+        for range in batches(0..instances.start(entries)) {
+            let batch = InstanceBatch::range(range, &instances);
+            values.extend(evaluate(&scope, &formula, &batch).finish(batch.len()));
         }
-        let (offsets, item_shape) = turns.shape(entries);
+        let (offsets, item_shape) = instances.shape(entries);
         let values = if is_truth(&self.root) {
             Values::Bool(values.into_iter().map(|value| value != 0.0).collect())
         } else {
@@ -37,7 +37,7 @@ impl Expression {
     }
 }
 
-/// Returns true for a boolean expression. A missing value is NaN, and counts as true, as in ROOT.
+/// True if the values of `node` are truth values. A missing value counts as true, as in ROOT.
 fn is_truth(node: &Node) -> bool {
     match node {
         Node::Binary(Binary::BitAnd | Binary::BitOr, left, right) => {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_have_the_shape_of_their_loop() {
+    fn a_column_has_the_shape_of_its_loop() {
         let n = Column {
             entries: 2,
             offsets: None,

@@ -1,62 +1,60 @@
-//! Evaluates a formula for a block of turns.
+//! Evaluation of a formula for a batch of instances.
 
-use crate::eval::batch::{BatchValues, InstanceBatch, Layout, Many};
+use crate::eval::batch::{BatchValues, InstanceBatch, Numbers, Positions};
 use crate::eval::bind::{Alternative, Bound, Formula, Scope};
-use crate::eval::shape::{Access, BoundColumn};
+use crate::eval::shape::{BoundColumn, ValueAccess};
 use crate::function::{Compute, Function};
 use crate::operator::{Binary, truth};
 use hither_formats::{Column, Values};
 
-/// Computes the values of `formula` for `instances`.
+/// The values of `formula` for the instances of `batch`.
 pub(crate) fn evaluate(
     scope: &Scope<'_>,
     formula: &Formula,
-    instances: &InstanceBatch<'_>,
+    batch: &InstanceBatch<'_>,
 ) -> BatchValues {
-    Evaluation { scope, instances, multiple: formula.multiple }.node(&formula.root)
+    Evaluation { scope, batch, per_instance: formula.per_instance }.node(&formula.root)
 }
 
 struct Evaluation<'a> {
     scope: &'a Scope<'a>,
-    instances: &'a InstanceBatch<'a>,
-    multiple: bool,
+    batch: &'a InstanceBatch<'a>,
+    per_instance: bool,
 }
 
 impl Evaluation<'_> {
     fn node(&self, bound: &Bound) -> BatchValues {
         match bound {
-            Bound::Number(value) => BatchValues::same(*value),
-            Bound::Column(place) => match self.scope.columns.get(*place) {
+            Bound::Number(value) => BatchValues::constant(*value),
+            Bound::Column(index) => match self.scope.columns.get(*index) {
                 Some(column) => self.column(column),
-                None => BatchValues::same(f64::NAN),
+                None => BatchValues::constant(f64::NAN),
             },
             Bound::Unary(operator, operand) => self.node(operand).map(|x| operator.apply(x)),
             Bound::Binary(operator, left, right) => {
-                binary(*operator, self.node(left), self.node(right), self.instances.len())
+                binary(*operator, self.node(left), self.node(right), self.batch.len())
             }
             Bound::Conditional(parts) => {
                 let [condition, yes, no] = parts.as_ref();
-                choose(&self.node(condition), &self.node(yes), &self.node(no), self.instances.len())
+                choose(&self.node(condition), &self.node(yes), &self.node(no), self.batch.len())
             }
             Bound::Call(function, arguments) => self.call(function, arguments),
-            Bound::PerEntry(values) => {
-                BatchValues::each(gather(values, &self.instances.per_entry()))
-            }
+            Bound::PerEntry(values) => BatchValues::each(gather(values, &self.batch.per_entry())),
             Bound::Alternative(parts) => self.alternative(parts),
             Bound::Entry(first) => {
-                let entries = &self.instances.placed().entries;
+                let entries = &self.batch.numbers().entries;
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
                 let number = |entry: &usize| first.saturating_add(*entry as u64) as f64;
                 BatchValues::each(entries.iter().map(number).collect())
             }
             Bound::Iteration => {
-                let turns = &self.instances.placed().turns;
+                let instances = &self.batch.numbers().instances;
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
-                BatchValues::each(turns.iter().map(|turn| *turn as f64).collect())
+                BatchValues::each(instances.iter().map(|instance| *instance as f64).collect())
             }
             Bound::Length => {
-                let entries = &self.instances.placed().entries;
-                let count = |entry: &usize| self.instances.turns().count(*entry);
+                let entries = &self.batch.numbers().entries;
+                let count = |entry: &usize| self.batch.instances().count(*entry);
                 #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
                 BatchValues::each(entries.iter().map(|entry| count(entry) as f64).collect())
             }
@@ -65,21 +63,22 @@ impl Evaluation<'_> {
 
     fn column(&self, column: &BoundColumn<'_>) -> BatchValues {
         match column.access {
-            Access::PerEntry => {
-                BatchValues::each(values_at(&column.column, &self.instances.per_entry()))
+            ValueAccess::PerEntry => {
+                BatchValues::each(values_at(&column.column, &self.batch.per_entry()))
             }
-            Access::Identity => {
-                BatchValues::each(values_at(&column.column, &self.instances.flat()))
+            ValueAccess::Identity => {
+                BatchValues::each(values_at(&column.column, &self.batch.per_instance()))
             }
-            Access::Computed => {
-                let placed = self.instances.placed();
+            ValueAccess::Computed => {
+                let numbers = self.batch.numbers();
                 let mut missing = Vec::new();
-                let mut positions = Vec::with_capacity(self.instances.len());
-                for (i, (entry, turn)) in placed.entries.iter().zip(&placed.turns).enumerate() {
-                    match column.position(*entry, *turn, self.instances.turns()) {
+                let mut positions = Vec::with_capacity(self.batch.len());
+                let places = numbers.entries.iter().zip(&numbers.instances);
+                for (i, (entry, instance)) in places.enumerate() {
+                    match column.position(*entry, *instance, self.batch.instances()) {
                         Some(position) => positions.push(position),
                         None => {
-                            missing.resize(self.instances.len(), false);
+                            missing.resize(self.batch.len(), false);
                             if let Some(missing) = missing.get_mut(i) {
                                 *missing = true;
                             }
@@ -87,49 +86,50 @@ impl Evaluation<'_> {
                         }
                     }
                 }
-                let values = values_at(&column.column, &Layout::Picks(&positions));
-                BatchValues { values: Many::Each(values), missing }
+                let values = values_at(&column.column, &Positions::List(&positions));
+                BatchValues { values: Numbers::Each(values), missing }
             }
         }
     }
 
     fn call(&self, function: &Function, arguments: &[Bound]) -> BatchValues {
         match (function.compute, arguments) {
-            (Compute::Constant(value), []) => BatchValues::same(value),
+            (Compute::Constant(value), []) => BatchValues::constant(value),
             (Compute::One(f), [x]) => self.node(x).map(f),
             (Compute::Two(f), [x, y]) => self.node(x).zip(self.node(y), f),
             (Compute::Three(f), [x, y, z]) => {
+                let x = self.node(x);
+                let y = self.node(y);
                 let z = self.node(z);
-                // Three arguments: first the pairs of two, then each with its third.
-                let (x, y) = (self.node(x), self.node(y));
-                let count = self.instances.len();
+                let count = self.batch.len();
                 let values = (0..count).map(|i| f(x.at(i), y.at(i), z.at(i))).collect();
                 let missing = x.zip(y, |x, _| x).zip(z, |x, _| x).missing;
-                BatchValues { values: Many::Each(values), missing }
+                BatchValues { values: Numbers::Each(values), missing }
             }
-            // The parser has checked the number of arguments.
-            _ => BatchValues::same(f64::NAN),
+            // unreachable: the parser checks the number of arguments
+            _ => BatchValues::constant(f64::NAN),
         }
     }
 
     fn alternative(&self, parts: &Alternative) -> BatchValues {
-        let placed = self.instances.placed();
-        let value = |(entry, turn): (&usize, &usize)| {
-            let turn = if self.multiple { *turn } else { 0 };
+        let numbers = self.batch.numbers();
+        let value = |(entry, instance): (&usize, &usize)| {
+            let instance = if self.per_instance { *instance } else { 0 };
             let start = parts.starts.get(*entry).copied().unwrap_or(usize::MAX);
             let end = parts.starts.get(entry + 1).copied().unwrap_or(0);
-            let found = start.checked_add(turn).filter(|at| *at < end);
-            found
-                .and_then(|at| parts.values.get(at))
-                .or_else(|| parts.otherwise.get(*entry))
+            let position = start.checked_add(instance).filter(|position| *position < end);
+            position
+                .and_then(|position| parts.values.get(position))
+                .or_else(|| parts.fallback.get(*entry))
                 .copied()
                 .unwrap_or(f64::NAN)
         };
-        BatchValues::each(placed.entries.iter().zip(&placed.turns).map(value).collect())
+        BatchValues::each(numbers.entries.iter().zip(&numbers.instances).map(value).collect())
     }
 }
 
-/// `left operator right`; `&&` and `||` ignore the right side where the left one decides.
+/// `left operator right`; for `&&` and `||` a missing right operand does not matter where the left
+/// one decides.
 fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize) -> BatchValues {
     macro_rules! each {
         ($($name:ident)*) => {
@@ -157,27 +157,27 @@ fn binary(operator: Binary, left: BatchValues, right: BatchValues, count: usize)
         ShiftRight ShiftLeft Multiply Divide Power)
 }
 
-/// `condition ? yes : no`; the side that is not taken is ignored.
+/// `condition ? yes : no`; a missing value does not matter if the other one is chosen.
 fn choose(
     condition: &BatchValues,
     yes: &BatchValues,
     no: &BatchValues,
     count: usize,
 ) -> BatchValues {
-    let taken = |i| if condition.at(i) != 0.0 { yes } else { no };
-    let values = (0..count).map(|i| taken(i).at(i)).collect();
-    let some_missing = [condition, yes, no].iter().any(|part| !part.missing.is_empty());
-    let missing = if some_missing {
-        (0..count).map(|i| condition.is_missing(i) || taken(i).is_missing(i)).collect()
+    let chosen = |i| if condition.at(i) != 0.0 { yes } else { no };
+    let values = (0..count).map(|i| chosen(i).at(i)).collect();
+    let any_missing = [condition, yes, no].iter().any(|part| !part.missing.is_empty());
+    let missing = if any_missing {
+        (0..count).map(|i| condition.is_missing(i) || chosen(i).is_missing(i)).collect()
     } else {
         Vec::new()
     };
-    BatchValues { values: Many::Each(values), missing }
+    BatchValues { values: Numbers::Each(values), missing }
 }
 
-/// A number type of a column.
+/// The type of a column's numbers.
 pub(crate) trait Element: Copy {
-    /// The value in double precision.
+    /// The number in double precision.
     fn number(self) -> f64;
 }
 
@@ -207,7 +207,7 @@ impl Element for u64 {
     }
 }
 
-/// Runs `$body` with `$slice` bound to the values of a column of any type.
+/// Runs `$body` with `$slice` bound to the values of a column of any number type.
 macro_rules! with_values {
     ($values:expr, $slice:ident => $body:expr, $otherwise:expr) => {
         match $values {
@@ -228,21 +228,22 @@ macro_rules! with_values {
 }
 pub(crate) use with_values;
 
-/// The values of `column` at `places`, NaN where there is none.
-fn values_at(column: &Column, places: &Layout<'_>) -> Vec<f64> {
-    with_values!(&column.values, values => gather(values, places), Vec::new())
+/// The values of `column` at `positions`, NaN where there is none.
+fn values_at(column: &Column, positions: &Positions<'_>) -> Vec<f64> {
+    with_values!(&column.values, values => gather(values, positions), Vec::new())
 }
 
-/// The elements of `values` at `places`, NaN where there is none.
-fn gather<T: Element>(values: &[T], places: &Layout<'_>) -> Vec<f64> {
-    match places {
-        Layout::Span(range) => {
+/// The elements of `values` at `positions`, NaN where there is none.
+fn gather<T: Element>(values: &[T], positions: &Positions<'_>) -> Vec<f64> {
+    match positions {
+        Positions::Range(range) => {
             let values = values.get(range.clone()).unwrap_or_default();
             values.iter().map(|value| value.number()).collect()
         }
-        Layout::Picks(picks) => {
-            let number = |at: &usize| values.get(*at).map_or(f64::NAN, |value| value.number());
-            picks.iter().map(number).collect()
+        Positions::List(list) => {
+            let number =
+                |position: &usize| values.get(*position).map_or(f64::NAN, |value| value.number());
+            list.iter().map(number).collect()
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The main loop: finds the turns that pass the cut, and computes their values.
+//! The main loop: finds the instances that pass the cut and evaluates the value for them.
 
 use crate::chunk::Chunk;
-use crate::eval::batch::{BLOCK, InstanceBatch};
-use crate::eval::bind::{Bound, Formula, Scope, blocks};
+use crate::eval::batch::{BATCH_SIZE, InstanceBatch};
+use crate::eval::bind::{Bound, Formula, Scope, batches};
 use crate::eval::evaluate::{Element, evaluate, with_values};
-use crate::eval::shape::{Access, Instances};
+use crate::eval::shape::{Instances, ValueAccess};
 use crate::operator::Binary;
 use crate::{Expression, SelectedValues};
 use hither_core::Error;
 use hither_formats::Values;
 use std::ops::Range;
 
-/// Evaluates `value` where `cut` passes.
+/// Evaluates `value` for the instances that pass `cut`.
 pub(crate) fn select(
     value: &Expression,
     cut: Option<&Expression>,
@@ -20,123 +20,138 @@ pub(crate) fn select(
     let mut scope = Scope::new(chunk);
     let cut = cut.map(|cut| scope.bind(&cut.root)).transpose()?;
     let value = scope.bind(&value.root)?;
-    let turns = scope.close()?;
+    let instances = scope.close()?;
     let entries = chunk.entries();
     let selected = SelectedValues { entries: entries as u64, ..SelectedValues::default() };
-    let mut run = Run { scope: &scope, turns: &turns, value: &value, selected, picks: Vec::new() };
-    let all = 0..turns.start(entries);
+    let mut selector = Selector {
+        scope: &scope,
+        instances: &instances,
+        value: &value,
+        selected,
+        passed: Vec::new(),
+    };
+    let all = 0..instances.start(entries);
     match &cut {
-        None => blocks(all).for_each(|span| run.take(&InstanceBatch::span(span, &turns))),
-        Some(Formula { root, multiple: true }) => match simple(&scope, root) {
-            Some(simple) => blocks(all).for_each(|span| run.compare(&simple, span)),
-            None => {
-                for span in blocks(all) {
-                    let instances = InstanceBatch::span(span.clone(), &turns);
-                    let weights = evaluate(&scope, cut.as_ref().unwrap_or(&value), &instances);
-                    span.zip(weights.finish(instances.len()))
-                        .for_each(|(flat, weight)| run.pick(flat, weight));
+        None => {
+            for range in batches(all) {
+                selector.evaluate(&InstanceBatch::range(range, &instances));
+            }
+        }
+        Some(cut) if !cut.per_instance => {
+            for range in batches(0..entries) {
+                let batch = InstanceBatch::entries(range.clone(), &instances);
+                let weights = evaluate(&scope, cut, &batch).finish(batch.len());
+                for (entry, weight) in range.zip(weights) {
+                    for instance in instances.start(entry)..instances.start(entry + 1) {
+                        selector.weigh(instance, weight);
+                    }
                 }
             }
-        },
-        Some(once) => {
-            for span in blocks(0..entries) {
-                let instances = InstanceBatch::entries(span.clone(), &turns);
-                let weights = evaluate(&scope, once, &instances).finish(instances.len());
-                for (entry, weight) in span.zip(weights) {
-                    let turns = turns.start(entry)..turns.start(entry + 1);
-                    turns.for_each(|flat| run.pick(flat, weight));
+        }
+        Some(cut) => {
+            let simple = simple_cut(&scope, &cut.root);
+            for range in batches(all) {
+                if let Some(simple) = &simple {
+                    selector.compare(simple, range);
+                    continue;
+                }
+                let batch = InstanceBatch::range(range.clone(), &instances);
+                let weights = evaluate(&scope, cut, &batch).finish(batch.len());
+                for (instance, weight) in range.zip(weights) {
+                    selector.weigh(instance, weight);
                 }
             }
         }
     }
-    run.flush();
-    Ok(run.selected)
+    selector.flush();
+    Ok(selector.selected)
 }
 
-struct Run<'a> {
+/// The selection of one chunk while it is evaluated.
+struct Selector<'a> {
     scope: &'a Scope<'a>,
-    turns: &'a Instances,
+    instances: &'a Instances,
     value: &'a Formula,
     selected: SelectedValues,
-    /// Turns that passed and whose values are not yet computed; about a block at most.
-    picks: Vec<usize>,
+    /// Instances that passed and whose values are not evaluated yet: fewer than two batches.
+    passed: Vec<usize>,
 }
 
-impl Run<'_> {
-    /// Picks turn `flat` if its weight is not zero.
+impl Selector<'_> {
+    /// Adds `instance` to those that passed if its weight is not zero.
     #[inline]
-    fn pick(&mut self, flat: usize, weight: f64) {
+    fn weigh(&mut self, instance: usize, weight: f64) {
         if weight == 0.0 {
             return;
         }
         if weight != 1.0 && self.selected.weights.is_empty() {
-            let before = self.selected.values.len() + self.picks.len();
+            let before = self.selected.values.len() + self.passed.len();
             self.selected.weights.resize(before, 1.0);
         }
-        self.picks.push(flat);
+        self.passed.push(instance);
         if weight != 1.0 || !self.selected.weights.is_empty() {
             self.selected.weights.push(weight);
         }
-        if self.picks.len() >= BLOCK {
+        if self.passed.len() >= BATCH_SIZE {
             self.flush();
         }
     }
 
-    /// Picks the turns of `span` where a comparison holds. All weights are 1.
-    fn compare(&mut self, simple: &Simple<'_>, span: Range<usize>) {
-        let picks = &mut self.picks;
+    /// Adds the instances of `range` for which a comparison holds. Their weights are 1.
+    fn compare(&mut self, simple: &SimpleCut<'_>, range: Range<usize>) {
+        let passed = &mut self.passed;
         with_values!(
             simple.values,
             values => {
-                let values = values.get(span.clone()).unwrap_or_default();
+                let values = values.get(range.clone()).unwrap_or_default();
                 let limit = simple.limit;
                 match simple.operator {
-                    Binary::Less => passing(values, span.start, picks, |x| x < limit),
-                    Binary::Greater => passing(values, span.start, picks, |x| x > limit),
-                    Binary::LessOrEqual => passing(values, span.start, picks, |x| x <= limit),
-                    Binary::GreaterOrEqual => passing(values, span.start, picks, |x| x >= limit),
-                    Binary::Equal => passing(values, span.start, picks, |x| x == limit),
-                    _ => passing(values, span.start, picks, |x| x != limit),
+                    Binary::Less => push_passing(values, range.start, passed, |x| x < limit),
+                    Binary::Greater => push_passing(values, range.start, passed, |x| x > limit),
+                    Binary::LessOrEqual => push_passing(values, range.start, passed, |x| x <= limit),
+                    Binary::GreaterOrEqual => push_passing(values, range.start, passed, |x| x >= limit),
+                    Binary::Equal => push_passing(values, range.start, passed, |x| x == limit),
+                    _ => push_passing(values, range.start, passed, |x| x != limit),
                 }
             },
             ()
         );
-        if self.picks.len() >= BLOCK {
+        if self.passed.len() >= BATCH_SIZE {
             self.flush();
         }
     }
 
-    /// Computes the values of all picks.
+    /// Evaluates the value for the instances that passed.
     fn flush(&mut self) {
-        let picks = std::mem::take(&mut self.picks);
-        if !picks.is_empty() {
-            self.take(&InstanceBatch::picks(&picks, self.turns));
+        let passed = std::mem::take(&mut self.passed);
+        if !passed.is_empty() {
+            self.evaluate(&InstanceBatch::list(&passed, self.instances));
         }
-        self.picks = picks;
-        self.picks.clear();
+        self.passed = passed;
+        self.passed.clear();
     }
 
-    /// Computes the values of `instances`.
-    fn take(&mut self, instances: &InstanceBatch<'_>) {
-        let values = evaluate(self.scope, self.value, instances).finish(instances.len());
+    /// Evaluates the value for `batch`.
+    fn evaluate(&mut self, batch: &InstanceBatch<'_>) {
+        let values = evaluate(self.scope, self.value, batch).finish(batch.len());
         self.selected.values.extend(values);
     }
 }
 
-/// A cut that compares a branch with a number, where the branch has one value for each turn.
-struct Simple<'a> {
+/// A cut that compares a number with a branch that has one value for each instance.
+struct SimpleCut<'a> {
     values: &'a Values,
     operator: Binary,
     limit: f64,
 }
 
-/// Returns the cut as a [`Simple`] one, by far the most frequent kind, which needs no intermediate
-/// results.
-fn simple<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<Simple<'s>> {
+/// The cut as a [`SimpleCut`] if it is one. This is the most frequent kind, and needs no
+/// intermediate results.
+fn simple_cut<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<SimpleCut<'s>> {
     let Bound::Binary(operator, left, right) = cut else { return None };
     let (column, operator, limit) = match (left.as_ref(), right.as_ref()) {
-        (Bound::Column(place), Bound::Number(limit)) => (place, *operator, *limit),
-        (Bound::Number(limit), Bound::Column(place)) => (place, mirrored(*operator)?, *limit),
+        (Bound::Column(index), Bound::Number(limit)) => (index, *operator, *limit),
+        (Bound::Number(limit), Bound::Column(index)) => (index, mirrored(*operator)?, *limit),
         _ => return None,
     };
     let comparison = matches!(
@@ -149,14 +164,14 @@ fn simple<'s>(scope: &'s Scope<'_>, cut: &Bound) -> Option<Simple<'s>> {
             | Binary::NotEqual
     );
     let column = scope.columns.get(*column)?;
-    (comparison && column.access == Access::Identity).then_some(Simple {
+    (comparison && column.access == ValueAccess::Identity).then_some(SimpleCut {
         values: &column.column.values,
         operator,
         limit,
     })
 }
 
-/// The comparison with its sides swapped.
+/// The comparison with its sides exchanged.
 fn mirrored(operator: Binary) -> Option<Binary> {
     Some(match operator {
         Binary::Less => Binary::Greater,
@@ -168,21 +183,22 @@ fn mirrored(operator: Binary) -> Option<Binary> {
     })
 }
 
-/// Adds positions where `passes` holds to `picks`, counting from `start`.
+/// Adds the instances whose value `passes` to `passed`; the first value is that of instance
+/// `start`.
 #[inline]
-fn passing<T: Element>(
+fn push_passing<T: Element>(
     values: &[T],
     start: usize,
-    picks: &mut Vec<usize>,
+    passed: &mut Vec<usize>,
     passes: impl Fn(f64) -> bool,
 ) {
-    // Most cuts pass little: sixteen values at a time are rejected without a branch for each.
+    // Most cuts pass few values: groups of sixteen of which none passes take no branch for each.
     for (group, values) in values.chunks(16).enumerate() {
         let any = values.iter().fold(false, |any, value| any | passes(value.number()));
         if any {
             for (i, value) in values.iter().enumerate() {
                 if passes(value.number()) {
-                    picks.push(start + 16 * group + i);
+                    passed.push(start + 16 * group + i);
                 }
             }
         }

@@ -1,83 +1,85 @@
-//! The loop of `TTree::Draw` over the elements of an entry, and the element of a branch for each
-//! turn.
+//! The loop of `TTree::Draw` over the elements of an entry, and the element of a branch that each
+//! instance uses.
 //!
-//! All branches of an expression and its cut run in one loop. A branch without dimensions is the
-//! same in every turn. Of the others, those dimensions count that no index fixes, from the left;
-//! dimensions at the same position run together, up to the length of the shortest:
+//! All branches of an expression and its cut run in one loop. An instance is one iteration of it. A
+//! branch without dimensions has the same value in every instance. Of the other branches, the
+//! dimensions that no index fixes count, from the left. Dimensions at the same position run in
+//! parallel, up to the length of the shortest:
 //!
 //! ```text
-//! x[5] + y[3]       3 turns: x[0]+y[0], x[1]+y[1], x[2]+y[2]
-//! m[2][3] + y[3]    6 turns: m[0][0]+y[0], m[0][1]+y[0], ... m[1][2]+y[1]   (y has only one)
-//! m[][1] + y        2 turns: m[0][1]+y[0], m[1][1]+y[1]
-//! j[n] + x[5]       min(n, 5) turns
-//! j[n] with jm[n][2] 2 n turns: j[0] with jm[0][0], j[0] with jm[0][1], j[1] with jm[1][0], ...
-//! j[2]              one turn in entries where n > 2, none elsewhere (whatever else is in the loop)
+//! x[5] + y[3]         3 instances: x[0]+y[0], x[1]+y[1], x[2]+y[2]
+//! m[2][3] + y[3]      6 instances: m[0][0]+y[0], m[0][1]+y[0], ... m[1][2]+y[1]
+//!                     (y has no second dimension)
+//! m[][1] + y          2 instances: m[0][1]+y[0], m[1][1]+y[1]
+//! j[n] + x[5]         min(n, 5) instances
+//! j[n] with jm[n][2]  2 n instances: j[0] with jm[0][0], j[0] with jm[0][1], j[1] with ...
+//! j[2]                1 instance in entries where n > 2, none in others, with any other branches
 //! ```
 //!
-//! This follows ROOT exactly, including two oddities (seen in ROOT 6.40, `TTreeFormulaManager` and
-//! `TTreeFormula::GetRealInstance`):
+//! These are ROOT's rules. Two of them are surprising (observed in ROOT 6.40,
+//! `TTreeFormulaManager` and `TTreeFormula::GetRealInstance`):
 //!
-//! - A length of 1 does not limit the loop if a longer one follows, where the cut comes before the
-//!   value: with `z[1]`, `x + z` has one turn and `z + x` has five. The same holds for two jagged
-//!   branches with different counters in entries where the first has one item.
-//! - The last dimension of a branch is not divided by the dimensions that only others have, so
+//! - A length of 1 does not limit the loop if a longer one follows; the cut comes before the value.
+//!   With `z[1]`, `x + z` has one instance and `z + x` has five. The same holds for two jagged
+//!   branches with different counters, in entries where the first has one item.
+//! - The last dimension of a branch is not divided by the dimensions that only other branches have:
 //!   `m[2][3] + c[2][3][4]` does not pair `m[i][j]` with `c[i][j][k]`, and a last dimension of 1
-//!   counts wrong.
+//!   gives wrong indices.
 //!
-//! One oddity is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements of `y`
-//! from an earlier entry where the first turn took `x`, because it has not read `y` then. Here they
-//! are those of the entry.
+//! One of ROOT's rules is not followed: in `c ? x : y` over arrays, ROOT (6.40) takes the elements
+//! of `y` from an earlier entry if the first instance chose `x`, because it has not read `y` then.
+//! Here they are those of the entry.
 //!
-//! Lists in lists (`vector<vector<float>>`) are read from the first element to the last, as in
-//! ROOT. For ROOT they have two dimensions; here they take no indices, and pairing them with
-//! another array is an error.
+//! Lists of lists (`vector<vector<float>>`) are one sequence from the first element to the last, as
+//! in ROOT. ROOT treats them as two dimensions; here an index into them, or another array beside
+//! them, is an error.
 //!
-//! Where a branch lacks the element that the loop needs, the whole expression is NaN for that turn,
-//! comparisons included; a cut that is NaN lets the value pass.
+//! If an instance uses an element that a branch does not have, the whole expression is NaN for that
+//! instance, comparisons included. A cut that is NaN passes.
 
 use hither_core::{Error, ErrorKind};
 use hither_formats::{Column, Values};
 use std::borrow::Cow;
 
-/// The maximum number of turns of one chunk's loop. A chunk is some megabytes of columns;
-/// broadcasting can multiply that.
-const MAX_TURNS: usize = 1 << 40;
+/// Maximum number of instances of one chunk. A chunk has some megabytes of columns, which
+/// broadcasting can multiply.
+const MAX_INSTANCES: usize = 1 << 40;
 
-/// A use of a branch at one position of an expression.
+/// A branch as used at one position of an expression.
 #[derive(Debug)]
 pub(crate) struct BoundColumn<'a> {
     pub(crate) column: Cow<'a, Column>,
-    /// True for lists in lists, which are concatenated.
+    /// True for lists of lists, which were flattened.
     nested: bool,
-    /// One for each dimension, the jagged one first.
+    /// One index for each dimension, the jagged one first.
     indices: Vec<BoundIndex>,
-    /// The fixed sizes of the dimensions; that of the jagged one is ignored.
+    /// Sizes of the dimensions; that of the jagged one is not used.
     sizes: Vec<usize>,
-    /// The distance between neighbours of each dimension, in values.
+    /// Distances of neighbouring elements of each dimension, in values.
     strides: Vec<usize>,
-    /// The position of the column's values relative to the turns of the loop.
-    pub(crate) access: Access,
+    /// The way from an instance to its value.
+    pub(crate) access: ValueAccess,
 }
 
-/// The selected elements of a dimension.
+/// The elements of a dimension that an expression uses.
 #[derive(Debug)]
 pub(crate) enum BoundIndex {
-    /// All: a dimension of the loop.
+    /// All elements: a dimension of the loop.
     All,
-    /// One element.
-    At(usize),
-    /// One element for each entry.
+    /// The same element in every entry.
+    Fixed(usize),
+    /// One element, computed for each entry.
     PerEntry(Vec<f64>),
 }
 
-/// The way to find the value for a turn.
+/// The way from an instance to its value in the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum ValueAccess {
     /// A scalar: the value at the number of the entry.
     PerEntry,
-    /// The values of the column are the turns, numbered through all entries.
+    /// The value at the number of the instance, counted from the start of the chunk.
     Identity,
-    /// The position is computed.
+    /// The value at [`BoundColumn::position`].
     Computed,
 }
 
@@ -90,18 +92,19 @@ impl<'a> BoundColumn<'a> {
         mut indices: Vec<BoundIndex>,
     ) -> Result<Self, Error> {
         let nested = matches!(column.values, Values::Lists(_));
-        let column = if nested { Cow::Owned(concatenate(column)?) } else { Cow::Borrowed(column) };
-        check(name, &column, entries)?;
+        let column =
+            if nested { Cow::Owned(flatten_lists(column)?) } else { Cow::Borrowed(column) };
+        check_column(name, &column, entries)?;
         if nested && !indices.is_empty() {
             let message =
-                format!("`{name}` holds lists of lists, indices into them are not supported");
+                format!("`{name}` holds lists of lists; indices into them are not supported");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let jagged = usize::from(column.offsets.is_some());
         let dimensions = jagged + column.item_shape.len();
         if indices.len() > dimensions {
             let message = match dimensions {
-                0 => format!("`{name}` is not an array, it takes no index"),
+                0 => format!("`{name}` is not an array and takes no index"),
                 1 => format!("`{name}` has 1 dimension, {} indices given", indices.len()),
                 n => format!("`{name}` has {n} dimensions, {} indices given", indices.len()),
             };
@@ -115,65 +118,71 @@ impl<'a> BoundColumn<'a> {
             strides[d - 1] = usize::saturating_mul(strides[d], sizes[d]);
         }
         for (d, (index, size)) in indices.iter().zip(&sizes).enumerate() {
-            if let BoundIndex::At(at) = index
-                && at >= size
+            if let BoundIndex::Fixed(index) = index
+                && index >= size
             {
                 let message = format!(
-                    "index {at} of dimension {} of `{name}` is out of range, it has {size} elements",
+                    "index {index} of dimension {} of `{name}` is out of range, the size is {size}",
                     d + 1
                 );
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
         }
-        let access = if dimensions == 0 { Access::PerEntry } else { Access::Computed };
+        let access = if dimensions == 0 { ValueAccess::PerEntry } else { ValueAccess::Computed };
         Ok(Self { column, nested, indices, sizes, strides, access })
     }
 
-    /// Returns true if it differs between the turns of an entry. A fixed array of one element does
-    /// not: as a cut on `x[5]`, `z[1]` is evaluated in the first turn only.
-    pub(crate) fn is_multiple(&self) -> bool {
+    /// True if the value can differ between the instances of an entry. That of a fixed array of one
+    /// element cannot: as a cut on `x[5]`, `z[1]` is evaluated only for the first instance.
+    pub(crate) fn is_per_instance(&self) -> bool {
         let free = self.indices.iter().zip(&self.sizes);
         free.into_iter().any(|(index, size)| matches!(index, BoundIndex::All) && *size != 1)
     }
 
-    /// The number of items in `entry`, for jagged columns.
+    /// Number of items of a jagged column in `entry`.
     fn items(&self, entry: usize) -> Option<usize> {
         let offsets = self.column.offsets.as_ref()?;
         let items = offsets.get(entry + 1)?.checked_sub(*offsets.get(entry)?)?;
         usize::try_from(items).ok()
     }
 
-    /// The position of the element for a turn among the column's values; none if it does not exist.
-    pub(crate) fn position(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
+    /// The position of the value for `instance` of `entry`; none if there is no such element.
+    pub(crate) fn position(
+        &self,
+        entry: usize,
+        instance: usize,
+        instances: &Instances,
+    ) -> Option<usize> {
         let range = self.column.value_range(entry);
-        let element = self.element(entry, turn, turns)?;
+        let element = self.element(entry, instance, instances)?;
         (element < range.len()).then(|| range.start + element)
     }
 
-    /// The element of an entry for a turn, as `TTreeFormula::GetRealInstance` computes it; see the
-    /// head of this file.
-    fn element(&self, entry: usize, turn: usize, turns: &Instances) -> Option<usize> {
+    /// The element of `entry` that `instance` uses, counted from the first one of the entry:
+    /// `TTreeFormula::GetRealInstance`.
+    fn element(&self, entry: usize, instance: usize, instances: &Instances) -> Option<usize> {
         let last = self.indices.len().saturating_sub(1);
-        let mut free = 0;
+        let mut loop_dimension = 0;
         let mut element = 0_usize;
         for (d, index) in self.indices.iter().enumerate() {
             let local = match index {
-                BoundIndex::At(at) => *at,
-                BoundIndex::PerEntry(at) => {
-                    let at = at.get(entry).copied().unwrap_or(f64::NAN);
+                BoundIndex::Fixed(index) => *index,
+                BoundIndex::PerEntry(indices) => {
+                    let index = indices.get(entry).copied().unwrap_or(f64::NAN);
                     #[expect(
                         clippy::cast_possible_truncation,
                         clippy::cast_sign_loss,
-                        reason = "not negative; what is too large saturates and is refused or cut below"
+                        reason = "not negative; an index that is too large saturates and is limited below"
                     )]
-                    let whole = if at > -1.0 { at.max(0.0) as usize } else { return None };
+                    let whole = if index > -1.0 { index.max(0.0) as usize } else { return None };
                     if d == 0 { whole } else { whole.min(self.sizes.get(d)?.checked_sub(1)?) }
                 }
                 BoundIndex::All => {
-                    let own = turns.volume(free);
-                    let inner = turns.volume(free + 1);
-                    let within = if free > 0 && own > 1 { turn % own } else { turn };
-                    free += 1;
+                    let own = instances.volume(loop_dimension);
+                    let inner = instances.volume(loop_dimension + 1);
+                    let within =
+                        if loop_dimension > 0 && own > 1 { instance % own } else { instance };
+                    loop_dimension += 1;
                     if d == last && d > 0 { within } else { within / inner.max(1) }
                 }
             };
@@ -182,15 +191,16 @@ impl<'a> BoundColumn<'a> {
         Some(element)
     }
 
-    /// Detects whether the values of this column are the turns of the loop, numbered through.
-    pub(crate) fn choose_access(&mut self, turns: &Instances, entries: usize) {
-        if self.access == Access::PerEntry
+    /// Chooses [`ValueAccess::Identity`] if the values of the column are in the order of the
+    /// instances.
+    pub(crate) fn choose_access(&mut self, instances: &Instances, entries: usize) {
+        if self.access == ValueAccess::PerEntry
             || self.column.item_len() == 0
             || !self.indices.iter().all(|index| matches!(index, BoundIndex::All))
         {
             return;
         }
-        let same_lengths = match &turns.counts {
+        let same_lengths = match &instances.counts {
             Counts::Uniform(count) => {
                 self.column.offsets.is_none() && *count == self.column.item_len()
             }
@@ -204,15 +214,16 @@ impl<'a> BoundColumn<'a> {
                 })
             }
         };
-        // The pattern repeats with the volume of the inner dimensions, or grows with every turn:
+        // The order repeats with the volume of the inner dimensions, or grows with every instance:
         // two periods show which.
-        let shown = (2 * turns.volume(1) + 2).min(match &turns.counts {
+        let checked = (2 * instances.volume(1) + 2).min(match &instances.counts {
             Counts::Uniform(count) => *count,
             Counts::Varying(_) => usize::MAX,
         });
-        let same_order = || (0..shown).all(|turn| self.element(0, turn, turns) == Some(turn));
+        let same_order =
+            || (0..checked).all(|instance| self.element(0, instance, instances) == Some(instance));
         if entries > 0 && same_lengths && same_order() {
-            self.access = Access::Identity;
+            self.access = ValueAccess::Identity;
         }
     }
 }
@@ -221,62 +232,63 @@ impl<'a> BoundColumn<'a> {
 #[derive(Debug)]
 pub(crate) struct Instances {
     counts: Counts,
-    /// The number of turns of the dimensions from `d` inwards, for `d > 0`.
+    /// `volumes[d]` is the number of instances of dimension `d` and all inner ones, for `d > 0`.
     volumes: Vec<usize>,
 }
 
+/// Numbers of instances.
 #[derive(Debug)]
 enum Counts {
-    /// The number of turns, equal for all entries.
+    /// The number of instances of every entry.
     Uniform(usize),
-    /// The number of turns of all entries before, for each entry and for the end.
+    /// For each entry and for the end, the number of instances of all entries before.
     Varying(Vec<usize>),
 }
 
 impl Instances {
-    /// The loop over `columns`, in the order in which ROOT visits them: those of the cut first.
+    /// The loop over `columns`, in ROOT's order: those of the cut first.
     pub(crate) fn new(columns: &[BoundColumn<'_>], entries: usize) -> Result<Self, Error> {
         check_nested(columns)?;
         let mut sizes: Vec<usize> = Vec::new();
         for column in columns {
             let jagged = column.column.offsets.is_some();
-            let free = column.indices.iter().zip(&column.sizes).enumerate();
-            let free = free.filter(|(_, (index, _))| matches!(index, BoundIndex::All));
-            for (place, (d, (_, size))) in free.enumerate() {
-                if sizes.len() <= place {
+            let dimensions = column.indices.iter().zip(&column.sizes).enumerate();
+            let loops = dimensions.filter(|(_, (index, _))| matches!(index, BoundIndex::All));
+            for (loop_dimension, (d, (_, size))) in loops.enumerate() {
+                if sizes.len() <= loop_dimension {
                     sizes.push(1);
                 }
-                // The length of a jagged dimension is found entry by entry.
-                if let Some(shortest) = sizes.get_mut(place)
+                // the size of a jagged dimension depends on the entry
+                if let Some(min) = sizes.get_mut(loop_dimension)
                     && !(jagged && d == 0)
-                    && (*shortest == 1 || size < shortest)
+                    && (*min == 1 || size < min)
                 {
-                    *shortest = *size;
+                    *min = *size;
                 }
             }
         }
         let mut volumes = vec![1_usize; sizes.len() + 1];
         for d in (0..sizes.len()).rev() {
-            volumes[d] = volumes[d + 1].checked_mul(sizes[d]).ok_or_else(too_many)?;
+            volumes[d] = volumes[d + 1].checked_mul(sizes[d]).ok_or_else(too_many_instances)?;
         }
         let inner = volumes.get(1).copied().unwrap_or(1);
         let first = sizes.first().copied().unwrap_or(1);
         let jagged: Vec<_> = columns.iter().filter(|c| c.column.offsets.is_some()).collect();
         let counts = if jagged.is_empty() {
             let count = volumes.first().copied().unwrap_or(1);
-            count.checked_mul(entries).filter(|n| *n <= MAX_TURNS).ok_or_else(too_many)?;
+            let total = count.checked_mul(entries).filter(|total| *total <= MAX_INSTANCES);
+            total.ok_or_else(too_many_instances)?;
             Counts::Uniform(count)
         } else {
             let mut starts = Vec::with_capacity(entries + 1);
             let mut total = 0_usize;
             starts.push(0);
             for entry in 0..entries {
-                let count = first_dimension(&jagged, entry, first)
+                total = first_dimension(&jagged, entry, first)
                     .checked_mul(inner)
                     .and_then(|count| total.checked_add(count))
-                    .filter(|total| *total <= MAX_TURNS)
-                    .ok_or_else(too_many)?;
-                total = count;
+                    .filter(|total| *total <= MAX_INSTANCES)
+                    .ok_or_else(too_many_instances)?;
                 starts.push(total);
             }
             Counts::Varying(starts)
@@ -284,12 +296,12 @@ impl Instances {
         Ok(Self { counts, volumes })
     }
 
-    /// The number of turns of the dimensions from `d` (not 0) inwards.
+    /// Number of instances of dimension `d` and all inner ones, for `d > 0`.
     fn volume(&self, d: usize) -> usize {
         self.volumes.get(d).copied().unwrap_or(1)
     }
 
-    /// The number of turns of every entry, if all have the same.
+    /// The number of instances of every entry, if it is the same for all.
     pub(crate) fn uniform(&self) -> Option<usize> {
         match self.counts {
             Counts::Uniform(count) => Some(count),
@@ -297,8 +309,8 @@ impl Instances {
         }
     }
 
-    /// The shape of the loop over `entries` entries as a column: offsets of its items, if their
-    /// number differs between entries, and the dimensions of an item.
+    /// The shape of a column with one value for each instance of `entries` entries: the offsets of
+    /// its items if their number varies, and the dimensions of one item.
     pub(crate) fn shape(&self, entries: usize) -> (Option<Vec<i64>>, Vec<usize>) {
         let sizes = self.volumes.windows(2).map(|pair| pair[0].checked_div(pair[1]).unwrap_or(0));
         match &self.counts {
@@ -314,7 +326,7 @@ impl Instances {
         }
     }
 
-    /// The number of turns in all entries before `entry`.
+    /// Number of instances of all entries before `entry`.
     pub(crate) fn start(&self, entry: usize) -> usize {
         match &self.counts {
             Counts::Uniform(count) => entry * count,
@@ -324,48 +336,49 @@ impl Instances {
         }
     }
 
-    /// The number of turns of `entry`.
+    /// Number of instances of `entry`.
     pub(crate) fn count(&self, entry: usize) -> usize {
         self.start(entry + 1) - self.start(entry)
     }
 
-    /// The entry of turn number `flat` of the chunk, which is not before entry `from`.
-    pub(crate) fn entry_of(&self, flat: usize, from: usize) -> usize {
+    /// The entry of `instance`, counted from the start of the chunk; it is not before entry `from`.
+    pub(crate) fn entry_of(&self, instance: usize, from: usize) -> usize {
         match &self.counts {
-            Counts::Uniform(count) => flat / (*count).max(1),
+            Counts::Uniform(count) => instance / (*count).max(1),
             Counts::Varying(starts) => {
                 let tail = starts.get(from..).unwrap_or_default();
-                // Usually this is the same entry or one of the next few.
-                let near = tail.iter().take(8).position(|start| *start > flat);
-                let after = near.unwrap_or_else(|| tail.partition_point(|start| *start <= flat));
+                // usually it is the same entry or one of the next few
+                let near = tail.iter().take(8).position(|start| *start > instance);
+                let after =
+                    near.unwrap_or_else(|| tail.partition_point(|start| *start <= instance));
                 (from + after).saturating_sub(1)
             }
         }
     }
 }
 
-/// The length of the first dimension of the loop in `entry`: 0 where a fixed index is out of range.
+/// The length of the first dimension of the loop in `entry`; 0 if a fixed index is out of range.
 fn first_dimension(jagged: &[&BoundColumn<'_>], entry: usize, fixed: usize) -> usize {
-    let mut shortest = fixed;
+    let mut length = fixed;
     for column in jagged {
         let items = column.items(entry).unwrap_or(0);
         match column.indices.first() {
-            Some(BoundIndex::All) if shortest == 1 || items < shortest => shortest = items,
-            Some(BoundIndex::At(at)) if *at >= items => return 0,
+            Some(BoundIndex::All) if length == 1 || items < length => length = items,
+            Some(BoundIndex::Fixed(index)) if *index >= items => return 0,
             _ => {}
         }
     }
-    shortest
+    length
 }
 
-/// Fails if lists in lists meet other arrays: they are one long loop here, which does not pair with
-/// the dimensions of other branches as in ROOT.
+/// Rejects lists of lists beside other arrays: the flattened list does not pair with other
+/// dimensions as in ROOT.
 fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
     let Some(nested) = columns.iter().find(|column| column.nested) else { return Ok(()) };
-    let same = |other: &BoundColumn<'_>| {
+    let compatible = |other: &BoundColumn<'_>| {
         other.indices.is_empty() || (other.nested && other.column.offsets == nested.column.offsets)
     };
-    if columns.iter().all(same) {
+    if columns.iter().all(compatible) {
         return Ok(());
     }
     Err(Error::new(
@@ -374,10 +387,10 @@ fn check_nested(columns: &[BoundColumn<'_>]) -> Result<(), Error> {
     ))
 }
 
-/// Concatenates all values of each entry, whatever lists they are in.
-fn concatenate(column: &Column) -> Result<Column, Error> {
-    let broken =
-        || Error::new(ErrorKind::Corrupt, "a column of lists does not hold what it promises");
+/// The values of each entry as one list, without the inner lists.
+fn flatten_lists(column: &Column) -> Result<Column, Error> {
+    let corrupt =
+        || Error::new(ErrorKind::Corrupt, "the offsets of a column of lists are out of range");
     let mut ends: Vec<usize> =
         (0..column.entries).map(|entry| column.value_range(entry).end).collect();
     let mut level = column;
@@ -385,7 +398,7 @@ fn concatenate(column: &Column) -> Result<Column, Error> {
         for end in &mut ends {
             *end = match end.checked_sub(1) {
                 Some(last) if last < inner.entries => inner.value_range(last).end,
-                Some(_) => return Err(broken()),
+                Some(_) => return Err(corrupt()),
                 None => 0,
             };
         }
@@ -393,7 +406,7 @@ fn concatenate(column: &Column) -> Result<Column, Error> {
     }
     let mut offsets = vec![0];
     for end in ends {
-        offsets.push(i64::try_from(end).map_err(|_| broken())?);
+        offsets.push(i64::try_from(end).map_err(|_| corrupt())?);
     }
     let entries = column.entries;
     Ok(Column {
@@ -404,23 +417,23 @@ fn concatenate(column: &Column) -> Result<Column, Error> {
     })
 }
 
-fn too_many() -> Error {
+fn too_many_instances() -> Error {
     Error::new(
         ErrorKind::Invalid,
-        "the branches together give more elements than can be counted; fix some of their indices",
+        "the loop over these branches has too many instances; fix some of their indices",
     )
 }
 
-/// Checks what [`Column`] promises.
-fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
-    let wrong = |what: String| {
-        Error::new(ErrorKind::Corrupt, format!("the column of branch `{name}` {what}"))
+/// Checks the invariants of [`Column`].
+fn check_column(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
+    let corrupt = |why: String| {
+        Error::new(ErrorKind::Corrupt, format!("the column of branch `{name}` {why}"))
     };
     if column.entries != entries {
-        return Err(wrong(format!("has {} entries, expected {entries}", column.entries)));
+        return Err(corrupt(format!("has {} entries, expected {entries}", column.entries)));
     }
     let unsupported = |what: &str| {
-        let message = format!("branch `{name}` holds {what}, an expression can use numbers only");
+        let message = format!("branch `{name}` holds {what}, an expression can use only numbers");
         Err(Error::new(ErrorKind::Unsupported, message))
     };
     if matches!(column.values, Values::Text(_)) {
@@ -432,14 +445,14 @@ fn check(name: &str, column: &Column, entries: usize) -> Result<(), Error> {
         Some(offsets) => {
             let ordered = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
             if offsets.len() != entries + 1 || offsets.first() != Some(&0) || !ordered {
-                return Err(wrong("has offsets that do not start at 0 and grow".to_owned()));
+                return Err(corrupt("has offsets that do not start at 0 and increase".to_owned()));
             }
             offsets.last().and_then(|last| usize::try_from(*last).ok()).unwrap_or(usize::MAX)
         }
     };
     let values = column.values.len();
     if item.and_then(|item| item.checked_mul(items)) != Some(values) {
-        return Err(wrong(format!("has {values} values, expected {items} times its shape")));
+        return Err(corrupt(format!("has {values} values, expected {items} items of its shape")));
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Limits for a histogram without a given range.
+//! Limits for a histogram whose range was not given.
 //!
-//! The bins get a width with few digits (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of
-//! ten), the smallest for which all values fit, and the lower limit is a multiple of it. The upper
-//! limit is above the largest value, since a bin does not contain its upper edge. Equal values get
-//! a range of 1 on either side, or of a thousandth of the value if that is more; without values the
-//! range is 0 to 1.
+//! The width of a bin has few digits (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6 or 8 times a power of ten).
+//! It is the smallest of these with which all values fit, and the lower limit is a multiple of it.
+//! The upper limit lies above the largest value, since a bin does not contain its upper edge. Equal
+//! values get a range of 1 on either side, or of a thousandth of the value if that is more. Without
+//! values the limits are 0 and 1.
 
-/// The digits of a bin width.
+/// The digits of a bin's width.
 const DIGITS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
 
 /// Limits for `bins` bins that contain everything from `min` to `max`, both finite.
@@ -20,13 +20,13 @@ pub(crate) fn nice_limits(min: f64, max: f64, bins: usize) -> (f64, f64) {
         let half = (min.abs() * 1e-3).max(1.0);
         return (min - half, max + half);
     }
-    let smallest = max / count - min / count;
-    let mut exponent = smallest.log10().floor() - 1.0;
-    // Three decades, from one below the needed width on, always contain a width that fits.
+    let min_width = max / count - min / count;
+    let mut exponent = min_width.log10().floor() - 1.0;
+    // a width that fits always lies within three decades, the first one below the smallest width
     for _ in 0..3 {
         for digits in DIGITS {
             let width = digits * 10_f64.powf(exponent);
-            if width < smallest || !width.is_normal() {
+            if width < min_width || !width.is_normal() {
                 continue;
             }
             let lo = (min / width).floor() * width;
@@ -37,7 +37,7 @@ pub(crate) fn nice_limits(min: f64, max: f64, bins: usize) -> (f64, f64) {
         }
         exponent += 1.0;
     }
-    // The values are so close to each other, or so large, that no such width fits.
+    // the values are too close to each other, or too large, for a width of few digits
     (min, max.next_up().min(f64::MAX))
 }
 
@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_values_fit_and_little_room_is_left(
+        fn all_values_fit_and_at_most_half_of_the_range_is_empty(
             min in -1e12_f64..1e12,
             spread in prop_oneof![1e-6_f64..1e12, 1e-3_f64..10.0],
             bins in 1_usize..500,
@@ -72,7 +72,7 @@ mod tests {
         }
 
         #[test]
-        fn any_numbers_have_limits(a in any::<f64>(), b in any::<f64>(), bins in 1_usize..1000) {
+        fn all_finite_values_have_limits(a in any::<f64>(), b in any::<f64>(), bins in 1_usize..1000) {
             prop_assume!(a.is_finite() && b.is_finite());
             let (lo, hi) = nice_limits(a.min(b), a.max(b), bins);
             prop_assert!(lo < hi && lo.is_finite() && hi.is_finite(), "{} {}", lo, hi);

@@ -1,54 +1,53 @@
 //! Mean and standard deviation.
 //!
 //! ROOT (`TH1::GetMean`, `TH1::GetStdDev`) adds up `w`, `w x` and `w x^2` in the order of the
-//! values, and takes the difference of large numbers at the end. The same sums in the same order
-//! are computed here, so that results agree to the last bit, including the digits lost to rounding.
-//! For values around 10^9 with a spread of 1, however, no digit of the standard deviation is left.
-//! So the sums are computed a second time, of `x - pivot`, where the pivot is the mean of the first
-//! values, group by group and with compensation (Neumaier), which keeps all digits. They are the
-//! result where the mean is more than [`MAX_DEVIATIONS`] standard deviations away from zero.
+//! values, and takes the difference of large numbers at the end. The same sums are computed here in
+//! the same order, so that results agree with ROOT's to the last bit, rounding errors included. For
+//! values around 10^9 with a spread of 1, however, these leave no digit of the standard deviation.
+//! A second set of sums therefore uses `x - pivot`, where the pivot is the mean of the first group.
+//! They are summed in groups with Neumaier's compensation, which keeps all digits. They are the
+//! result where the mean is more than [`MAX_PLAIN_RATIO`] standard deviations away from zero.
 //!
-//! Groups are counted from the first value, not from chunk to chunk, so the result does not depend
-//! on the chunks.
+//! Groups are counted from the first value, not from the start of each chunk, so that the result
+//! does not depend on the size of the chunks.
 
-/// The distance of the mean from zero, in standard deviations, beyond which ROOT's standard
-/// deviation may be wrong in the first six to eight of its sixteen digits: it loses twice as many
-/// digits as this number has.
-const MAX_DEVIATIONS: f64 = 1e4;
+/// Maximum ratio of mean and standard deviation for which ROOT's plain sums are the result. They
+/// lose twice as many digits as this number has zeros: here half of the sixteen.
+const MAX_PLAIN_RATIO: f64 = 1e4;
 
-/// The number of values summed plainly before they are added to the compensated sums: plain sums of
-/// 128 numbers lose two or three bits, and the compensation costs a 128th.
-const GROUP: usize = 128;
+/// Number of values summed plainly before they are added to the compensated sums: plain sums of 128
+/// numbers lose two or three bits, and compensation is needed only once for 128 values.
+const GROUP_SIZE: usize = 128;
 
 /// Sums over weighted values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Moments {
-    /// Values of the group that is not yet full.
+    /// Values of the incomplete group.
     group: Vec<(f64, f64)>,
     pivot: Option<f64>,
-    /// The sums of `w`, `w d` and `w d^2`, where `d` is the distance from the pivot.
-    sums: [Sum; 3],
-    /// The sums of `w`, `w x` and `w x^2`, as ROOT computes them.
+    /// Sums of `w`, `w d` and `w d^2`, where `d` is the distance from the pivot.
+    sums: [CompensatedSum; 3],
+    /// Sums of `w`, `w x` and `w x^2`, as in ROOT.
     plain: [f64; 3],
 }
 
 /// A sum and its accumulated rounding error.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+struct CompensatedSum {
     sum: f64,
-    lost: f64,
+    error: f64,
 }
 
-impl Sum {
+impl CompensatedSum {
     fn add(&mut self, x: f64) {
         let sum = self.sum + x;
-        self.lost +=
+        self.error +=
             if self.sum.abs() >= x.abs() { (self.sum - sum) + x } else { (x - sum) + self.sum };
         self.sum = sum;
     }
 
     fn value(&self) -> f64 {
-        self.sum + self.lost
+        self.sum + self.error
     }
 }
 
@@ -57,7 +56,7 @@ impl Moments {
     #[inline]
     pub(crate) fn add(&mut self, value: f64, weight: f64) {
         self.group.push((value, weight));
-        if self.group.len() == GROUP {
+        if self.group.len() == GROUP_SIZE {
             self.close_group();
         }
     }
@@ -88,15 +87,15 @@ impl Moments {
     pub(crate) fn results(&self) -> Results {
         let mut all = self.clone();
         all.close_group();
-        let exact = Results::of(all.sums.map(|sum| sum.value()), all.pivot.unwrap_or(0.0));
-        if exact.mean.abs() > MAX_DEVIATIONS * exact.stddev {
+        let exact = Results::from_sums(all.sums.map(|sum| sum.value()), all.pivot.unwrap_or(0.0));
+        if exact.mean.abs() > MAX_PLAIN_RATIO * exact.stddev {
             return exact;
         }
-        Results::of(all.plain, 0.0)
+        Results::from_sums(all.plain, 0.0)
     }
 }
 
-/// The results of [`Moments`]; all 0 if the weights add up to 0.
+/// The sums, mean and standard deviation of [`Moments`]; all 0 if the sum of the weights is 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Results {
     pub(crate) sum_of_weights: f64,
@@ -105,9 +104,8 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Computes the results from the sums of `w`, `w d` and `w d^2`, where `d` is the distance from
-    /// `pivot`.
-    fn of([weights, first, second]: [f64; 3], pivot: f64) -> Self {
+    /// Results from the sums of `w`, `w d` and `w d^2`, where `d` is the distance from `pivot`.
+    fn from_sums([weights, first, second]: [f64; 3], pivot: f64) -> Self {
         if weights == 0.0 {
             return Self::default();
         }
@@ -116,7 +114,7 @@ impl Results {
         Self {
             sum_of_weights: weights,
             mean: pivot + offset,
-            // As in ROOT: weights of both signs can make the variance negative.
+            // as ROOT does: weights of both signs can make the variance negative
             stddev: if variance > 0.0 { variance.sqrt() } else { 0.0 },
         }
     }
@@ -126,7 +124,7 @@ impl Results {
 mod tests {
     use super::*;
 
-    fn of(values: impl IntoIterator<Item = (f64, f64)>) -> Results {
+    fn results_of(values: impl IntoIterator<Item = (f64, f64)>) -> Results {
         let mut moments = Moments::default();
         values.into_iter().for_each(|(value, weight)| moments.add(value, weight));
         moments.results()
@@ -134,44 +132,44 @@ mod tests {
 
     #[test]
     fn a_small_spread_around_a_large_number_keeps_its_digits() {
-        let results = of((0..100_000).map(|i| (1e9 + f64::from(i % 2), 1.0)));
+        let results = results_of((0..100_000).map(|i| (1e9 + f64::from(i % 2), 1.0)));
         assert_eq!(results.mean, 1e9 + 0.5);
         assert!((results.stddev - 0.5).abs() < 1e-13, "{results:?}");
     }
 
     #[test]
-    fn weights_count() {
-        let results = of([(1.0, 3.0), (5.0, 1.0)]);
+    fn results_are_weighted() {
+        let results = results_of([(1.0, 3.0), (5.0, 1.0)]);
         assert_eq!(results.sum_of_weights, 4.0);
         assert_eq!(results.mean, 2.0);
         assert!((results.stddev - 3_f64.sqrt()).abs() < 1e-15);
     }
 
     #[test]
-    fn results_match_plain_sums_where_those_are_exact() {
+    fn results_equal_roots_where_plain_sums_are_precise() {
         let values: Vec<f64> = (0..10_000).map(|i| (f64::from(i) * 0.37).sin() + 2.0).collect();
         let sum: f64 = values.iter().sum();
         let squares: f64 = values.iter().map(|x| x * x).sum();
         let mean = sum / 10_000.0;
-        let results = of(values.iter().map(|x| (*x, 1.0)));
+        let results = results_of(values.iter().map(|x| (*x, 1.0)));
         assert_eq!(results.mean, mean);
         assert_eq!(results.stddev, (squares / 10_000.0 - mean * mean).sqrt());
     }
 
     #[test]
-    fn an_early_outlier_costs_few_digits() {
+    fn an_early_outlier_loses_few_digits() {
         let values = (0..1_000_000_u32).map(|i| if i == 0 { 1e12 } else { 1e9 + f64::from(i % 2) });
         let mut moments = Moments::default();
         values.for_each(|value| moments.add(value, 1.0));
         moments.close_group();
-        let exact = Results::of(moments.sums.map(|sum| sum.value()), moments.pivot.unwrap());
+        let exact = Results::from_sums(moments.sums.map(|sum| sum.value()), moments.pivot.unwrap());
         let mean = 1e9 + (999e9 + 5e5) / 1e6;
         assert!((exact.mean / mean - 1.0).abs() < 1e-14, "{exact:?} {mean}");
     }
 
     #[test]
-    fn no_values_have_no_spread() {
-        let results = of([]);
+    fn mean_and_deviation_of_no_values_are_zero() {
+        let results = results_of([]);
         assert_eq!((results.mean, results.stddev), (0.0, 0.0));
     }
 }

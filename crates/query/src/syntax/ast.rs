@@ -8,9 +8,9 @@ use std::fmt;
 /// A part of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
-    /// A finite, non-negative number.
+    /// A finite number that is not negative.
     Number(f64),
-    /// A branch with its indices.
+    /// A branch and its indices.
     Column { name: String, indices: Vec<Index> },
     /// `-x`, `!x`.
     Unary(Unary, Box<Self>),
@@ -20,15 +20,15 @@ pub(crate) enum Node {
     Conditional(Box<[Self; 3]>),
     /// `sqrt(x)`.
     Call(&'static Function, Vec<Self>),
-    /// `Sum$(x)`: one value for each entry, from a loop of its own.
+    /// `Sum$(x)`: one number for each entry, from its own loop.
     Aggregate(Aggregate, Vec<Self>),
-    /// `Alt$(x, y)`: `x` where it has an element, else `y`.
+    /// `Alt$(x, y)`: `x` where it has an element, `y` elsewhere.
     Alternative(Box<[Self; 2]>),
     /// `Entry$`.
     Special(Special),
 }
 
-/// An index of a branch, in brackets.
+/// An index in brackets after the name of a branch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Index {
     /// `[]`: all elements.
@@ -46,17 +46,17 @@ pub(crate) enum Special {
     Entry,
     /// `Entries$`: the number of entries of the tree.
     Entries,
-    /// `Iteration$`: the number of the element within the entry's loop.
+    /// `Iteration$`: the number of the instance within its entry.
     Iteration,
-    /// `Length$`: the number of elements in the entry's loop.
+    /// `Length$`: the number of instances of the entry.
     Length,
 }
 
 impl Special {
-    /// All of them.
+    /// All special variables.
     pub(crate) const ALL: [Self; 4] = [Self::Entry, Self::Entries, Self::Iteration, Self::Length];
 
-    /// The name as it is written.
+    /// The name in an expression.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Entry => "Entry$",
@@ -68,7 +68,7 @@ impl Special {
 }
 
 impl Node {
-    /// Calls `visit` on this node and all nodes in it, in the order of the text.
+    /// Calls `visit` on this node and all below it, in the order of the text.
     pub(crate) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);
         match self {
@@ -94,8 +94,7 @@ impl Node {
     }
 }
 
-/// Writes the tree with parentheses around everything that has parts, so that parsing it gives the
-/// same tree.
+/// Text with parentheses around every operation, which parses to the same tree.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,7 +130,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// Returns true if `name`, written without quotes, is parsed as a branch of that name.
+/// True if `name` without back-quotes parses as a branch of that name.
 fn is_plain(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name_length(name) == name.len()

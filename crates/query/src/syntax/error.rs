@@ -1,33 +1,34 @@
-//! A syntax error, shown below its position.
+//! A mistake in an expression, with its position in the text.
 
 use hither_core::{Error, ErrorKind};
 use std::ops::Range;
 
-/// An error and its position in the text.
+/// A message and the bytes of the text that it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SyntaxError {
     pub(crate) span: Range<usize>,
     pub(crate) message: String,
 }
 
-/// The number of characters shown on either side of the error: both fit into a terminal of 80
-/// columns.
-const SHOWN: usize = 36;
+/// Number of characters shown before and after the start of the mistake: the line fits a terminal
+/// of 80 columns.
+const EXCERPT_CHARS: usize = 36;
 
 impl SyntaxError {
-    /// Makes an error with an excerpt of `text` and a caret below the position.
+    /// The error with an excerpt of `text` and a caret under the mistake.
     pub(crate) fn into_error(self, text: &str) -> Error {
         let before = text.get(..self.span.start).unwrap_or(text);
         let column = before.chars().count();
         let length = text.get(self.span).map_or(1, |part| part.chars().count().max(1));
-        let skip = column.saturating_sub(SHOWN);
+        let skip = column.saturating_sub(EXCERPT_CHARS);
         let line: String = text
             .chars()
             .skip(skip)
-            .take(2 * SHOWN)
+            .take(2 * EXCERPT_CHARS)
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        let caret = "^".repeat(length.min((2 * SHOWN + skip).saturating_sub(column).max(1)));
+        let caret =
+            "^".repeat(length.min((2 * EXCERPT_CHARS + skip).saturating_sub(column).max(1)));
         Error::new(
             ErrorKind::Invalid,
             format!(
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_is_below_the_error() {
+    fn a_caret_marks_the_mistake() {
         let error = SyntaxError { span: 4..5, message: "unexpected `)`".into() };
         assert_eq!(
             error.into_error("x + )").to_string(),
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_expression_is_shown_around_the_error() {
+    fn a_long_expression_is_cut_around_the_mistake() {
         let text = format!("{}!", "x+".repeat(400));
         let error = SyntaxError { span: 800..801, message: "odd".into() };
         let shown = error.into_error(&text).to_string();

@@ -1,28 +1,28 @@
 //! The parser: precedence climbing over the table of [`Binary::precedence`].
 //!
-//! Text comes from outside, so its length and the depth of its tree are limited: the parser, all
-//! walks over the tree, and dropping it recurse once per level.
+//! The text can come from strangers. Its length and the depth of its tree are therefore limited:
+//! the parser, every walk of the tree, and dropping it recurse once for each level.
 
 use crate::function::{Aggregate, Function, names};
 use crate::operator::{
-    Associativity, Binary, CONDITIONAL_PRECEDENCE, NEGATED_PRECEDENCE, TIGHTEST, Unary,
+    Associativity, Binary, CONDITIONAL_PRECEDENCE, NEGATED_PRECEDENCE, NOT_PRECEDENCE, Unary,
 };
-use crate::suggestion::suggestion;
 use crate::syntax::ast::{Index, Node, Special};
 use crate::syntax::error::SyntaxError;
-use crate::syntax::token::{Kind, Token, tokens};
+use crate::syntax::token::{SyntaxToken, TokenKind, tokens};
+use hither_core::error::suggest::Suggestion;
 
-/// The maximum length of an expression in bytes. A list of a thousand runs,
-/// `run==300001||run==300002||...`, takes about 13,000.
+/// Maximum length of an expression, in bytes. A list of a thousand runs,
+/// `run==300001||run==300002||...`, takes some 13,000.
 pub(crate) const MAX_LENGTH: usize = 64 * 1024;
 
-/// The maximum depth of the tree, and of nesting in the text, in levels. People write fewer than
-/// 20. Sums may have this many terms, and chains of `||` and `&&` any number, since they become
-///     shallow trees. One level of nesting takes 9 KB of stack in a debug build, and threads have 2
-///     MiB.
+/// Maximum depth of the tree, and of the nesting of the text, in levels. People write fewer than
+/// 20. A sum has at most as many terms as this; chains of `||` and `&&` have no limit, since they
+/// become shallow trees. One level of nesting takes 9 KB of stack in a debug build, and threads
+/// have 2 MiB.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// The maximum number of indices of one branch.
+/// Maximum number of indices of one branch.
 const MAX_INDICES: usize = 16;
 
 /// Parses the whole of `text`.
@@ -31,41 +31,42 @@ pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
         return Err(SyntaxError {
             span: MAX_LENGTH..MAX_LENGTH,
             message: format!(
-                "expression of {} bytes, the limit is {MAX_LENGTH}; split the job",
+                "the expression has {} bytes, the limit is {MAX_LENGTH}; split the query",
                 text.len()
             ),
         });
     }
     let tokens = tokens(text)?;
-    let mut parser = Parser { tokens, at: 0, level: 0 };
+    let mut parser = Parser { tokens, next: 0, nesting: 0 };
     let (node, _) = parser.expression(0)?;
     match parser.peek() {
-        Kind::End => Ok(node),
+        TokenKind::End => Ok(node),
         _ => Err(parser.unexpected("an operator or the end")),
     }
 }
 
 struct Parser {
-    /// Invariant: the last one is [`Kind::End`].
-    tokens: Vec<Token>,
-    at: usize,
-    level: usize,
+    /// Invariant: the last one is [`TokenKind::End`].
+    tokens: Vec<SyntaxToken>,
+    /// Index of the next token.
+    next: usize,
+    nesting: usize,
 }
 
-/// A tree and its depth.
-type Deep = (Node, usize);
+/// A node and the depth of its tree.
+type NodeDepth = (Node, usize);
 
 impl Parser {
-    fn peek(&self) -> &Kind {
-        self.tokens.get(self.at).map_or(&Kind::End, |token| &token.kind)
+    fn peek(&self) -> &TokenKind {
+        self.tokens.get(self.next).map_or(&TokenKind::End, |token| &token.kind)
     }
 
     fn advance(&mut self) {
-        self.at = (self.at + 1).min(self.tokens.len().saturating_sub(1));
+        self.next = (self.next + 1).min(self.tokens.len().saturating_sub(1));
     }
 
     fn eat(&mut self, symbol: &str) -> bool {
-        let found = matches!(self.peek(), Kind::Symbol(s) if *s == symbol);
+        let found = matches!(self.peek(), TokenKind::Symbol(s) if *s == symbol);
         if found {
             self.advance();
         }
@@ -79,78 +80,82 @@ impl Parser {
         Err(self.unexpected(&format!("`{symbol}` {purpose}")))
     }
 
-    fn error(&self, at: usize, message: impl Into<String>) -> SyntaxError {
-        let span = self.tokens.get(at).map_or(0..0, |token| token.span.clone());
+    fn error(&self, token: usize, message: impl Into<String>) -> SyntaxError {
+        let span = self.tokens.get(token).map_or(0..0, |token| token.span.clone());
         SyntaxError { span, message: message.into() }
     }
 
     fn unexpected(&self, expected: &str) -> SyntaxError {
-        let seen = match self.peek() {
-            Kind::End => "the expression ends here".to_owned(),
-            Kind::Symbol(symbol) => format!("unexpected `{symbol}`"),
-            Kind::Number(_) => "unexpected number".to_owned(),
-            Kind::Name(name) | Kind::Quoted(name) => format!("unexpected name `{name}`"),
+        let found = match self.peek() {
+            TokenKind::End => "the expression ends here".to_owned(),
+            TokenKind::Symbol(symbol) => format!("unexpected `{symbol}`"),
+            TokenKind::Number(_) => "unexpected number".to_owned(),
+            TokenKind::Name(name) | TokenKind::Quoted(name) => format!("unexpected name `{name}`"),
         };
-        self.error(self.at, format!("{seen}, expected {expected}"))
+        self.error(self.next, format!("{found}, expected {expected}"))
     }
 
-    /// Returns the level above `depth`, or an error if that is too deep.
-    fn above(&self, depth: usize) -> Result<usize, SyntaxError> {
+    /// The depth of a node whose deepest operand has `depth`.
+    fn depth_above(&self, depth: usize) -> Result<usize, SyntaxError> {
         if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(self.too_deep()) }
     }
 
     fn too_deep(&self) -> SyntaxError {
         self.error(
-            self.at,
-            format!("the expression is nested more than {MAX_DEPTH} deep; split the job"),
+            self.next,
+            format!("the expression is nested more than {MAX_DEPTH} deep; split the query"),
         )
     }
 
-    /// Parses operands and operators that bind at least as tightly as `min_precedence`.
-    fn expression(&mut self, min_precedence: u8) -> Result<Deep, SyntaxError> {
-        if self.level == MAX_DEPTH {
+    /// Parses an expression up to an operator of lower precedence than `min_precedence`.
+    fn expression(&mut self, min_precedence: u8) -> Result<NodeDepth, SyntaxError> {
+        if self.nesting == MAX_DEPTH {
             return Err(self.too_deep());
         }
-        self.level += 1;
+        self.nesting += 1;
         let mut left = self.operand(min_precedence)?;
-        while let Kind::Symbol(symbol) = *self.peek() {
+        while let TokenKind::Symbol(symbol) = *self.peek() {
             if symbol == "?" && min_precedence <= CONDITIONAL_PRECEDENCE {
                 self.advance();
                 let yes = self.expression(CONDITIONAL_PRECEDENCE)?;
-                self.expect(":", "and what to take otherwise")?;
+                self.expect(":", "and the value if the condition is zero")?;
                 let no = self.expression(CONDITIONAL_PRECEDENCE)?;
-                let depth = self.above(left.1.max(yes.1).max(no.1))?;
+                let depth = self.depth_above(left.1.max(yes.1).max(no.1))?;
                 left = (Node::Conditional(Box::new([left.0, yes.0, no.0])), depth);
                 continue;
             }
             let Some(operator) = Binary::from_symbol(symbol) else { break };
-            let (precedence, side) = operator.precedence();
+            let (precedence, associativity) = operator.precedence();
             if precedence < min_precedence {
                 break;
             }
-            let tighter = precedence + u8::from(side == Associativity::Left);
+            let next_precedence = precedence + u8::from(associativity == Associativity::Left);
             let mut operands = vec![left];
             while self.eat(symbol) {
-                operands.push(self.expression(tighter)?);
+                operands.push(self.expression(next_precedence)?);
                 if !matches!(operator, Binary::Or | Binary::And) {
                     break;
                 }
             }
             left = self.balanced(operator, operands)?;
         }
-        self.level -= 1;
+        self.nesting -= 1;
         Ok(left)
     }
 
-    /// Joins `operands` by `operator`, as a tree that is as shallow as possible.
-    fn balanced(&self, operator: Binary, mut operands: Vec<Deep>) -> Result<Deep, SyntaxError> {
+    /// Joins `operands` by `operator` to a tree of minimum depth.
+    fn balanced(
+        &self,
+        operator: Binary,
+        mut operands: Vec<NodeDepth>,
+    ) -> Result<NodeDepth, SyntaxError> {
         while operands.len() > 1 {
             let mut joined = Vec::with_capacity(operands.len() / 2 + 1);
             let mut rest = operands.into_iter();
             while let Some(left) = rest.next() {
                 joined.push(match rest.next() {
                     Some(right) => {
-                        let depth = self.above(left.1.max(right.1))?;
+                        let depth = self.depth_above(left.1.max(right.1))?;
                         (Node::Binary(operator, Box::new(left.0), Box::new(right.0)), depth)
                     }
                     None => left,
@@ -161,48 +166,49 @@ impl Parser {
         operands.pop().ok_or_else(|| self.unexpected("an operand"))
     }
 
-    fn operand(&mut self, min_precedence: u8) -> Result<Deep, SyntaxError> {
-        let at = self.at;
+    fn operand(&mut self, min_precedence: u8) -> Result<NodeDepth, SyntaxError> {
+        let start = self.next;
         match self.peek().clone() {
-            Kind::Number(value) => {
+            TokenKind::Number(value) => {
                 self.advance();
                 Ok((Node::Number(value), 1))
             }
-            Kind::Name(name) => {
+            TokenKind::Name(name) => {
                 self.advance();
-                self.named(name, at)
+                self.named(name, start)
             }
-            Kind::Quoted(name) => {
+            TokenKind::Quoted(name) => {
                 self.advance();
                 self.column(name)
             }
-            Kind::Symbol("(") => {
+            TokenKind::Symbol("(") => {
                 self.advance();
                 let inner = self.expression(0)?;
                 self.expect(")", "to close the parenthesis")?;
                 Ok(inner)
             }
-            Kind::Symbol("+") => {
+            TokenKind::Symbol("+") => {
                 self.advance();
                 self.expression(NEGATED_PRECEDENCE.max(min_precedence))
             }
-            Kind::Symbol("-") => {
+            TokenKind::Symbol("-") => {
                 self.advance();
                 let (operand, depth) = self.expression(NEGATED_PRECEDENCE.max(min_precedence))?;
-                Ok((Node::Unary(Unary::Negate, Box::new(operand)), self.above(depth)?))
+                Ok((Node::Unary(Unary::Negate, Box::new(operand)), self.depth_above(depth)?))
             }
-            Kind::Symbol("!") => {
+            TokenKind::Symbol("!") => {
                 self.advance();
-                let (operand, depth) = self.expression(TIGHTEST)?;
-                Ok((Node::Unary(Unary::Not, Box::new(operand)), self.above(depth)?))
+                let (operand, depth) = self.expression(NOT_PRECEDENCE)?;
+                Ok((Node::Unary(Unary::Not, Box::new(operand)), self.depth_above(depth)?))
             }
             _ => Err(self.unexpected("a number, a branch, a function or `(`")),
         }
     }
 
-    /// Parses what starts with a name: a call, a special variable, a constant, or a branch.
-    fn named(&mut self, name: String, at: usize) -> Result<Deep, SyntaxError> {
-        let called = matches!(self.peek(), Kind::Symbol("("));
+    /// Parses the rest of an operand that starts with a name, which is token `start`: a call, a
+    /// special variable, a constant, or a branch.
+    fn named(&mut self, name: String, start: usize) -> Result<NodeDepth, SyntaxError> {
+        let called = matches!(self.peek(), TokenKind::Symbol("("));
         if !called {
             if name == "pi" {
                 return Ok((Node::Number(std::f64::consts::PI), 1));
@@ -211,28 +217,31 @@ impl Parser {
                 return Ok((Node::Special(special), 1));
             }
             if Function::find(&name).is_some_and(|f| name.contains("::") && f.arguments() == 0) {
-                return Err(self.error(at, format!("`{name}` is a function, write `{name}()`")));
+                return Err(self.error(start, format!("`{name}` is a function, write `{name}()`")));
             }
             if name.ends_with('$') {
                 let known = names().chain(Special::ALL.into_iter().map(Special::name));
-                let near = suggestion(&name, known.filter(|known| known.ends_with('$')));
-                return Err(self.error(at, format!("there is no variable `{name}`{near}")));
+                let suggestion =
+                    Suggestion::similar(&name, known.filter(|known| known.ends_with('$')));
+                return Err(self.error(start, format!("no variable `{name}`{suggestion}")));
             }
             if name.contains("::") {
                 return Err(self.error(
-                    at,
-                    format!("`{name}` is not a branch; put it in back-quotes if it is one"),
+                    start,
+                    format!(
+                        "`{name}` is no function call; write a branch of this name in back-quotes"
+                    ),
                 ));
             }
             return self.column(name);
         }
         self.advance();
         let arguments = self.arguments()?;
-        self.call(&name, at, arguments)
+        self.call(&name, start, arguments)
     }
 
-    /// Parses the arguments of a call, and the closing parenthesis.
-    fn arguments(&mut self) -> Result<Vec<Deep>, SyntaxError> {
+    /// Parses the arguments of a call and the closing parenthesis.
+    fn arguments(&mut self) -> Result<Vec<NodeDepth>, SyntaxError> {
         let mut arguments = Vec::new();
         if self.eat(")") {
             return Ok(arguments);
@@ -246,43 +255,49 @@ impl Parser {
         }
     }
 
-    fn call(&self, name: &str, at: usize, arguments: Vec<Deep>) -> Result<Deep, SyntaxError> {
+    fn call(
+        &self,
+        name: &str,
+        start: usize,
+        arguments: Vec<NodeDepth>,
+    ) -> Result<NodeDepth, SyntaxError> {
         let given = arguments.len();
-        let count = |wanted: usize| {
-            if given == wanted {
+        let check_count = |expected: usize| {
+            if given == expected {
                 return Ok(());
             }
-            let plural = if wanted == 1 { "" } else { "s" };
-            let message = format!("`{name}` takes {wanted} argument{plural}, {given} given");
-            Err(self.error(at, message))
+            let plural = if expected == 1 { "" } else { "s" };
+            let message = format!("`{name}` takes {expected} argument{plural}, {given} given");
+            Err(self.error(start, message))
         };
-        let depth = self.above(arguments.iter().map(|(_, depth)| *depth).max().unwrap_or(0))?;
+        let depth =
+            self.depth_above(arguments.iter().map(|(_, depth)| *depth).max().unwrap_or(0))?;
         let arguments: Vec<Node> = arguments.into_iter().map(|(node, _)| node).collect();
         if let Some(aggregate) = Aggregate::ALL.into_iter().find(|a| a.name() == name) {
-            count(aggregate.arguments())?;
+            check_count(aggregate.arguments())?;
             return Ok((Node::Aggregate(aggregate, arguments), depth));
         }
         if name == "Alt$" {
-            count(2)?;
+            check_count(2)?;
             let parts: Box<[Node; 2]> = arguments
                 .into_boxed_slice()
                 .try_into()
-                .map_err(|_| self.error(at, "`Alt$` takes 2 arguments"))?;
+                .map_err(|_| self.error(start, "`Alt$` takes 2 arguments"))?;
             return Ok((Node::Alternative(parts), depth));
         }
         let Some(function) = Function::find(name) else {
-            let near = suggestion(name, names());
-            return Err(self.error(at, format!("there is no function `{name}`{near}")));
+            let suggestion = Suggestion::similar(name, names());
+            return Err(self.error(start, format!("no function `{name}`{suggestion}")));
         };
-        count(function.arguments())?;
+        check_count(function.arguments())?;
         Ok((Node::Call(function, arguments), depth))
     }
 
-    /// Parses the indices of a branch.
-    fn column(&mut self, name: String) -> Result<Deep, SyntaxError> {
+    /// Parses the indices after the name of a branch.
+    fn column(&mut self, name: String) -> Result<NodeDepth, SyntaxError> {
         let mut indices = Vec::new();
         let mut depth = 1;
-        while matches!(self.peek(), Kind::Symbol("[")) {
+        while matches!(self.peek(), TokenKind::Symbol("[")) {
             if indices.len() == MAX_INDICES {
                 return Err(self.unexpected(&format!("at most {MAX_INDICES} indices")));
             }
@@ -291,16 +306,16 @@ impl Parser {
                 indices.push(Index::All);
                 continue;
             }
-            let at = self.at;
-            let (node, deep) = self.expression(0)?;
+            let start = self.next;
+            let (node, index_depth) = self.expression(0)?;
             self.expect("]", "to close the index")?;
-            depth = depth.max(self.above(deep)?);
+            depth = depth.max(self.depth_above(index_depth)?);
             indices.push(match node {
                 Node::Number(value) => Index::Constant(constant_index(value).ok_or_else(|| {
-                    self.error(at, format!("index {value} is too large for any array"))
+                    self.error(start, format!("index {value} is too large for any array"))
                 })?),
                 Node::Unary(Unary::Negate, inner) if matches!(*inner, Node::Number(_)) => {
-                    return Err(self.error(at, "an index cannot be negative"));
+                    return Err(self.error(start, "an index cannot be negative"));
                 }
                 node => Index::Computed(node),
             });
@@ -309,7 +324,7 @@ impl Parser {
     }
 }
 
-/// An index written as a number; fractions are cut off, as in ROOT.
+/// A constant index; fractions are truncated, as in ROOT.
 fn constant_index(value: f64) -> Option<usize> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
     (value < f64::from(u32::MAX)).then_some(value as usize)
@@ -354,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_have_their_indices() {
+    fn indices_belong_to_the_branch_before_them() {
         assert_eq!(canonical("x[1.7][][n-1]"), "x[1][][(n-1.0)]");
         assert_eq!(canonical("`odd name`[2]+`plain`"), "(`odd name`[2]+plain)");
         assert_eq!(canonical("`pi`*pi"), format!("(`pi`*{:?})", std::f64::consts::PI));
@@ -369,11 +384,11 @@ mod tests {
             ("x y", "unexpected name `y`, expected an operator"),
             ("x[1", "expected `]`"),
             ("x[-1]", "cannot be negative"),
-            ("sqr(x)", "no function `sqr`, did you mean `sq` or `sqrt`"),
-            ("TMath::abs(x)", "did you mean `TMath::Abs`"),
+            ("sqr(x)", "no function `sqr`; did you mean `sq`, `sqrt` or `TMath::Sqrt`?"),
+            ("TMath::abs(x)", "did you mean `TMath::Abs`?"),
             ("max(1,2,3)", "takes 2 arguments, 3 given"),
             ("TMath::Pi*2", "write `TMath::Pi()`"),
-            ("Entry_$", "no variable `Entry_$`, did you mean `Entry$`"),
+            ("Entry_$", "no variable `Entry_$`; did you mean `Entry$` or `Entries$`?"),
             ("a?b", "expected `:`"),
             ("Alt$(x)", "takes 2 arguments, 1 given"),
         ] {
@@ -383,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_limited_in_every_construct() {
+    fn depth_is_limited_for_every_kind_of_nesting() {
         for text in [
             format!("{}x{}", "(".repeat(60_000 / 2), ")".repeat(60_000 / 2)),
             "-".repeat(60_000) + "x",
@@ -400,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn length_is_limited() {
+    fn an_expression_that_is_too_long_is_an_error() {
         assert!(message(&" ".repeat(MAX_LENGTH + 1)).contains("the limit is"));
     }
 }

@@ -1,4 +1,4 @@
-//! The crate from outside.
+//! Tests of the crate's public interface.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Properties of all expressions.
+//! Properties of every expression.
 
 use hither_formats::{Column, Values};
 use hither_query::{Chunk, Expression, Histogram, HistogramBuilder, Selection};
@@ -18,7 +18,8 @@ fn scrambled() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// Valid expressions over the scalar `n`, the arrays `x[3]` and `w[3]`, and the jagged `j` and `k`.
+/// Text that is an expression over the scalar `n`, the arrays `x[3]` and `w[3]`, and the jagged `j`
+/// and `k`.
 fn valid() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         prop::sample::select(vec![
@@ -126,20 +127,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in prop_oneof![scrambled(), any::<String>()]) {
+    fn the_parser_never_panics(text in prop_oneof![scrambled(), any::<String>()]) {
         if let Ok(expression) = Expression::parse(&text) {
             prop_assert_eq!(Expression::parse(&expression.to_string()).unwrap(), expression);
         }
     }
 
     #[test]
-    fn a_printed_expression_parses_to_the_same_tree(text in valid()) {
+    fn a_displayed_expression_parses_to_the_same_one(text in valid()) {
         let expression = Expression::parse(&text).unwrap();
         prop_assert_eq!(Expression::parse(&expression.to_string()).unwrap(), expression);
     }
 
     #[test]
-    fn the_result_does_not_depend_on_chunks(
+    fn the_histogram_does_not_depend_on_the_size_of_chunks(
         value in valid(),
         cut in prop::option::of(valid()),
         entries in entries(),
@@ -148,7 +149,7 @@ proptest! {
         let selection = Selection::parse(&value, cut.as_deref()).unwrap();
         let whole = draw(&selection, &entries, entries.len());
         let pieces = draw(&selection, &entries, step);
-        // Compared as text, in which NaN equals NaN.
+        // compared as text, in which a NaN is a NaN
         prop_assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
     }
 }
