@@ -1,8 +1,8 @@
 //! Rules for load: how many connections to open, how much to ask of a server at a time, and when to
 //! split a request that everything waits for.
 //!
-//! Every rule is a function of measured values. Nothing here sends, waits, or keeps state of its
-//! own beyond the numbers it is given, so each rule can be tested with a table of figures.
+//! Every rule is a function of measured values. Nothing here sends or waits, so each rule can be
+//! tested with a table of numbers.
 //!
 //! - Connections to open while the bandwidth is unknown: [`connections::speculative`], from the
 //!   round-trip time; for transport, after a handshake.
@@ -21,11 +21,11 @@
 //!   [`crate::schedule`] and transfer.
 //! - Round-trip time and bandwidth: [`link`], from handshakes and arrival times; for all of these.
 //!
-//! The rules for connections say how many *help*. The caller's own maximum bounds them
-//! ([`crate::Source::max_connections`]), and above both stands the adaptive
-//! [`concurrency_limit::ConcurrencyLimit`] of the server: a connection that it admits no request
-//! for stays idle. Where a connection carries many requests (HTTP/2), [`crate::schedule`] sends as
-//! many as the source takes, again under that limit.
+//! The rules for connections return the number that *helps*. Two limits bound it from above: the
+//! caller's maximum ([`crate::Source::max_connections`]), and the server's adaptive
+//! [`concurrency_limit::ConcurrencyLimit`], which every request must pass; a connection without an
+//! admitted request stays idle. If a connection carries many requests (HTTP/2), [`crate::schedule`]
+//! sends as many as the source takes, under the same limit.
 
 pub mod concurrency_limit;
 pub mod connections;

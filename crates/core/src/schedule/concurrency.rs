@@ -1,21 +1,21 @@
 //! Number of requests in flight at a time.
 //!
-//! Connections are planned by what the path holds, since each opens a window of its own. Where one
-//! connection carries many requests (HTTP/2), a request more costs no window, and the server
-//! answers one after the other as fast as the windows of its few connections let it. What counts
-//! then is that requests never wait for answers to others: all that are in line are sent, as far as
-//! the source takes them. It is asked each time, because what a server can do may turn out in the
-//! middle of a job, and what it is willing to do as well.
+//! The number of connections follows from the bandwidth-delay product, since each connection has
+//! its own window. If one connection carries many requests (HTTP/2), another request needs no
+//! window, and the server sends responses one after the other as fast as the windows of its few
+//! connections allow. Then no request should wait for the response to another: all queued requests
+//! are sent, up to the source's maximum. The source is asked each time, because that number can
+//! change during a read.
 
 use super::Reader;
 
 impl Reader<'_> {
-    /// Returns true if there is room for one more request beside `under_way` of them.
-    pub(super) fn has_room(&self, under_way: usize) -> bool {
-        under_way < self.connections || under_way < self.shared_requests()
+    /// Returns true if one more request may be sent beside `in_flight` others.
+    pub(super) fn has_room(&self, in_flight: usize) -> bool {
+        in_flight < self.connections || in_flight < self.shared_requests()
     }
 
-    /// Requests that may be on their way where connections carry several; 0 where they do not.
+    /// Maximum requests in flight if connections carry several; 0 if they do not.
     fn shared_requests(&self) -> usize {
         if self.queue.is_empty() && self.urgent.is_empty() {
             return 0;
@@ -24,7 +24,8 @@ impl Reader<'_> {
         if requests > self.source.max_connections() { requests } else { 0 }
     }
 
-    /// Connections, or what shared them: what befalls a server befalls as many requests at once.
+    /// Number of requests that fail at once if the server does: one for each connection, or all
+    /// that share connections.
     pub(super) fn connections_in_use(&self) -> u32 {
         let shared = if self.widest > self.source.max_connections() { self.widest } else { 0 };
         u32::try_from(self.connections.max(shared)).unwrap_or(u32::MAX)

@@ -1,52 +1,54 @@
 //! Adaptive limit on requests in flight at one server, once it has rejected one as too many.
 //!
-//! A server that answers 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves
-//! others is busy, not broken. As with congestion in a network, the answer is to ask for less at a
-//! time, and for a little more again as long as that goes well: the limit is cut to nine tenths of
-//! what was under way when a request was refused while others were served, and to half of it when
-//! more have been refused than served since the last cut: then there are far too many. It grows by
-//! one for each round of answers up to just below where the server refused last, and twenty times
-//! as slowly beyond: most of the time is spent close to what the server can do. Requests that were
-//! refused together count as one sign.
+//! A server that responds 429 or 503 (RFC 6585 section 4, RFC 9110 section 15.6.4) while it serves
+//! other requests is busy, not broken. As with congestion in a network, the client then sends fewer
+//! requests at a time, and slowly more again as long as that goes well (additive increase,
+//! multiplicative decrease):
 //!
-//! As long as nothing was refused there is no limit.
+//! - A rejection while others are served cuts the limit to nine tenths of the requests in flight.
+//!   If more were rejected than served since the last cut, there are far too many, and the limit is
+//!   cut to half. Requests that were sent before a cut cause no other cut.
+//! - The limit grows by one for each round of responses up to just below the number at which the
+//!   server rejected last (the ceiling), and twenty times as slowly above: most of the time it is
+//!   close to what the server can do.
 //!
-//! **One file or the server.** Storage with tape behind it says 503 with `Retry-After` for a file
-//! that it has to fetch first, and goes on serving the others. A client that takes that for
-//! overload slows down or stops for no reason: with one file in twenty being fetched, the rule
-//! above would settle at a dozen requests at a time, each pause holding up all. From a single
-//! answer the two look alike, from many they do not. So a 503 that names a time is about its file
-//! ([`RequestOutcome::RetryAfter`]: asked again when it said, by itself, and nothing else changes)
-//! as long as less than half of the latest responses were rejections, and also when it was the only
-//! request in flight: then there cannot have been too many. An overloaded server that refuses by
-//! the dozen is past the half within `MEMORY` answers; one that refuses a few of many is served
-//! well enough by those few waiting as long as it said. A 202 is always about its file, a 429
-//! never.
+//! There is no limit until the first rejection.
+//!
+//! **One file or the server.** Storage with tape behind it responds 503 with `Retry-After` for a
+//! file that it has to stage first, and continues to serve others. A client that takes this for
+//! overload slows down or stops for no reason: with one file in twenty being staged, the rule above
+//! would settle at a dozen requests at a time, and each pause would delay all. A single response
+//! does not tell the two cases apart, many do. A 503 with a time is about its file
+//! ([`RequestOutcome::RetryAfter`]: only this request is retried, at that time) if less than half
+//! of the latest responses were rejections, or if it was the only request in flight, which cannot
+//! be too many. An overloaded server that rejects a dozen at a time exceeds the half within
+//! `MEMORY` responses. For a server that rejects a few of many it is enough that these few wait. A
+//! 202 is always about its file, a 429 never.
 
-/// Share of what was under way that is kept after a refusal while others were served.
+/// Factor on the requests in flight after a rejection while others were served.
 const MILD_CUT: f64 = 0.9;
-/// Share that is kept if more were refused than served since the last cut.
+/// Factor on the requests in flight if more were rejected than served since the last cut.
 const HARD_CUT: f64 = 0.5;
-/// Growth per round of answers above the ceiling, where below it is one.
+/// Growth per round of responses above the ceiling; below it is one.
 const PROBING: f64 = 0.05;
-/// Answers that the share of refusals is taken over, the older ones counting less.
+/// Number of responses over which the share of rejections is averaged; older ones count less.
 const MEMORY: f64 = 16.0;
-/// Share of refusals from which on it is the server that is busy.
+/// Share of rejections from which on the server is busy.
 const BUSY_SHARE: f64 = 0.5;
 
-/// The limit on requests under way at one server.
+/// The limit on requests in flight at one server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConcurrencyLimit {
     limit: f64,
-    /// Where the server refused last.
+    /// Requests in flight at the last rejection.
     ceiling: f64,
-    running: usize,
-    /// Requests that had been sent when the limit was cut: their refusals are the same sign.
+    in_flight: usize,
+    /// Requests in flight when the limit was cut: their rejections cause no other cut.
     sent_before_cut: usize,
     served_since_cut: usize,
-    refused_since_cut: usize,
-    /// Share of the latest answers that were refusals.
-    refused_share: f64,
+    rejected_since_cut: usize,
+    /// Share of rejections in the latest responses.
+    rejected_share: f64,
 }
 
 impl Default for ConcurrencyLimit {
@@ -54,11 +56,11 @@ impl Default for ConcurrencyLimit {
         Self {
             limit: f64::INFINITY,
             ceiling: f64::INFINITY,
-            running: 0,
+            in_flight: 0,
             sent_before_cut: 0,
             served_since_cut: 1,
-            refused_since_cut: 0,
-            refused_share: 0.0,
+            rejected_since_cut: 0,
+            rejected_share: 0.0,
         }
     }
 }
@@ -66,80 +68,80 @@ impl Default for ConcurrencyLimit {
 /// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// It was answered.
+    /// The server served it.
     Served,
-    /// The server was too busy for it.
+    /// The server was too busy and rejected it.
     Overloaded,
-    /// The server has to make the file ready first.
+    /// The server has to stage the file first.
     RetryAfter,
-    /// It failed in a way that says nothing about how busy the server is.
+    /// It failed for a reason that does not depend on the load of the server.
     Failed,
 }
 
 impl ConcurrencyLimit {
-    /// Counts one more request as under way, if that is within the limit.
+    /// Counts one more request as in flight if the limit allows it; true if so.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     pub fn try_acquire(&mut self) -> bool {
-        let fits = self.running == 0 || ((self.running + 1) as f64) <= self.limit;
-        self.running += usize::from(fits);
+        let fits = self.in_flight == 0 || ((self.in_flight + 1) as f64) <= self.limit;
+        self.in_flight += usize::from(fits);
         fits
     }
 
-    /// Returns true if a request in flight that is rejected with a `Retry-After` is so for its
-    /// file's sake, not the server's.
+    /// Returns true if a rejection with a `Retry-After` is now about its file, not the server.
     #[must_use]
     pub fn is_about_the_file(&self) -> bool {
-        self.running <= 1 || self.refused_share < BUSY_SHARE
+        self.in_flight <= 1 || self.rejected_share < BUSY_SHARE
     }
 
-    /// A request is no longer under way. Tells whether it is worth sending again at once: it was
-    /// refused, and fewer are asked for now than there were.
+    /// Records the end of a request. Returns true if it is worth sending again at once: it was
+    /// rejected, and the limit is now lower.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    pub fn release(&mut self, fate: RequestOutcome) -> bool {
-        let running = self.running;
-        self.running = running.saturating_sub(1);
-        let same_sign = self.sent_before_cut > 0;
+    pub fn release(&mut self, outcome: RequestOutcome) -> bool {
+        let in_flight = self.in_flight;
+        self.in_flight = in_flight.saturating_sub(1);
+        let sent_before_cut = self.sent_before_cut > 0;
         self.sent_before_cut = self.sent_before_cut.saturating_sub(1);
-        match fate {
-            RequestOutcome::Served => self.refused_share -= self.refused_share / MEMORY,
+        match outcome {
+            RequestOutcome::Served => self.rejected_share -= self.rejected_share / MEMORY,
             RequestOutcome::Overloaded | RequestOutcome::RetryAfter => {
-                self.refused_share += (1.0 - self.refused_share) / MEMORY;
+                self.rejected_share += (1.0 - self.rejected_share) / MEMORY;
             }
             RequestOutcome::Failed => {}
         }
-        match fate {
+        match outcome {
             RequestOutcome::Failed | RequestOutcome::RetryAfter => false,
             RequestOutcome::Served => {
                 self.served_since_cut = self.served_since_cut.saturating_add(1);
-                if self.limit.is_finite() && (running as f64) + 1.0 >= self.limit {
-                    let pace = if self.limit + 1.0 < self.ceiling { 1.0 } else { PROBING };
-                    self.limit += pace / self.limit.max(1.0);
+                if self.limit.is_finite() && (in_flight as f64) + 1.0 >= self.limit {
+                    let growth = if self.limit + 1.0 < self.ceiling { 1.0 } else { PROBING };
+                    self.limit += growth / self.limit.max(1.0);
                 }
                 false
             }
-            RequestOutcome::Overloaded if same_sign => {
-                self.refused_since_cut = self.refused_since_cut.saturating_add(1);
+            RequestOutcome::Overloaded if sent_before_cut => {
+                self.rejected_since_cut = self.rejected_since_cut.saturating_add(1);
                 true
             }
             RequestOutcome::Overloaded => {
-                let close = self.served_since_cut >= self.refused_since_cut.max(1);
-                let cut = if close { MILD_CUT } else { HARD_CUT };
-                self.ceiling = running as f64;
-                self.limit = (running as f64 * cut).floor().max(1.0);
-                self.sent_before_cut = self.running;
-                (self.served_since_cut, self.refused_since_cut) = (0, 0);
-                running > 1
+                let mild = self.served_since_cut >= self.rejected_since_cut.max(1);
+                let cut = if mild { MILD_CUT } else { HARD_CUT };
+                self.ceiling = in_flight as f64;
+                self.limit = (in_flight as f64 * cut).floor().max(1.0);
+                self.sent_before_cut = self.in_flight;
+                self.served_since_cut = 0;
+                self.rejected_since_cut = 0;
+                in_flight > 1
             }
         }
     }
 
-    /// Requests that may be under way; none if the server never refused any.
+    /// Maximum number of requests in flight; none if the server never rejected any.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "finite, at least one, and no more than were ever under way"
+        reason = "finite, at least one, and at most the number that was in flight"
     )]
     pub fn limit(&self) -> Option<usize> {
         self.limit.is_finite().then_some(self.limit as usize)
@@ -150,48 +152,48 @@ impl ConcurrencyLimit {
 mod tests {
     use super::*;
 
-    /// A server that serves `capacity` requests a tick and refuses all of a tick in which there are
-    /// more.
+    /// Requests served and rejected by a server that serves `capacity` requests per tick and
+    /// rejects all of a tick in which there are more.
     fn collapsing(capacity: usize, connections: usize, ticks: usize) -> (usize, usize) {
         let mut limit = ConcurrencyLimit::default();
         let mut served = 0;
-        let mut refused = 0;
+        let mut rejected = 0;
         for _ in 0..ticks {
             let sent = (0..connections).take_while(|_| limit.try_acquire()).count();
-            let fate =
+            let outcome =
                 if sent > capacity { RequestOutcome::Overloaded } else { RequestOutcome::Served };
-            match fate {
-                RequestOutcome::Overloaded => refused += sent,
+            match outcome {
+                RequestOutcome::Overloaded => rejected += sent,
                 _ => served += sent,
             }
             for _ in 0..sent {
-                limit.release(fate);
+                limit.release(outcome);
             }
         }
-        (served, refused)
+        (served, rejected)
     }
 
-    /// Acceptance test T14: a server that collapses above 64 requests is held at 90 % of its best.
+    /// Acceptance test T14: a server that collapses above 64 requests stays at 90 % of its best.
     #[test]
-    fn a_server_that_collapses_is_held_close_to_its_best() {
+    fn an_overloaded_server_stays_close_to_its_best_rate() {
         for (capacity, connections) in [(64, 65), (64, 128), (64, 1024), (10, 64), (2, 64)] {
-            let (served, refused) = collapsing(capacity, connections, 2_000);
+            let (served, rejected) = collapsing(capacity, connections, 2_000);
             let best = capacity * 2_000;
             assert!(served * 10 >= best * 9, "{capacity} of {connections}: {served} of {best}");
             assert!(
-                refused < best / 10 + connections,
-                "{capacity} of {connections}: {refused} refused"
+                rejected < best / 10 + connections,
+                "{capacity} of {connections}: {rejected} rejected"
             );
         }
     }
 
-    /// A server that serves `capacity` of each round and refuses the others: far above it, the
+    /// A server that serves `capacity` of each round and rejects the others: far above it, the
     /// limit halves.
     #[test]
-    fn far_too_many_requests_are_soon_few_enough() {
+    fn the_limit_falls_quickly_under_heavy_overload() {
         let mut limit = ConcurrencyLimit::default();
         let capacity = 64;
-        let mut refused = 0;
+        let mut rejected = 0;
         for _ in 0..8 {
             let sent = (0..1024).take_while(|_| limit.try_acquire()).count();
             for nth in 0..sent {
@@ -201,20 +203,20 @@ mod tests {
                     RequestOutcome::Overloaded
                 });
             }
-            refused += sent.saturating_sub(capacity);
+            rejected += sent.saturating_sub(capacity);
         }
         let limit = limit.limit().unwrap();
-        assert!((capacity / 2..=2 * capacity).contains(&limit), "{limit}, {refused} refused");
+        assert!((capacity / 2..=2 * capacity).contains(&limit), "{limit}, {rejected} rejected");
     }
 
     #[test]
-    fn without_refusals_there_is_no_limit() {
+    fn without_rejections_there_is_no_limit() {
         assert_eq!(collapsing(usize::MAX, 1024, 10), (10_240, 0));
         assert_eq!(ConcurrencyLimit::default().limit(), None);
     }
 
     #[test]
-    fn a_server_that_recovers_is_asked_for_more_again() {
+    fn the_limit_rises_when_the_server_recovers() {
         let mut limit = ConcurrencyLimit::default();
         assert!((0..100).all(|_| limit.try_acquire()));
         (0..100).for_each(|_| _ = limit.release(RequestOutcome::Overloaded));
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_request_is_never_held_back_and_its_refusal_is_final() {
+    fn a_lone_request_always_starts_and_its_rejection_is_returned() {
         let mut limit = ConcurrencyLimit::default();
         for _ in 0..10 {
             assert!(limit.try_acquire());
@@ -236,12 +238,12 @@ mod tests {
         assert_eq!(limit.limit(), Some(1));
     }
 
-    /// One in twenty is being fetched from tape: nobody else is held up.
+    /// One file in twenty is being staged: the others are not delayed.
     #[test]
-    fn files_that_are_staged_do_not_slow_the_others_down() {
+    fn staging_files_do_not_lower_the_limit() {
         let mut limit = ConcurrencyLimit::default();
         for nth in 0..100_000 {
-            while limit.running < 64 {
+            while limit.in_flight < 64 {
                 assert!(limit.try_acquire());
             }
             let staged = nth % 20 == 7;
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_by_the_dozen_is_busy_and_one_that_refuses_a_lone_request_is_not() {
+    fn only_rejections_of_concurrent_requests_mean_overload() {
         let mut limit = ConcurrencyLimit::default();
         assert!((0..64).all(|_| limit.try_acquire()));
         let staged = (0..64).take_while(|_| {
@@ -267,14 +269,14 @@ mod tests {
         let staged = staged.count();
         assert!((8..16).contains(&staged), "{staged}");
         assert!(limit.limit().is_some());
-        while limit.running > 1 {
+        while limit.in_flight > 1 {
             limit.release(RequestOutcome::Overloaded);
         }
         assert!(limit.is_about_the_file());
     }
 
     #[test]
-    fn a_server_that_serves_nothing_is_soon_asked_by_one() {
+    fn a_server_that_rejects_everything_soon_gets_one_request_at_a_time() {
         let mut limit = ConcurrencyLimit::default();
         for _ in 0..7 {
             let sent = (0..64).take_while(|_| limit.try_acquire()).count();

@@ -1,17 +1,17 @@
 //! Number of connections that help.
 //!
 //! A new connection may send ten segments and then doubles its window once per round trip (RFC
-//! 6928, RFC 5681), so `n` connections move `n` times as much in the first round trips. That is
-//! worth a handshake wherever the path holds more than one initial window, and nothing where it
-//! does not: once the pipe and its queue are full, more connections only lose packets.
+//! 6928, RFC 5681), so `n` connections transfer `n` times as much in the first round trips. That is
+//! worth a handshake if the path holds more than one initial window. Otherwise it gains nothing:
+//! once the path and its queue are full, more connections only lose packets.
 //!
 //! Hence two rules. While only the round-trip time is known, [`speculative`] opens connections in
 //! proportion to it: a handshake costs two small packets, a connection missing later costs a round
-//! trip. Once a bandwidth has been seen, [`for_bytes`] says how many of them to send on: one for
-//! every two initial windows in the bandwidth-delay product. Fewer would leave the pipe empty for
-//! longer than the two round trips in which they grow to fill it; more would each have so small a
-//! window when it is full that a sender does not notice the queue before it overflows (HyStart
-//! looks from 16 segments on), and the losses, repaired connection by connection, cost more than
+//! trip. Once the bandwidth is known, [`for_bytes`] returns the number to send on: one for every
+//! two initial windows in the bandwidth-delay product. Fewer would leave the path partly empty for
+//! longer than the two round trips in which they grow to fill it. With more, each window would be
+//! so small when the path is full that a sender does not notice the queue before it overflows
+//! (HyStart looks from 16 segments on), and repairing the losses on each connection costs more than
 //! the early start gains.
 //!
 //! A positional read gets connections by its own size ([`for_read`]), and shares them with the
@@ -30,16 +30,17 @@ pub const MAX_INTERACTIVE: usize = 64;
 const BANDWIDTH_UNKNOWN: usize = 16;
 /// Minimum connections of a job: one is busy while the other waits for its next response.
 const MIN: usize = 2;
-/// Number of connections from which on one more or less makes no great difference.
+/// Number of connections from which on one more or less makes little difference.
 const MANY: usize = 8;
 
 /// Connections to open as soon as the handshake of the first one has shown the round-trip time:
 /// one, and one more per 3 ms. At 100 Mbit/s that is the number that [`for_bytes`] returns once the
-/// first response has shown the bandwidth; a connection that is opened only then is late by a round
+/// first response has shown the bandwidth. A connection that is opened only then is late by a round
 /// trip, over TLS by two.
 ///
 /// On a local network it is one: another is open almost as soon as it is needed, and local servers
-/// of one thread serve a connection at a time and wait for ever on one that is not used yet.
+/// with one thread serve one connection at a time and wait indefinitely for one that is not used
+/// yet.
 #[must_use]
 pub fn speculative(rtt: Duration, cap: usize) -> usize {
     let by_rtt = usize::try_from(rtt.as_millis() / 3).unwrap_or(usize::MAX);
@@ -90,8 +91,8 @@ pub fn prefer_open(useful: usize, open: usize) -> usize {
 
 /// Connections for a bulk job, one that lasts for many round trips.
 ///
-/// Its speed depends less on slow start than on what a connection carries in the long run, and that
-/// is little on a long path. With stock settings a Linux sender keeps at most 4 MiB in flight
+/// Its speed depends less on slow start than on the steady rate of a connection, which is low on a
+/// long path. With stock settings a Linux sender keeps at most 4 MiB in flight
 /// (`tcp_wmem`), and CUBIC at a loss of one packet in 10,000 a window of `1.05 (rtt / loss)^0.75`
 /// packets on average (RFC 9438 section 5.1): 310 KB at 120 ms, which is 20 Mbit/s. So there is one
 /// connection for each 2 ms of round-trip time, which at that loss fill 1 Gbit/s, and without loss
@@ -119,17 +120,17 @@ pub fn for_read(bytes: u64, requests: usize) -> usize {
 ///
 /// A read gets the same share of the connections as of the bytes; but one that fits into a few
 /// first windows may have a connection for each, because it then takes one round trip. A read of at
-/// least half of the bytes may have any number: it is the job, and the reads before it were to get
-/// to know the server.
+/// least half of the bytes may have any number: it is the main one, and the reads before it only
+/// learned about the server.
 #[must_use]
 pub fn fair_share(bytes: u64, others: u64, connections: usize) -> usize {
     if others <= bytes {
         return usize::MAX;
     }
     let windows = initial_windows(bytes);
-    let least = if windows <= SMALL_READ_CONNECTIONS { windows } else { 1 };
+    let min = if windows <= SMALL_READ_CONNECTIONS { windows } else { 1 };
     let all = u128::from(bytes) + u128::from(others);
-    let share = (u128::from(bytes) * connections as u128).div_ceil(all).max(least as u128);
+    let share = (u128::from(bytes) * connections as u128).div_ceil(all).max(min as u128);
     usize::try_from(share).unwrap_or(connections).max(1)
 }
 
@@ -142,7 +143,7 @@ pub fn initial_windows(bytes: u64) -> usize {
 /// Connections of a bulk job on the shortest path, and before anything is known: enough to open and
 /// close small files while others are read.
 pub const MIN_BULK: usize = 4;
-/// Maximum connections that a small read has whatever else is waited for.
+/// Maximum connections of a small read, independent of the other reads.
 const SMALL_READ_CONNECTIONS: usize = 4;
 
 /// Initial windows of the bandwidth-delay product per connection.
@@ -156,7 +157,7 @@ const SHARE_FLOOR_BYTES: u64 = 2 * 1448;
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "a float cast saturates, which is what is meant"
+    reason = "a float cast saturates, which is intended"
 )]
 fn windows(product: f64) -> usize {
     ((product / INITIAL_WINDOW_BYTES as f64).ceil() as usize).min(1 << 16)
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_jobs_get_connections_by_the_round_trip_time() {
+    fn bulk_copies_get_connections_by_the_round_trip_time() {
         assert_eq!(for_bulk(&link(120.0, 1000.0), 64), 60);
         assert_eq!(for_bulk(&link(240.0, 1000.0), 64), 64);
         assert_eq!(for_bulk(&link(20.0, 1000.0), 64), 10);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_job_gets_few_connections() {
+    fn a_small_copy_gets_few_connections() {
         assert_eq!(for_bytes(5_000, &link(240.0, 1000.0), 64), 2);
         assert_eq!(for_bytes(0, &link(240.0, 1000.0), 64), 1);
     }
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_maximum_holds() {
+    fn the_callers_maximum_is_never_exceeded() {
         assert_eq!(for_bytes(7_400_000, &link(240.0, 1000.0), 1), 1);
         assert_eq!(speculative(Duration::from_millis(240), 8), 8);
         assert_eq!(speculative(Duration::from_millis(240), 64), 64);

@@ -1,52 +1,53 @@
 //! Discovery of a server's request limits by trial.
 //!
-//! Servers limit the number of ranges, the text of a header, or the bytes of an answer, and tell
-//! none of these. An allowance starts where every server is expected to follow, doubles as long as
-//! all goes well, and after a refusal closes in on the limit between what was taken and what was
-//! not. Two rules bound the price:
+//! Servers limit the number of ranges, the length of a header, or the bytes of a response, and
+//! publish none of these limits. A learned limit starts at a value that every server is expected to
+//! accept, and doubles as long as requests are accepted. After a rejection it approaches the
+//! server's limit between the accepted and the rejected amount. Two rules bound the number of
+//! rejections:
 //!
-//! - Steps between the two are geometric means, and end when what was taken is at least 7/8 of what
-//!   was refused: no more than 1.15 times the fewest possible requests are sent from then on, and
-//!   nothing is refused any more.
-//! - Before anything was taken, a first refusal halves and every further one divides by eight: a
-//!   limit is most often near, and where it is not, it is one.
+//! - Each step is the geometric mean of the two amounts. The search ends when the accepted amount
+//!   is at least 7/8 of the rejected one: from then on at most 1.15 times the fewest possible
+//!   requests are sent, and none is rejected.
+//! - Before anything was accepted, the first rejection halves the limit and each further one
+//!   divides it by eight: the server's limit is usually near the start, and otherwise one.
 //!
-//! A refusal of an amount that is above what is asked for by now was under way when the allowance
-//! fell: it is no news.
+//! A rejection of an amount above the current limit is ignored: the request was sent before the
+//! limit fell.
 
 use serde::{Deserialize, Serialize};
 
 /// One learned limit of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedLimit {
-    /// Most to put into one request now; at least 1.
+    /// Maximum amount for a request now; at least 1.
     pub current: u64,
-    /// Most that was ever answered in full; 0 if nothing was.
+    /// Largest amount that was accepted; 0 if none was.
     pub accepted: u64,
-    /// Least that was refused; 0 if nothing was.
+    /// Smallest amount that was rejected; 0 if none was.
     pub rejected: u64,
 }
 
 impl LearnedLimit {
-    /// Nothing is known: `most` is where to start.
+    /// An unknown limit; the search starts with `start`.
     #[must_use]
-    pub const fn starting(most: u64) -> Self {
-        Self { current: most, accepted: 0, rejected: 0 }
+    pub const fn starting(start: u64) -> Self {
+        Self { current: start, accepted: 0, rejected: 0 }
     }
 
-    /// More than `most` is known to be refused, as by servers of this make.
+    /// A limit that is known not to exceed `max`, from the server's software.
     #[must_use]
-    pub const fn limited(most: u64) -> Self {
-        Self { current: most, accepted: 0, rejected: most.saturating_add(1) }
+    pub const fn limited(max: u64) -> Self {
+        Self { current: max, accepted: 0, rejected: max.saturating_add(1) }
     }
 
-    /// A request with this much was answered in full. Nothing grows beyond `ceiling` by that.
+    /// Records an accepted request of `amount`. The limit does not grow beyond `ceiling`.
     pub fn took(&mut self, amount: u64, ceiling: u64) {
         self.accepted = self.accepted.max(amount);
         if amount >= self.rejected {
             self.rejected = 0;
         }
-        // Only a request that made use of the allowance says something about more.
+        // Only a request close to the limit is evidence for a larger one.
         if amount.saturating_mul(2) > self.current {
             self.current = match self.rejected {
                 0 => self.current.saturating_mul(2).min(ceiling).max(self.current),
@@ -55,14 +56,14 @@ impl LearnedLimit {
         }
     }
 
-    /// A request with this much was refused for it.
+    /// Records a request that was rejected because of `amount`.
     pub fn refuse(&mut self, amount: u64) {
         let first = self.rejected == 0;
         if first || amount < self.rejected {
             self.rejected = amount.max(2);
         }
         if self.accepted >= amount {
-            // It took that once, and does not any more.
+            // The server accepted this amount once, and does not any more.
             self.accepted = 0;
         }
         if amount > self.current {
@@ -76,8 +77,8 @@ impl LearnedLimit {
         .max(1);
     }
 
-    /// As [`LearnedLimit::refuse`], where the way of refusing makes it likely that more than one is
-    /// never taken.
+    /// Records a rejection from which it is likely that the server never accepts more than one;
+    /// otherwise as [`LearnedLimit::refuse`].
     pub fn refuse_several(&mut self, amount: u64) {
         self.refuse(amount);
         if self.accepted <= 1 {
@@ -85,7 +86,7 @@ impl LearnedLimit {
         }
     }
 
-    /// Returns true if this amount was never accepted yet.
+    /// Returns true if no request of this amount or more was accepted.
     #[must_use]
     pub fn is_unproven(&self, amount: u64) -> bool {
         amount > self.accepted
@@ -94,31 +95,31 @@ impl LearnedLimit {
     /// Returns true if the limit is known well enough to stop the search.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let taken = self.accepted.max(1);
-        let refused = self.rejected;
-        refused > 0
-            && (taken.saturating_mul(8) >= refused.saturating_mul(7) || refused <= taken + 1)
+        let accepted = self.accepted.max(1);
+        let rejected = self.rejected;
+        rejected > 0
+            && (accepted.saturating_mul(8) >= rejected.saturating_mul(7)
+                || rejected <= accepted + 1)
     }
 
-    /// With every figure within `1..=largest`.
+    /// The same limit with its values restricted to `min..=max`.
     #[must_use]
-    pub fn clamped(self, least: u64, largest: u64) -> Self {
+    pub fn clamped(self, min: u64, max: u64) -> Self {
         Self {
-            current: self.current.clamp(least, largest),
-            accepted: self.accepted.min(largest),
-            rejected: self.rejected.min(largest.saturating_add(1)),
+            current: self.current.clamp(min, max),
+            accepted: self.accepted.min(max),
+            rejected: self.rejected.min(max.saturating_add(1)),
         }
     }
 
-    /// Where to look next for the limit.
+    /// The next amount to try between the accepted and the rejected one.
     fn between(&self) -> u64 {
-        let taken = self.accepted.max(1);
-        let refused = self.rejected;
+        let accepted = self.accepted.max(1);
         if self.is_settled() {
-            return taken;
+            return accepted;
         }
-        let middle = u64::try_from((u128::from(taken) * u128::from(refused)).isqrt());
-        middle.unwrap_or(taken).clamp(taken + 1, refused - 1)
+        let mean = u64::try_from((u128::from(accepted) * u128::from(self.rejected)).isqrt());
+        mean.unwrap_or(accepted).clamp(accepted + 1, self.rejected - 1)
     }
 }
 
@@ -127,23 +128,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Requests refused until the allowance rests, and where.
+    /// The number of rejections until the limit stays the same, and its value.
     fn learn(limit: u64, start: u64) -> (u32, u64) {
-        let mut allowance = LearnedLimit::starting(start);
-        let mut refusals = 0;
+        let mut learned = LearnedLimit::starting(start);
+        let mut rejections = 0;
         for _ in 0..100 {
-            if allowance.current <= limit {
-                allowance.took(allowance.current, 10_000);
+            if learned.current <= limit {
+                learned.took(learned.current, 10_000);
             } else {
-                allowance.refuse(allowance.current);
-                refusals += 1;
+                learned.refuse(learned.current);
+                rejections += 1;
             }
         }
-        (refusals, allowance.current)
+        (rejections, learned.current)
     }
 
     #[test]
-    fn common_limits_are_found() {
+    fn common_limits_are_learned() {
         assert_eq!(learn(200, 200), (4, 200));
         assert_eq!(learn(1, 200), (5, 1));
         assert_eq!(learn(10_000, 200), (0, 10_000));
@@ -151,19 +152,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_on_its_way_when_the_allowance_fell_is_no_news() {
-        let mut allowance = LearnedLimit::starting(200);
-        (0..4).for_each(|_| allowance.refuse(200));
-        assert_eq!(allowance, LearnedLimit { current: 100, accepted: 0, rejected: 200 });
+    fn rejections_of_requests_sent_before_a_decrease_are_ignored() {
+        let mut learned = LearnedLimit::starting(200);
+        (0..4).for_each(|_| learned.refuse(200));
+        assert_eq!(learned, LearnedLimit { current: 100, accepted: 0, rejected: 200 });
     }
 
     #[test]
-    fn two_tell_one_from_several() {
-        let mut allowance = LearnedLimit::starting(200);
-        allowance.refuse_several(200);
-        assert_eq!(allowance.current, 2);
-        allowance.took(2, 10_000);
-        assert_eq!(allowance.current, 20);
+    fn the_limit_tells_one_connection_from_several() {
+        let mut learned = LearnedLimit::starting(200);
+        learned.refuse_several(200);
+        assert_eq!(learned.current, 2);
+        learned.took(2, 10_000);
+        assert_eq!(learned.current, 20);
         let mut single = LearnedLimit::starting(200);
         single.refuse_several(200);
         single.refuse_several(2);
@@ -171,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_change_its_mind() {
-        let mut allowance = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
-        allowance.refuse(400);
-        assert!(allowance.current < 400 && allowance.accepted == 0);
+    fn a_changed_limit_is_learned_again() {
+        let mut learned = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
+        learned.refuse(400);
+        assert!(learned.current < 400 && learned.accepted == 0);
         let mut raised = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
         raised.took(500, 10_000);
         assert_eq!((raised.rejected, raised.accepted), (0, 500));
@@ -182,19 +183,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_limit_is_found_with_few_refusals(limit in 1_u64..20_000, start in 1_u64..5_000) {
-            let (refusals, most) = learn(limit, start);
+        fn every_limit_is_learned_with_few_rejections(limit in 1_u64..20_000, start in 1_u64..5_000) {
+            let (rejections, most) = learn(limit, start);
             prop_assert!(most <= limit);
             prop_assert!(most * 8 >= limit.min(10_000) * 7 || most + 1 >= limit.min(10_000), "{most} of {limit}");
-            prop_assert!(refusals <= 12, "{refusals} refusals");
+            prop_assert!(rejections <= 12, "{rejections} rejections");
         }
 
         #[test]
-        fn no_order_of_events_leads_astray(events in prop::collection::vec((any::<bool>(), any::<u64>()), 0..50)) {
-            let mut allowance = LearnedLimit::starting(200);
+        fn any_order_of_events_keeps_a_valid_limit(events in prop::collection::vec((any::<bool>(), any::<u64>()), 0..50)) {
+            let mut learned = LearnedLimit::starting(200);
             for (good, amount) in events {
-                if good { allowance.took(amount, 10_000) } else { allowance.refuse(amount) }
-                prop_assert!(allowance.current >= 1);
+                if good { learned.took(amount, 10_000) } else { learned.refuse(amount) }
+                prop_assert!(learned.current >= 1);
             }
         }
     }

@@ -21,12 +21,12 @@ pub struct LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// A handshake took this long.
+    /// Records the duration of a handshake.
     pub fn saw_rtt(&mut self, rtt: Duration) {
         self.rtt = Some(self.rtt.map_or(rtt, |best| best.min(rtt)));
     }
 
-    /// The path looked at least this fast, in bytes per second.
+    /// Records a bandwidth seen on the path, in bytes per second.
     pub fn saw_bandwidth(&mut self, bandwidth: f64) {
         self.bandwidth = Some(self.bandwidth.map_or(bandwidth, |best| best.max(bandwidth)));
     }
@@ -42,67 +42,65 @@ impl LinkEstimate {
 ///
 /// A server's first window leaves it back to back, so the bottleneck alone spaces it (Dovrolis et
 /// al., "What do packet dispersion techniques measure?", INFOCOM 2001). Every read after the first
-/// gives a rate, its bytes over the time since the read before; the estimate is their median by
-/// bytes, which a reader that is late once does not move. What blurs the rest makes the path look
-/// slower than it is:
+/// gives a rate, its bytes over the time since the previous read. The estimate is their median by
+/// bytes, which one late read does not change. These effects make the path look slower than it is:
 ///
-/// - The answer takes several windows: a pause of a good part of a round trip ends the train. (What
-///   came before it may be too little for a train: the end of another answer. Then the train begins
-///   behind it.)
-/// - The server is slow: a head, or an answer of a few bytes, leaves before the data has come from
-///   its disk. So a train begins with the first read that is no such thing.
+/// - The response takes several windows: a pause of a third of a round trip ends the train. If
+///   there are too few bytes before the pause, they are the end of another response, and the train
+///   begins after it.
+/// - The server is slow: a head, or a response of a few bytes, leaves before the data has come from
+///   its disk. A train therefore begins with the first read of at least half a segment.
 /// - The sender paces, as BBR does, which spreads its first window over about a third of a round
-///   trip: a train spread like that says nothing.
-/// - The receiver is busy elsewhere: then many segments lie ready when it comes to read. Where they
-///   all came within one scheduling delay, the path was faster than the reader, and how fast the
-///   reader was is all that is known.
+///   trip: a train with such a spread gives no estimate.
+/// - The receiver is busy: many segments are ready when it reads. If all came within one scheduling
+///   delay, the path was faster than the reader, and nothing more is known.
 #[derive(Debug, Clone, Default)]
 pub struct BandwidthEstimator {
     rtt: Option<Duration>,
     first: Option<Duration>,
     last: Duration,
     bytes: u64,
-    /// Time since the read before, and bytes, of every read but the first. Invariant: at most
+    /// Time since the previous read, and bytes, of every read but the first. Invariant: at most
     /// [`MAX_READS`].
     reads: Vec<(Duration, u64)>,
     over: bool,
 }
 
-/// Below this round-trip time a paced first window is spread over so little that a slow link is the
-/// likelier cause.
+/// Minimum round-trip time for which a spread means pacing; below it, a slow link is the more
+/// likely cause.
 const PACING_RTT: Duration = Duration::from_millis(20);
-/// Reads closer together than this are not told apart: waking a process takes as long.
+/// Minimum time between reads, in which a process wakes up; shorter ones count as this.
 const RESOLUTION: Duration = Duration::from_micros(20);
-/// A process that is not alone on its processor is late by up to this.
+/// Scheduling delay of a process that shares its processor.
 const LATE: Duration = Duration::from_millis(4);
 /// Bandwidth assumed of a path that was faster than a late reader, in bytes per second: 64 Mbit/s,
-/// the least that lets a path of 240 ms have all connections. More would flood the next slower one.
+/// the minimum for which a path of 240 ms gets all connections. More would overload slower paths.
 const FASTER_THAN_READER: f64 = 8e6;
-/// Bytes that make a train, a third of an initial window: fewer are over before they can be timed.
+/// Minimum bytes of a train, a third of an initial window: fewer arrive too fast to be timed.
 const TRAIN_BYTES: u64 = INITIAL_WINDOW_BYTES / 3;
-/// Half a segment: less is no data that was split into segments.
+/// Minimum bytes of the first read, half a segment: fewer are not data split into segments.
 const DATA_BYTES: u64 = 1448 / 2;
-/// Bytes per read, on average, from which on the reader was the slower one: two segments.
+/// Average bytes per read from which on the reader is slower than the path: two segments.
 const COALESCED_BYTES: u64 = 2 * 1448;
-/// Reads after which a train is no burst any more.
+/// Maximum number of reads in a train.
 const MAX_READS: usize = 64;
 
 impl BandwidthEstimator {
-    /// A train on a path of this round-trip time.
+    /// An estimator for a path of this round-trip time.
     #[must_use]
     pub fn new(rtt: Option<Duration>) -> Self {
         Self { rtt, ..Self::default() }
     }
 
-    /// Notes that `bytes` arrived at `now`.
+    /// Records that `bytes` arrived at `now`.
     pub fn arrived(&mut self, now: Duration, bytes: u64) {
         if self.first.is_none() {
             self.first = Some(now);
         } else {
             let pause = now.saturating_sub(self.last);
             let window_ended = self.rtt.is_some_and(|rtt| rtt >= PACING_RTT && pause > rtt / 3);
-            let least = if window_ended { TRAIN_BYTES } else { DATA_BYTES };
-            if !self.over && self.bytes < least {
+            let min_bytes = if window_ended { TRAIN_BYTES } else { DATA_BYTES };
+            if !self.over && self.bytes < min_bytes {
                 *self = Self { first: Some(now), last: now, bytes, ..Self::new(self.rtt) };
                 return;
             }
@@ -117,7 +115,7 @@ impl BandwidthEstimator {
         }
     }
 
-    /// Bytes per second, or `None` where the burst was too short to tell or looks paced.
+    /// Bytes per second; none if the burst was too short or looks paced.
     #[must_use]
     pub fn bandwidth(&self) -> Option<f64> {
         let spread = self.last.checked_sub(self.first?)?;
@@ -167,18 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn the_bottleneck_spaces_a_train() {
+    fn the_spacing_of_a_train_gives_the_bottleneck_rate() {
         assert!((mbit(&train(Duration::from_micros(120), 22)).unwrap() - 96.5).abs() < 1.0);
         assert!((mbit(&train(Duration::from_micros(1500), 72)).unwrap() - 7.7).abs() < 0.1);
     }
 
     #[test]
-    fn a_burst_that_comes_at_once_means_a_fast_path() {
+    fn a_train_without_spacing_means_a_fast_path() {
         assert!(mbit(&train(Duration::ZERO, 240)).unwrap() > 200.0);
     }
 
     #[test]
-    fn a_reader_that_comes_late_does_not_make_the_path_slow() {
+    fn a_late_reader_does_not_lower_the_estimate() {
         let mut train = BandwidthEstimator::new(Some(Duration::from_millis(240)));
         train.arrived(Duration::from_micros(1_000_000), 370);
         train.arrived(Duration::from_micros(1_003_000), 8_000);
@@ -186,19 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn being_late_once_does_not_move_the_estimate() {
+    fn one_late_read_does_not_change_the_estimate() {
         let mut train = train(Duration::from_micros(30), 240);
         train.arrived(Duration::from_millis(1006), 1448);
         assert!(mbit(&train).unwrap() > 300.0);
     }
 
     #[test]
-    fn a_paced_train_says_nothing() {
+    fn a_train_paced_by_the_server_gives_no_estimate() {
         assert_eq!(mbit(&train(Duration::from_millis(9), 240)), None);
     }
 
     #[test]
-    fn the_second_window_is_another_train() {
+    fn the_second_window_starts_another_train() {
         let mut two = train(Duration::from_micros(120), 22);
         let one = mbit(&two);
         two.arrived(Duration::from_millis(1022), 14_480);
@@ -206,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_another_answer_is_no_train() {
+    fn the_end_of_another_response_is_no_train() {
         let mut two = BandwidthEstimator::new(Some(Duration::from_millis(240)));
         two.arrived(Duration::from_millis(760), 560);
         for i in 0..6 {
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_reads_its_disk_after_the_head_does_not_make_the_path_slow() {
+    fn a_pause_after_the_response_head_does_not_lower_the_estimate() {
         // Of Debian's xrootd, asked the first time for the end of a file.
         let mut train = BandwidthEstimator::new(Some(Duration::from_millis(240)));
         train.arrived(Duration::from_micros(723_894), 21);
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_bytes_say_nothing() {
+    fn a_short_response_gives_no_estimate() {
         let mut train = BandwidthEstimator::default();
         train.arrived(Duration::ZERO, 400);
         train.arrived(Duration::from_millis(1), 400);
