@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_leading_zeros_are_understood() {
+    fn missing_leading_zeros_are_accepted() {
         let short = Checksum::from_hex(Algorithm::Adler32, "123abcd").unwrap();
         assert_eq!(short, "adler32:0123abcd".parse().unwrap());
     }

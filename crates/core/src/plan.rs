@@ -371,7 +371,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_never_costs_more_than_not_merging(wanted in any_ranges()) {
+        fn merging_never_takes_longer_than_not_merging(wanted in any_ranges()) {
             let l = Limits { range_cost_bytes: 120, ..Limits::unlimited() };
             let plain = range::merged(&wanted, 0);
             let merged = merge(&plain, 120, 0.05);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_share_the_turns() {
+    fn requests_are_spread_evenly_over_connections() {
         let baskets: Vec<_> = (0..4880u64).map(|i| i * 56_000..i * 56_000 + 1395).collect();
         let nginx = limits(10_000, 8_100, u64::MAX, u64::MAX);
         let connections =

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn divides_after_so_many_bytes() {
+    fn a_range_splits_after_the_given_number_of_bytes() {
         let ranges = [10..14, 100..100, 50..60, 0..3];
         assert_eq!(divided(&ranges, 6), (vec![10..14, 50..52], vec![52..60, 0..3]));
         assert_eq!(divided(&ranges, 0).0, Vec::<Range<u64>>::new());
@@ -115,7 +115,8 @@ mod tests {
 
         #[test]
         fn difference_is_set_difference(a in ranges(), b in ranges()) {
-            let (a, b) = (merged(&a, 0), merged(&b, 0));
+            let a = merged(&a, 0);
+            let b = merged(&b, 0);
             let d = difference(&a, &b);
             prop_assert_eq!(bytes(&d), &bytes(&a) - &bytes(&b));
         }

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_trace_whatever_the_clock_of_the_file() {
+    fn times_are_relative_to_the_start_of_the_trace() {
         for (clock, at) in [(3, 4), (10, 11), (500, 501)] {
             let origin = Offset::between(Duration::from_secs(10), Duration::from_secs(clock));
             assert_eq!(origin.applied(Duration::from_secs(at)), Duration::from_secs(11));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_thread_has_its_number() {
+    fn every_thread_has_its_own_number() {
         let here = thread_number();
         let there = std::thread::spawn(|| (thread_number(), thread_number())).join().unwrap();
         assert_eq!((here, there.0), (thread_number(), there.1));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn concat_refuses_what_does_not_fit() {
+    fn concat_of_different_types_is_an_error() {
         let mut other = jagged(&[1]);
         other.item_shape = vec![1, 2];
         assert!(Column::concat(&[jagged(&[1]), other]).is_err());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn slice_beyond_the_end_is_cut() {
+    fn a_slice_beyond_the_end_is_shortened() {
         let column = jagged(&[1, 0, 2]);
         assert_eq!(column.slice(2..9).offsets, Some(vec![0, 2]));
         assert_eq!(column.slice(7..9).entries, 0);
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_put_together_give_the_whole(counts in prop::collection::vec(0_u8..5, 0..20), cut in 0_usize..21) {
+        fn concatenated_slices_give_the_whole(counts in prop::collection::vec(0_u8..5, 0..20), cut in 0_usize..21) {
             let whole = jagged(&counts);
             let cut = cut.min(counts.len());
             let pieces = [whole.slice(0..cut), whole.slice(cut..counts.len())];

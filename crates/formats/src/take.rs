@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn picking_is_slicing_and_putting_together(
+        fn taking_ranges_equals_slicing_and_concatenating(
             counts in prop::collection::vec(0_u8..4, 1..20),
             keep in prop::collection::vec((0_usize..22, 0_usize..5), 1..8),
         ) {

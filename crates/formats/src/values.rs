@@ -282,7 +282,8 @@ impl Strings {
         let end = range.end.min(more.len());
         let part = more.offsets.get(range.start.min(end)..=end).unwrap_or(&[0]);
         let at = |offset: Option<&i64>| offset.copied().unwrap_or(0);
-        let (from, to) = (at(part.first()), at(part.last()));
+        let from = at(part.first());
+        let to = at(part.last());
         let index = |offset: i64| usize::try_from(offset).unwrap_or(0);
         self.bytes.extend_from_slice(more.bytes.get(index(from)..index(to)).unwrap_or_default());
         let base = at(self.offsets.last()) - from;
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_lists_are_cut_and_put_together() {
+    fn strings_and_lists_are_sliced_and_concatenated() {
         let mut strings = Strings::default();
         for text in ["a", "", "bcd"] {
             strings.push(text.as_bytes());

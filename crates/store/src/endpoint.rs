@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_limits_counts_unless_it_was_never_asked() {
+    fn the_newest_limits_win_unless_they_are_unknown() {
         let mut raised = endpoint(RangeSupport::Multi, 0, 0, 0);
         raised.range_count.current = 500;
         raised.suffix = false;

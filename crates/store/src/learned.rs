@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_takes_the_place_of_one_like_it() {
+    fn a_set_replaces_a_similar_one() {
         let mut tree = tree();
         tree.put(set(&["a", "b", "c"]));
         assert_eq!(tree.sets, [set(&["a", "b", "c"])]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wrote_is_refused() {
+    fn invalid_sets_are_an_error() {
         let of = |record: &str| {
             let record = Bytes::copy_from_slice(record.as_bytes());
             let entry = Record { learned: 0, record, payload: Bytes::new() };

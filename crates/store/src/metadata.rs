@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_slices_of_the_entry() {
+    fn parts_are_slices_of_the_record() {
         let entry = entry(r#"{"size":10,"validator":null,"pieces":[[0,2],[8,0],[5,3]]}"#, "abcde");
         let metadata = FileMetadata::of(&entry, SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(metadata.pieces, [(0, "ab".into()), (8, "".into()), (5, "cde".into())]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_records_are_refused() {
+    fn invalid_records_are_an_error() {
         assert!(of(r#"{"size":5,"validator":"\"x\"","pieces":[[0,5]]}"#, "abcde").is_some());
         for record in [
             r#"{"size":4,"validator":null,"pieces":[[0,5]]}"#,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_refused_is_not_written() {
+    fn invalid_records_are_not_written() {
         let metadata = FileMetadata {
             size: 3,
             validator: None,

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_written_record_is_read_back() {
         let entry = read(&sample()).unwrap();
         assert_eq!(entry.learned, 7);
         assert_eq!(entry.record, "{}");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_kinds_and_keys_apart() {
+    fn names_differ_by_kind_and_key() {
         let names: std::collections::BTreeSet<String> =
             [RecordKind::Endpoint, RecordKind::Metadata]
                 .into_iter()

@@ -20,7 +20,7 @@ use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::PieceBuffer;
 use crate::file::sequencer::Sequencer;
-use crate::file::version::Version;
+use crate::file::version::FileVersion;
 use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
 use hither_core::sync::lock;
@@ -88,7 +88,7 @@ pub(crate) struct FileCopy {
     /// The name of the target: the journal's key.
     pub(crate) key: String,
     pub(crate) source: Arc<dyn Source>,
-    pub(crate) version: Version,
+    pub(crate) version: FileVersion,
     pub(crate) sink: Sink,
     /// Checksum algorithm of the whole file.
     pub(crate) algorithm: Option<Algorithm>,
@@ -132,7 +132,7 @@ pub(crate) struct Opened {
     pub(crate) item: CopyItem,
     pub(crate) key: String,
     pub(crate) source: Arc<dyn Source>,
-    pub(crate) version: Version,
+    pub(crate) version: FileVersion,
     pub(crate) sink: Sink,
     pub(crate) order: Option<Sequencer>,
     pub(crate) max_pieces: usize,

@@ -21,7 +21,7 @@
 //!
 //! Two processes must not do the same job at once: the journal is locked for as long as it is open.
 
-use crate::file::version::Version;
+use crate::file::version::FileVersion;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
@@ -42,23 +42,23 @@ const MAX_BYTES: u64 = 4 << 30;
 #[serde(rename_all = "snake_case")]
 enum Record {
     Begin { job: String, into: bool },
-    File { target: String, version: Version, part: Option<String> },
+    File { target: String, version: FileVersion, part: Option<String> },
     Part { target: String, part: Option<String> },
     Block { target: String, at: u64, bytes: u64, crc32c: String },
-    Done { target: String, version: Version, seen: Version },
+    Done { target: String, version: FileVersion, seen: FileVersion },
 }
 
 /// Records of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The version of the source that the rest is about.
-    pub(crate) version: Version,
+    pub(crate) version: FileVersion,
     /// Where its bytes are until it is whole.
     pub(crate) part: Option<String>,
     /// Blocks that were written, by their start: length and crc32c.
     pub(crate) blocks: BTreeMap<u64, (u64, Checksum)>,
-    /// Version of the target when the file was complete.
-    pub(crate) done: Option<Version>,
+    /// FileVersion of the target when the file was complete.
+    pub(crate) done: Option<FileVersion>,
 }
 
 /// The journal of one job.
@@ -130,7 +130,12 @@ impl Journal {
         self.append(&Record::Begin { job: job.to_owned(), into })
     }
 
-    pub(crate) fn file(&self, target: &str, version: &Version, part: Option<&str>) -> Result<()> {
+    pub(crate) fn file(
+        &self,
+        target: &str,
+        version: &FileVersion,
+        part: Option<&str>,
+    ) -> Result<()> {
         let target = target.to_owned();
         let part = part.map(str::to_owned);
         self.append(&Record::File { target, version: version.clone(), part })
@@ -147,7 +152,12 @@ impl Journal {
         self.append(&Record::Block { target, at, bytes, crc32c })
     }
 
-    pub(crate) fn done(&self, target: &str, version: &Version, seen: &Version) -> Result<()> {
+    pub(crate) fn done(
+        &self,
+        target: &str,
+        version: &FileVersion,
+        seen: &FileVersion,
+    ) -> Result<()> {
         let version = version.clone();
         let seen = seen.clone();
         self.append(&Record::Done { target: target.to_owned(), version, seen })
@@ -241,8 +251,8 @@ fn failed(path: &Path, error: &std::io::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn version(size: u64) -> Version {
-        Version { size, ..Version::default() }
+    fn version(size: u64) -> FileVersion {
+        FileVersion { size, ..FileVersion::default() }
     }
 
     fn sum() -> Checksum {
@@ -262,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_by_the_next_attempt() {
+    fn a_journal_is_read_by_the_next_attempt() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path());
         let journal = Journal::open(folder.path(), "job").unwrap();
@@ -275,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn any_torn_end_is_cut_off_and_written_over() {
+    fn an_incomplete_last_record_is_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let whole = std::fs::read(&path).unwrap();
@@ -294,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_version_makes_old_blocks_void() {
+    fn a_new_version_invalidates_old_blocks() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path());
         Journal::open(folder.path(), "job").unwrap().file("a", &version(8), None).unwrap();
@@ -303,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_of_another_job_counts_as_empty() {
+    fn the_journal_of_another_copy_counts_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let other = folder.path().join(format!("{}.journal", short_name("other")));
@@ -313,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time() {
+    fn one_process_at_a_time_can_open_the_journal() {
         let folder = tempfile::tempdir().unwrap();
         let _first = Journal::open(folder.path(), "job").unwrap();
         let second = Journal::open(folder.path(), "job").unwrap_err();

@@ -232,7 +232,8 @@ impl CacheEntry {
         let mut stretches = Vec::with_capacity(known.len() + 1);
         let mut at = range.start;
         for (it, what) in known {
-            let (start, end) = (it.start.max(at), it.end.min(range.end));
+            let start = it.start.max(at);
+            let end = it.end.min(range.end);
             if start >= end {
                 continue;
             }

@@ -146,7 +146,7 @@ mod tests {
 
     /// The published values: RFC 1321 appendix A.5, FIPS 180-4's examples, RFC 3720 appendix B.4.
     #[test]
-    fn values_are_the_published_ones() {
+    fn checksums_match_published_values() {
         let sum = |algorithm, bytes: &[u8]| Hasher::of(algorithm, bytes).hex();
         assert_eq!(sum(Algorithm::Adler32, b"Wikipedia"), "11e60398");
         assert_eq!(sum(Algorithm::Adler32, b""), "00000001");
@@ -158,15 +158,16 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_not_combined() {
-        let (a, b) = (Hasher::of(Algorithm::Md5, b"a"), Hasher::of(Algorithm::Adler32, b"b"));
+    fn cryptographic_checksums_are_not_combined() {
+        let a = Hasher::of(Algorithm::Md5, b"a");
+        let b = Hasher::of(Algorithm::Adler32, b"b");
         assert_eq!(a.followed_by(&a, 1), None);
         assert_eq!(a.followed_by(&b, 1), None);
         assert!(!Algorithm::Sha256.is_combinable());
     }
 
     #[test]
-    fn long_runs_combine() {
+    fn checksums_of_long_parts_combine() {
         // Longer than the modulus squared would have room for, if nothing were reduced on the way.
         let bytes = vec![0xff; 3 << 20];
         for algorithm in [Algorithm::Adler32, Algorithm::Crc32c] {
@@ -179,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_sum_up_to_the_whole(
+        fn checksums_of_parts_combine_to_that_of_the_whole(
             bytes in prop::collection::vec(any::<u8>(), 0..4000),
             cuts in prop::collection::vec(0_usize..4000, 0..6),
         ) {

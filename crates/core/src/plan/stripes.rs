@@ -54,7 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_comes_first_is_at_the_beginning_of_every_request() {
+    fn the_first_ranges_start_the_requests() {
         let requests = vec![vec![0..10, 20..30], vec![40..50, 60..70], vec![80..95, 100..101]];
         assert_eq!(
             striped(requests.clone(), 2, &Limits::unlimited()),
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stripes_hold_what_the_plan_held_within_the_limits(
+        fn stripes_cover_the_plan_within_the_limits(
             wanted in prop::collection::vec((0_u64..1_000_000, 1_u64..5000), 0..200),
             max_ranges in 1_usize..40,
             connections in 1_usize..20,

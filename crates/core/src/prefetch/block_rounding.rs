@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_never_comes_back_gets_what_it_asks_for() {
+    fn random_reads_are_not_rounded_to_blocks() {
         let mut blocks = BlockRounding::new(256 << 10, false);
         let rounded = (0..10_000).filter(|n| miss(&mut blocks, n << 22) > 100).count();
         assert_eq!(rounded, COINS.0 as usize);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn where_neighbours_are_read_blocks_grow() {
+    fn blocks_grow_where_neighbours_are_read() {
         let mut blocks = BlockRounding::new(256 << 10, false);
         let mut rounded = 0;
         for block in 0..20 {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_what_is_next_to_it_is_read_blocks_stay_small() {
+    fn blocks_stay_small_where_only_adjacent_bytes_are_read() {
         let mut blocks = BlockRounding::new(256 << 10, false);
         for block in 0..500 {
             let here = block << 20;
@@ -301,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_size_learns_nothing() {
+    fn a_fixed_block_size_does_not_adapt() {
         let mut blocks = BlockRounding::new(100_000, true);
         assert!((0..100).all(|n| miss(&mut blocks, n * 1_000_000) == 100_000));
         assert_eq!(blocks.around(&(250_000..250_001), 260_000, 1), 200_000..260_000);
     }
 
     #[test]
-    fn what_was_read_of_a_stretch_is_known() {
+    fn the_bytes_read_of_a_region_are_counted() {
         let mut blocks = BlockRounding::new(256 << 10, false);
         assert_eq!(blocks.used(3), None);
         blocks.brought(&(3 * SLOT_BYTES..4 * SLOT_BYTES));

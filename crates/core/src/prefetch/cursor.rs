@@ -122,7 +122,8 @@ impl Cursor {
 
     /// Match of a read with this cursor.
     pub(super) fn fit(&self, range: &Range<u64>) -> Fit {
-        let (start, end) = (range.start, self.run.end);
+        let start = range.start;
+        let end = self.run.end;
         match &self.course {
             CursorPattern::Region(region) if region.holds(start, NEAR_BYTES) => {
                 if region.is_several() { Fit::Crowd } else { Fit::Region }

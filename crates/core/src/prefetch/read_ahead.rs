@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_read_in_a_row_is_read_ahead_of_and_a_hit_says_nothing() {
+    fn read_ahead_starts_with_the_second_sequential_read() {
         let mut advisor = ReadAhead::default();
         assert_eq!(read(&mut advisor, 0..4 * KIB, CacheStatus::Miss).will_need, []);
         let advice = read(&mut advisor, 4 * KIB..8 * KIB, CacheStatus::Hit);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_foretold_of_a_file_of_unknown_size() {
+    fn a_file_of_unknown_size_is_not_read_ahead() {
         let mut advisor = ReadAhead::default();
         for n in 0..20 {
             let access = Access {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_loses_its_place_takes_back_what_it_named() {
+    fn a_cursor_that_jumps_cancels_its_prefetches() {
         let config = ReadAheadConfig { cursors: 2, block_bytes: 0, ..ReadAheadConfig::default() };
         let mut advisor = ReadAhead::new(config);
         for reader in 0..2_u64 {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_take_turns_are_all_read_ahead_of_after_two_of_them() {
+    fn alternating_readers_are_all_read_ahead_once_two_are_known() {
         let mut advisor =
             ReadAhead::new(ReadAheadConfig { block_bytes: 0, ..ReadAheadConfig::default() });
         let at = |reader: u64, n: u64| {

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_steps_are_a_rule_from_the_second_on() {
+    fn two_equal_strides_make_a_pattern() {
         assert!(!strides(&[(64, 4)]).regular());
         let strides = strides(&[(64, 4), (64, 5)]);
         assert_eq!(strides.ahead(0), Some((0, 5)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_list_is_found_and_kept_in_phase() {
+    fn a_repeating_list_of_strides_is_found_and_kept_in_phase() {
         // Two runs of 1, the third of 7 after a gap.
         let rule = [(10, 1), (10, 1), (80, 7)];
         let mut seen: Vec<_> = rule.iter().cycle().take(7).copied().collect();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_taken_back_was_never_made() {
+    fn a_reverted_stride_has_no_effect() {
         let mut read = strides(&[(64, 4); 20]);
         read.push(Stride { by: 65, length: 4 });
         assert!(!read.regular());
@@ -187,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn going_nowhere_is_no_rule() {
+    fn strides_of_zero_make_no_pattern() {
         assert!(!strides(&[(5, 1), (-5, 1), (5, 1), (-5, 1)]).regular());
         assert!(!strides(&[(0, 1), (0, 1), (0, 1)]).regular());
     }
 
     #[test]
-    fn backwards_is_a_rule_too() {
+    fn backward_strides_make_a_pattern() {
         assert_eq!(strides(&[(-64, 4), (-64, 4)]).ahead(2), Some((-128, 4)));
     }
 

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn credit_is_what_was_earned_until_too_much_is_lost() {
+    fn credit_grows_with_used_bytes_and_ends_with_too_much_waste() {
         let config = ReadAheadConfig::default();
         let waste = Waste::default();
         let fetched = 1 << 30;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_counts_as_far_as_it_can_have_been_fetched() {
+    fn cancelled_bytes_count_as_waste_if_they_may_have_arrived() {
         let config = ReadAheadConfig::default();
         let mut waste = Waste::default();
         waste.orphan(u64::MAX);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_request_gives_its_later_half() {
+    fn the_slowest_request_gives_up_its_second_half() {
         let now = Duration::from_millis(500);
         let mut requests = [request(350, Duration::ZERO), request(100, Duration::ZERO)];
         let taken = split_slowest(requests.iter_mut(), now, &link()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relieved_request_is_abort_when_its_half_has_come() {
+    fn a_split_request_is_aborted_after_its_first_half() {
         let mut straggler = request(100, Duration::ZERO);
         split_slowest(std::iter::once(&mut straggler), Duration::from_millis(500), &link())
             .unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_not_split_where_nothing_is_gained() {
+    fn requests_are_split_only_if_that_saves_time() {
         let now = Duration::from_millis(500);
         let narrow = LinkEstimate { rtt: Some(Duration::from_millis(2)), bandwidth: Some(1.25e6) };
         let long = LinkEstimate { rtt: Some(Duration::from_millis(240)), bandwidth: Some(32e6) };

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_together_and_taken_apart() {
+    fn paths_are_joined_and_split() {
         for (path, directory, name) in [("a/b/c", "a/b", "c"), ("a", "", "a"), ("", "", "")] {
             assert_eq!((parent(path), file_name(path)), (directory, name));
         }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_files_are_told_by_their_names() {
+    fn partial_files_are_recognized_by_name() {
         let name = partial_name(0xabc);
         assert!(is_partial(&name) && is_partial(&format!("dir/{name}")));
         for name in ["", "x.part", ".hither-.part", ".hither-00000000000000zz.part", ".hither"] {

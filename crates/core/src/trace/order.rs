@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_comes_first_and_equals_stay_in_their_order() {
+    fn reads_are_sorted_by_time_and_equal_times_keep_their_order() {
         let reads =
             [(5, 0), (3, 1), (5, 2), (1, 3), (5, 4)].map(|(at, offset)| Ok(read(at, offset)));
         let starts =
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_an_error_is_given_out() {
+    fn reads_before_an_error_are_returned() {
         let reads = [Ok(read(2, 0)), Ok(read(1, 1)), Err(Error::new(ErrorKind::Corrupt, "bad"))];
         let all: Vec<_> = SubmissionOrder::new(reads.into_iter()).collect();
         assert_eq!(all.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);

@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_taken(value: u64, signed: i64, small in -70_i64..70) {
+        fn an_encoded_number_decodes_to_itself(value: u64, signed: i64, small in -70_i64..70) {
             let mut out = Vec::new();
             put(&mut out, value);
             put_signed(&mut out, signed);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_early_or_is_too_long_is_none() {
+    fn a_truncated_or_overlong_number_is_none() {
         assert_eq!(take(&mut &[0x80][..]), None);
         assert_eq!(take(&mut &[][..]), None);
         assert_eq!(take(&mut &[0xff; 11][..]), None);

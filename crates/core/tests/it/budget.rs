@@ -13,7 +13,7 @@ async fn a_budget_of_one_byte_reads_one_request_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_for_and_not_released_stays_within_the_budget() {
+async fn requested_and_held_bytes_stay_within_the_budget() {
     const BUDGET: u64 = 2_500;
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
     let source = far().with_limits(limits).with_max_connections(16);
@@ -38,7 +38,7 @@ async fn what_is_asked_for_and_not_released_stays_within_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_that_is_never_released_slows_a_job_but_does_not_stop_it() {
+async fn memory_that_is_never_released_slows_a_reader_but_does_not_stop_it() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
     let source = far().with_limits(limits);
     let mut reader = Reader::new(&source, None, config(1_000, 4));

@@ -64,7 +64,7 @@ impl Prefetcher for Says {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_is_not_asked_for_again() {
+async fn a_second_read_is_a_hit() {
     let source = Arc::new(far());
     let cache = cache(1 << 20);
     let file = open(&source, &cache);
@@ -84,7 +84,8 @@ async fn what_was_read_is_not_asked_for_again() {
 async fn readers_of_the_same_bytes_share_one_request() {
     let source = Arc::new(far());
     let cache = cache(1 << 20);
-    let (one, other) = (open(&source, &cache), open(&source, &cache));
+    let one = open(&source, &cache);
+    let other = open(&source, &cache);
     let reads = (0..64).map(|i| {
         let file = if i % 2 == 0 { one.clone() } else { other.clone() };
         async move { read(&file, 0..100_000).await.unwrap() }
@@ -119,7 +120,7 @@ async fn a_reader_waits_for_its_bytes_and_not_for_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_of_one_byte_serves_everybody() {
+async fn a_cache_of_one_byte_serves_every_reader() {
     let source = Arc::new(far());
     let cache = cache(1);
     let file = open(&source, &cache);
@@ -133,7 +134,7 @@ async fn a_budget_of_one_byte_serves_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_unasked_and_was_not_kept_is_asked_for() {
+async fn bytes_received_unrequested_but_not_kept_are_requested() {
     let source = far().with_max_connections(1).with_merging(u64::MAX);
     let source = Arc::new(source);
     let cache = cache(1);
@@ -153,7 +154,7 @@ async fn what_came_unasked_and_was_not_kept_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_unasked_is_not_asked_for() {
+async fn bytes_received_unrequested_are_not_requested() {
     let source = far().with_max_connections(1).with_merging(u64::MAX);
     let source = Arc::new(source);
     let cache = cache(1);
@@ -170,7 +171,7 @@ async fn what_comes_unasked_is_not_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_hinted_is_there_when_it_is_read() {
+async fn a_hinted_range_is_a_hit_when_read() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
@@ -187,7 +188,7 @@ async fn what_is_hinted_is_there_when_it_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hints_keep_to_their_part_of_the_budget_and_go_on_as_they_are_read() {
+async fn hints_stay_within_their_share_of_memory_and_continue_as_they_are_read() {
     let source = Arc::new(far());
     let cache = cache(200_000);
     let file = open(&source, &cache);
@@ -206,7 +207,7 @@ async fn hints_keep_to_their_part_of_the_budget_and_go_on_as_they_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_hint_is_not_asked_for() {
+async fn a_cancelled_hint_is_not_requested() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
     let source = Arc::new(far().with_limits(limits).with_max_connections(1));
     let cache = cache(16 << 20);
@@ -223,7 +224,7 @@ async fn a_cancelled_hint_is_not_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_read_goes_before_what_is_fetched_ahead() {
+async fn reads_go_before_prefetches() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
     let source = Arc::new(far().with_limits(limits).with_max_connections(2));
     let cache = cache(64 << 20);
@@ -242,7 +243,7 @@ async fn what_is_read_goes_before_what_is_fetched_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn advice_goes_along_or_soon_and_never() {
+async fn prefetches_join_a_request_or_follow_it_unless_unneeded() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
@@ -262,7 +263,7 @@ async fn advice_goes_along_or_soon_and_never() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_file_makes_a_read_short() {
+async fn a_read_beyond_the_end_is_short() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let end = SIZE as u64;
@@ -275,7 +276,7 @@ async fn the_end_of_the_file_makes_a_read_short() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_strikes_who_waits_and_the_next_read_asks_again() {
+async fn an_error_fails_waiting_reads_and_the_next_read_retries() {
     let fail = || Fault::Fail(Error::new(ErrorKind::NotFound, "no"));
     let source = Arc::new(far().with_fault(1, fail()));
     let cache = cache(16 << 20);
@@ -288,7 +289,7 @@ async fn a_failure_strikes_who_waits_and_the_next_read_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_changes_is_read_no_more_until_it_is_opened_again() {
+async fn a_changed_file_is_an_error_until_it_is_reopened() {
     let changed = Fault::Change { validator: "\"second\"".to_owned() };
     let source = Arc::new(far().with_fault(1, changed));
     let cache = cache(16 << 20);
@@ -310,13 +311,14 @@ fn begun(file: &CachedFile, range: Range<u64>) -> PendingRead {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_before_the_first_read_is_told_to_no_read() {
+async fn a_change_before_the_first_read_is_no_error() {
     let source = Arc::new(far());
     let cache = cache(1 << 20);
     let file = open(&source, &cache);
     let old = Version { size: Some(SIZE as u64), validator: Some("\"old\"".to_owned()) };
     file.expect(&old, &[(0, vec![7; 1000].into())]);
-    let (one, other) = (begun(&file, 0..10), begun(&file, 5_000..5_010));
+    let one = begun(&file, 0..10);
+    let other = begun(&file, 5_000..5_010);
     let aside = tokio::spawn({
         let file = file.clone();
         async move { file.read_untracked(&[0..100]).await }
@@ -332,7 +334,7 @@ async fn a_change_before_the_first_read_is_told_to_no_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_late_is_served_from_the_version_that_others_read() {
+async fn a_late_read_is_served_from_the_version_of_other_readers() {
     let changes = Fault::Change { validator: "\"second\"".to_owned() };
     let source = Arc::new(far().with_fault(1, changes));
     let cache = cache(1 << 20);
@@ -348,7 +350,7 @@ async fn a_read_that_is_late_is_served_from_the_version_that_others_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_others_bring_the_bytes_of_is_confirmed_nevertheless() {
+async fn a_read_of_shared_bytes_is_validated() {
     let link = Link::new(Duration::from_millis(20), Some(2_000_000));
     let source = Arc::new(SimulatedSource::new(content(), link));
     let cache = cache(1 << 20);
@@ -370,7 +372,7 @@ async fn a_read_that_others_bring_the_bytes_of_is_confirmed_nevertheless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_believed_of_a_file_is_not_served_where_no_server_answers() {
+async fn cached_bytes_are_not_served_without_validation() {
     let down = Error::new(ErrorKind::NotFound, "gone");
     let source = far().with_fault(0, Fault::Fail(down.clone())).with_fault(1, Fault::Fail(down));
     let source = Arc::new(source);
@@ -385,7 +387,7 @@ async fn what_is_believed_of_a_file_is_not_served_where_no_server_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_aside_is_nobodys() {
+async fn an_untracked_read_belongs_to_no_file() {
     let changes = Fault::Change { validator: "\"second\"".to_owned() };
     let source = Arc::new(far().with_fault(1, changes));
     let cache = cache(1 << 20);
@@ -398,7 +400,7 @@ async fn a_read_aside_is_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_of_an_earlier_opening_are_served_after_one_confirmation() {
+async fn bytes_of_an_earlier_opening_are_served_after_one_validation() {
     let changed = Fault::Change { validator: "\"second\"".to_owned() };
     let source = Arc::new(far().with_fault(2, changed));
     let cache = cache(16 << 20);
@@ -417,7 +419,7 @@ async fn bytes_of_an_earlier_opening_are_served_after_one_confirmation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_a_file_cancels_what_it_asked_for() {
+async fn closing_a_file_cancels_its_requests() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
@@ -435,7 +437,7 @@ async fn closing_a_file_cancels_what_it_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_given_up_leaves_nothing_behind() {
+async fn a_dropped_read_leaves_no_state() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
@@ -447,7 +449,7 @@ async fn a_read_that_is_given_up_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_a_file_ends_that_was_opened_again_the_server_says() {
+async fn the_size_of_a_reopened_file_comes_from_the_server() {
     let short = content().slice(..1_000);
     let long = content().slice(..2_000);
     let cache = cache(16 << 20);

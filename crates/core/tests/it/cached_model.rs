@@ -63,10 +63,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     let kinds = [ErrorKind::Unavailable, ErrorKind::NotFound, ErrorKind::TooLarge];
     let fail = (prop::sample::select(kinds.to_vec()), any::<bool>()).prop_map(|(kind, again)| {
         let error = Error::new(kind, "by chance");
-        Fault::Fail(match again {
-            true => error.with_retry(Retry::SameServer { after: Duration::ZERO }),
-            false => error,
-        })
+        let retry = Retry::SameServer { after: Duration::ZERO };
+        Fault::Fail(if again { error.with_retry(retry) } else { error })
     });
     prop_oneof![
         2 => fail,
@@ -241,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn a_failure_is_told_or_mended(
+    fn an_error_is_retried_or_returned(
         actions in prop::collection::vec(action(), 1..60),
         faults in prop::collection::btree_map(0usize..30, fault(), 1..6),
         budget in budget(),
@@ -267,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn no_byte_is_asked_for_twice(
+    fn no_byte_is_requested_twice(
         actions in prop::collection::vec(action(), 1..60),
         adviser in adviser(),
         max_ranges in 1usize..40,

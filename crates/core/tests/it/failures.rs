@@ -15,7 +15,7 @@ fn failing(kind: ErrorKind) -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrived_before_a_break_is_not_asked_for_again() {
+async fn bytes_received_before_a_broken_connection_are_kept() {
     let source = far().with_max_connections(1).with_fault(0, Fault::Cut { after: 1_234_567 });
     let whole = [0..SIZE as u64];
     assert_eq!(read(&source, &whole, ReaderConfig::default()).await, 1);
@@ -25,7 +25,7 @@ async fn what_arrived_before_a_break_is_not_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_broken_connection_does_not_disturb_the_others() {
+async fn one_broken_connection_does_not_affect_the_others() {
     let source = far().with_max_connections(8).with_fault(3, Fault::Cut { after: 100 });
     connect(&source, 8).await;
     let ranges = scattered(800, 100);
@@ -36,7 +36,7 @@ async fn one_broken_connection_does_not_disturb_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_in_a_row_without_a_byte_are_given_up() {
+async fn repeated_failures_without_a_byte_end_with_an_error() {
     for attempts in [1, 2, 4] {
         let mut source = far().with_max_connections(1);
         for nth in 0..10 {
@@ -52,7 +52,7 @@ async fn failures_in_a_row_without_a_byte_are_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_in_between_starts_the_count_anew() {
+async fn progress_resets_the_count_of_failures() {
     let mut source = far().with_max_connections(1);
     for nth in [0, 1, 2, 4, 5, 6] {
         source = source.with_fault(nth, passing());
@@ -75,7 +75,7 @@ async fn a_few_bytes_of_many_are_no_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_retrying_does_not_cure_come_at_once() {
+async fn permanent_errors_are_returned_at_once() {
     for kind in [
         ErrorKind::NotFound,
         ErrorKind::PermissionDenied,
@@ -104,7 +104,7 @@ async fn a_request_for_one_range_cannot_be_made_smaller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_before_a_final_failure_are_handed_on() {
+async fn parts_before_a_final_error_are_returned() {
     let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
     let source = far()
         .with_limits(limits)

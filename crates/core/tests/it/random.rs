@@ -17,10 +17,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     ];
     let fail = (prop::sample::select(kinds.to_vec()), any::<bool>()).prop_map(|(kind, again)| {
         let error = Error::new(kind, "by chance");
-        Fault::Fail(match again {
-            true => error.with_retry(Retry::SameServer { after: Duration::ZERO }),
-            false => error,
-        })
+        let retry = Retry::SameServer { after: Duration::ZERO };
+        Fault::Fail(if again { error.with_retry(retry) } else { error })
     });
     prop_oneof![
         1 => fail,

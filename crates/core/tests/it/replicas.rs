@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrived_before_a_death_is_not_fetched_again() {
+async fn bytes_received_before_a_replica_fails_are_kept() {
     let dying =
         Arc::new(source().with_max_connections(1).with_fault(0, Fault::Cut { after: 1_234_567 }));
     let sources = [dying, Arc::new(source())];
@@ -136,14 +136,14 @@ async fn what_arrived_before_a_death_is_not_fetched_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_goes_to_the_first_while_it_lives() {
+async fn all_requests_go_to_the_first_healthy_replica() {
     let sources = [Arc::new(source()), Arc::new(source())];
     read(&replicas(&sources), &scattered(400, 1_000)).await.unwrap();
     assert!(!sources[0].log().is_empty() && sources[1].log().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_down_is_left_alone_by_all_files() {
+async fn a_failed_server_is_avoided_by_all_files() {
     let down = || {
         let no = || Fault::Fail(Error::new(ErrorKind::Timeout, "no connection"));
         Arc::new((0..9).fold(source(), |source, nth| source.with_fault(nth, no())))
@@ -178,7 +178,7 @@ async fn a_replica_of_another_size_is_excluded_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_size_is_learned_from_the_first_answer() {
+async fn the_size_is_learned_from_the_first_response() {
     let dying = Arc::new(source().with_max_connections(1).with_fault(1, Fault::Cut { after: 100 }));
     let other = Arc::new(named(SimulatedSource::new(content().slice(..SIZE - 1), Link::G)));
     let all = replicas(&[dying, Arc::clone(&other)]);
@@ -211,7 +211,7 @@ async fn a_replica_with_another_checksum_is_excluded_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_hedged() {
+async fn a_silent_replica_is_hedged() {
     let silent = Arc::new(source().with_fault(0, Fault::Stall { after: 5_000 }));
     let sources = [silent, Arc::new(source())];
     let started = tokio::time::Instant::now();
@@ -222,7 +222,7 @@ async fn silence_is_hedged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hedging_stays_within_its_cap() {
+async fn hedging_stays_within_its_limit() {
     // Silent from the first byte on, and too large to be asked for twice: the third clock has to
     // end it.
     let silent =
@@ -235,7 +235,7 @@ async fn hedging_stays_within_its_cap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_job_is_shared_and_the_faster_one_does_more() {
+async fn a_large_read_is_shared_in_proportion_to_speed() {
     let big = bytes::Bytes::from(vec![7_u8; 150 << 20]);
     let server = |rate| {
         let link = Link { bandwidth: Some(rate), ..Link::G };
@@ -277,7 +277,7 @@ impl ReplicaDiscovery for Knows {
 }
 
 #[tokio::test(start_paused = true)]
-async fn further_replicas_are_looked_for_once_when_needed() {
+async fn further_replicas_are_located_once_if_needed() {
     let no = || Fault::Fail(Error::new(ErrorKind::Unavailable, "no"));
     let dead = Arc::new(source().with_fault(1, no()).with_fault(2, no()));
     let other = Arc::new(source());

@@ -32,7 +32,7 @@ async fn limits_make_requests_but_no_round_trips() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_beyond_the_connections_take_turns() {
+async fn requests_beyond_the_connections_wait() {
     let limits = Limits { max_ranges: 10, ..Limits::unlimited() };
     let source = far().with_limits(limits).with_max_connections(4);
     connect(&source, 4).await;
@@ -42,7 +42,7 @@ async fn requests_beyond_the_connections_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_job_is_striped_over_connections() {
+async fn a_large_read_is_striped_over_connections() {
     let whole = [0..SIZE as u64];
     let source = far().with_max_connections(16);
     connect(&source, 16).await;
@@ -54,7 +54,7 @@ async fn a_large_job_is_striped_over_connections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_callers_cap_on_connections_holds() {
+async fn the_callers_maximum_of_connections_is_kept() {
     let source = far();
     connect(&source, 1).await;
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
@@ -78,7 +78,7 @@ async fn head_and_tail_come_in_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_pushed_while_reading_is_read_too() {
+async fn ranges_pushed_while_reading_are_read() {
     let source = far().with_max_connections(2);
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
     reader.push(&[0..100_000], usize::MAX);
@@ -92,7 +92,7 @@ async fn what_is_pushed_while_reading_is_read_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_asked_for_is_nothing_sent() {
+async fn an_empty_read_sends_no_request() {
     let source = far();
     read(&source, &[], ReaderConfig::default()).await;
     read(&source, &[5..5, 9..9], ReaderConfig::default()).await;

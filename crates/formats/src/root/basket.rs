@@ -305,7 +305,8 @@ fn decode_plain_lists(
     let (table, _) = table?.as_chunks::<4>();
     let starts = table.get(..entries)?;
     let at = |raw: &[u8; 4]| u32::from_be_bytes(*raw);
-    let (first, last) = (at(starts.first()?), at(starts.last()?));
+    let first = at(starts.first()?);
+    let last = at(starts.last()?);
     let keylen = u32::from(head.key.keylen);
     let end = keylen.checked_add(u32::try_from(data.len()).ok()?)?;
     let pairs = || starts.iter().zip(starts.iter().skip(1));
@@ -392,7 +393,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_decode_the_same_with_and_without_looking_at_each(
+        fn fast_and_slow_decoding_of_lists_agree(
             counts in prop::collection::vec(0_usize..5, 1..40),
             item in prop::sample::select(vec![2_usize, 4, 6, 8]),
             damage in prop::option::of((0_usize..40, 0_u32..200)),

@@ -279,7 +279,7 @@ mod tests {
     const ALL: [[u8; 2]; 5] = [*b"ZL", *b"CS", *b"XZ", *b"L4", *b"ZS"];
 
     #[test]
-    fn a_declared_size_beyond_the_codecs_reach_is_refused_before_allocating() {
+    fn an_impossible_declared_size_is_an_error_before_allocation() {
         let bomb = block(*b"ZL", &[0; 10], 0xff_ffff);
         let error = Decompressor::new().unpack(&bomb, 0xff_ffff).unwrap_err();
         assert!(error.to_string().contains("announces 16777215 bytes from 10"), "{error}");
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_gives_less_than_announced_is_corrupt() {
+    fn a_block_that_unpacks_to_less_than_declared_is_corrupt() {
         for magic in ALL {
             let mut packed = pack(magic, &[7; 1000]);
             packed[6..9].copy_from_slice(&three(1001));
@@ -311,7 +311,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn blocks_of_all_codecs_unpack_to_what_was_packed(
+        fn blocks_of_all_codecs_unpack_to_the_original(
             pieces in prop::collection::vec((0_usize..5, prop::collection::vec(0_u8..4, 1..3000)), 1..4),
         ) {
             let plain: Vec<u8> = pieces.iter().flat_map(|(_, piece)| piece.clone()).collect();

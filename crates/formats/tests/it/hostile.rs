@@ -32,7 +32,7 @@ pub(crate) fn read_all(bytes: &SparseBytes) -> bool {
 }
 
 #[test]
-fn every_prefix_of_a_file_is_refused() {
+fn every_prefix_of_a_file_is_an_error() {
     for codec in [None, Some(*b"ZL")] {
         let data = Bytes::from(write(Style { codec, ..Style::default() }, &[mixed("dir/T", 1)]));
         assert!(read_all(&SparseBytes::whole(data.clone())));
@@ -47,7 +47,7 @@ fn every_prefix_of_a_file_is_refused() {
 }
 
 #[test]
-fn every_single_flipped_byte_is_survived() {
+fn no_flipped_byte_causes_a_panic() {
     let whole = write(Style::default(), &[mixed("dir/T", 1), mixed("T", 2)]);
     for at in 0..whole.len() {
         for flip in [0x01, 0x80, 0xff] {
@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn random_damage_is_survived(
+    fn no_random_damage_causes_a_panic(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>()), 1..8),
         codec in prop::sample::select(vec![None, Some(*b"ZL"), Some(*b"L4"), Some(*b"ZS"), Some(*b"XZ")]),
     ) {
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_behind_a_header_is_survived(body in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn no_garbage_after_a_header_causes_a_panic(body in prop::collection::vec(any::<u8>(), 0..2000)) {
         let mut data = write(Style::default(), &[]);
         data.splice(100.., body);
         let end = u32::try_from(data.len()).unwrap();

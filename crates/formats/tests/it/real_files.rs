@@ -19,7 +19,7 @@ fn real_file(name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn prefixes_of_a_real_file_are_refused() {
+fn prefixes_of_a_real_file_are_an_error() {
     let Some(data) = real_file("uproot-issue335.root") else { return };
     let data = Bytes::from(data);
     assert!(read_all(&SparseBytes::whole(data.clone())));
@@ -29,7 +29,7 @@ fn prefixes_of_a_real_file_are_refused() {
 }
 
 #[test]
-fn flipped_bits_in_real_files_are_survived() {
+fn no_flipped_bit_in_a_real_file_causes_a_panic() {
     let names = [
         "uproot-sample-5.23.02-uncompressed.root",
         "uproot-sample-6.20.04-lz4.root",

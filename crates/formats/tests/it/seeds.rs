@@ -90,7 +90,7 @@ fn baskets(file: &[u8], seeds: &mut Vec<(&'static str, String, Vec<u8>)>) {
 }
 
 #[test]
-fn the_seeds_are_those_that_the_writer_makes() {
+fn the_fuzz_seeds_match_the_writer() {
     let again = std::env::var_os("HITHER_WRITE_SEEDS").is_some();
     for (target, name, seed) in written() {
         let path = folder(target).join(&name);
@@ -108,26 +108,26 @@ fn the_seeds_are_those_that_the_writer_makes() {
 }
 
 #[test]
-fn seeds_of_file() {
+fn seeds_of_file_do_not_panic() {
     replay("root_file", any_bytes::file);
 }
 
 #[test]
-fn seeds_of_streamer() {
+fn seeds_of_streamer_do_not_panic() {
     replay("root_streamer_info", any_bytes::streamer);
 }
 
 #[test]
-fn seeds_of_tree() {
+fn seeds_of_tree_do_not_panic() {
     replay("root_tree", any_bytes::tree);
 }
 
 #[test]
-fn seeds_of_basket() {
+fn seeds_of_basket_do_not_panic() {
     replay("root_basket", any_bytes::basket);
 }
 
 #[test]
-fn seeds_of_codec() {
+fn seeds_of_codec_do_not_panic() {
     replay("root_codec", any_bytes::codec);
 }

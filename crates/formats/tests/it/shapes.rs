@@ -96,7 +96,7 @@ fn values_of_objects_are_those_written() {
 }
 
 #[test]
-fn bits_of_objects_that_are_referred_to_are_followed_by_who_wrote_them() {
+fn the_process_id_after_the_bits_of_referenced_objects_is_skipped() {
     let referred = [&0x0300_0010_u32.to_be_bytes()[..], &[0, 1]].concat();
     let plain = 0x0300_0000_u32.to_be_bytes().to_vec();
     let element = Element { class_name: "Hit", class_version: 2, id: 0, kind: 31, code: 15 };
@@ -113,7 +113,7 @@ fn bits_of_objects_that_are_referred_to_are_followed_by_who_wrote_them() {
 }
 
 #[test]
-fn a_count_is_believed_only_if_the_bytes_are_there() {
+fn a_count_beyond_the_available_bytes_is_an_error() {
     for (class, count) in [
         ("vector<float>", i32::MAX),
         ("vector<string>", i32::MAX),
@@ -127,7 +127,7 @@ fn a_count_is_believed_only_if_the_bytes_are_there() {
 }
 
 #[test]
-fn bytes_that_do_not_follow_the_description_are_unsupported_and_named() {
+fn bytes_that_contradict_the_streamer_info_are_unsupported() {
     let mut long = hit(1.0, [1, 2], &[]);
     long.extend([0; 4]);
     let entry = headed(9, &counted(1, &long));
@@ -142,7 +142,7 @@ fn bytes_that_do_not_follow_the_description_are_unsupported_and_named() {
 }
 
 #[test]
-fn what_is_not_described_names_branch_type_and_reason() {
+fn a_type_without_streamer_info_is_unsupported_with_its_reason() {
     for (class, part) in [
         ("vector<Track>", "does not describe its class `Track`"),
         ("vector<TH1D*>", "pointers cannot be followed"),

@@ -64,7 +64,7 @@ fn logs(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_is_written_is_read_by_the_next() {
+fn written_blocks_are_read_after_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("blocks");
     write(&open(&directory), 1_000..201_000);
@@ -82,7 +82,7 @@ fn what_is_written_is_read_by_the_next() {
 }
 
 #[test]
-fn another_version_or_identity_has_nothing_of_it() {
+fn blocks_belong_to_one_version_and_identity() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path().join("b").as_path());
     write(&store.file(&key("http://h/f"), at(0)).unwrap(), 0..100);
@@ -97,7 +97,7 @@ fn another_version_or_identity_has_nothing_of_it() {
 }
 
 #[test]
-fn a_log_torn_anywhere_is_read_up_to_there_and_goes_on() {
+fn a_truncated_log_is_read_up_to_its_end_and_continued() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("b");
     for nth in 0..4_u64 {
@@ -137,7 +137,7 @@ fn a_flipped_bit_is_never_served() {
 }
 
 #[test]
-fn the_bound_is_kept_and_what_was_used_last_stays() {
+fn the_limit_is_kept_and_recently_used_files_stay() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("b");
     let store = DiskCache::open(&directory, 1 << 20).unwrap();
@@ -168,7 +168,7 @@ fn a_log_that_was_removed_is_still_read() {
     assert_eq!(found(&open(&directory), 0..SIZE), 0);
 }
 
-/// Writes for ever; a child process of [`killed_at_any_time_what_is_there_is_right`].
+/// Writes for ever; a child process of [`a_process_killed_at_any_time_leaves_only_valid_blocks`].
 #[test]
 fn another_process() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
@@ -188,7 +188,7 @@ fn another_process() {
 }
 
 #[test]
-fn killed_at_any_time_what_is_there_is_right() {
+fn a_process_killed_at_any_time_leaves_only_valid_blocks() {
     use std::io::{BufRead, BufReader};
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("b");
@@ -224,7 +224,7 @@ fn killed_at_any_time_what_is_there_is_right() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_is_read_is_what_was_written_and_no_more(
+    fn only_written_blocks_are_read(
         writes in prop::collection::vec((0..SIZE, 1..150_000_u64, any::<bool>()), 1..12),
         read in (0..SIZE, 1..200_000_u64),
     ) {

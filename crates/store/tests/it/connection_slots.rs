@@ -11,7 +11,8 @@ fn store(path: &std::path::Path) -> Store {
 #[test]
 fn a_freed_slot_can_be_claimed_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (a, b) = (store(folder.path()), store(folder.path()));
+    let a = store(folder.path());
+    let b = store(folder.path());
     let mut held: Vec<_> = (0..3).map(|_| a.claim_slot("http://h:80", 4)).collect();
     held.push(b.claim_slot("http://h:80", 4));
     assert!(held.iter().all(|claim| matches!(claim, SlotClaim::Granted(_))));
@@ -23,7 +24,7 @@ fn a_freed_slot_can_be_claimed_again() {
 
 /// A helper of the next test, which runs it in a process that then aborts.
 #[test]
-fn a_process_that_holds_all() {
+fn a_process_that_holds_all_slots() {
     let Some(folder) = std::env::var_os("HITHER_STORE_TEST_CONNECTIONS") else { return };
     let store = store(folder.as_ref());
     let held: Vec<_> = (0..4).map(|_| store.claim_slot("http://h:80", 4)).collect();
@@ -36,7 +37,7 @@ fn slots_of_a_dead_process_are_free_again() {
     let folder = tempfile::tempdir().unwrap();
     let me = std::env::current_exe().unwrap();
     let status = Command::new(me)
-        .args(["--exact", "connection_slots::a_process_that_holds_all"])
+        .args(["--exact", "connection_slots::a_process_that_holds_all_slots"])
         .env("HITHER_STORE_TEST_CONNECTIONS", folder.path())
         .output()
         .unwrap()

@@ -79,7 +79,7 @@ fn a_file_larger_than_the_bound_is_not_read() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_file_is_not_followed() {
+fn a_symbolic_link_instead_of_a_file_is_not_followed() {
     let (folder, store) = store(StoreConfig::default());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     let path = only_file(folder.path());
@@ -92,7 +92,7 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_does_not_hang() {
+fn a_pipe_instead_of_a_file_does_not_block() {
     let (folder, store) = store(StoreConfig::default());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     let path = only_file(folder.path());
@@ -102,7 +102,7 @@ fn a_pipe_in_the_place_of_a_file_does_not_hang() {
 }
 
 #[test]
-fn a_directory_in_the_place_of_a_file_stops_nothing() {
+fn a_directory_instead_of_a_file_is_no_error() {
     let (folder, store) = store(StoreConfig::default());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     let path = only_file(folder.path());
@@ -114,7 +114,7 @@ fn a_directory_in_the_place_of_a_file_stops_nothing() {
 }
 
 #[test]
-fn a_removed_directory_stops_nothing() {
+fn a_removed_directory_is_no_error() {
     let (folder, store) = store(StoreConfig::default());
     fs::remove_dir_all(folder.path().join("store")).unwrap();
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));

@@ -33,14 +33,14 @@ fn directory_and_files_are_for_their_owner_only() {
 }
 
 #[test]
-fn missing_parents_are_made() {
+fn missing_parents_are_created() {
     let folder = tempfile::tempdir().unwrap();
     Store::open(&folder.path().join("a/b/c/"), StoreConfig::default()).unwrap();
     assert_eq!(mode(&folder.path().join("a/b/c")), 0o700);
 }
 
 #[test]
-fn a_directory_that_others_can_write_to_is_refused() {
+fn a_directory_that_others_can_write_to_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     for writable in [0o770, 0o702, 0o1777] {
         fs::set_permissions(folder.path(), Permissions::from_mode(writable)).unwrap();
@@ -51,7 +51,7 @@ fn a_directory_that_others_can_write_to_is_refused() {
 }
 
 #[test]
-fn a_link_is_refused_with_and_without_a_slash() {
+fn a_symbolic_link_is_an_error_with_and_without_a_slash() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("target");
     let link = folder.path().join("link");
@@ -64,7 +64,7 @@ fn a_link_is_refused_with_and_without_a_slash() {
 }
 
 #[test]
-fn what_is_no_directory_is_refused() {
+fn a_path_that_is_no_directory_is_an_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     refusal(file.path());
     let below = file.path().join("store");
@@ -73,7 +73,7 @@ fn what_is_no_directory_is_refused() {
 
 /// Needs to give a directory away, which only root can.
 #[test]
-fn the_directory_of_another_user_is_refused() {
+fn the_directory_of_another_user_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     if chown(folder.path(), Some(65_534), None).is_err() {
         eprintln!("skipped: only root can make a directory of another user");
@@ -83,7 +83,7 @@ fn the_directory_of_another_user_is_refused() {
 }
 
 #[test]
-fn files_of_others_in_the_directory_are_left_alone() {
+fn unknown_files_in_the_directory_are_kept() {
     let (folder, store) = store(StoreConfig { max_bytes: 2_000, ..StoreConfig::default() });
     let directory = folder.path().join("store");
     fs::write(directory.join("notes.txt"), [0; 5_000]).unwrap();

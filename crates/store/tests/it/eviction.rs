@@ -13,7 +13,7 @@ fn bounded() -> StoreConfig {
 }
 
 #[test]
-fn the_bound_is_exceeded_by_a_sixteenth_at_most() {
+fn the_limit_is_exceeded_by_at_most_a_sixteenth() {
     let (_folder, store) = store(bounded());
     for number in 0..300 {
         let bytes = 500 + usize::try_from(number).unwrap() * 37 % 5_000;
@@ -40,7 +40,7 @@ fn least_recently_used_values_go_first() {
 }
 
 #[test]
-fn what_alone_exceeds_the_bound_is_not_kept_and_pushes_nothing_out() {
+fn a_value_above_the_limit_is_not_stored_and_evicts_nothing() {
     let (_folder, store) = store(bounded());
     store.put_metadata(&key("small"), &metadata(1, &[10_000]), at(0));
     store.put_metadata(&key("large"), &metadata(2, &[100_000]), at(1));
@@ -49,7 +49,7 @@ fn what_alone_exceeds_the_bound_is_not_kept_and_pushes_nothing_out() {
 }
 
 #[test]
-fn a_bound_of_nothing_keeps_nothing() {
+fn a_limit_of_zero_stores_nothing() {
     let (_folder, store) = store(StoreConfig { max_bytes: 0, ..StoreConfig::default() });
     store.put_endpoint("h", &Endpoint::default(), at(0));
     store.put_metadata(&key("a"), &metadata(1, &[]), at(0));
@@ -57,7 +57,7 @@ fn a_bound_of_nothing_keeps_nothing() {
 }
 
 #[test]
-fn the_number_of_files_is_bounded_too() {
+fn the_number_of_files_is_limited() {
     let (folder, store) = store(StoreConfig::default());
     for number in 0..5_000 {
         store.put_endpoint(&number.to_string(), &Endpoint::default(), at(number));
@@ -72,7 +72,7 @@ fn leave_temporary(directory: &Path, name: &str, seconds: u64) {
 }
 
 #[test]
-fn what_a_dead_process_left_is_swept_after_an_hour() {
+fn files_of_a_dead_process_are_removed_after_an_hour() {
     let (folder, first) = store(bounded());
     let directory = folder.path().join("store");
     leave_temporary(&directory, "temporary-1-0", 0);
@@ -85,7 +85,7 @@ fn what_a_dead_process_left_is_swept_after_an_hour() {
 }
 
 #[test]
-fn names_left_by_a_process_of_the_same_number_are_stepped_over() {
+fn temporary_names_of_an_earlier_process_with_the_same_id_are_skipped() {
     let (folder, store) = store(bounded());
     let directory = folder.path().join("store");
     for serial in 0..5 {

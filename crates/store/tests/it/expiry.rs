@@ -14,7 +14,7 @@ fn config() -> StoreConfig {
 }
 
 #[test]
-fn metadata_ends_with_its_time_however_often_it_is_read() {
+fn reading_metadata_does_not_extend_its_lifetime() {
     let (_folder, store) = store(config());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     for seconds in [0, 200, 400, 499] {
@@ -26,7 +26,7 @@ fn metadata_ends_with_its_time_however_often_it_is_read() {
 }
 
 #[test]
-fn an_endpoint_is_renewed_by_writing_but_its_best_figures_are_not_kept_for_ever() {
+fn writing_an_endpoint_renews_it_but_its_best_values_expire() {
     let (_folder, store) = store(config());
     let mut near = Endpoint::default();
     near.rtt_micros = 300;
@@ -41,7 +41,7 @@ fn an_endpoint_is_renewed_by_writing_but_its_best_figures_are_not_kept_for_ever(
 }
 
 #[test]
-fn a_clock_that_was_ahead_is_forgiven_an_hour() {
+fn records_from_up_to_an_hour_in_the_future_are_read() {
     let (_folder, store) = store(config());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(3_600));
     assert!(store.metadata(&key("a"), at(0)).is_some());
@@ -50,7 +50,7 @@ fn a_clock_that_was_ahead_is_forgiven_an_hour() {
 }
 
 #[test]
-fn a_time_to_live_of_nothing_keeps_nothing() {
+fn a_lifetime_of_zero_stores_nothing() {
     let nothing = StoreConfig { metadata_ttl: Duration::ZERO, ..config() };
     let (_folder, store) = store(nothing);
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(10));
@@ -59,7 +59,7 @@ fn a_time_to_live_of_nothing_keeps_nothing() {
 }
 
 #[test]
-fn times_before_1970_are_taken_for_1970() {
+fn times_before_1970_count_as_1970() {
     let (_folder, store) = store(config());
     let before = UNIX_EPOCH - Duration::from_secs(5);
     store.put_metadata(&key("a"), &metadata(1, &[10]), before);

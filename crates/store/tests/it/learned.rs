@@ -19,7 +19,7 @@ fn only_file(store: &Store, folder: &std::path::Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn sets_come_back_the_newest_first() {
+fn sets_are_returned_newest_first() {
     let (_folder, store) = store(StoreConfig::default());
     assert_eq!(store.learned(SCHEMA, at(0)), None);
     store.put_learned(SCHEMA, "T", set(&["E33", "rawtr"], &[]), at(0));
@@ -43,7 +43,7 @@ fn sets_expire_unless_they_are_learned_again() {
 }
 
 #[test]
-fn a_damaged_file_reads_as_nothing_and_is_written_anew() {
+fn a_damaged_file_reads_as_nothing_and_is_rewritten() {
     let (folder, store) = store(StoreConfig::default());
     store.put_learned(SCHEMA, "T", set(&["a"], &[]), at(0));
     let path = only_file(&store, folder.path());
@@ -57,7 +57,7 @@ fn a_damaged_file_reads_as_nothing_and_is_written_anew() {
 }
 
 #[test]
-fn what_is_imported_is_checked_and_joins_what_is_known() {
+fn imported_sets_are_checked_and_merged() {
     let (_folder, store) = store(StoreConfig::default());
     store.put_learned(SCHEMA, "T", set(&["own"], &[]), at(0));
     let sets = vec![set(&["a"], &[]), set(&["b"], &[])];
@@ -75,7 +75,7 @@ fn what_is_imported_is_checked_and_joins_what_is_known() {
 }
 
 #[test]
-fn branches_that_no_tree_has_are_not_written() {
+fn sets_without_a_tree_are_not_written() {
     let (_folder, store) = store(StoreConfig::default());
     store.put_learned(SCHEMA, "T", set(&[], &[]), at(0));
     store.put_learned(SCHEMA, "T", set(&["line\nbreak"], &[]), at(0));

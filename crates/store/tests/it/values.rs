@@ -36,7 +36,7 @@ pub(crate) fn metadata(byte: u8, lengths: &[usize]) -> FileMetadata {
 }
 
 #[test]
-fn metadata_comes_back_whole() {
+fn metadata_is_read_back_complete() {
     let (_folder, store) = store(StoreConfig::default());
     let learned = metadata(7, &[1_000, 0, 1_500_000]);
     assert_eq!(store.metadata(&key("http://a/b"), at(0)), None);
@@ -46,7 +46,7 @@ fn metadata_comes_back_whole() {
 }
 
 #[test]
-fn pieces_share_one_buffer() {
+fn parts_share_one_buffer() {
     let (_folder, store) = store(StoreConfig::default());
     store.put_metadata(&key("u"), &metadata(7, &[100, 200]), at(0));
     let pieces = store.metadata(&key("u"), at(0)).unwrap().pieces;
@@ -54,7 +54,7 @@ fn pieces_share_one_buffer() {
 }
 
 #[test]
-fn one_identity_does_not_see_what_another_read() {
+fn identities_do_not_share_metadata() {
     let (_folder, store) = store(StoreConfig::default());
     let of = |identity: &str| MetadataKey { url: "http://a/b".into(), identity: identity.into() };
     store.put_metadata(&of("alice"), &metadata(1, &[10]), at(0));
@@ -65,7 +65,7 @@ fn one_identity_does_not_see_what_another_read() {
 }
 
 #[test]
-fn a_forgotten_file_is_gone_and_others_stay() {
+fn removing_a_file_keeps_others() {
     let (_folder, store) = store(StoreConfig::default());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     store.put_metadata(&key("b"), &metadata(2, &[10]), at(0));
@@ -76,7 +76,7 @@ fn a_forgotten_file_is_gone_and_others_stay() {
 }
 
 #[test]
-fn clearing_forgets_everything() {
+fn clearing_removes_everything() {
     let (_folder, store) = store(StoreConfig::default());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(0));
     store.put_endpoint("http://a", &Endpoint::default(), at(0));
@@ -88,7 +88,7 @@ fn clearing_forgets_everything() {
 }
 
 #[test]
-fn metadata_that_cannot_be_true_is_not_remembered() {
+fn invalid_metadata_is_not_stored() {
     let (_folder, store) = store(StoreConfig::default());
     let mut beyond = metadata(1, &[10]);
     beyond.size = 9;
@@ -101,7 +101,7 @@ fn metadata_that_cannot_be_true_is_not_remembered() {
 }
 
 #[test]
-fn endpoints_are_merged_with_what_others_learned() {
+fn endpoints_are_merged_with_stored_ones() {
     let (_folder, store) = store(StoreConfig::default());
     let mut first = Endpoint::default();
     first.ranges = RangeSupport::Multi;
@@ -121,7 +121,7 @@ fn endpoints_are_merged_with_what_others_learned() {
 }
 
 #[test]
-fn absurd_figures_of_an_endpoint_are_clamped() {
+fn extreme_values_of_an_endpoint_are_clamped() {
     let (_folder, store) = store(StoreConfig::default());
     let mut absurd = Endpoint::default();
     absurd.range_count.current = 0;

@@ -65,7 +65,7 @@ mod tests {
     use futures_util::task::noop_waker_ref;
 
     #[test]
-    fn there_is_room_again_when_bytes_are_written() {
+    fn written_bytes_free_the_budget() {
         let budget = MemoryBudget::new(100);
         let mut context = Context::from_waker(noop_waker_ref());
         budget.hold(99);

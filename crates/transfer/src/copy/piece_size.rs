@@ -72,12 +72,12 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn before_anything_is_known_all_take_the_same() {
+    fn all_workers_start_with_the_same_piece_size() {
         assert_eq!(WorkerRates::default().piece_bytes(3, 10, 40 * MIB, RTT), 4 * MIB);
     }
 
     #[test]
-    fn who_is_faster_takes_more_and_half_until_the_end_is_near() {
+    fn faster_workers_take_larger_pieces_of_half_the_rest() {
         let pace = WorkerRates::default();
         for worker in 0..9 {
             pace.note(worker, MIB, Duration::from_secs(1));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn no_piece_is_smaller_than_is_worth_a_request() {
+    fn no_piece_is_smaller_than_the_minimum() {
         let pace = WorkerRates::default();
         pace.note(0, 1, Duration::from_secs(9));
         assert_eq!(pace.piece_bytes(0, 60, MIB, Duration::ZERO), MIN_PIECE_BYTES);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_claimed_twice_or_beyond_the_end_counts_once() {
+    fn blocks_claimed_twice_or_beyond_the_end_count_once() {
         let mut blocks = BlockMap::new(6, 4);
         blocks.present(0..4, sums(b"abcd"));
         blocks.present(0..4, sums(b"abcd"));
@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_order_of_writes_gives_the_sums_of_the_file(
+        fn any_order_of_writes_gives_the_checksums_of_the_file(
             bytes in prop::collection::vec(any::<u8>(), 0..500),
             block_bytes in 1_u64..90,
             cuts in prop::collection::vec((any::<prop::sample::Index>(), 1_u64..60), 0..40),

@@ -5,7 +5,7 @@
 //! differently the second time were damaged on the way. If the checksum is still wrong, the file is
 //! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
 
-use crate::file::version::Version;
+use crate::file::version::FileVersion;
 use crate::file::write::over;
 use crate::file::{FileCopy, Sink};
 use crate::options::Verify;
@@ -76,7 +76,7 @@ async fn check_local_source(file: &FileCopy) -> Result<()> {
     if file.item.local.is_none() {
         return Ok(());
     }
-    let now = Version::of(&file.item.storage.stat(&file.item.path).await?);
+    let now = FileVersion::of(&file.item.storage.stat(&file.item.path).await?);
     if now != file.version {
         abandon(file).await;
         let message = format!("{} changed while it was copied", file.item.name);
@@ -136,7 +136,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
         Sink::Upload(upload) => {
             let upload = upload.write().await.take().ok_or_else(over)?;
             let entry = upload.commit(checksum.cloned()).await?;
-            let version = Version::of(&entry);
+            let version = FileVersion::of(&entry);
             debug!(file = file.item.name, "upload committed");
             file.shared.note_uploaded(entry);
             Some(version)

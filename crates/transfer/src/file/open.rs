@@ -12,7 +12,7 @@ use crate::file::partial_file;
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::sequencer::Sequencer;
-use crate::file::version::Version;
+use crate::file::version::FileVersion;
 use crate::file::{CopyItem, FileCopy, Opened, Sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
@@ -112,9 +112,9 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
 async fn identify(
     item: &CopyItem,
     source: &Arc<dyn Source>,
-) -> Result<(Version, Option<WriteBatch>)> {
+) -> Result<(FileVersion, Option<WriteBatch>)> {
     match &item.entry {
-        Some(entry) => Ok((Version::of(entry), None)),
+        Some(entry) => Ok((FileVersion::of(entry), None)),
         None if item.local.is_some() => {
             Ok((of_file(item.storage.stat(&item.path).await?, item)?, None))
         }
@@ -129,9 +129,9 @@ async fn identify(
     }
 }
 
-fn of_file(entry: DirEntry, item: &CopyItem) -> Result<Version> {
+fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
     match entry.kind {
-        FileKind::File | FileKind::Link => Ok(Version::of(&entry)),
+        FileKind::File | FileKind::Link => Ok(FileVersion::of(&entry)),
         FileKind::Other => Err(Error::new(
             ErrorKind::Invalid,
             format!("{} is neither a file nor a directory", item.name),
@@ -143,7 +143,7 @@ fn of_file(entry: DirEntry, item: &CopyItem) -> Result<Version> {
     }
 }
 
-async fn probe(source: &dyn Source) -> Result<(Version, Option<WriteBatch>)> {
+async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)> {
     let inlet = Arc::new(PieceBuffer::new(0..u64::MAX));
     let into = Arc::clone(&inlet);
     let first = 0..INITIAL_REQUEST_BYTES;
@@ -181,12 +181,12 @@ async fn probe(source: &dyn Source) -> Result<(Version, Option<WriteBatch>)> {
             format!("{}: the server does not state the size of the file", source.name()),
         )
     })?;
-    let version = Version { size, validator: answer.validator, modified: None };
+    let version = FileVersion { size, validator: answer.validator, modified: None };
     Ok((version, inlet.take(1, false)))
 }
 
 /// Which checksum to compute. None where nothing could be compared with it and nobody asked.
-fn algorithm(shared: &CopyContext, item: &CopyItem, version: &Version) -> Option<Algorithm> {
+fn algorithm(shared: &CopyContext, item: &CopyItem, version: &FileVersion) -> Option<Algorithm> {
     let verify = &shared.options.verify;
     let pointless = match &item.target {
         Target::Discard => true,
@@ -200,7 +200,7 @@ fn algorithm(shared: &CopyContext, item: &CopyItem, version: &Version) -> Option
 async fn is_to_be_skipped(
     shared: &CopyContext,
     item: &CopyItem,
-    version: &Version,
+    version: &FileVersion,
     known: Option<&Known>,
 ) -> Result<bool> {
     let done =
@@ -245,7 +245,7 @@ async fn is_to_be_skipped(
 }
 
 /// The version of a local file now; none if there is none.
-pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
+pub(crate) fn local_version(path: &Path) -> Result<Option<FileVersion>> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -264,7 +264,7 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
         ));
     }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Ok(Some(Version {
+    Ok(Some(FileVersion {
         size: metadata.len(),
         validator: None,
         modified: modified.map(|since| (since.as_secs(), since.subsec_nanos())),
@@ -275,7 +275,7 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<Version>> {
 async fn sink(
     shared: &Arc<CopyContext>,
     item: &CopyItem,
-    version: &Version,
+    version: &FileVersion,
     known: Option<Known>,
     algorithm: Option<Algorithm>,
 ) -> Result<(Sink, BlockMap, bool)> {
@@ -336,7 +336,7 @@ async fn upload(
     shared: &Arc<CopyContext>,
     storage: &dyn Storage,
     path: &str,
-    version: &Version,
+    version: &FileVersion,
     known: Option<Known>,
     with_checksum: bool,
 ) -> Result<(Sink, BlockMap, bool)> {

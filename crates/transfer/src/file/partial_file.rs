@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_its_name_only_when_it_is_whole() {
+    fn a_file_gets_its_final_name_only_when_complete() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
         let name = PartialFile::name(&target, "job");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_kept_if_asked_for() {
+    fn an_existing_file_is_kept_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
         std::fs::write(&target, b"old").unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_way_is_not_followed() {
+    fn a_symbolic_link_at_the_target_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let precious = folder.path().join("precious");
         std::fs::write(&precious, b"keep").unwrap();

@@ -69,7 +69,8 @@ impl PieceBuffer {
         if part.offset > inside.next || end <= inside.next || inside.next >= inside.end {
             return 0;
         }
-        let (from, to) = (inside.next - part.offset, end.min(inside.end) - part.offset);
+        let from = inside.next - part.offset;
+        let to = end.min(inside.end) - part.offset;
         let (Ok(from), Ok(to)) = (usize::try_from(from), usize::try_from(to)) else { return 0 };
         let taken = (to - from) as u64;
         inside.next += taken;
@@ -147,7 +148,8 @@ impl PieceBuffer {
 
 /// Cuts `pieces` after `bytes` bytes.
 fn split(pieces: Vec<Bytes>, bytes: u64) -> (Vec<Bytes>, Vec<Bytes>) {
-    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let mut head = Vec::new();
+    let mut tail = Vec::new();
     let mut room = usize::try_from(bytes).unwrap_or(usize::MAX);
     for mut piece in pieces {
         let rest = piece.split_off(room.min(piece.len()));
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_and_wanted_is_taken() {
+    fn only_new_bytes_of_the_piece_are_buffered() {
         let inlet = PieceBuffer::new(2..8);
         assert_eq!(inlet.accept(&part(0, b"01"), true), 0);
         assert_eq!(inlet.accept(&part(0, b"0123"), true), 2);
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_exact_size_leave_the_rest() {
+    fn batches_of_an_exact_size_keep_the_rest_buffered() {
         let inlet = PieceBuffer::new(0..9);
         inlet.accept(&part(0, b"012"), true);
         assert!(inlet.take(4, true).is_none());
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_gave_half_away_ends_early() {
+    fn a_split_piece_ends_early() {
         let inlet = PieceBuffer::new(0..10);
         inlet.accept(&part(0, b"01"), true);
         assert_eq!(inlet.give_half(), 6..10);

@@ -1,12 +1,12 @@
-//! Which version of a file bytes belong to.
+//! Version of a file: size, validator, time of the last change.
 
 use hither_core::DirEntry;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Version of a file, as far as it is known.
+/// FileVersion of a file, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Version {
+pub(crate) struct FileVersion {
     /// Size in bytes.
     pub(crate) size: u64,
     /// Entity tag, or another such text.
@@ -15,7 +15,7 @@ pub(crate) struct Version {
     pub(crate) modified: Option<(u64, u32)>,
 }
 
-impl Version {
+impl FileVersion {
     pub(crate) fn of(entry: &DirEntry) -> Self {
         let modified = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         Self {
@@ -49,16 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_the_same_only_if_something_says_so() {
-        let tagged =
-            |tag: &str, modified| Version { size: 1, validator: Some(tag.to_owned()), modified };
+    fn versions_are_equal_only_if_a_validator_or_time_agrees() {
+        let tagged = |tag: &str, modified| FileVersion {
+            size: 1,
+            validator: Some(tag.to_owned()),
+            modified,
+        };
         let a = tagged("a", Some((1, 0)));
         assert!(a.is_surely(&a));
         assert!(a.is_surely(&tagged("a", None)));
         assert!(!a.is_surely(&tagged("b", Some((1, 0)))));
         assert!(!a.is_surely(&tagged("a", Some((1, 1)))));
-        assert!(!a.is_surely(&Version { size: 2, ..a.clone() }));
-        let silent = Version { size: 1, ..Version::default() };
+        assert!(!a.is_surely(&FileVersion { size: 2, ..a.clone() }));
+        let silent = FileVersion { size: 1, ..FileVersion::default() };
         assert!(!silent.is_surely(&silent));
     }
 }

@@ -117,7 +117,8 @@ fn slices<'a>(batch: &'a WriteBatch, range: &Range<u64>) -> impl Iterator<Item =
     batch.pieces.iter().filter_map(move |piece| {
         let start = at;
         at += piece.len() as u64;
-        let (from, to) = (range.start.max(start), range.end.min(at));
+        let from = range.start.max(start);
+        let to = range.end.min(at);
         let within = |n: u64| usize::try_from(n.checked_sub(start)?).ok();
         (from < to).then(|| piece.get(within(from)?..within(to)?)).flatten()
     })

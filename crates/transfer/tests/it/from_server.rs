@@ -38,7 +38,7 @@ async fn fetch(source: CopyPath, target: &Path, options: CopyOptions) -> Result<
 }
 
 #[tokio::test]
-async fn a_file_arrives_whole_and_every_byte_is_asked_for_once() {
+async fn a_file_arrives_complete_and_every_byte_is_requested_once() {
     let bytes = content(10 * BLOCK + 777);
     let peer = MockHttpServer::start(bytes.clone()).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ async fn small_and_empty_files_need_one_request() {
 }
 
 #[tokio::test]
-async fn a_server_without_ranges_sends_the_file_once_more_at_the_most() {
+async fn a_server_without_ranges_sends_the_file_at_most_twice() {
     let bytes = content(20 * BLOCK);
     let peer = MockHttpServer::start(bytes.clone())
         .unwrap()
@@ -87,7 +87,7 @@ async fn a_server_without_ranges_sends_the_file_once_more_at_the_most() {
 }
 
 #[tokio::test]
-async fn an_interrupted_copy_goes_on_with_the_blocks_that_are_missing() {
+async fn an_interrupted_copy_continues_with_the_missing_blocks() {
     let bytes = content(40 * BLOCK);
     let peer = MockHttpServer::start(bytes.clone()).unwrap();
     peer.add_fault(FaultTrigger::From(20), Fault::Close(At::Body(0)));
@@ -113,7 +113,7 @@ async fn an_interrupted_copy_goes_on_with_the_blocks_that_are_missing() {
 }
 
 #[tokio::test]
-async fn blocks_that_were_damaged_on_the_disk_are_fetched_again() {
+async fn blocks_damaged_on_disk_are_fetched_again() {
     let bytes = content(30 * BLOCK);
     let peer = MockHttpServer::start(bytes.clone()).unwrap();
     peer.add_fault(FaultTrigger::From(20), Fault::Close(At::Body(0)));
@@ -133,7 +133,7 @@ async fn blocks_that_were_damaged_on_the_disk_are_fetched_again() {
 }
 
 #[tokio::test]
-async fn a_file_that_changed_between_two_attempts_is_copied_anew() {
+async fn a_file_that_changed_between_two_attempts_is_copied_again() {
     let peer = MockHttpServer::start(content(40 * BLOCK)).unwrap();
     peer.add_fault(FaultTrigger::From(20), Fault::Close(At::Body(0)));
     let folder = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ async fn a_file_that_changed_between_two_attempts_is_copied_anew() {
 }
 
 #[tokio::test]
-async fn a_file_that_changes_while_it_is_copied_is_begun_again_and_that_is_said() {
+async fn a_file_that_changes_during_the_copy_is_restarted_and_reported() {
     let bytes = content(40 * BLOCK);
     let peer = MockHttpServer::start(bytes.clone()).unwrap();
     peer.add_fault(FaultTrigger::Nth(7), Fault::ETag("\"other\"".to_owned()));
@@ -166,7 +166,7 @@ async fn a_file_that_changes_while_it_is_copied_is_begun_again_and_that_is_said(
 }
 
 #[tokio::test]
-async fn connections_that_break_cost_what_was_under_way() {
+async fn broken_connections_lose_only_the_bytes_in_flight() {
     let bytes = content(40 * BLOCK);
     let peer = MockHttpServer::start(bytes.clone()).unwrap();
     for nth in [0, 3, 8, 9, 15] {
@@ -223,7 +223,7 @@ async fn a_wrong_checksum_leaves_nothing_under_the_final_name() {
 }
 
 #[tokio::test]
-async fn bits_that_flip_on_the_way_are_found_and_fetched_again() {
+async fn bits_flipped_in_transit_are_detected_and_fetched_again() {
     let bytes = content(12 * BLOCK);
     let right = Hasher::of(Algorithm::Adler32, &bytes);
     let peer = MockHttpServer::start(bytes.clone()).unwrap();

@@ -60,7 +60,7 @@ fn tree(folder: &Path) -> CopyPath {
 }
 
 #[tokio::test]
-async fn a_tree_becomes_the_target_or_goes_into_it() {
+async fn a_directory_is_copied_as_the_target_or_into_it() {
     let folder = tempfile::tempdir().unwrap();
     let source = tree(folder.path());
     let target = folder.path().join("copy");
@@ -81,7 +81,7 @@ async fn a_tree_becomes_the_target_or_goes_into_it() {
 }
 
 #[tokio::test]
-async fn several_sources_make_a_directory() {
+async fn several_sources_need_a_directory_as_target() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["x", "y"] {
         fs::write(folder.path().join(name), name).unwrap();
@@ -95,7 +95,7 @@ async fn several_sources_make_a_directory() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused() {
+async fn contradictory_arguments_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let source = tree(folder.path());
     let kind = |summary: CopySummary| summary.error().unwrap().kind();
@@ -118,9 +118,10 @@ async fn what_cannot_be_meant_is_refused() {
 }
 
 #[tokio::test]
-async fn what_exists_is_replaced_kept_or_updated() {
+async fn existing_files_are_replaced_kept_or_updated() {
     let folder = tempfile::tempdir().unwrap();
-    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let from = folder.path().join("from");
+    let to = folder.path().join("to");
     let time = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     let write = |path: &Path, text: &str, modified| {
         fs::write(path, text).unwrap();
@@ -142,9 +143,10 @@ async fn what_exists_is_replaced_kept_or_updated() {
 }
 
 #[tokio::test]
-async fn an_upload_goes_to_exactly_its_name_and_replaces_nothing_unasked() {
+async fn an_upload_gets_exactly_its_name_and_replaces_nothing_by_default() {
     let folder = tempfile::tempdir().unwrap();
-    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let from = folder.path().join("from");
+    let to = folder.path().join("to");
     fs::write(&from, vec![5; 100_000]).unwrap();
     let put =
         |target: &Path, what| upload(place(&from), place(target), existing(what), Arc::default());

@@ -125,7 +125,7 @@ fn at_rest(cache: &Cache) {
 }
 
 #[test]
-fn threads_share_what_they_ask_for() {
+fn threads_that_read_the_same_bytes_share_a_request() {
     each_schedule(|| {
         let source = Arc::default();
         let cache = Arc::new(Cache::new(CacheConfig::default()));
@@ -147,7 +147,7 @@ fn threads_share_what_they_ask_for() {
 }
 
 #[test]
-fn a_cache_that_keeps_nothing_serves_everybody() {
+fn a_cache_without_memory_serves_every_reader() {
     each_schedule(|| {
         let source = Arc::default();
         let cache = Arc::new(Cache::new(CacheConfig::with_budget(1)));
@@ -168,7 +168,7 @@ fn a_cache_that_keeps_nothing_serves_everybody() {
 }
 
 #[test]
-fn a_file_closed_leaves_others_to_ask_themselves() {
+fn closing_a_file_lets_other_readers_request_their_bytes() {
     each_schedule(|| {
         let source = Arc::default();
         let cache = Arc::new(Cache::new(CacheConfig::default()));
@@ -183,12 +183,13 @@ fn a_file_closed_leaves_others_to_ask_themselves() {
 }
 
 #[test]
-fn a_failure_wakes_who_waits() {
+fn an_error_wakes_every_waiting_reader() {
     each_schedule(|| {
         let source = Arc::new(Slow { fails: Some(1), ..Slow::default() });
         let cache = Arc::new(Cache::new(CacheConfig::default()));
         let file = open(&source, &cache);
-        let (one, other) = (file.clone(), file.clone());
+        let one = file.clone();
+        let other = file.clone();
         let threads = [
             shuttle::thread::spawn(move || drop(read(&one, 0..30))),
             shuttle::thread::spawn(move || drop(read(&other, 20..64))),

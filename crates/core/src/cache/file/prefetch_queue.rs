@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_first_is_taken_first() {
+    fn prefetches_are_taken_in_order_of_due_time() {
         let mut wishes = PrefetchQueue::default();
         wishes.add_hint(&[10..20], 5 * S);
         wishes.add_advice(&[50..60, 40..45], 2 * S);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_waits() {
+    fn prefetches_beyond_the_memory_wait() {
         let mut wishes = PrefetchQueue::default();
         wishes.add_hint(&[0..100, 200..300], S);
         let taken = wishes.take(|_| (vec![0..60], vec![60..100, 200..300]));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_not_taken_twice() {
+    fn a_range_is_prefetched_once() {
         let mut wishes = PrefetchQueue::default();
         assert!(wishes.add_advice(&[0..100], S));
         assert!(!wishes.add_advice(&[0..100], S));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_hint_leaves_what_others_want() {
+    fn cancelling_a_hint_keeps_the_hints_of_others() {
         let mut wishes = PrefetchQueue::default();
         let one = wishes.add_hint(&[0..100], S);
         wishes.add_hint(&[50..150], S);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_bounded() {
+    fn the_length_of_the_queue_is_bounded() {
         let mut wishes = PrefetchQueue::default();
         for i in 0..1000 {
             wishes.add_advice(&[i * 10..i * 10 + 1], S);

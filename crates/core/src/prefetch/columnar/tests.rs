@@ -64,7 +64,7 @@ fn a_layout_that_is_known_in_time_saves_the_learning() {
 }
 
 #[test]
-fn what_one_run_learns_the_next_knows() {
+fn branches_learned_by_one_run_are_prefetched_in_the_next() {
     let shape = talk();
     let program = Program::in_basket_order(&shape, &SEVEN);
     let first = Run::new(&shape).of(&program);
@@ -75,7 +75,7 @@ fn what_one_run_learns_the_next_knows() {
 }
 
 #[test]
-fn the_branches_read_first_tell_which_set_it_is() {
+fn the_first_branches_select_the_learned_set() {
     let shape = talk();
     let mut sets = learned(&[1, 2, 5]);
     sets.extend(learned(&SEVEN));
@@ -98,7 +98,7 @@ fn steps_after_the_first_do_not_wait() {
 }
 
 #[test]
-fn what_only_triggered_events_need_costs_a_round_trip_in_a_cluster() {
+fn branches_of_triggered_events_take_one_round_trip_per_cluster() {
     // In the talk's file, which has no clusters, the longest baskets are those of 2,000 entries;
     // where triggered events are as rare as that, a round trip for each is what it takes.
     let cases = [
@@ -117,7 +117,7 @@ fn what_only_triggered_events_need_costs_a_round_trip_in_a_cluster() {
 }
 
 #[test]
-fn what_is_triggered_often_is_soon_steady() {
+fn branches_triggered_often_are_prefetched_as_steady() {
     let shape = clustered(150);
     let extra: Vec<usize> = (45..145).collect();
     let program = Program::triggered(&shape, &[1, 2, 3], &extra, 100);
@@ -138,7 +138,7 @@ fn a_jump_back_waits_once_and_wastes_little() {
 }
 
 #[test]
-fn a_second_pass_through_what_is_dropped_waits_once() {
+fn a_second_pass_over_dropped_baskets_waits_once() {
     let shape = clustered(60);
     let once = Program::in_basket_order(&shape, &[3, 9, 21]);
     let mut twice = once.clone();
@@ -163,7 +163,7 @@ fn random_events_cost_one_round_trip_each_and_little_waste() {
 }
 
 #[test]
-fn a_skim_costs_one_round_trip_an_event() {
+fn a_skim_takes_one_round_trip_per_event() {
     let shape = talk();
     let events: Vec<u64> = (0..280).map(|n| n * 1_000 + n * 37 % 500).collect();
     let program = Program::of_events(&shape, &SEVEN, &events);
@@ -175,7 +175,7 @@ fn a_skim_costs_one_round_trip_an_event() {
 }
 
 #[test]
-fn two_trees_of_a_file_do_not_disturb_each_other() {
+fn two_trees_of_a_file_are_predicted_independently() {
     let shape = clustered(60);
     let both = shape.twice();
     let first = Program::in_basket_order(&both, &[3, 9, 21]);
@@ -199,7 +199,7 @@ fn nothing_is_fetched_beyond_the_entries_that_will_be_read() {
 }
 
 #[test]
-fn a_budget_bounds_what_is_ahead() {
+fn the_memory_budget_limits_the_prefetched_bytes() {
     let shape = talk();
     let program = Program::in_basket_order(&shape, &SEVEN);
     for budget in [0, 100, 10_000, 300_000, 1 << 20] {
@@ -211,7 +211,7 @@ fn a_budget_bounds_what_is_ahead() {
 }
 
 #[test]
-fn reads_of_blocks_are_left_to_others() {
+fn reads_that_are_not_baskets_are_ignored() {
     let shape = talk();
     let layout = shape.layout();
     let cache = ColumnarPrefetcher::new(CONFIG, None);
@@ -223,7 +223,8 @@ fn reads_of_blocks_are_left_to_others() {
     assert_eq!(state.observe(&access(1_000..8_000_000), &context), None);
     assert_eq!(state.observe(&access(0..10), &context), None, "the header");
     let some: Vec<_> = layout.overlapping(&(1_000_000..1_065_536)).collect();
-    let (first, last) = (&some.first().unwrap().range, &some.last().unwrap().range);
+    let first = &some.first().unwrap().range;
+    let last = &some.last().unwrap().range;
     let inside = first.start + 1..last.end - 1;
     assert_eq!(state.observe(&access(inside), &context), None, "middle to middle");
     for whole in [first.start..last.end - 1, first.start + 1..last.end] {
@@ -232,7 +233,7 @@ fn reads_of_blocks_are_left_to_others() {
 }
 
 #[test]
-fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() {
+fn without_a_layout_nothing_is_prefetched_and_few_reads_are_kept() {
     let mut cache = ColumnarPrefetcher::<SyntheticLayout>::new(CONFIG, None);
     let context = model::context(1 << 30, 0);
     for n in 0..10_000_u64 {
@@ -256,7 +257,7 @@ fn without_a_layout_nothing_is_advised_and_reads_are_remembered_up_to_a_bound() 
 }
 
 #[test]
-fn a_million_baskets_are_looked_up_fast_enough_to_go_unnoticed() {
+fn a_lookup_among_a_million_baskets_is_fast() {
     let shape = Shape::clustered(100, 10_000_000, 1_000);
     let layout = shape.layout();
     assert_eq!(layout.len(), 1_000_000);
@@ -266,7 +267,7 @@ fn a_million_baskets_are_looked_up_fast_enough_to_go_unnoticed() {
 }
 
 #[test]
-fn sets_of_branches_that_are_not_there_do_no_harm() {
+fn learned_sets_with_unknown_branches_are_ignored() {
     let shape = talk();
     let program = Program::in_basket_order(&shape, &QUERY);
     let foreign = LearnedSet { steady: vec!["nowhere".into()], now_and_then: vec!["c1".into()] };
@@ -275,7 +276,7 @@ fn sets_of_branches_that_are_not_there_do_no_harm() {
 }
 
 #[test]
-fn a_set_that_promised_too_much_is_not_believed_for_long() {
+fn branches_of_a_learned_set_that_are_not_read_are_soon_dropped() {
     let shape = talk();
     let many: Vec<usize> = (60..90).collect();
     let program = Program::in_basket_order(&shape, &QUERY);
@@ -290,7 +291,7 @@ fn any_baskets() -> impl Strategy<Value = Vec<(Vec<(u64, u32)>, u64)>> {
 
 proptest! {
     #[test]
-    fn whatever_the_layout_and_the_reads_advice_stays_within_file_and_budget(
+    fn prefetches_stay_within_file_and_budget(
         columns in any_baskets(),
         reads in prop::collection::vec((0_u64..24_000, 1_u64..4_000, 0_u8..3), 0..120),
         budget in 0_u64..100_000,

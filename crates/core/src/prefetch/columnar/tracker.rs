@@ -328,7 +328,8 @@ impl<L: ColumnarLayout> TreeTracker<L> {
 
     /// Narrows down the position to `entries`.
     fn narrow_position(&mut self, entries: &Range<u64>) {
-        let (start, end) = (self.now.start.max(entries.start), self.now.end.min(entries.end));
+        let start = self.now.start.max(entries.start);
+        let end = self.now.end.min(entries.end);
         self.now = if start < end { start..end } else { entries.clone() };
     }
 

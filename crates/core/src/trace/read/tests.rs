@@ -50,12 +50,12 @@ fn whole(bytes: &[u8]) -> (Vec<TracedRead>, u64) {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(reads in prop::collection::vec(read(), 0..200)) {
+    fn a_written_trace_is_read_back(reads in prop::collection::vec(read(), 0..200)) {
         prop_assert_eq!(whole(&written(&reads)), (reads, 0));
     }
 
     #[test]
-    fn a_trace_cut_anywhere_is_read_up_to_there(
+    fn a_truncated_trace_is_read_up_to_its_end(
         reads in prop::collection::vec(read(), 0..60),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn no_flipped_byte_gives_reads_that_were_not_made(
+    fn a_flipped_byte_never_adds_reads(
         reads in prop::collection::vec(read(), 1..60),
         place in any::<prop::sample::Index>(),
         flip in 1..=255_u8,
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn any_payload_is_read_or_refused(payload in prop::collection::vec(any::<u8>(), 0..300), kind in 0..4_u8) {
+    fn any_payload_is_read_or_an_error(payload in prop::collection::vec(any::<u8>(), 0..300), kind in 0..4_u8) {
         let mut bytes = written(&[]);
         let head = [vec![kind], u32::try_from(payload.len()).unwrap().to_le_bytes().to_vec()].concat();
         let sum = checksum(&head, &payload);
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn a_read_of_very_many_ranges_is_told_in_pieces() {
+fn a_read_of_very_many_ranges_is_written_in_parts() {
     let ranges: Vec<Range<u64>> = (0..150_000).map(|i| i * 10..i * 10 + 3).collect();
     let times = ReadTimes::at_once(Duration::from_secs(1));
     let absent_bytes = 150_000 * 3 - 5;
@@ -107,7 +107,7 @@ fn a_read_of_very_many_ranges_is_told_in_pieces() {
 }
 
 #[test]
-fn a_job_that_dies_leaves_all_but_its_last_second() {
+fn a_killed_process_loses_at_most_the_last_second() {
     let mut bytes = Vec::new();
     let mut writer = TraceWriter::new(&mut bytes).unwrap();
     let file = writer.number("a").unwrap();
@@ -129,7 +129,7 @@ fn a_job_that_dies_leaves_all_but_its_last_second() {
 }
 
 #[test]
-fn other_files_and_later_versions_are_refused() {
+fn other_formats_and_later_versions_are_an_error() {
     let kind = |bytes: &[u8]| TraceReader::new(bytes).map(drop).map_err(|error| error.kind());
     assert_eq!(kind(b"root\0\0"), Err(ErrorKind::Corrupt));
     assert_eq!(kind(b""), Err(ErrorKind::Corrupt));

@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_is_in_its_bin(number: i64, small in -3000_i64..3000) {
+        fn every_value_falls_into_the_bin_that_contains_it(number: i64, small in -3000_i64..3000) {
             for number in [number, small] {
                 let mut all = Logarithmic::default();
                 all.add(number);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_mirrored_and_without_gaps() {
+    fn bins_are_symmetric_around_zero_without_gaps() {
         let mut all = Logarithmic::default();
         [-12, 0, 1, 5].into_iter().for_each(|number| all.add(number));
         let limits: Vec<_> = all.bins().iter().map(|bin| (bin.from, bin.to, bin.count)).collect();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_plain_bins_is_counted() {
+    fn values_beyond_the_linear_bins_are_counted() {
         let mut plain = LinearBins::default();
         let numbers = [i64::MIN, -1_005_001, -1_005_000, -1, 0, 1_004_999, 1_005_000, i64::MAX];
         numbers.into_iter().for_each(|number| plain.add(number));

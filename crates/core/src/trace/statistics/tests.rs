@@ -19,7 +19,7 @@ fn statistics(reads: Vec<TracedRead>) -> Statistics {
 }
 
 #[test]
-fn a_known_trace_is_told_exactly() {
+fn statistics_of_a_known_trace_are_exact() {
     let of = statistics(vec![
         read(0, 0, 100, &[0..100], 100),
         // sequential, then back over the same bytes, then far away
@@ -54,7 +54,7 @@ fn a_known_trace_is_told_exactly() {
 }
 
 #[test]
-fn files_do_not_disturb_each_other() {
+fn statistics_of_two_files_are_independent() {
     let reads = (0..10).flat_map(|i| {
         [
             read(0, 10 * i, 0, &[i * 7..i * 7 + 7], 0),

@@ -14,7 +14,7 @@ fn play(rtt_ms: u64, seed: u64) -> ModelResult {
 }
 
 #[test]
-fn the_job_of_2006_hardly_notices_a_tenth_of_a_second() {
+fn the_babar_workload_tolerates_a_tenth_of_a_second_of_latency() {
     for seed in [2006, 1] {
         let near = play(0, seed);
         let far = play(100, seed);
@@ -26,7 +26,7 @@ fn the_job_of_2006_hardly_notices_a_tenth_of_a_second() {
 }
 
 #[test]
-fn without_a_cache_the_job_waits_for_every_read() {
+fn without_a_cache_the_babar_workload_waits_for_every_read() {
     let simulation =
         PrefetchModel { memory_bytes: 0, ..PrefetchModel::new(Duration::from_millis(100), RATE) };
     let outcome = simulation.play(&babar(2006), &mut Silent);

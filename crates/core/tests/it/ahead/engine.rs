@@ -92,7 +92,7 @@ fn assert_thrifty(outcome: &Outcome) {
 const THINK: Duration = Duration::from_micros(500);
 
 #[tokio::test(start_paused = true)]
-async fn one_reader_and_readers_that_take_turns() {
+async fn sequential_and_alternating_readers_wait_little() {
     for job in [
         interleaved(1, 256, 128 * KIB, THINK),
         interleaved(8, 64, 128 * KIB, THINK),
@@ -103,7 +103,7 @@ async fn one_reader_and_readers_that_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_that_skip() {
+async fn readers_with_strides_wait_little() {
     for job in [
         skip(128 * MIB, 64 * KIB, 4 * KIB, 4 * KIB, THINK),
         skip(64 * MIB, 256 * KIB, 192 * KIB, 64 * KIB, THINK),
@@ -114,13 +114,13 @@ async fn readers_that_skip() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_that_skim() {
+async fn skims_wait_once_per_event() {
     assert_near_the_programs_own_plan(&skim(256 * MIB, 1, 256 * KIB, 3, 2000, THINK)).await;
     assert_near_the_programs_own_plan(&skim(128 * MIB, 7, 40_000, 3, 2000, THINK)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_that_read_anywhere_are_left_alone() {
+async fn random_readers_are_not_read_ahead() {
     let job = random(512 * MIB, 1000, 2000..9000, THINK, 4);
     let ours = play(&job, Who::Advisor).await;
     let bare = play(&job, Who::Nobody).await;
@@ -130,7 +130,7 @@ async fn readers_that_read_anywhere_are_left_alone() {
 
 /// The first of its 100,000 reads: what is learned is learned by then.
 #[tokio::test(start_paused = true)]
-async fn the_job_of_2006() {
+async fn the_babar_workload_waits_little() {
     let mut job = babar(2006);
     job.steps.truncate(20_000);
     let near = play_over(&job, Who::Advisor, Link::new(Duration::ZERO, Some(8_400_000))).await;

@@ -41,7 +41,7 @@ fn bursts(times: u64, run: u64, length: u64, step: u64) -> Vec<Range<u64>> {
 }
 
 #[test]
-fn readers_that_leave_as_soon_as_they_are_trusted_waste_no_more_than_the_limit() {
+fn readers_that_stop_once_predicted_waste_at_most_the_limit() {
     for run in [2, 3, 5, 16] {
         for (length, step) in [(4096, 4096), (65_536, 65_536), (1000, 5000), (100, 50)] {
             let outcome = play(bursts(8000 / run, run, length, step));
@@ -133,7 +133,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn any_program_stays_within_the_limit_of_waste(
+    fn any_access_pattern_wastes_at_most_the_limit(
         acts in prop::collection::vec(act(), 1..40), seed in any::<u64>()
     ) {
         let outcome = play(reads(&acts, seed));
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn advice_is_within_the_file_and_the_memory_whatever_is_true(
+    fn prefetches_stay_within_file_and_memory(
         acts in prop::collection::vec(act(), 1..12),
         seed in any::<u64>(),
         conditions in prop::collection::vec(conditions(), 1..8),
@@ -173,7 +173,7 @@ proptest! {
 }
 
 #[test]
-fn the_ends_of_numbers_are_no_problem() {
+fn extreme_offsets_do_not_overflow() {
     let mut advisor = ReadAhead::default();
     let conditions = PrefetchContext {
         size: Some(u64::MAX),

@@ -35,7 +35,7 @@ fn assert_near_informed(job: &Workload) -> ModelResult {
 }
 
 #[test]
-fn one_reader_is_read_ahead_of() {
+fn a_sequential_reader_is_read_ahead() {
     for think in THINKS {
         let ours = assert_near_informed(&interleaved(1, 512, 128 * KIB, think));
         assert!(ours.misses <= 2, "{ours:?}");
@@ -44,14 +44,14 @@ fn one_reader_is_read_ahead_of() {
 }
 
 #[test]
-fn a_reader_as_fast_as_the_wire_does_not_wait_after_the_first_windows() {
+fn a_reader_as_fast_as_the_link_waits_only_at_the_start() {
     let per_read = Duration::from_secs_f64(131_072.0 / RATE) * 11 / 10;
     let ours = assert_near_informed(&interleaved(1, 1024, 128 * KIB, per_read));
     assert!(ours.misses + ours.waits < 16, "{ours:?}");
 }
 
 #[test]
-fn eight_interleaved_cursors() {
+fn eight_interleaved_cursors_are_read_ahead() {
     for think in THINKS {
         let ours = assert_near_informed(&interleaved(8, 64, 128 * KIB, think));
         assert!(ours.misses <= 24, "{ours:?}");
@@ -60,7 +60,7 @@ fn eight_interleaved_cursors() {
 }
 
 #[test]
-fn sixteen_interleaved_cursors() {
+fn sixteen_interleaved_cursors_are_read_ahead() {
     for think in THINKS {
         assert_near_informed(&interleaved(16, 128, 64 * KIB, think / 4));
     }
@@ -68,7 +68,7 @@ fn sixteen_interleaved_cursors() {
 
 /// mountpoint-s3 #1886: several readers of one open file reset each other's read-ahead.
 #[test]
-fn cursors_that_take_turns_do_not_reset_each_other() {
+fn interleaved_cursors_do_not_reset_each_other() {
     let job = interleaved(8, 64, 128 * KIB, Duration::ZERO);
     let ours = assert_near_informed(&job);
     let alone = simulation()
@@ -80,7 +80,7 @@ fn cursors_that_take_turns_do_not_reset_each_other() {
 
 /// mountpoint-s3 #795: read 399, skip 99, and so on; the skip reset the read-ahead.
 #[test]
-fn skips_of_a_reader_do_not_reset_its_reading_ahead() {
+fn skips_do_not_reset_the_read_ahead() {
     for think in THINKS {
         let ours = assert_near_informed(&skip(100 * MIB, 4980 * KIB, 3990 * KIB, 128 * KIB, think));
         assert!(ours.misses <= 6, "{ours:?}");
@@ -88,7 +88,7 @@ fn skips_of_a_reader_do_not_reset_its_reading_ahead() {
 }
 
 #[test]
-fn skip_patterns() {
+fn repeated_strides_are_read_ahead() {
     for think in THINKS {
         assert_near_informed(&skip(128 * MIB, 64 * KIB, 4 * KIB, 4 * KIB, think));
         assert_near_informed(&skip(64 * MIB, 256 * KIB, 192 * KIB, 64 * KIB, think));
@@ -97,7 +97,7 @@ fn skip_patterns() {
 }
 
 #[test]
-fn skims() {
+fn skims_are_not_read_ahead() {
     for think in THINKS {
         assert_near_informed(&skim(512 * MIB, 1, 256 * KIB, 3, 2000, think));
         assert_near_informed(&skim(128 * MIB, 7, 40_000, 3, 2000, think));
@@ -106,7 +106,7 @@ fn skims() {
 
 /// Nobody can name the next random read; the best plan is to fetch what is asked for and no more.
 #[test]
-fn random_reads_are_left_alone() {
+fn random_reads_are_not_read_ahead() {
     for think in THINKS {
         let job = random(1024 * MIB, 3000, 2000..9000, think, 4);
         let ours = assert_near(&simulation().play(&job, &mut Silent), &job);
@@ -116,7 +116,7 @@ fn random_reads_are_left_alone() {
 
 /// Threads of one program reach the file in another order than they were started.
 #[test]
-fn reads_that_overtake_each_other_do_not_reset() {
+fn reordered_reads_do_not_reset_the_read_ahead() {
     let mut job = interleaved(1, 512, 128 * KIB, Duration::from_millis(15));
     for pair in job.steps.chunks_exact_mut(2).step_by(3) {
         pair.swap(0, 1);
@@ -126,7 +126,7 @@ fn reads_that_overtake_each_other_do_not_reset() {
 }
 
 #[test]
-fn small_steps_back_do_not_reset() {
+fn small_backward_seeks_do_not_reset_the_read_ahead() {
     let mut job = interleaved(1, 2048, 16 * KIB, Duration::from_millis(5));
     for at in (20..2000).step_by(20) {
         job.steps[at].offset -= 300 * KIB;
@@ -137,14 +137,14 @@ fn small_steps_back_do_not_reset() {
 }
 
 #[test]
-fn a_reader_that_computes_keeps_a_small_window() {
+fn a_slow_reader_keeps_a_small_window() {
     let slow = interleaved(1, 1000, 4 * KIB, Duration::from_millis(200));
     let ours = assert_near_informed(&slow);
     assert!(ours.peak_ahead_bytes <= 256 * KIB, "{ours:?}");
 }
 
 #[test]
-fn windows_keep_to_the_memory_there_is() {
+fn windows_stay_within_the_memory() {
     for ahead_bytes in [0, 100_000, MIB] {
         let simulation = PrefetchModel { ahead_bytes, ..simulation() };
         let job = interleaved(8, 128, 32 * KIB, Duration::ZERO);

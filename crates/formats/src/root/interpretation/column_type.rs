@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_uproot() {
+    fn type_names_are_those_of_uproot() {
         let mut column = ColumnType {
             element: ElementType::F32,
             item_shape: vec![3],

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_apart_and_written_as_uproot_does() {
+    fn type_names_are_parsed_and_written_as_in_uproot() {
         for (name, written) in [
             ("vector<float>", "std::vector<float>"),
             ("vector<vector<Double_t> >", "std::vector<std::vector<double>>"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_ends_in_a_class() {
+    fn deeply_nested_types_become_a_class() {
         let deep = format!("{}int{}", "vector<".repeat(5000), ">".repeat(5000));
         assert!(CppType::parse(&deep).to_string().starts_with("std::vector<std::vector<"));
     }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_finds_its_basket() {
+    fn a_basket_is_found_by_offset() {
         let map = two_trees();
         assert_eq!((map.slots.len(), map.trees(), map.columns(1)), (4, 2, 2..3));
         let found = at(&map, 129).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_finds_all_baskets_that_it_touches() {
+    fn all_baskets_that_overlap_a_range_are_found() {
         let map = two_trees();
         let touched = |range: Range<u64>| {
             map.overlapping(&range).map(|found| found.range.start).collect::<Vec<_>>()
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_find_baskets_by_column() {
+    fn baskets_are_found_by_entry_and_column() {
         let map = two_trees();
         assert_eq!(map.baskets_of(0, &(9..11)), 0..2);
         assert_eq!(map.baskets_of(7, &(9..11)), 0..0);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_all_columns_share_are_clusters() {
+    fn basket_ends_common_to_all_columns_are_cluster_ends() {
         let a = column("a", &[(1, 1), (2, 1), (3, 1), (4, 1)], 10);
         let b = column("b", &[(5, 1), (6, 1)], 20);
         let once = column("c", &[(7, 1)], 40);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn baskets_shared_by_leaves_are_one_column() {
+    fn leaves_in_the_same_baskets_are_one_column() {
         let (name, baskets) = column("event.run", &[(1, 1)], 10);
         let leaves = vec![(name, Arc::clone(&baskets)), ("event.lumi".to_owned(), baskets)];
         let map = map([(10, leaves)]);
@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn baskets_found_at_an_offset_hold_it(
+        fn a_basket_found_at_an_offset_contains_it(
             places in prop::collection::vec((1_u64..2000, 0_u32..300), 0..60),
             offset in 0_u64..2400,
         ) {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_find_their_baskets() {
+    fn every_entry_has_its_basket() {
         let (sizes, starts, seeks) =
             (narrow(&[50, 50, 50]), wide(&[0, 10, 10, 30]), wide(&[100, 200, 300]));
         let baskets = BasketTable::new(tables(&sizes, &starts, &seeks, 3)).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_last_basket_is_the_end_of_the_branch_where_the_table_is_full() {
+    fn in_a_full_table_the_last_basket_ends_with_the_branch() {
         let sizes = narrow(&[50, 50]);
         let starts = wide(&[0, 10]);
         let seeks = wide(&[100, 200]);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_have_sizes_of_their_own() {
+    fn cluster_sizes_can_change_within_a_tree() {
         let found = clusters(&[99, 199], &[30, 0], 40, 300);
         assert_eq!(found.holding(95), Some(90..100));
         assert_eq!(found.holding(100), Some(100..200), "size 0 is one cluster");
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_not_known() {
+    fn contradictory_clusters_are_unknown() {
         assert!(clusters(&[199, 99], &[10, 10], 40, 300).is_unknown());
         assert_eq!(clusters(&[], &[], 0, 300).holding(5), None);
         assert_eq!(clusters(&[u64::MAX], &[u64::MAX], 0, 300).holding(5), Some(0..300));
     }
 
     #[test]
-    fn borders_make_clusters() {
+    fn cluster_borders_make_clusters() {
         let found = Clusters::ending_at(vec![10, 30], 50);
         assert_eq!(found.holding(9), Some(0..10));
         assert_eq!(found.holding(30), Some(30..50));

@@ -192,7 +192,8 @@ impl Program {
     }
 
     pub(super) fn interleaved(one: &Self, other: &Self) -> Self {
-        let (mut a, mut b) = (one.reads.iter(), other.reads.iter());
+        let mut a = one.reads.iter();
+        let mut b = other.reads.iter();
         let mut reads = Vec::new();
         loop {
             let next: Vec<Read> = a.by_ref().take(3).chain(b.by_ref().take(2)).cloned().collect();
