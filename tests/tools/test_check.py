@@ -24,6 +24,9 @@ def load():
 
 check = load()
 
+from rules import documents, structure  # noqa: E402
+from rules import rust as rust_rules  # noqa: E402
+
 TABLE = """
 text | with a bar
 | crate | may depend on | must not contain |
@@ -71,7 +74,7 @@ def test_dependency_outside_the_table_is_found():
     assert "core depends on http" in found[0].message
 
 
-@pytest.mark.parametrize("crate", ["simulate", "testkit"])
+@pytest.mark.parametrize("crate", ["simulate", "testkit", "wan"])
 def test_crates_for_tests_are_free_as_dev_dependencies_only(crate):
     table = {"core": set(), "http": set(), crate: {"core"}}
     packages = [package(f"hither-{crate}", ("hither-core", None)), package("hither-core")]
@@ -98,13 +101,13 @@ def test_runtime_in_a_pure_crate_is_found():
 
 def test_inline_tests_are_not_production():
     source = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {\n    }\n}\nfn c() {}\n"
-    production, tests = check.split_tests(source)
+    production, tests = rust_rules.split_tests(source)
     assert [number for number, _ in production] == [1, 2, 8]
     assert [number for number, _ in tests] == [3, 4, 5, 6, 7]
 
 
 def test_cfg_test_on_a_function_is_production():
-    production, tests = check.split_tests("#[cfg(test)]\nfn only_for_tests() {}\n")
+    production, tests = rust_rules.split_tests("#[cfg(test)]\nfn only_for_tests() {}\n")
     assert (len(production), len(tests)) == (2, 0)
 
 
@@ -171,3 +174,91 @@ def test_names_that_say_nothing_are_found():
 
 def test_notes_about_work_to_do_are_found():
     assert len(list(check.check_text(Path("crates/core/src/a.rs"), "// TO" + "DO: later\n"))) == 1
+
+
+def words(path, source):
+    return [finding.message for finding in check.check_words(Path(path), source)]
+
+
+def test_replaced_words_are_found_in_code_and_documents():
+    for path in ("crates/core/src/a.rs", "bench/a.py", "docs/a.md"):
+        for line in ("# three flights", "# the courtesy of a job", "# a lane each", "# the server is told", "# so many bytes"):
+            assert len(words(path, line)) == 1, line
+    assert words("crates/core/src/a.rs", "// requests in flight, in-flight bytes, in_flight.len()") == []
+
+
+def test_limits_have_one_spelling():
+    assert len(words("crates/core/src/a.rs", "const MOST_" + "READS: usize = 1;")) == 1
+    assert len(words("crates/core/src/a.rs", "const LONGEST_" + "NAME: usize = 1;")) == 1
+    assert words("crates/core/src/a.rs", "const MAX_READS: usize = 1;") == []
+
+
+def test_doc_comments_begin_with_a_subject_or_a_verb():
+    for line in ("/// Whether it is open.", "//! What a plan is.", "    /// How many there are.", '    """Who asks."""'):
+        assert len(words("crates/core/src/a.rs", line)) == 1, line
+    assert words("crates/core/src/a.rs", "/// Returns true if it is open.") == []
+    assert words("crates/core/src/a.rs", "/// The plan, and\n/// what it costs.") == []
+    assert words("crates/core/src/a.rs", "/// True. It depends on\n/// Whether or not.") == []
+
+
+def test_comments_fit_into_a_hundred_columns():
+    assert len(words("crates/core/src/a.rs", "// " + "x" * 98)) == 1
+    assert words("crates/core/src/a.rs", "// " + "x" * 97) == []
+    assert words("crates/core/src/a.rs", "let x = 1; // " + "x" * 98) == []
+
+
+def crate(folder, files):
+    source = folder / "crates" / "a" / "src"
+    for name, text in files.items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return source
+
+
+def test_imports_are_followed_through_re_exports_to_the_file_that_defines(tmp_path):
+    source = crate(
+        tmp_path,
+        {
+            "lib.rs": "mod a;\nmod b;\npub use b::{Deep, Other as Name};\n",
+            "a.rs": "use crate::{Deep, Name};\nfn f() { crate::b::g(); }\n",
+            "b.rs": "mod deep;\npub use deep::Deep;\npub struct Other;\nfn g() { deep::h(); }\n",
+            "b/deep.rs": "pub struct Deep;\nuse super::Other;\n#[cfg(test)]\nmod tests {\n    use crate::a::f;\n}\n",
+        },
+    )
+    graph = structure.import_graph(source)
+    assert graph[("a",)] == {("b", "deep"), ("b",)}
+    assert graph[("b",)] == {("b", "deep")}
+    assert graph[("b", "deep")] == {("b",)}
+    assert structure.cycles(graph) == [[("b",), ("b", "deep")]]
+
+
+def test_a_circle_of_nine_files_is_found_and_one_of_eight_is_not(tmp_path):
+    for count, findings in ((8, 0), (9, 1)):
+        root = tmp_path / str(count)
+        files = {f"m{n}.rs": f"use crate::m{(n + 1) % count}::X;\npub struct X;\n" for n in range(count)}
+        crate(root, {"lib.rs": "".join(f"mod m{n};\n" for n in range(count)), **files})
+        assert len(list(structure.check_cycles(root))) == findings
+
+
+def test_full_folders_are_found(tmp_path):
+    files = [Path(f"crates/a/src/f{n}.rs") for n in range(16)]
+    assert list(structure.check_folders(tmp_path, files)) == []
+    assert len(list(structure.check_folders(tmp_path, [*files, Path("crates/a/src/g.rs")]))) == 1
+
+
+def test_files_links_and_tests_that_a_document_names_exist(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text("def test_that_is_here():\n    pass\n")
+
+    def found(path, text):
+        return [finding.message for finding in documents.check_document(tmp_path, Path(path), text)]
+
+    assert found("README.md", "[a](docs/a.md#part), `docs/a.md`, [b](https://example.org/b)") == []
+    assert len(found("README.md", "[b](docs/b.md)")) == 1
+    assert len(found("README.md", "`docs/b.md`")) == 1
+    assert found("README.md", "```\n`docs/b.md`\n```") == []
+    assert found("docs/invariants.md", "`test_that_is_here`") == []
+    assert len(found("docs/invariants.md", "`test_that_is_gone`")) == 1

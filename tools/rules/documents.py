@@ -1,0 +1,50 @@
+"""Documents: every file and every test that a document names exists."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from rules.finding import Finding
+
+FOLDERS = ("crates", "bench", "tests", "tools", "python", "fuzz", "docs", "packaging", ".ci")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+FENCE = re.compile(r"^\s*```")
+NAMED_TEST = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+){2,}$")
+
+
+@cache
+def tests_of(root: Path) -> frozenset[str]:
+    """The names of all test functions."""
+    names: set[str] = set()
+    for file in [*root.glob("crates/**/*.rs"), *root.glob("tests/**/*.py")]:
+        names.update(re.findall(r"\b(?:fn|def) (\w+)", file.read_text(encoding="utf-8")))
+    return frozenset(names)
+
+
+def documents(root: Path) -> Iterator[Path]:
+    """All Markdown files of the project, relative to it."""
+    for file in sorted([*root.glob("*.md"), *(f for d in FOLDERS for f in root.glob(f"{d}/**/*.md"))]):
+        relative = file.relative_to(root)
+        if not {"target", "node_modules", "results"} & set(relative.parts):
+            yield relative
+
+
+def check_document(root: Path, path: Path, text: str) -> Iterator[Finding]:
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if FENCE.match(line):
+            fenced = not fenced
+        if fenced:
+            continue
+        for link in LINK.findall(line):
+            target = link.split("#")[0]
+            if target and "://" not in link and not link.startswith("mailto:") and not (root / path.parent / target).exists():
+                yield Finding(str(path), number, f"the link leads to `{target}`, which does not exist")
+        for code in CODE.findall(line):
+            first = code.split("/")[0]
+            if first in FOLDERS and re.fullmatch(r"[\w./-]+", code) and not (root / code.split(":")[0]).exists():
+                yield Finding(str(path), number, f"`{code}` does not exist")
+            if path.name == "invariants.md" and NAMED_TEST.match(code) and code not in tests_of(root):
+                yield Finding(str(path), number, f"no test is called `{code}`")

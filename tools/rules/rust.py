@@ -1,0 +1,95 @@
+"""Rust files: how long they may be, where state, the environment and I/O may be touched, and that no test sleeps."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rules.finding import Finding
+
+MAX_PRODUCTION_LINES = 600
+MAX_LIB_LINES = 120
+PURE_CRATES = {"core", "http", "xrd", "formats", "query"}
+ENVIRONMENT_CRATES = {"cli", "testkit", "wan"}
+
+ENVIRONMENT = re.compile(r"\benv::(vars?|vars?_os|set_var|remove_var)\b")
+STATIC = re.compile(r"\bstatic\s+\w+\s*:\s*[^=;]*\b(Mutex|RwLock|OnceLock|LazyLock|OnceCell)\b")
+IMPURE = re.compile(r"\b(tokio\b|std::net\b|std::fs\b)")
+IMPURE_IN_BRACES = re.compile(r"\buse\s+std::\{[^}]*\b(net|fs)\b")
+SLEEP = re.compile(r"\bsleep\s*\(")
+VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(")
+LIB_ITEM = re.compile(r"(pub(\([^)]*\))?\s+)?(async\s+|const\s+|unsafe\s+)*(fn|struct|enum|trait|impl|static|macro_rules!)\b")
+
+
+def split_tests(source: str) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
+    """The numbered lines of production code, and those of inline test modules (`#[cfg(test)] mod ... { ... }`).
+
+    Relies on rustfmt: a module ends at the brace that is indented as its first line is.
+    """
+    production: list[tuple[int, str]] = []
+    tests: list[tuple[int, str]] = []
+    lines = source.splitlines()
+    index = 0
+    while index < len(lines):
+        if lines[index].strip() != "#[cfg(test)]":
+            production.append((index + 1, lines[index]))
+            index += 1
+            continue
+        start = index
+        while index + 1 < len(lines) and lines[index].lstrip().startswith("#["):
+            index += 1
+        opening = lines[index]
+        end = index
+        if re.match(r"\s*(pub(\([^)]*\))?\s+)?mod\s+\w+\s*\{\s*$", opening):
+            indent = opening[: len(opening) - len(opening.lstrip())]
+            while end + 1 < len(lines) and lines[end] != indent + "}":
+                end += 1
+            tests += [(n + 1, lines[n]) for n in range(start, end + 1)]
+        elif re.match(r"\s*(pub(\([^)]*\))?\s+)?mod\s+\w+;", opening):
+            pass  # the tests lie in a file of their own
+        else:
+            production += [(n + 1, lines[n]) for n in range(start, end + 1)]
+        index = end + 1
+    return production, tests
+
+
+def without_comment(line: str) -> str:
+    return re.sub(r"//.*", "", line)
+
+
+def is_test_file(path: Path) -> bool:
+    """Not production: tests, benches and examples, which may read files and clocks as they please."""
+    return bool({"tests", "benches", "examples"} & set(path.parts)) or path.stem == "tests"
+
+
+def check_rust(path: Path, source: str, virtual_time: bool = False) -> Iterator[Finding]:
+    """`path` is relative to the repository, `crates/NAME/...`; `virtual_time` where other files of a test binary pause it."""
+    crate = path.parts[1] if path.parts[0] == "crates" and len(path.parts) > 2 else ""
+    if is_test_file(path):
+        production, tests = [], list(enumerate(source.splitlines(), 1))
+    else:
+        production, tests = split_tests(source)
+
+    if len(production) > MAX_PRODUCTION_LINES:
+        yield Finding(
+            str(path), 1, f"{len(production)} lines of production code, at most {MAX_PRODUCTION_LINES}: divide it by nouns"
+        )
+    if path.name == "lib.rs":
+        if len(production) > MAX_LIB_LINES:
+            yield Finding(str(path), 1, f"{len(production)} lines, at most {MAX_LIB_LINES}: lib.rs is the table of contents")
+        for number, line in production:
+            if LIB_ITEM.match(line):
+                yield Finding(str(path), number, "lib.rs holds docs, modules and re-exports; this belongs into a module")
+    for number, line in production:
+        code = without_comment(line)
+        if crate not in ENVIRONMENT_CRATES:
+            if ENVIRONMENT.search(code):
+                yield Finding(str(path), number, "only cli, testkit and wan read the environment; hand the value in")
+            if STATIC.search(code):
+                yield Finding(str(path), number, "process-wide state; let a Client or its like own it")
+        if crate in PURE_CRATES and (IMPURE.search(code) or IMPURE_IN_BRACES.search(code)):
+            yield Finding(str(path), number, f"{crate} does no I/O: no tokio, std::net or std::fs here")
+    virtual = virtual_time or VIRTUAL_TIME.search("\n".join(line for _, line in tests))
+    for number, line in tests:
+        code = without_comment(line)
+        if SLEEP.search(code) and ("thread::sleep" in code or not virtual):
+            yield Finding(str(path), number, "a test sleeps; wait for the event itself, or pause the clock")
