@@ -55,6 +55,9 @@ impl FileOrigin {
     /// The smallest request that every server answers with size and validator. Fails with
     /// [`ErrorKind::Changed`] if the file no longer has `validator`.
     pub(crate) async fn first_byte(&self, validator: Option<String>) -> Result<ResponseMeta> {
+        if self.local_size() == Some(0) {
+            return Ok(ResponseMeta { size: Some(0), ..ResponseMeta::default() });
+        }
         let mut reader = self.reader(validator);
         reader.push(std::slice::from_ref(&(0..1)), 1);
         while let Some(part) = reader.next().await {

@@ -114,6 +114,15 @@ fn local_files_are_read_directly() {
 }
 
 #[test]
+fn an_empty_local_file_has_size_0() {
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let client = client(2, None);
+    let file = client.open(empty.path().to_str().unwrap()).unwrap();
+    assert_eq!(file.stat(&client).unwrap().size, 0);
+    assert_eq!(read(&client, &file, 0, 10), b"");
+}
+
+#[test]
 fn no_byte_is_returned_after_the_file_changed() {
     let peer = MockHttpServer::start(content(100_000)).unwrap();
     let client = client(2, None);
