@@ -41,7 +41,7 @@ pub(crate) struct GlobalArgs {
     /// Log to the standard error; -vv logs more [default: HITHER_LOG, or off].
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Maximum number of connections per server [default: 64].
+    /// Limit the connections per server [default: 64].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections: Option<u16>,
     /// Remember servers and files here [default: hither in the cache folder of the user].
@@ -50,10 +50,11 @@ pub(crate) struct GlobalArgs {
     /// Use no store.
     #[arg(long, global = true)]
     pub(crate) no_store: bool,
-    /// Maximum size of the disk cache, as in 500M or 20G [default: 0, no disk cache].
+    /// Limit the size of the disk cache, as in 500M or 20G [default: 0, no disk cache].
     #[arg(long, global = true, value_name = "SIZE", value_parser = byte_size)]
     pub(crate) disk_cache: Option<u64>,
-    /// Use stored metadata unvalidated this long, as in 90s, 30m, 12h or 7d [default: 0].
+    /// Use stored metadata without validation up to this age, as in 90s, 30m, 12h or 7d [default:
+    /// 0].
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration)]
     pub(crate) staleness: Option<Duration>,
     /// Limit the time to connect [default: 15].
@@ -481,7 +482,7 @@ fn entries(text: &str) -> Result<(u64, u64), String> {
     let (first, end) = text.split_once(':').ok_or("expected two numbers, A:B")?;
     let number = |text: &str, empty: u64| match text.trim() {
         "" => Ok(empty),
-        text => text.parse::<u64>().map_err(|_| format!("{text:?} is not a number of an entry")),
+        text => text.parse::<u64>().map_err(|_| format!("{text:?} is not an entry number")),
     };
     let (first, end) = (number(first, 0)?, number(end, u64::MAX)?);
     (first <= end).then_some((first, end)).ok_or_else(|| format!("{first} is beyond {end}"))

@@ -13,7 +13,7 @@ pub(crate) fn client(arguments: &GlobalArgs, url: &str) -> Result<Client, Error>
     let config = client_config(arguments.options(url), arguments.config.as_deref())?;
     let client = Client::new(config)?;
     if let Some(error) = client.store_error() {
-        eprint_line(&format!("hither: nothing is remembered between runs: {error}"));
+        eprint_line(&format!("hither: the store cannot be used: {error}"));
     }
     Ok(client)
 }

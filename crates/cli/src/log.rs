@@ -13,8 +13,9 @@ pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
         (1, _) => hither_crates("debug"),
         _ => hither_crates("trace"),
     };
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| CommandError::usage(format!("HITHER_LOG is no filter: {error}")))?;
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        CommandError::usage(format!("HITHER_LOG is not a valid filter: {error}"))
+    })?;
     // A second command in one process keeps the log of the first.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -121,7 +121,7 @@ impl Bars {
         let finite = |count: &f64| if count.is_finite() { *count } else { 0.0 };
         let heights: Vec<f64> =
             data.counts.chunks(merged).map(|bins| bins.iter().map(finite).sum()).collect();
-        #[expect(clippy::cast_precision_loss, reason = "there are at max a million bins")]
+        #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
         let width = (data.hi - data.lo) / data.counts.len().max(1) as f64 * merged as f64;
         let counted = match &data.marks {
             None => format!("{} per {}", data.counted, axis::number(width, 4)),

@@ -139,7 +139,14 @@ fn client_configuration() {
             .unwrap();
     }
     out += "\n## Environment variables\n\n";
-    let variables: Vec<_> = ClientOptions::VARIABLES.iter().map(|it| format!("`{it}`")).collect();
-    writeln!(out, "{}, `HITHER_PASSWORD`, `HITHER_LOG`.", variables.join(", ")).unwrap();
+    out += "`HITHER_CONNECTIONS`, `HITHER_STORE` and `HITHER_STALENESS` set the keys of these names, `HITHER_TRACE` the \
+            option `--trace`, `HITHER_PASSWORD` the password of `--user`. `HITHER_LOG` is a filter of the log, as in \
+            `hither_transport=debug,info`.\n\nVariables of other programs are read too: ";
+    let others = ClientOptions::VARIABLES.iter().filter(|name| !name.starts_with("HITHER_"));
+    let others: Vec<_> = others.map(|name| format!("`{name}`")).collect();
+    writeln!(out, "{}.", others.join(", ")).unwrap();
+    for name in ClientOptions::VARIABLES.iter().chain(&["HITHER_PASSWORD", "HITHER_LOG"]) {
+        assert!(out.contains(&format!("`{name}`")), "{name} is not described");
+    }
     check("client-configuration.md", &out);
 }

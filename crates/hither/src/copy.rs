@@ -78,7 +78,7 @@ impl Client {
         let absolute = std::path::absolute(path)
             .map_err(|error| invalid(format!("{} is not a path: {error}", path.display())))?;
         let text = absolute.to_str().ok_or_else(|| {
-            invalid(format!("{} is not UTF-8: give its bytes instead", path.display()))
+            invalid(format!("{} is not UTF-8: upload its bytes instead", path.display()))
         })?;
         self.storage_path(text).map(StoragePath::into_copy_path)
     }

@@ -53,10 +53,10 @@ impl ClientContext {
             Some(Ok((store, disk_cache))) => (Some(store), disk_cache, None),
             Some(Err(error)) => (None, None, Some(error)),
         };
-        let ledger =
-            store.clone().map(|store| Arc::new(StoreLedger(store)) as Arc<dyn EndpointStore>);
+        let endpoints =
+            store.clone().map(|store| Arc::new(StoredEndpoints(store)) as Arc<dyn EndpointStore>);
         Ok(Self {
-            network: Network::new(config.transport.clone(), runtime.clone(), ledger),
+            network: Network::new(config.transport.clone(), runtime.clone(), endpoints),
             health: Health::new(Arc::new(MonotonicClock::start())),
             open_ahead: OpenAheadQueue::new(runtime.clone()),
             trace: config.trace.as_deref().map(TraceFileSink::start).transpose()?.map(Arc::new),
@@ -95,9 +95,9 @@ fn open_store(
 
 /// The store as the memory of servers.
 #[derive(Debug)]
-struct StoreLedger(Arc<Store>);
+struct StoredEndpoints(Arc<Store>);
 
-impl EndpointStore for StoreLedger {
+impl EndpointStore for StoredEndpoints {
     fn get(&self, origin: &str) -> Option<Endpoint> {
         self.0.endpoint(origin, SystemTime::now())
     }
@@ -106,7 +106,7 @@ impl EndpointStore for StoreLedger {
         self.0.put_endpoint(origin, endpoint, SystemTime::now());
     }
 
-    fn claim_slot(&self, origin: &str, most: usize) -> SlotClaim {
-        self.0.claim_slot(origin, most)
+    fn claim_slot(&self, origin: &str, max: usize) -> SlotClaim {
+        self.0.claim_slot(origin, max)
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn credentials(
     }
     if let Some(user) = options.user {
         let password = options.password.ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, format!("no password is given for user {user}"))
+            Error::new(ErrorKind::Invalid, format!("no password was given for user {user}"))
         })?;
         config.basic = Some(Basic::new(&user, password).map_err(unusable)?);
     }

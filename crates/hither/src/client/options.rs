@@ -214,7 +214,7 @@ fn s3(environment: &Environment) -> hither_transport::S3Config {
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
     scaled(text, &units).map(Duration::from_secs).ok_or_else(|| {
-        format!("{text:?} is no duration: expected seconds, or as in 90s, 30m, 12h or 7d")
+        format!("{text:?} is not a duration: expected seconds, or as in 90s, 30m, 12h or 7d")
     })
 }
 
@@ -232,7 +232,7 @@ pub fn byte_size(text: &str) -> std::result::Result<u64, String> {
         ('T', 1_000_000_000_000),
     ];
     scaled(text, &units)
-        .ok_or_else(|| format!("{text:?} is no size: expected bytes, as in 500M or 20G"))
+        .ok_or_else(|| format!("{text:?} is not a size: expected bytes, as in 500M or 20G"))
 }
 
 /// A whole number with one of these units or none.

@@ -135,7 +135,7 @@ fn decoded(path: &str) -> Result<String> {
     let mut names = Vec::new();
     for name in path.split('/').filter(|name| !name.is_empty()) {
         let name = percent_decode_str(name).decode_utf8().map_err(|_| {
-            Error::new(ErrorKind::Invalid, format!("{name:?} is not UTF-8 when it is decoded"))
+            Error::new(ErrorKind::Invalid, format!("{name:?} is not UTF-8 when decoded"))
         })?;
         if name.contains('/') {
             let what = format!("{name:?} contains an encoded slash, which names cannot have");

@@ -85,7 +85,7 @@ impl Client {
     /// As [`Client::locate`]; [`ErrorKind::Invalid`] for more than nine bits.
     pub async fn chmod(&self, url: &str, mode: u16) -> Result<()> {
         if mode > 0o777 {
-            let what = format!("{mode:o} is no mode: expected three octal digits, as in 640");
+            let what = format!("{mode:o} is not a mode: expected three octal digits, as in 640");
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         let named = self.storage_path(url)?;

@@ -84,14 +84,16 @@ impl Client {
         let store = self.learned_store()?;
         if package.hither_learned != VERSION {
             let what = format!(
-                "learned sets of version {}, this hither reads version {VERSION}",
+                "learned sets of version {}, expected version {VERSION}",
                 package.hither_learned
             );
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
         if let Some(odd) = package.trees.iter().find(|tree| !tree.is_plausible()) {
-            let what =
-                format!("the learned sets of tree {:?} name no branches of a tree", odd.tree);
+            let what = format!(
+                "the learned sets of tree {:?} are damaged: expected names of branches",
+                odd.tree
+            );
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         for tree in &package.trees {

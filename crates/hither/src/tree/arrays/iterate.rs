@@ -177,7 +177,7 @@ impl Collector {
         let Sender { send, sent } = self.sender.clone();
         async move {
             sent.store(true, Ordering::Relaxed);
-            let gone = |_| Error::new(ErrorKind::Cancelled, "nobody waits for the next step");
+            let gone = |_| Error::new(ErrorKind::Cancelled, "the iteration was cancelled");
             send.send(Ok(whole)).await.map_err(gone)
         }
         .boxed()
