@@ -96,12 +96,12 @@ pub(crate) async fn is_stored(file: &Arc<OpenAheadTask>) -> bool {
 async fn stored(file: &Arc<OpenAheadTask>) -> (Option<MetadataKey>, Option<FileMetadata>) {
     let Some(store) = file.origin.context.store.clone() else { return (None, None) };
     let file = Arc::clone(file);
-    let look = move || {
+    let load = move || {
         let key = file.origin.metadata_key();
         let known = key.as_ref().and_then(|key| store.metadata(key, SystemTime::now()));
         (key, known.filter(|known| known.validator.is_some()))
     };
-    spawn_blocking(look).await.unwrap_or_default()
+    spawn_blocking(load).await.unwrap_or_default()
 }
 
 /// Validates stored metadata, together with a request for the missing ranges of the pattern.

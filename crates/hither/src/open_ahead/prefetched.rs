@@ -147,9 +147,9 @@ impl PrefetchedEnds {
 
 /// The ranges that are missing of a file of known size.
 pub(crate) fn missing(bytes: &SparseBytes, wanted: &PrefetchRanges) -> Vec<Range<u64>> {
-    let there: Vec<_> =
+    let present: Vec<_> =
         bytes.pieces().map(|(at, piece)| at..at.saturating_add(piece.len() as u64)).collect();
-    range::difference(&range::merged(&wanted.ranges, 0), &range::merged(&there, 0))
+    range::difference(&range::merged(&wanted.ranges, 0), &range::merged(&present, 0))
 }
 
 impl Drop for PrefetchedEnds {

@@ -89,17 +89,17 @@ impl OpenAheadQueue {
     /// changed and more ranges are to be prefetched. They go before files that are still closed:
     /// the program opened them earlier, and will likely use them earlier.
     pub(crate) fn pattern_changed(self: &Arc<Self>, server_name: &str, folder: &FolderAccess) {
-        let mut again = Vec::new();
+        let mut requeued = Vec::new();
         for file in folder.take_unused().iter().filter_map(Weak::upgrade) {
             if file.requeue() {
-                again.push(Arc::downgrade(&file));
+                requeued.push(Arc::downgrade(&file));
             } else if !file.is_used() {
                 // It has all ranges of this pattern, but may lack some of the next one.
                 folder.add_unused(&file);
             }
         }
         if let Some(server) = self.servers().get_mut(server_name) {
-            again.into_iter().rev().for_each(|file| server.waiting.push_front(file));
+            requeued.into_iter().rev().for_each(|file| server.waiting.push_front(file));
         }
         self.advance(server_name);
     }
@@ -141,12 +141,12 @@ impl OpenAheadQueue {
 
     /// Opens a file, and queues it again if that is needed.
     async fn run(self: Arc<Self>, file: Arc<OpenAheadTask>) {
-        let turn = file.run(&self).await;
+        let outcome = file.run(&self).await;
         let server_name = file.server().to_owned();
         if let Some(server) = self.servers().get_mut(&server_name) {
             server.running = server.running.saturating_sub(1);
         }
-        match turn {
+        match outcome {
             TaskOutcome::Later(after) => self.requeue_after(Arc::downgrade(&file), after),
             // The access pattern has changed while the file was being opened.
             TaskOutcome::Opened if file.requeue() => {

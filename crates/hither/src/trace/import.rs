@@ -112,17 +112,17 @@ pub fn import(
     name.push(".part");
     let part = path.with_file_name(name);
     let output = BufWriter::new(File::create(&part).map_err(failed)?);
-    let made = TraceWriter::new(output).map_err(failed).and_then(|mut writer| {
-        let made = import_to(format, input, only, &mut writer)?;
+    let summary = TraceWriter::new(output).map_err(failed).and_then(|mut writer| {
+        let summary = import_to(format, input, only, &mut writer)?;
         writer.flush().map_err(failed)?;
-        Ok(made)
+        Ok(summary)
     });
-    match made {
+    match summary {
         Ok(_) => std::fs::rename(&part, path).map_err(failed)?,
         // The part is useless, and nothing can be done if it stays.
         Err(_) => drop(std::fs::remove_file(&part)),
     }
-    made
+    summary
 }
 
 fn import_to<W: io::Write>(
@@ -138,15 +138,15 @@ fn import_to<W: io::Write>(
         ImportFormat::Xrdrecord => Box::new(xrdrecord::Xrdrecord::default()),
         ImportFormat::Strace => Box::new(strace::Strace::default()),
     };
-    let mut made = ImportSummary::default();
+    let mut summary = ImportSummary::default();
     let mut lines = Lines::new(input);
     while let Some(line) = lines.next().map_err(|error| local("read the record", error))? {
-        made.lines += 1;
+        summary.lines += 1;
         let read = match line.map(|line| importer.line(line)).transpose()? {
             Some(Line::Read(read)) => read,
             Some(Line::Other) => continue,
             Some(Line::Unknown) | None => {
-                made.lines_skipped += 1;
+                summary.lines_skipped += 1;
                 continue;
             }
         };
@@ -154,7 +154,7 @@ fn import_to<W: io::Write>(
             continue;
         }
         let written = writer.number(&read.name).and_then(|file| {
-            made.files = made.files.max(u64::from(file) + 1);
+            summary.files = summary.files.max(u64::from(file) + 1);
             writer.record(&ReadEvent {
                 file,
                 thread: read.thread,
@@ -165,15 +165,15 @@ fn import_to<W: io::Write>(
             })
         });
         written.map_err(|error| local("write the trace", error))?;
-        made.reads += 1;
+        summary.reads += 1;
     }
-    if made.lines > 0 && made.lines == made.lines_skipped {
+    if summary.lines > 0 && summary.lines == summary.lines_skipped {
         return Err(Error::new(
             ErrorKind::Corrupt,
-            format!("none of the {} lines of the record was understood", made.lines),
+            format!("none of the {} lines of the record was understood", summary.lines),
         ));
     }
-    Ok(made)
+    Ok(summary)
 }
 
 #[cfg(test)]

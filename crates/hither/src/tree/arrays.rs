@@ -153,6 +153,6 @@ async fn joined(context: &Arc<ClientContext>, pieces: Vec<Vec<Piece>>) -> Result
         // Nobody waits for the columns of a request that was cancelled.
         drop(done.send(columns));
     });
-    let gone = |_| Error::new(ErrorKind::Cancelled, "the decoding threads have ended");
-    Ok(whole.await.map_err(gone)??)
+    let ended = |_| Error::new(ErrorKind::Cancelled, "the decoding threads have ended");
+    Ok(whole.await.map_err(ended)??)
 }

@@ -174,9 +174,9 @@ impl<'a> RootOpener<'a> {
         let mut wanted = range::merged(&need.required, 0);
         if let Some(size) = self.bytes.size() {
             self.check_within(&wanted, size)?;
-            let soon: Vec<_> =
+            let prefetch: Vec<_> =
                 need.prefetch.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
-            wanted = range::merged(&[wanted, soon].concat(), 0);
+            wanted = range::merged(&[wanted, prefetch].concat(), 0);
         }
         self.bytes_used += range::total_bytes(&need.required).saturating_add(need.tail);
         if need.tail == 0

@@ -62,10 +62,10 @@ impl Client {
     /// As [`Client::list_trees`]; [`ErrorKind::Local`] if there is no store.
     pub fn learned(&self, url: &str, path: Option<&str>) -> Result<Vec<LearnedListing>> {
         let store = self.learned_store()?;
-        let look = |path: &str, tree: &hither_formats::root::Tree| {
+        let describe = |path: &str, tree: &hither_formats::root::Tree| {
             (path.to_owned(), schema_hash(tree), tree.name().to_owned())
         };
-        let trees = self.block_on(each_tree(&*self.origin(url)?, path, look))?;
+        let trees = self.block_on(each_tree(&*self.origin(url)?, path, describe))?;
         let listing = |(path, schema, tree): (String, String, String)| {
             let learned = store.learned(&schema, SystemTime::now());
             let learned = learned.unwrap_or_else(|| LearnedTree { schema, tree, sets: Vec::new() });

@@ -14,12 +14,12 @@ pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Comma
     let mut outcome = ArgumentResults::new(json);
     let titled = request.urls.len() > 1 || request.recursive;
     let mut first = true;
-    let look = |url: &str| -> Result<(StoragePath, Listed), Error> {
+    let fetch = |url: &str| -> Result<(StoragePath, Listed), Error> {
         let named = client.storage_path(url)?;
         let listed = list(client, &named, &named.path)?;
         Ok((named, listed))
     };
-    run_parallel(&request.urls, look, |url, looked| match looked {
+    run_parallel(&request.urls, fetch, |url, found| match found {
         Ok((named, listed)) => {
             let listing = Listing { client, request, named: &named, titled };
             listing.show_all(redact_url(url), listed, &mut first, &mut outcome)

@@ -18,16 +18,16 @@ pub(crate) fn run(request: &Import, json: bool) -> Result<(), CommandError> {
         Box::new(BufReader::new(File::open(&request.file).map_err(failed)?))
     };
     let only = request.only.as_deref().unwrap_or_default();
-    let made = trace::import(request.format, input, only, &request.output)?;
+    let summary = trace::import(request.format, input, only, &request.output)?;
     if json {
-        print(&format!("{}\n", json!({ "trace": request.output, "imported": made })))?;
+        print(&format!("{}\n", json!({ "trace": request.output, "imported": summary })))?;
         return Ok(());
     }
     print(&format!(
         "{} of {}; {} skipped\n",
-        count(made.reads, "read"),
-        count(made.files, "file"),
-        count(made.lines_skipped, "line")
+        count(summary.reads, "read"),
+        count(summary.files, "file"),
+        count(summary.lines_skipped, "line")
     ))?;
     Ok(())
 }

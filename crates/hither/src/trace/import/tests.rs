@@ -10,11 +10,11 @@ fn imported(
 ) -> Result<(Vec<(String, TracedRead)>, ImportSummary)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    let made = import(format, text.as_bytes(), "", &path)?;
+    let summary = import(format, text.as_bytes(), "", &path)?;
     let mut reader = TraceReader::new(File::open(&path).unwrap()).unwrap();
     let reads: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     let named = |read: TracedRead| (reader.names()[read.file as usize].clone(), read);
-    Ok((reads.into_iter().map(named).collect(), made))
+    Ok((reads.into_iter().map(named).collect(), summary))
 }
 
 /// File, thread and ranges of each read.
@@ -42,7 +42,7 @@ const QUOTED: &str = r#""948","Open","1795287595.500000000","root://me:hush@host
 
 #[test]
 fn records_of_the_xrootd_client_are_imported() {
-    let (reads, made) = imported(ImportFormat::Xrdrecord, QUOTED).unwrap();
+    let (reads, summary) = imported(ImportFormat::Xrdrecord, QUOTED).unwrap();
     let name = "root://host:1094//data/f.root";
     let expected = [vec![10..30], vec![990..1000], vec![0..1000], vec![0..10, 100..120]];
     let found: Vec<_> = reads.iter().map(|(_, read)| read.ranges.clone()).collect();
@@ -52,7 +52,7 @@ fn records_of_the_xrootd_client_are_imported() {
     assert!((times.submitted.as_secs_f64() - 1_795_287_595.7).abs() < 1e-6);
     assert!(((times.completed - times.submitted).as_secs_f64() - 0.25).abs() < 1e-6);
     // the read after the close
-    assert_eq!(made, ImportSummary { reads: 4, files: 1, lines: 10, lines_skipped: 1 });
+    assert_eq!(summary, ImportSummary { reads: 4, files: 1, lines: 10, lines_skipped: 1 });
 }
 
 #[test]
@@ -98,7 +98,7 @@ const STRACE: &str = r#"812 1795288196.100000 execve("/bin/job", ["job"], 0x7ffd
 
 #[test]
 fn output_of_strace_is_imported() {
-    let (reads, made) = imported(ImportFormat::Strace, STRACE).unwrap();
+    let (reads, summary) = imported(ImportFormat::Strace, STRACE).unwrap();
     let found: Vec<_> =
         reads.iter().map(|(name, read)| (name.clone(), read.thread, read.ranges.clone())).collect();
     let a = "/data/a.bin";
@@ -117,7 +117,7 @@ fn output_of_strace_is_imported() {
     let waited = reads[5].1.times;
     assert_eq!(waited.completed - waited.submitted, Duration::from_millis(200));
     // a descriptor of another process
-    assert_eq!((made.files, made.lines_skipped), (2, 1));
+    assert_eq!((summary.files, summary.lines_skipped), (2, 1));
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn output_of_strace_without_options_is_imported() {
 fn only_files_with_the_text_in_their_names_are_imported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    let made = import(ImportFormat::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
-    assert_eq!((made.reads, made.files), (8, 1));
+    let summary = import(ImportFormat::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
+    assert_eq!((summary.reads, summary.files), (8, 1));
 }
 
 #[test]

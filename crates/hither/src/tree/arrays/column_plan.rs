@@ -138,10 +138,10 @@ impl ColumnPlan {
     /// The branch in `index`, copied if a later output is the same.
     fn taken(&self, read: &mut [Option<Column>], index: usize, nth: usize) -> Result<Column> {
         let later = self.outputs.iter().skip(nth + 1);
-        let again =
+        let is_used_later =
             later.into_iter().any(|it| matches!(it, Output::Branch(other, _) if *other == index));
         let slot = read.get_mut(index);
-        let column = slot.and_then(|slot| if again { slot.clone() } else { slot.take() });
+        let column = slot.and_then(|slot| if is_used_later { slot.clone() } else { slot.take() });
         column.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a chunk without one of its columns"))
     }
 

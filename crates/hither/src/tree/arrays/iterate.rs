@@ -87,8 +87,8 @@ impl RemoteTree {
                 && tree.file.forget_metadata()
             {
                 // The stored metadata were of an older version of the file.
-                let again = tree.reopen();
-                read = again.send_steps(&request, step_entries, &sender, &progress).await;
+                let reopened = tree.reopen();
+                read = reopened.send_steps(&request, step_entries, &sender, &progress).await;
             }
             progress.done();
             if let Err(error) = read {
@@ -177,8 +177,8 @@ impl Collector {
         let Sender { send, sent } = self.sender.clone();
         async move {
             sent.store(true, Ordering::Relaxed);
-            let gone = |_| Error::new(ErrorKind::Cancelled, "the iteration was cancelled");
-            send.send(Ok(whole)).await.map_err(gone)
+            let cancelled = |_| Error::new(ErrorKind::Cancelled, "the iteration was cancelled");
+            send.send(Ok(whole)).await.map_err(cancelled)
         }
         .boxed()
     }
