@@ -142,7 +142,10 @@ pub(crate) enum Command {
     )]
     Rm(Rm),
     /// Move or rename on one server.
-    #[command(after_help = "Example: hither mv https://host/data/new.root https://host/data/run7/")]
+    #[command(
+        override_usage = "hither mv [OPTIONS] <SRC>... <DST>",
+        after_help = "Example: hither mv https://host/data/new.root https://host/data/run7/"
+    )]
     Mv(Mv),
     /// Show checksums of files.
     #[command(
@@ -160,6 +163,7 @@ pub(crate) enum Command {
     Chmod(Chmod),
     /// Copy files and directories.
     #[command(
+        override_usage = "hither cp [OPTIONS] <SRC>... <DST>",
         after_help = "The same command resumes an interrupted copy.\n\nExample: hither cp -r http://host/path/run7 /data/"
     )]
     Cp(Copy),
@@ -342,7 +346,7 @@ pub(crate) struct Mv {
     #[arg(short, long)]
     pub(crate) no_clobber: bool,
     /// The files and directories, and last the new name or the directory to move them into.
-    #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
+    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 2..)]
     pub(crate) urls: Vec<String>,
 }
 
@@ -362,7 +366,7 @@ pub(crate) struct Checksum {
 pub(crate) struct Copy {
     /// The sources, and last the destination: a file, a directory, - for standard output, or
     /// /dev/null.
-    #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
+    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 2..)]
     pub(crate) names: Vec<String>,
     /// Copy directories and their contents.
     #[arg(short, long)]
@@ -418,27 +422,41 @@ pub(crate) struct ImageFiles {
     pub(crate) svg: Option<PathBuf>,
 }
 
-/// The parser of the command line. Help of a verb shows its own options and names the common ones;
-/// `hither help options` describes those.
+/// The parser of the command line. Help of a verb shows its own options and names those of the
+/// common ones that it uses; `hither help options` describes them.
 pub(crate) fn parser() -> clap::Command {
     let command = Arguments::command();
     let common: Vec<Arg> =
         command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
-    let names = format!("Common options (see hither help options):\n{}", names(&common));
-    let exit_codes = exit::describe_codes();
+    let help = format!("{}\n\n{}", describe_common(&common), exit::describe_codes());
     command
         .mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
-        .after_help(format!("{names}\n\n{exit_codes}"))
-        .mut_subcommands(|verb| with_common(verb, &common, &names))
+        .after_help(help)
+        .mut_subcommands(|verb| with_common(verb, &common))
 }
 
-fn with_common(verb: clap::Command, common: &[Arg], names: &str) -> clap::Command {
+fn with_common(verb: clap::Command, common: &[Arg]) -> clap::Command {
     if verb.get_name() == "options" {
         return verb.args(common.iter().cloned().map(|arg| arg.global(false)));
     }
-    let example = verb.get_after_help().map(|text| format!("\n\n{text}")).unwrap_or_default();
-    verb.after_help(format!("{names}{example}"))
-        .mut_subcommands(|verb| with_common(verb, common, names))
+    let used: Vec<Arg> = match verb.get_name() {
+        "serve" => named(common, &["json", "verbose", "config"]),
+        "show" | "import" => named(common, &["json", "verbose"]),
+        "completions" | "man" => Vec::new(),
+        _ => common.to_vec(),
+    };
+    let names = (!used.is_empty()).then(|| describe_common(&used));
+    let example = verb.get_after_help().map(ToString::to_string);
+    let help: Vec<String> = names.into_iter().chain(example).collect();
+    verb.after_help(help.join("\n\n")).mut_subcommands(|verb| with_common(verb, common))
+}
+
+fn named(options: &[Arg], names: &[&str]) -> Vec<Arg> {
+    options.iter().filter(|option| names.contains(&option.get_id().as_str())).cloned().collect()
+}
+
+fn describe_common(options: &[Arg]) -> String {
+    format!("Common options (see hither help options):\n{}", names(options))
 }
 
 /// The names of options, in lines of a terminal.
@@ -495,6 +513,25 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         parser().debug_assert();
+    }
+
+    #[test]
+    fn help_of_a_verb_names_the_common_options_that_it_uses() {
+        let mut parser = parser();
+        let mut help = |verb: &str| {
+            let verb = parser.find_subcommand_mut(verb).unwrap();
+            verb.render_help().to_string()
+        };
+        for (verb, uses, ignores) in [
+            ("draw", vec!["--bins <N>", "--replica URL", "--config FILE"], vec!["--insecure  Acc"]),
+            ("serve", vec!["--listen <ADDR:PORT>", "--config FILE"], vec!["--replica", "--user"]),
+            ("completions", vec!["<SHELL>"], vec!["--json"]),
+            ("options", vec!["--replica <URL>", "--anonymous", "Print JSON"], vec!["--bins"]),
+        ] {
+            let text = help(verb);
+            assert!(uses.iter().all(|it| text.contains(it)), "{text}");
+            assert!(!ignores.iter().any(|it| text.contains(it)), "{text}");
+        }
     }
 
     #[test]
