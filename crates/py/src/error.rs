@@ -54,7 +54,8 @@ pub(crate) fn invalid(message: &'static str) -> PyErr {
     classes::InvalidError::new_err(message)
 }
 
-/// The end of the error message for the unknown name `wanted`: similar names, or all if they are few.
+/// The end of the error message for the unknown name `wanted`: similar names, or all if they are
+/// few.
 #[pyfunction]
 pub(crate) fn suggestion(wanted: &str, names: Vec<String>) -> String {
     Suggestion::similar_or_all(wanted, names.iter().map(String::as_str)).to_string()

@@ -173,7 +173,7 @@ def test_a_reload_applies_valid_settings_and_ignores_invalid_ones(tmp_path):
     with serving(tmp_path) as served:
         assert served.curl("new", "-T", str(served.config))[0] == 403
         served.configure("write = true\n[limits]\nconnections = 7")
-        assert "a restart is needed for limits.connections" in served.reload()
+        assert "restart to apply limits.connections" in served.reload()
         assert served.curl("new", "-T", str(served.config))[0] == 201
         for broken, why in [
             ("write = false\nnonsense = 1", "nonsense"),
