@@ -1,17 +1,23 @@
-//! The limits on redirects and on renewed credentials, the same for every protocol.
+//! Redirects and renewed credentials: limits, the next target, and the memory of a file's target.
 //!
 //! A request is attempted at the known location of its file, and again where a server redirects it.
 //! Each attempt counts, also one that is repeated at the same server: after a renewed credential, a
 //! 417, or a change to TLS. So a loop between servers ends with an error. A rejected credential is
 //! renewed once per request, because the new one may be rejected as well.
+//!
+//! A [`Location`] that was reached by redirects knows the origin of the URL that the user gave, so
+//! the credentials for that origin are withheld from other ones ([`authorization`]).
 
 pub(crate) mod retry_after;
+pub(crate) mod target_memory;
 
 use crate::authorization;
 use crate::config::TransportConfig;
 use crate::location::Location;
 use hither_auth::Authorization;
 use hither_core::error::{Error, ErrorKind, Result};
+use http::{HeaderMap, Method, StatusCode, header};
+use tracing::debug;
 
 /// The maximum number of redirects of an HTTP request.
 pub(crate) const MAX_HTTP_REDIRECTS: usize = 8;
@@ -65,6 +71,49 @@ impl Attempts {
     }
 }
 
+/// The target of an HTTP response from `from`, if it is a redirect. `can_resend` says whether the
+/// body of the request can be sent again.
+///
+/// # Errors
+///
+/// [`ErrorKind::Protocol`] for a redirect that cannot be followed, and the errors of
+/// [`http_target`].
+pub(crate) fn http_redirect(
+    from: &Location,
+    status: StatusCode,
+    headers: &HeaderMap,
+    can_resend: bool,
+) -> Result<Option<Location>> {
+    let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let Some(reference) = headers.get(header::LOCATION).filter(|_| is_redirect) else {
+        return Ok(None);
+    };
+    let invalid = |what| Error::new(ErrorKind::Protocol, format!("{from}: the server {what}"));
+    let reference = reference.to_str().map_err(|_| invalid("redirects to an invalid URL"))?;
+    if !can_resend {
+        return Err(invalid(
+            "redirected after a part of the file was sent, which cannot be sent again",
+        ));
+    }
+    http_target(from, reference).map(Some)
+}
+
+/// The target of an HTTP redirect.
+///
+/// # Errors
+///
+/// The errors of [`Location::join`].
+pub(crate) fn http_target(from: &Location, reference: &str) -> Result<Location> {
+    let to = from.join(reference)?;
+    debug!(%from, %to, "redirected");
+    Ok(to)
+}
+
+/// Returns whether a redirected request becomes a GET without body (RFC 9110 section 15.4.4).
+pub(crate) fn becomes_get(status: StatusCode, method: &Method) -> bool {
+    status == StatusCode::SEE_OTHER && *method != Method::HEAD
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +125,24 @@ mod tests {
         let error = attempts.count().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Protocol);
         assert!(error.to_string().contains("http://host/f: more than 2 redirects"), "{error}");
+    }
+
+    #[test]
+    fn a_redirect_is_followed_only_if_the_body_can_be_sent_again() {
+        let from = Location::parse("http://host/f").unwrap();
+        let headers: HeaderMap = [(header::LOCATION, "/g".parse().unwrap())].into_iter().collect();
+        let target = |status, can_resend| http_redirect(&from, status, &headers, can_resend);
+        let to = target(StatusCode::TEMPORARY_REDIRECT, true).unwrap();
+        assert_eq!(to, Some(Location::parse("http://host/g").unwrap()));
+        assert_eq!(target(StatusCode::CREATED, false).unwrap(), None);
+        let error = target(StatusCode::TEMPORARY_REDIRECT, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn only_see_other_changes_the_method_and_head_stays_head() {
+        assert!(becomes_get(StatusCode::SEE_OTHER, &Method::POST));
+        assert!(!becomes_get(StatusCode::SEE_OTHER, &Method::HEAD));
+        assert!(!becomes_get(StatusCode::FOUND, &Method::POST));
     }
 }

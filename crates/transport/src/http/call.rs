@@ -18,7 +18,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::pool::Pool;
 use crate::pool::request_sender::RequestSender;
-use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
+use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::sync::lock;
@@ -117,53 +117,22 @@ impl Network {
             if again && attempts.renew(&call.location, pool.config(), &used).await {
                 continue;
             }
-            match next_place(&call, status, &headers)? {
-                Some(next) => {
-                    debug!(from = %call.location, to = %next, "redirected");
-                    call.location = next;
-                    if status == StatusCode::SEE_OTHER && call.method != Method::HEAD {
-                        (call.method, call.content) = (Method::GET, RequestBody::Empty);
-                    }
+            let can_resend = call.content.is_whole();
+            if let Some(to) = redirect::http_redirect(&call.location, status, &headers, can_resend)?
+            {
+                call.location = to;
+                if redirect::becomes_get(status, &call.method) {
+                    call.method = Method::GET;
+                    call.content = RequestBody::Empty;
                 }
-                None => {
-                    let location = call.location;
-                    let refusal = authorization::refusal(
-                        &location,
-                        pool.config(),
-                        &call.method,
-                        status,
-                        &headers,
-                    );
-                    return Ok(HttpResponse { status, headers, body, location, refusal });
-                }
+                continue;
             }
+            let HttpRequest { location, method, .. } = call;
+            let refusal =
+                authorization::refusal(&location, pool.config(), &method, status, &headers);
+            return Ok(HttpResponse { status, headers, body, location, refusal });
         }
     }
-}
-
-/// The target of a redirect, if the response is one.
-fn next_place(
-    call: &HttpRequest,
-    status: StatusCode,
-    headers: &HeaderMap,
-) -> Result<Option<Location>> {
-    let follows = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(reference) = headers.get(header::LOCATION).filter(|_| follows) else {
-        return Ok(None);
-    };
-    let here = &call.location;
-    let reference = reference.to_str().map_err(|_| {
-        Error::new(ErrorKind::Protocol, format!("{here}: the server redirects to an invalid URL"))
-    })?;
-    if !call.content.is_whole() {
-        return Err(Error::new(
-            ErrorKind::Protocol,
-            format!(
-                "{here}: the server redirected after a part of the file was sent, which cannot be sent again"
-            ),
-        ));
-    }
-    here.join(reference).map(Some)
 }
 
 /// Sends `call`, on another connection if one was closed meanwhile.

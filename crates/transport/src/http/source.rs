@@ -21,11 +21,11 @@ use crate::pool::Pool;
 use crate::pool::capabilities::RequestSizing;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use crate::redirect::retry_after::RetryAfterTimer;
-use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
+use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
+use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::sync::lock;
 use hither_core::{
     Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome, ResponseMeta,
     Source,
@@ -34,8 +34,7 @@ use hither_http::metalink::MetalinkLinks;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 use tracing::{Instrument, debug, debug_span};
 
 /// The maximum number of idle connections found closed, one after the other, before this is an
@@ -45,11 +44,9 @@ const MAX_STALE: usize = 3;
 /// A file behind an HTTP server.
 #[derive(Debug)]
 pub struct HttpSource {
-    first: Location,
     network: Arc<Network>,
     clock: MonotonicClock,
-    /// The location of the file after redirects.
-    current: Mutex<HttpTarget>,
+    targets: TargetMemory<HttpTarget>,
     whole_file: SpooledDownload,
     /// Called with the first response that links to other replicas.
     when_linked: OnceLock<WhenLinked>,
@@ -72,24 +69,24 @@ impl fmt::Debug for WhenLinked {
 pub(crate) struct HttpTarget {
     pub(crate) location: Location,
     pub(crate) pool: Arc<Pool>,
-    /// The number of redirect targets that failed since something was read.
-    astray: u32,
 }
 
-/// The maximum number of times that the first server is asked again after a redirect target failed.
-const MAX_ASTRAY: u32 = 3;
+impl HttpTarget {
+    fn new(location: Location, network: &Network) -> Self {
+        let pool = network.pool(&location);
+        Self { location, pool }
+    }
+}
 
 impl HttpSource {
     /// The file at `location`.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
-        let pool = network.pool(&location);
-        let current = Mutex::new(HttpTarget { location: location.clone(), pool, astray: 0 });
+        let target = HttpTarget::new(location.clone(), &network);
         Self {
-            first: location,
             network,
             clock: MonotonicClock::start(),
-            current,
+            targets: TargetMemory::new(location, target),
             whole_file: SpooledDownload::default(),
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
@@ -101,7 +98,7 @@ impl HttpSource {
     /// The URL that the file was opened with.
     #[must_use]
     pub fn location(&self) -> &Location {
-        &self.first
+        self.targets.first()
     }
 
     /// The address of the current server, after redirects.
@@ -121,9 +118,14 @@ impl HttpSource {
         drop(self.when_linked.set(WhenLinked(hear)));
     }
 
+    /// The memory of the file's location after redirects.
+    pub(crate) fn targets(&self) -> &TargetMemory<HttpTarget> {
+        &self.targets
+    }
+
     /// The current location of the file.
-    pub(crate) fn place(&self) -> HttpTarget {
-        self.current().clone()
+    fn place(&self) -> HttpTarget {
+        self.targets.current().target
     }
 
     /// Returns whether the file, or its beginning, is kept here because the server sent it whole.
@@ -142,35 +144,26 @@ impl HttpSource {
         self.retry_after.wait().await;
     }
 
-    fn current(&self) -> MutexGuard<'_, HttpTarget> {
-        lock(&self.current)
-    }
-
     async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
         if request.tail > 0 {
             return tail::fetch(self, request, sink).await;
         }
-        let mut attempts = Attempts::new(&self.first, MAX_HTTP_REDIRECTS);
+        let mut attempts = Attempts::new(self.location(), MAX_HTTP_REDIRECTS);
         loop {
             attempts.count()?;
-            let place = self.place();
+            let CurrentTarget { target: place, turn, .. } = self.targets.current();
             self.wait_retry_after(&place).await;
             match self.send(&place, &request, &mut sink).await {
                 Ok(ExchangeOutcome::Complete(answer)) => {
-                    self.arrived();
+                    self.targets.arrived();
                     return Ok(answer);
                 }
                 Ok(ExchangeOutcome::Redirect(reference)) => {
-                    self.follow(&place.location, &reference)?
+                    self.follow(turn, &place.location, &reference)?
                 }
-                Err(error) => return Err(self.turn_back(&place.location, error)),
+                Err(error) => return Err(self.fall_back(turn, &place.location, error)),
             }
         }
-    }
-
-    /// Records that something was read: the current target works.
-    pub(crate) fn arrived(&self) {
-        self.current().astray = 0;
     }
 
     /// Sends a request as the capabilities of the server allow: as it is, or in pieces.
@@ -332,44 +325,34 @@ impl HttpSource {
         Some(settled)
     }
 
-    pub(crate) fn follow(&self, from: &Location, reference: &str) -> Result<()> {
-        let to = from.join(reference)?;
-        debug!(%from, %to, "redirected");
-        let pool = self.network.pool(&to);
-        let mut current = self.current();
-        // Another request may have followed it already.
-        if current.location == *from {
-            *current = HttpTarget { location: to, pool, ..*current };
-        }
+    /// Follows a redirect of a request that was sent to `from` in `turn`.
+    pub(crate) fn follow(&self, turn: u64, from: &Location, reference: &str) -> Result<()> {
+        let to = redirect::http_target(from, reference)?;
+        let target = HttpTarget::new(to, &self.network);
+        self.targets.change(turn, |_| target);
         self.redirected.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// A redirect target that fails may be the wrong one, or no longer the right one: the next
-    /// attempt asks the first server again.
-    pub(crate) fn turn_back(&self, from: &Location, error: Error) -> Error {
-        let curable = match error.kind() {
+    /// Handles the failure of a request that was sent to `from` in `turn`. Another target may have
+    /// the file.
+    pub(crate) fn fall_back(&self, turn: u64, from: &Location, error: Error) -> Error {
+        let is_curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
             ErrorKind::Unavailable | ErrorKind::Timeout => error.retry() == Retry::OtherServer,
             _ => false,
         };
-        let mut current = self.current();
-        if !curable || *from == self.first || current.astray >= MAX_ASTRAY {
+        if !is_curable {
             return error;
         }
-        if current.location == *from {
-            debug!(%from, to = %self.first, %error, "target failed, asking the first server again");
-            let location = self.first.clone();
-            let pool = self.network.pool(&location);
-            *current = HttpTarget { location, pool, astray: current.astray + 1 };
-        }
-        error.with_retry(Retry::SameServer { after: Duration::ZERO })
+        let first = |first: &Location| HttpTarget::new(first.clone(), &self.network);
+        self.targets.fall_back(turn, from, error, first)
     }
 }
 
 impl Source for HttpSource {
     fn name(&self) -> String {
-        self.first.to_string()
+        self.location().to_string()
     }
 
     fn limits(&self) -> Limits {
@@ -399,8 +382,7 @@ impl Source for HttpSource {
     }
 
     fn max_requests(&self) -> usize {
-        let pool = Arc::clone(&self.current().pool);
-        pool.max_requests()
+        self.place().pool.max_requests()
     }
 
     fn idle_connections(&self) -> usize {
@@ -417,7 +399,7 @@ impl Source for HttpSource {
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        let span = debug_span!("fetch", url = %self.first);
+        let span = debug_span!("fetch", url = %self.location());
         Box::pin(self.fetch_following(request, sink).instrument(span))
     }
 }

@@ -10,6 +10,7 @@ use crate::authorization;
 use crate::http::request;
 use crate::http::source::{HttpSource, HttpTarget};
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
+use crate::redirect::target_memory::CurrentTarget;
 use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_util::future::join_all;
 use hither_core::endpoint::RangeSupport;
@@ -47,23 +48,24 @@ pub(crate) async fn fetch(
     attempts.count()?;
     let mut tail = Tail { left: request, size, answer: ResponseMeta::default(), attempts };
     for _ in 0..MAX_ROUNDS + MAX_HTTP_REDIRECTS {
-        let place = source.place();
-        source.wait_retry_after(&place).await;
+        let current = source.targets().current();
+        let place = &current.target;
+        source.wait_retry_after(place).await;
         tail.place();
-        let requests = match tail.next(source, &place) {
+        let requests = match tail.next(source, place) {
             requests if !requests.is_empty() => requests,
             _ if tail.left.tail == 0 => return Ok(ResponseMeta { size: tail.size, ..tail.answer }),
             _ => {
-                tail.note_answer(&head(&place).await?);
+                tail.note_answer(&head(place).await?);
                 continue;
             }
         };
         let settled = join_all(requests.iter().map(|request| async {
             let mut sink = to(&sink);
-            source.exchange(&place, request, &mut sink).await
+            source.exchange(place, request, &mut sink).await
         }));
         for (request, settled) in requests.iter().zip(settled.await) {
-            tail.note(source, &place, request, settled)?;
+            tail.note(source, &current, request, settled)?;
         }
     }
     Err(Error::new(
@@ -155,25 +157,26 @@ impl Tail {
     fn note(
         &mut self,
         source: &HttpSource,
-        place: &HttpTarget,
+        current: &CurrentTarget<HttpTarget>,
         request: &Request,
         settled: ExchangeResult,
     ) -> Result<()> {
+        let CurrentTarget { target: HttpTarget { location: from, .. }, turn, .. } = current;
         self.size = settled.size.or(self.size);
         let done = match settled.outcome {
             Ok(ExchangeOutcome::Complete(answer)) => {
                 self.note_answer(&answer);
-                source.arrived();
+                source.targets().arrived();
                 true
             }
             Ok(ExchangeOutcome::Redirect(reference)) => {
                 self.attempts.count()?;
-                source.follow(&place.location, &reference)?;
+                source.follow(*turn, from, &reference)?;
                 false
             }
             // The capabilities of the server were updated: there is another way.
             Err(error) if error.kind() == ErrorKind::TooLarge => false,
-            Err(error) => return Err(source.turn_back(&place.location, error)),
+            Err(error) => return Err(source.fall_back(*turn, from, error)),
         };
         let got = if done { &request.ranges } else { &settled.delivered };
         self.left.ranges = range::difference(&range::merged(&self.left.ranges, 0), got);

@@ -12,6 +12,7 @@ use crate::context::MonotonicClock;
 use crate::location::Location;
 use crate::network::Network;
 use crate::redirect::retry_after::RetryAfterTimer;
+use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
 use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::xrootd::SessionPool;
 use crate::xrootd::job::{FileVersion, JobError, ReadJob, SessionCommand};
@@ -29,39 +30,30 @@ use hither_core::{
 };
 use hither_xrd::wire::Redirect;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tracing::{Instrument, debug, debug_span};
 
-/// The maximum number of times that the first server is asked again after a redirect target failed.
-const MAX_ASTRAY: usize = 3;
 /// The cost of one more range: its header in the request, and in the response.
 const RANGE_COST_BYTES: u64 = 32;
 
 /// A file behind an XRootD server.
 #[derive(Debug)]
 pub struct XrootdSource {
-    first: Location,
     network: Arc<Network>,
     clock: MonotonicClock,
-    current: Mutex<Current>,
+    targets: TargetMemory<FileTarget>,
     announced: AtomicBool,
     retry_after: RetryAfterTimer,
 }
 
 /// The location of a file after redirects.
 #[derive(Debug, Clone)]
-struct Current {
+struct FileTarget {
     place: XrootdTarget,
     lead: Lead,
     /// Known once the credentials were read.
     name: Option<Arc<SharedFile>>,
-    /// The redirect targets that failed since something was read.
-    tried: Vec<String>,
-    /// The number of changes of the target. The outcome of a request counts only if the target was
-    /// not changed since.
-    turns: u64,
 }
 
 /// The target of a request.
@@ -69,7 +61,7 @@ struct Course {
     place: XrootdTarget,
     name: Arc<SharedFile>,
     lead: Lead,
-    turns: u64,
+    turn: u64,
 }
 
 /// The origin of the current target.
@@ -94,47 +86,45 @@ impl XrootdSource {
     /// The file at `location`.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
-        let current = Mutex::new(Current::new(&location, &network));
+        let target = FileTarget::first(&location, Lead::Named, &network);
+        let targets = TargetMemory::new(location, target);
+        targets.lock().guess(&network);
         Self {
-            first: location,
             network,
             clock: MonotonicClock::start(),
-            current,
+            targets,
             announced: AtomicBool::new(false),
             retry_after: RetryAfterTimer::default(),
         }
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
-        lock(&self.current)
-    }
-
     fn sessions(&self) -> Arc<SessionPool> {
-        Arc::clone(&self.current().place.sessions)
+        Arc::clone(&self.targets.lock().target.place.sessions)
     }
 
     /// The current target of the file.
     async fn course(&self) -> Result<Course> {
-        let Current { place, lead, name, tried, turns } = {
-            let mut current = self.current();
+        let CurrentTarget { target, tried, turn } = {
+            let mut current = self.targets.lock();
             current.guess(&self.network);
             current.clone()
         };
+        let FileTarget { place, lead, name } = target;
         if let Some(name) = name {
-            return Ok(Course { place, name, lead, turns });
+            return Ok(Course { place, name, lead, turn });
         }
         let path = place.path(&self.network, &tried).await?;
         let name = Arc::new(SharedFile::for_reading(path));
-        let mut current = self.current();
+        let mut current = self.targets.lock();
         // Another request may have been faster, or may have been redirected meanwhile.
-        if current.turns != turns {
-            return Ok(Course { place, name, lead, turns });
+        if current.turn != turn {
+            return Ok(Course { place, name, lead, turn });
         }
-        let name = Arc::clone(current.name.get_or_insert(name));
+        let name = Arc::clone(current.target.name.get_or_insert(name));
         if self.announced.load(Ordering::Relaxed) {
             place.sessions.announce_large(&name);
         }
-        Ok(Course { place, name, lead, turns })
+        Ok(Course { place, name, lead, turn })
     }
 
     async fn fetch_following(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
@@ -146,26 +136,26 @@ impl XrootdSource {
             sink(part);
         });
         let sink: SharedSink = Arc::new(Mutex::new(sink));
-        let mut attempts = Attempts::new(&self.first, MAX_XROOTD_REDIRECTS);
+        let mut attempts = Attempts::new(self.targets.first(), MAX_XROOTD_REDIRECTS);
         loop {
             attempts.count()?;
             self.retry_after.wait().await;
-            let Course { place, name, lead, turns } = self.course().await?;
+            let Course { place, name, lead, turn } = self.course().await?;
             match self.fetch_at(&place, name, request.clone(), &sink).await {
                 Ok(facts) => {
                     self.found(&place);
                     return Ok(answer(&request, facts));
                 }
-                Err(JobError::Elsewhere(redirect)) => self.follow(&place, turns, &redirect)?,
-                Err(JobError::WantsTls) => self.change(turns, place.again(&self.network)),
+                Err(JobError::Elsewhere(redirect)) => self.follow(&place, turn, &redirect)?,
+                Err(JobError::WantsTls) => self.change(turn, place.again(&self.network)),
                 Err(JobError::TooLate) => {}
                 Err(JobError::Failed(error)) => {
                     if let Some(clear) = place.without_tls(&error, &self.network) {
-                        self.change(turns, clear);
+                        self.change(turn, clear);
                         continue;
                     }
                     if lead == Lead::Likely && !delivered.load(Ordering::Relaxed) {
-                        self.misled(&place, turns, &error);
+                        self.misled(&place, turn, &error);
                         continue;
                     }
                     self.retry_after.learn(&error);
@@ -174,7 +164,7 @@ impl XrootdSource {
                         self.forget_name(&place);
                         continue;
                     }
-                    return Err(self.turn_back(&place, turns, error));
+                    return Err(self.fall_back(&place, turn, error));
                 }
             }
         }
@@ -202,46 +192,41 @@ impl XrootdSource {
 
     /// Forgets the name of the file, which contains a credential that was renewed.
     fn forget_name(&self, place: &XrootdTarget) {
-        let mut current = self.current();
-        if current.place.location == place.location {
-            current.name = None;
+        let mut current = self.targets.lock();
+        if current.target.place.location == place.location {
+            current.target.name = None;
         }
     }
 
-    fn follow(&self, from: &XrootdTarget, turns: u64, redirect: &Redirect) -> Result<()> {
+    fn follow(&self, from: &XrootdTarget, turn: u64, redirect: &Redirect) -> Result<()> {
         let place = from.redirected(redirect, &self.network)?;
-        let mut current = self.current();
-        // Another request may have followed already, and may have come back.
-        if current.turns == turns {
-            current.lead = match current.lead {
+        self.targets.change(turn, |current| {
+            let lead = match current.lead {
                 Lead::Named | Lead::Asked | Lead::Plain if is_plain(redirect) => Lead::Plain,
                 _ => Lead::Other,
             };
-            current.turn_to(place);
-        }
+            FileTarget { place, lead, name: None }
+        });
         Ok(())
     }
 
-    /// Changes the target, unless another request has done so.
-    fn change(&self, turns: u64, place: XrootdTarget) {
-        let mut current = self.current();
-        if current.turns == turns {
-            current.turn_to(place);
-        }
+    /// Changes the target to the same server with or without TLS.
+    fn change(&self, turn: u64, place: XrootdTarget) {
+        self.targets.change(turn, |current| FileTarget { place, lead: current.lead, name: None });
     }
 
     /// Records that the file is at `place`, so other files of its directory may be, too.
     fn found(&self, place: &XrootdTarget) {
-        let mut current = self.current();
-        current.tried.clear();
-        if current.place.location != place.location {
+        self.targets.arrived();
+        let mut current = self.targets.lock();
+        if current.target.place.location != place.location {
             return;
         }
-        let lead = std::mem::replace(&mut current.lead, Lead::Other);
+        let lead = std::mem::replace(&mut current.target.lead, Lead::Other);
         drop(current);
         if matches!(lead, Lead::Likely | Lead::Plain) {
-            let first = XrootdTarget::new(self.first.clone(), &self.network);
-            let path = self.first.plain_path();
+            let first = XrootdTarget::new(self.targets.first().clone(), &self.network);
+            let path = self.targets.first().plain_path();
             let mut directions = first.sessions.directions();
             match lead {
                 Lead::Likely => directions.held(&path),
@@ -252,79 +237,64 @@ impl XrootdSource {
 
     /// Handles a wrong guess: asks the first server, and names the server that failed. That a
     /// server does not have the file is not reported, because the manager knows.
-    fn misled(&self, from: &XrootdTarget, turns: u64, error: &Error) {
-        let mut current = self.current();
+    fn misled(&self, from: &XrootdTarget, turn: u64, error: &Error) {
+        let mut current = self.targets.lock();
         // Another request may have noticed already, or may have found the file there.
-        if current.turns != turns {
+        if current.turn != turn {
             return;
         }
-        let place = XrootdTarget::new(self.first.clone(), &self.network);
-        if current.lead == Lead::Likely {
-            place.sessions.directions().missed(&self.first.plain_path());
+        let first = FileTarget::first(self.targets.first(), Lead::Asked, &self.network);
+        if current.target.lead == Lead::Likely {
+            let path = self.targets.first().plain_path();
+            first.place.sessions.directions().missed(&path);
         }
         debug!(from = %from.location, %error, "remembered redirect failed, asking the manager");
-        let tried = match error.kind() {
+        current.tried = match error.kind() {
             ErrorKind::NotFound => Vec::new(),
             _ => vec![from.location.host().to_owned()],
         };
-        (current.lead, current.tried) = (Lead::Asked, tried);
-        current.turn_to(place);
+        current.turn_to(first);
     }
 
-    /// A redirect target that fails may be the wrong one, or no longer the right one: the next
-    /// attempt asks the first server for another.
-    fn turn_back(&self, from: &XrootdTarget, turns: u64, error: Error) -> Error {
+    /// Handles the failure of a request that was sent to `from` in `turn`. Another target may have
+    /// the file.
+    fn fall_back(&self, from: &XrootdTarget, turn: u64, error: Error) -> Error {
         let error = from.explained(&self.network, Action::Read, error);
-        let curable = match error.kind() {
-            ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Timeout => {
-                !matches!(error.retry(), Retry::Later { .. })
-            }
-            _ => false,
-        };
-        let mut current = self.current();
-        if matches!(error.retry(), Retry::Later { .. }) && !current.tried.is_empty() {
+        if matches!(error.retry(), Retry::Later { .. }) {
+            let mut current = self.targets.lock();
             // Servers are identified by host name: another server on the same host may work, or be
             // the only one.
-            current.tried.clear();
-            current.name = None;
-        }
-        if !curable || from.named == self.first || current.tried.len() >= MAX_ASTRAY {
+            if !current.tried.is_empty() {
+                current.tried.clear();
+                current.target.name = None;
+            }
             return error;
         }
-        if current.turns == turns {
-            debug!(from = %from.location, to = %self.first, %error, "target failed, asking the first server again");
-            current.tried.push(from.location.host().to_owned());
-            current.lead = Lead::Asked;
-            current.turn_to(XrootdTarget::new(self.first.clone(), &self.network));
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Timeout => {
+                let first = |first: &_| FileTarget::first(first, Lead::Asked, &self.network);
+                self.targets.fall_back(turn, &from.named, error, first)
+            }
+            _ => error,
         }
-        error.with_retry(Retry::SameServer { after: Duration::ZERO })
     }
 }
 
-impl Current {
-    fn new(first: &Location, network: &Network) -> Self {
-        let place = XrootdTarget::new(first.clone(), network);
-        let lead = Lead::Named;
-        let name = None;
-        let tried = Vec::new();
-        let mut current = Self { place, lead, name, tried, turns: 0 };
-        current.guess(network);
-        current
+impl FileTarget {
+    /// The target at the URL of the user.
+    fn first(first: &Location, lead: Lead, network: &Network) -> Self {
+        Self { place: XrootdTarget::new(first.clone(), network), lead, name: None }
     }
+}
 
-    fn turn_to(&mut self, place: XrootdTarget) {
-        (self.place, self.name) = (place, None);
-        self.turns += 1;
-    }
-
+impl CurrentTarget<FileTarget> {
     /// Sets the target by a remembered redirect, if nothing was requested yet.
     fn guess(&mut self, network: &Network) {
-        if self.lead == Lead::Named
-            && self.name.is_none()
-            && let Some(place) = self.place.likely(network)
+        if self.target.lead == Lead::Named
+            && self.target.name.is_none()
+            && let Some(place) = self.target.place.likely(network)
         {
-            self.lead = Lead::Likely;
-            self.turn_to(place);
+            self.turn_to(FileTarget { place, lead: Lead::Likely, name: None });
         }
     }
 }
@@ -344,7 +314,7 @@ fn answer(request: &Request, facts: FileVersion) -> ResponseMeta {
 
 impl Source for XrootdSource {
     fn name(&self) -> String {
-        self.first.to_string()
+        self.targets.first().to_string()
     }
 
     fn limits(&self) -> Limits {
@@ -377,7 +347,7 @@ impl Source for XrootdSource {
     }
 
     fn preconnect(&self, connections: usize) {
-        let Current { place, name, .. } = self.current().clone();
+        let FileTarget { place, name, .. } = self.targets.current().target;
         if let Some(name) = &name {
             place.sessions.warm(connections, name);
         }
@@ -385,14 +355,14 @@ impl Source for XrootdSource {
 
     fn expect_bulk(&self) {
         self.announced.store(true, Ordering::Relaxed);
-        let Current { place, name, .. } = self.current().clone();
+        let FileTarget { place, name, .. } = self.targets.current().target;
         if let Some(name) = &name {
             place.sessions.announce_large(name);
         }
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        let span = debug_span!("fetch", url = %self.first);
+        let span = debug_span!("fetch", url = %self.targets.first());
         Box::pin(self.fetch_following(request, sink).instrument(span))
     }
 }
