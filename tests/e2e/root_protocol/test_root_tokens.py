@@ -102,7 +102,7 @@ def test_an_error_explains_a_wrong_token(issued, cat):
     _, issuer, _ = issued
     none = cat("open/f", None)
     assert none.code == CREDENTIALS, none.err
-    assert "ztn" in none.err and "give a token" in none.err, none.err
+    assert "ztn" in none.err and "provide a token" in none.err, none.err
     old = cat("open/f", issuer.token(exp=1_600_000_000))
     assert old.code == CREDENTIALS, old.err
     assert "expired" in old.err, old.err

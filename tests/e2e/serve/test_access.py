@@ -268,7 +268,7 @@ def test_a_lot_reserves_limits_and_releases_space(served, issuer):
     assert served.put("/atlas/lot/a", 5 * MIB, token=token).status == 201
     over = served.put("/atlas/lot/b", 4 * MIB, "-H", "Expect: 100-continue", token=token)
     assert (over.status, over.sent) == (507, 0), over
-    assert "bytes left" in over.body
+    assert "bytes are left" in over.body
     chunked = served.put("/atlas/lot/b", 4 * MIB, "-H", "Transfer-Encoding: chunked", token=token)
     assert chunked.status == 507
     assert not (served.root / "atlas/lot/b").exists()

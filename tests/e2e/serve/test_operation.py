@@ -315,7 +315,9 @@ UNIT = ROOT / "packaging" / "hither-serve.service"
 def test_the_systemd_unit_is_valid_and_restricted(tmp_path):
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/usr/bin/hither", str(HITHER)))
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    # The manual page is installed by the package only.
+    verify = ["systemd-analyze", "verify", "--man=no", unit]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     done = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit],

@@ -170,7 +170,7 @@ def test_an_existing_file_is_kept_on_request(here, there):
     assert (here.folder / "file").read_bytes() == b"old"
     gfal("pull", source, here.url("file"), "-f")
     assert (here.folder / "file").read_bytes() == b"new"
-    assert "already" in copy(there, "source", "Overwrite: F", destination=here.url("file"), code="412")[0]
+    assert "exists" in copy(there, "source", "Overwrite: F", destination=here.url("file"), code="412")[0]
 
 
 class Peer:

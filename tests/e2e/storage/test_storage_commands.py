@@ -10,6 +10,7 @@ import pytest
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import BUILT_PEERS
 
 USAGE, NOT_FOUND, UNAVAILABLE, UNSUPPORTED, EXISTS = 2, 3, 5, 8, 10
 
@@ -224,7 +225,7 @@ def test_no_message_repeats_a_secret(run, place):
 
 
 def test_a_bucket_of_an_object_store_works_like_a_directory(run, hither, tmp_path, monkeypatch):
-    if not (Path(servers.HERE).parent / "target/peers/bin/s3s-fs").exists():
+    if not (BUILT_PEERS / "bin" / "s3s-fs").exists():
         if os.environ.get("CI"):
             pytest.fail("CI must have s3s-fs (tools/setup-peers)")
         pytest.skip("s3s-fs is not installed (tools/setup-peers installs it)")
