@@ -88,7 +88,7 @@ struct CacheState {
     next_entry: u64,
     openings: u64,
     wakers: Vec<Waker>,
-    tally: ByteCounters,
+    counters: ByteCounters,
 }
 
 /// State of a file as its readers see it.
@@ -98,7 +98,7 @@ pub(crate) struct FileSnapshot {
     /// See [`crate::PrefetchContext::ahead_bytes`] and those after it.
     pub(crate) ahead_bytes: u64,
     pub(crate) ahead_budget_bytes: u64,
-    pub(crate) tally: ByteCounters,
+    pub(crate) counters: ByteCounters,
 }
 
 /// Result of looking up a range.
@@ -119,7 +119,7 @@ impl Lookup {
             size: None,
             ahead_bytes: 0,
             ahead_budget_bytes: 0,
-            tally: ByteCounters {
+            counters: ByteCounters {
                 ahead_bytes: 0,
                 fetched_bytes: 0,
                 used_bytes: 0,
@@ -140,7 +140,7 @@ impl Cache {
             next_entry: 0,
             openings: 0,
             wakers: Vec::new(),
-            tally: ByteCounters::default(),
+            counters: ByteCounters::default(),
         };
         Self { config, counts: ReadCounters::default(), state: Mutex::new(state) }
     }
@@ -167,12 +167,12 @@ impl Cache {
     /// Counters of all reads through the cache, and of the bytes fetched for them.
     #[must_use]
     pub fn totals(&self) -> ReadTotals {
-        let tally = lock(&self.state).tally;
+        let counters = lock(&self.state).counters;
         ReadTotals {
-            bytes_ahead: tally.ahead_bytes,
-            bytes_fetched: tally.fetched_bytes,
-            bytes_used: tally.used_bytes,
-            bytes_dropped: tally.wasted_bytes,
+            bytes_ahead: counters.ahead_bytes,
+            bytes_fetched: counters.fetched_bytes,
+            bytes_used: counters.used_bytes,
+            bytes_dropped: counters.wasted_bytes,
             ..self.counts.totals()
         }
     }
@@ -201,8 +201,8 @@ impl Cache {
         act: impl FnOnce(&mut CacheEntry, &mut EntryContext<'_>) -> T,
     ) -> Option<T> {
         self.with(|state| {
-            let CacheState { policy, entries, wakers, tally, .. } = state;
-            let mut context = EntryContext { policy, wakers, tally };
+            let CacheState { policy, entries, wakers, counters, .. } = state;
+            let mut context = EntryContext { policy, wakers, counters };
             entries.get_mut(&id).map(|entry| act(entry, &mut context))
         })
     }
@@ -255,25 +255,25 @@ impl Cache {
         target: Option<&mut [u8]>,
     ) -> Lookup {
         let mut state = lock(&self.state);
-        let CacheState { policy, entries, wakers, tally, .. } = &mut *state;
-        let mut context = EntryContext { policy, wakers, tally };
-        let mut look =
+        let CacheState { policy, entries, wakers, counters, .. } = &mut *state;
+        let mut context = EntryContext { policy, wakers, counters };
+        let mut lookup =
             Lookup { found: CacheStatus::Miss, absent_bytes: 0, snapshot: FileSnapshot::default() };
-        let Some(entry) = entries.get_mut(&id) else { return look };
+        let Some(entry) = entries.get_mut(&id) else { return lookup };
         let confirmed = entry.confirmed >= opened && entry.changed.is_none();
         if confirmed && entry.covers(range) {
-            look.found = CacheStatus::Hit;
+            lookup.found = CacheStatus::Hit;
             if let Some(target) = target {
                 entry.copy(range, target, &mut context);
             }
         } else {
-            (look.found, look.absent_bytes) = entry.find(range);
-            if look.found == CacheStatus::Hit && !confirmed {
-                look.found = CacheStatus::InFlight;
+            (lookup.found, lookup.absent_bytes) = entry.find(range);
+            if lookup.found == CacheStatus::Hit && !confirmed {
+                lookup.found = CacheStatus::InFlight;
             }
         }
-        look.snapshot = snapshot(entry, context.policy, &self.config);
-        look
+        lookup.snapshot = snapshot(entry, context.policy, &self.config);
+        lookup
     }
 
     /// State of a file.
@@ -304,8 +304,8 @@ impl Cache {
     /// # Errors
     ///
     /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) if it is another one.
-    pub(crate) fn learn(&self, id: u64, told: &Version) -> Result<(), Error> {
-        self.entry(id, |entry, context| entry.learn(told, context)).unwrap_or(Ok(()))
+    pub(crate) fn learn(&self, id: u64, reported: &Version) -> Result<(), Error> {
+        self.entry(id, |entry, context| entry.learn(reported, context)).unwrap_or(Ok(()))
     }
 
     /// Records that a server confirmed the version, asked when the number of openings was
@@ -317,8 +317,8 @@ impl Cache {
     /// The file is not the one any more that the entry is of.
     pub(crate) fn change(&self, id: u64, error: &Error) {
         self.with(|state| {
-            let CacheState { policy, entries, wakers, tally, latest, .. } = state;
-            let mut context = EntryContext { policy, wakers, tally };
+            let CacheState { policy, entries, wakers, counters, latest, .. } = state;
+            let mut context = EntryContext { policy, wakers, counters };
             if let Some(entry) = entries.get_mut(&id) {
                 entry.change(error, &mut context);
                 if latest.get(&entry.key) == Some(&id) {
@@ -373,7 +373,7 @@ fn snapshot(entry: &CacheEntry, policy: &EvictionPolicy, config: &CacheConfig) -
         size: entry.size(),
         ahead_bytes,
         ahead_budget_bytes: config.ahead_bytes.saturating_sub(others),
-        tally: entry.tally,
+        counters: entry.counters,
     }
 }
 

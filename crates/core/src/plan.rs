@@ -91,11 +91,11 @@ impl Plan {
     #[must_use]
     pub fn new(wanted: &[Range<u64>], limits: &Limits, config: &PlanConfig) -> Self {
         let ranges = merge(&range::merged(wanted, 0), limits.range_cost_bytes, config.waste);
-        let mut dealer = Dealer::new(&ranges, limits, config);
+        let mut distributor = RangeDistributor::new(&ranges, limits, config);
         for range in ranges {
-            dealer.deal(range);
+            distributor.assign(range);
         }
-        Self { requests: dealer.finish() }
+        Self { requests: distributor.finish() }
     }
 
     /// Bytes that the plan fetches.
@@ -182,21 +182,21 @@ fn min_requests(ranges: &[Range<u64>], limits: &Limits) -> (usize, Measure) {
 }
 
 /// Cuts a run of ranges into requests.
-struct Dealer<'a> {
+struct RangeDistributor<'a> {
     limits: &'a Limits,
     min_cut_bytes: u64,
     measure: Measure,
     shares: usize,
-    /// Of all that is to be dealt.
+    /// Of all that is to be assigned.
     total: u64,
-    dealt: u64,
+    assigned: u64,
     requests: Vec<Vec<Range<u64>>>,
     open: Vec<Range<u64>>,
     open_bytes: u64,
     open_text: usize,
 }
 
-impl<'a> Dealer<'a> {
+impl<'a> RangeDistributor<'a> {
     fn new(ranges: &[Range<u64>], limits: &'a Limits, config: &PlanConfig) -> Self {
         let connections = config.connections.max(1);
         let (needed, binding) = min_requests(ranges, limits);
@@ -210,7 +210,7 @@ impl<'a> Dealer<'a> {
             measure,
             shares,
             total: ranges.iter().map(|range| measure.of(range)).fold(0, u64::saturating_add),
-            dealt: 0,
+            assigned: 0,
             requests: Vec::new(),
             open: Vec::new(),
             open_bytes: 0,
@@ -218,7 +218,7 @@ impl<'a> Dealer<'a> {
         }
     }
 
-    fn deal(&mut self, mut range: Range<u64>) {
+    fn assign(&mut self, mut range: Range<u64>) {
         while range.start < range.end {
             let take = self.take_bytes(range::len(&range));
             let piece = range.start..range.start + take;
@@ -233,7 +233,7 @@ impl<'a> Dealer<'a> {
             range.start = piece.end;
             self.open_text += text;
             self.open_bytes += take;
-            self.dealt = self.dealt.saturating_add(self.measure.of(&piece));
+            self.assigned = self.assigned.saturating_add(self.measure.of(&piece));
             self.open.push(piece);
             if self.share_room() == 0 {
                 self.close();
@@ -268,7 +268,7 @@ impl<'a> Dealer<'a> {
     fn share_room(&self) -> u64 {
         let done = (self.requests.len() + 1).min(self.shares) as u128;
         let end = (u128::from(self.total) * done).div_ceil(self.shares as u128);
-        u64::try_from(end).unwrap_or(u64::MAX).saturating_sub(self.dealt)
+        u64::try_from(end).unwrap_or(u64::MAX).saturating_sub(self.assigned)
     }
 
     fn close(&mut self) {

@@ -94,7 +94,7 @@ pub struct Replicas {
 
 #[derive(Debug)]
 struct State {
-    members: Vec<Arc<ActiveReplica>>,
+    replicas: Vec<Arc<ActiveReplica>>,
     size: Option<u64>,
     checksum: Option<Checksum>,
     delivered_bytes: u64,
@@ -109,7 +109,7 @@ impl Replicas {
     pub fn new(first: Replica, health: Arc<Health>, config: ReplicasConfig) -> Self {
         let first = Arc::new(ActiveReplica::new(first));
         let state = State {
-            members: vec![Arc::clone(&first)],
+            replicas: vec![Arc::clone(&first)],
             size: None,
             checksum: None,
             delivered_bytes: 0,
@@ -120,9 +120,9 @@ impl Replicas {
         Self { config, health, discover: None, first, state: Mutex::new(state) }
     }
 
-    /// States the file's size in bytes and its checksum, as a catalogue has them: members that say
-    /// otherwise are excluded. What is known already is not changed; a catalogue that contradicts
-    /// it is named in a notice.
+    /// Sets the size of the file in bytes and its checksum from a catalogue: replicas that differ
+    /// are excluded. Known values are not changed; a notice names a catalogue that contradicts
+    /// them.
     pub fn expect(&self, size: Option<u64>, checksum: Option<Checksum>) {
         let mut state = self.state();
         match (state.size, size) {
@@ -139,7 +139,7 @@ impl Replicas {
         }
     }
 
-    /// With a way to find further replicas.
+    /// Sets the source of further replicas.
     #[must_use]
     pub fn with_discovery(mut self, discover: Box<dyn ReplicaDiscovery>) -> Self {
         self.discover = Some(discover);
@@ -149,13 +149,13 @@ impl Replicas {
     /// Adds a replica at the end of the order, unless it is there already.
     pub fn add(&self, replica: Replica) {
         let mut state = self.state();
-        let known = |member: &Arc<ActiveReplica>| member.name() == replica.source.name();
-        if !state.members.iter().any(known) {
-            state.members.push(Arc::new(ActiveReplica::new(replica)));
+        let known = |active: &Arc<ActiveReplica>| active.name() == replica.source.name();
+        if !state.replicas.iter().any(known) {
+            state.replicas.push(Arc::new(ActiveReplica::new(replica)));
         }
     }
 
-    /// Why members are not used any more, in words for the user.
+    /// Reasons why replicas are excluded, in words for the user.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         self.state().notices.clone()
@@ -163,24 +163,24 @@ impl Replicas {
 
     /// Counters of each replica.
     #[must_use]
-    pub fn members(&self) -> Vec<SourceReport> {
-        self.state().members.iter().map(|member| member.report()).collect()
+    pub fn reports(&self) -> Vec<SourceReport> {
+        self.state().replicas.iter().map(|replica| replica.report()).collect()
     }
 
     async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
-        let tee = hedging::DedupSink::new(sink);
+        let dedup = hedging::DedupSink::new(sink);
         let mut tried: Vec<Arc<ActiveReplica>> = Vec::new();
         let mut errors: Vec<Error> = Vec::new();
         loop {
-            let Some(member) = self.choose(&tried, Among::All) else {
+            let Some(replica) = self.choose(&tried, Among::All) else {
                 if self.discover_more(&errors).await {
                     continue;
                 }
                 return Err(self.gathered(errors));
             };
-            tried.push(Arc::clone(&member));
-            match self.attempt(&member, &request, &tee, &mut tried).await {
-                Ok(answer) => return Ok(answer),
+            tried.push(Arc::clone(&replica));
+            match self.attempt(&replica, &request, &dedup, &mut tried).await {
+                Ok(response) => return Ok(response),
                 Err(failed) => errors.extend(failed),
             }
             if let Some(fault) =
@@ -202,30 +202,32 @@ impl Replicas {
         };
         let Some(found) = discover.locate(errors).await else { return false };
         self.state().discovered = true;
-        let before = self.state().members.len();
+        let before = self.state().replicas.len();
         found.into_iter().for_each(|replica| self.add(replica));
-        self.state().members.len() > before
+        self.state().replicas.len() > before
     }
 
     /// Applies a response to the file: the size from any replica, the validator from the first one
     /// only.
-    fn settle(&self, member: &Arc<ActiveReplica>, mut answer: ResponseMeta) -> ResponseMeta {
+    fn settle(&self, replica: &Arc<ActiveReplica>, mut response: ResponseMeta) -> ResponseMeta {
         let mut state = self.state();
         if state.size.is_none() {
-            state.size = answer.size;
+            state.size = response.size;
         }
-        member.remember_validator(answer.validator.take());
-        answer.validator = if Arc::ptr_eq(member, &self.first) { member.validator() } else { None };
-        answer
+        replica.remember_validator(response.validator.take());
+        response.validator =
+            if Arc::ptr_eq(replica, &self.first) { replica.validator() } else { None };
+        response
     }
 
-    /// The most hopeful error, else the last, with what the other members said in its message.
+    /// The most hopeful error, else the last, with what the other replicas said in its message.
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
-        let left_out = self.state().members.iter().filter_map(|member| member.excluded()).collect();
-        let hopeful =
+        let left_out =
+            self.state().replicas.iter().filter_map(|replica| replica.excluded()).collect();
+        let retryable =
             |error: &Error| matches!(error.retry(), Retry::SameServer { .. } | Retry::Later { .. });
-        let hope = errors.iter().position(hopeful);
-        let main = hope.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at));
+        let position = errors.iter().position(retryable);
+        let main = position.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at));
         let mut others: Vec<Error> = left_out;
         let Some(main) = main.or_else(|| others.pop()) else {
             return Error::new(ErrorKind::Unavailable, format!("{} has no replica", self.name()));
@@ -275,20 +277,20 @@ impl Source for Replicas {
 
     fn max_connections(&self) -> usize {
         let state = self.state();
-        let living = state.members.iter().filter(|member| member.excluded().is_none());
-        living.map(|member| member.source().max_connections()).sum::<usize>().max(1)
+        let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
+        included.map(|replica| replica.source().max_connections()).sum::<usize>().max(1)
     }
 
     fn max_requests(&self) -> usize {
         let state = self.state();
-        let living = state.members.iter().filter(|member| member.excluded().is_none());
-        living.map(|member| member.source().max_requests()).sum::<usize>().max(1)
+        let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
+        included.map(|replica| replica.source().max_requests()).sum::<usize>().max(1)
     }
 
     fn idle_connections(&self) -> usize {
         let state = self.state();
-        let living = state.members.iter().filter(|member| member.excluded().is_none());
-        living.map(|member| member.source().idle_connections()).sum()
+        let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
+        included.map(|replica| replica.source().idle_connections()).sum()
     }
 
     fn preconnect(&self, connections: usize) {

@@ -112,7 +112,7 @@ pub struct Reader<'a> {
     /// Requests relieved by others.
     reliefs: usize,
     retries: u64,
-    answer: ResponseMeta,
+    response: ResponseMeta,
 }
 
 /// Event of a [`Reader`].
@@ -121,7 +121,7 @@ pub enum FetchEvent {
     /// Bytes arrived.
     Part(Part),
     /// A request was answered in full; its parts came before.
-    Answered(ResponseMeta),
+    Response(ResponseMeta),
     /// A request failed and is not retried. The others go on.
     Failed {
         /// Why.
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
             staging_since: None,
             reliefs: 0,
             retries: 0,
-            answer: ResponseMeta::default(),
+            response: ResponseMeta::default(),
         }
     }
 
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
         loop {
             match self.next_event().await? {
                 FetchEvent::Part(part) => return Some(Ok(part)),
-                FetchEvent::Answered(_) => {}
+                FetchEvent::Response(_) => {}
                 FetchEvent::Failed { error, .. } => return Some(Err(error)),
             }
         }
@@ -273,8 +273,8 @@ impl<'a> Reader<'a> {
 
     /// Metadata of the file from the responses so far.
     #[must_use]
-    pub fn answer(&self) -> &ResponseMeta {
-        &self.answer
+    pub fn response(&self) -> &ResponseMeta {
+        &self.response
     }
 
     /// Requests sent again.
@@ -350,19 +350,19 @@ impl<'a> Reader<'a> {
         }
         let queue = std::mem::take(&mut self.queue);
         let urgent = std::mem::take(&mut self.urgent);
-        (self.queue, _) = self.parted(queue, ranges);
-        (self.urgent, _) = self.parted(urgent, ranges);
+        (self.queue, _) = self.without(queue, ranges);
+        (self.urgent, _) = self.without(urgent, ranges);
     }
 
-    /// The requests of a queue without `ranges`, which are sorted and disjoint, and what there was
-    /// of these. Those with a tail are left as they are.
-    fn parted(
+    /// The requests of a queue without `ranges`, which are sorted and disjoint, and the ranges
+    /// removed. Requests with a tail are not changed.
+    fn without(
         &self,
         queue: VecDeque<Request>,
         ranges: &[Range<u64>],
     ) -> (VecDeque<Request>, Vec<Range<u64>>) {
         let mut kept = VecDeque::with_capacity(queue.len());
-        let mut parted = Vec::new();
+        let mut removed = Vec::new();
         for request in queue {
             if request.tail > 0 || range::are_apart(&request.ranges, ranges) {
                 kept.push_back(request);
@@ -373,11 +373,11 @@ impl<'a> Reader<'a> {
                 kept.push_back(request);
                 continue;
             }
-            parted.extend(range::difference(&request.ranges, &left));
+            removed.extend(range::difference(&request.ranges, &left));
             // A range without its middle is two, which may be too many for one request.
             let config = self.plan_config(PlanConfig::default());
             kept.extend(self.requests_of(Plan::new(&left, &self.source.limits(), &config)));
         }
-        (kept, parted)
+        (kept, removed)
     }
 }

@@ -64,7 +64,7 @@ async fn play(job: &Workload, rtt: Duration, way: Way) -> String {
         (config.block_bytes, config.learn_blocks) = (bytes, false);
     }
     if !matches!(way, Way::Bare) {
-        file.set_advisor(Box::new(ReadAhead::new(config)));
+        file.set_prefetcher(Box::new(ReadAhead::new(config)));
     }
     let begin = Instant::now();
     let mut target = vec![0; 8192];

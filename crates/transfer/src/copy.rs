@@ -53,8 +53,8 @@ pub async fn copy(
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let job = setup::job_name(&sources, &destination);
-    let lasting = matches!(destination, Destination::Place(_) | Destination::File(_));
-    let folder = options.journal.as_ref().filter(|_| lasting);
+    let is_persistent = matches!(destination, Destination::Place(_) | Destination::File(_));
+    let folder = options.journal.as_ref().filter(|_| is_persistent);
     let journal = folder.map(|folder| Journal::open(folder, &job)).transpose()?;
     let into = match journal.as_ref().and_then(Journal::goes_into) {
         Some(into) => into,
@@ -72,7 +72,7 @@ pub async fn copy(
     let shared = Arc::new(CopyContext {
         budget: MemoryBudget::new(options.budget_bytes),
         queue: Queue::new(max_open, sources.len()),
-        pace: WorkerRates::default(),
+        rates: WorkerRates::default(),
         workers: AtomicUsize::new(connections::MIN_BULK.min(options.max_workers).max(1)),
         options,
         job,

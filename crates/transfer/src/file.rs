@@ -68,14 +68,14 @@ pub(crate) enum Sink {
 /// A piece that a worker fetches.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) inlet: PieceBuffer,
+    pub(crate) buffer: PieceBuffer,
     /// When it was taken, by the clock of the source.
     pub(crate) sent: Duration,
 }
 
 impl Piece {
     fn progress(&self) -> RequestProgress {
-        let (received_bytes, missing_bytes) = self.inlet.progress();
+        let (received_bytes, missing_bytes) = self.buffer.progress();
         RequestProgress { sent: self.sent, received_bytes, missing_bytes }
     }
 }
@@ -106,11 +106,11 @@ pub(crate) struct FileCopy {
     /// The server's checksum, being asked for.
     asking: Mutex<Option<Asking>>,
     /// The server's checksum.
-    told: Mutex<Option<Checksum>>,
+    server_checksum: Mutex<Option<Checksum>>,
     validator: Mutex<Option<String>>,
     /// Token of an upload.
     pub(crate) token: Mutex<Option<String>>,
-    books: Mutex<FileCopyState>,
+    state: Mutex<FileCopyState>,
 }
 
 /// State of the bytes of a file.
@@ -152,7 +152,7 @@ impl FileCopy {
         let in_order = order.is_some();
         let chain = algorithm.filter(|algorithm| in_order && !algorithm.is_combinable());
         let validator = Mutex::new(version.validator.clone());
-        let books = FileCopyState {
+        let state = FileCopyState {
             blocks,
             running: Vec::new(),
             over: false,
@@ -164,12 +164,12 @@ impl FileCopy {
             with_adler32: algorithm == Some(Algorithm::Adler32),
             chain: chain.map(|algorithm| Mutex::new(Hasher::new(algorithm))),
             asking: Mutex::default(),
-            told: Mutex::default(),
+            server_checksum: Mutex::default(),
             token: Mutex::new(token),
             algorithm,
             is_journaled,
             validator,
-            books: Mutex::new(books),
+            state: Mutex::new(state),
             shared,
             item,
             key,
@@ -184,32 +184,32 @@ impl FileCopy {
     /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this
     /// file there is nothing more (`is_last`), it is as large as will be done when all others are.
     pub(crate) fn take(&self, worker: usize, is_last: bool) -> Option<Arc<Piece>> {
-        let mut books = self.books();
-        if books.over || books.running.len() >= self.max_pieces {
+        let mut state = self.state();
+        if state.over || state.running.len() >= self.max_pieces {
             return None;
         }
         let range = match self.source.endpoint().ranges {
             // A server that knows no ranges sends everything for every question: there must be only
             // one.
-            RangeSupport::Whole => books.blocks.take_rest(),
+            RangeSupport::Whole => state.blocks.take_rest(),
             _ => {
-                let max_bytes = if is_last { self.share(worker, &books) } else { u64::MAX };
-                books.blocks.take(max_bytes)
+                let max_bytes = if is_last { self.share(worker, &state) } else { u64::MAX };
+                state.blocks.take(max_bytes)
             }
         };
-        range.map(|range| self.start(&mut books, range))
+        range.map(|range| self.start(&mut state, range))
     }
 
-    fn share(&self, worker: usize, books: &FileCopyState) -> u64 {
+    fn share(&self, worker: usize, state: &FileCopyState) -> u64 {
         let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= MIN_BALANCING_RTT) else {
             return u64::MAX;
         };
         if self.is_exact() {
             return u64::MAX;
         }
-        let under_way: u64 = books.running.iter().map(|piece| piece.inlet.progress().1).sum();
-        let left_bytes = books.blocks.untaken_bytes() + under_way;
-        self.shared.pace.piece_bytes(worker, self.shared.workers(), left_bytes, rtt)
+        let in_flight: u64 = state.running.iter().map(|piece| piece.buffer.progress().1).sum();
+        let left_bytes = state.blocks.untaken_bytes() + in_flight;
+        self.shared.rates.piece_bytes(worker, self.shared.workers(), left_bytes, rtt)
     }
 
     /// Splits off the later half of the slowest piece for an idle worker, by [`SplitRule::COPY`].
@@ -219,26 +219,26 @@ impl FileCopy {
             return None;
         }
         let now = self.source.clock().now();
-        let mut books = self.books();
-        if books.over || !books.blocks.all_taken() {
+        let mut state = self.state();
+        if state.over || !state.blocks.all_taken() {
             return None;
         }
-        let pieces = books.running.iter().map(|piece| (piece.progress(), piece));
+        let pieces = state.running.iter().map(|piece| (piece.progress(), piece));
         let slowest = SplitRule::COPY.slowest(pieces, now, rtt)?;
-        let given = slowest.inlet.give_half();
+        let given = slowest.buffer.give_half();
         if given.is_empty() {
             return None;
         }
         let offset = given.start;
         let bytes = range::len(&given);
         debug!(file = self.item.name, offset, bytes, "slowest piece split for an idle worker");
-        Some(self.start(&mut books, given))
+        Some(self.start(&mut state, given))
     }
 
-    fn start(&self, books: &mut FileCopyState, range: Range<u64>) -> Arc<Piece> {
+    fn start(&self, state: &mut FileCopyState, range: Range<u64>) -> Arc<Piece> {
         let sent = self.source.clock().now();
-        let piece = Arc::new(Piece { inlet: PieceBuffer::new(range), sent });
-        books.running.push(Arc::clone(&piece));
+        let piece = Arc::new(Piece { buffer: PieceBuffer::new(range), sent });
+        state.running.push(Arc::clone(&piece));
         piece
     }
 
@@ -246,20 +246,20 @@ impl FileCopy {
     /// the caller then has to finish it.
     pub(crate) fn ended(&self, worker: usize, piece: &Arc<Piece>) -> bool {
         let took = self.source.clock().now().saturating_sub(piece.sent);
-        self.shared.pace.note(worker, piece.inlet.progress().0, took);
-        let mut books = self.books();
-        books.running.retain(|running| !Arc::ptr_eq(running, piece));
-        self.claim(&mut books)
+        self.shared.rates.note(worker, piece.buffer.progress().0, took);
+        let mut state = self.state();
+        state.running.retain(|running| !Arc::ptr_eq(running, piece));
+        self.claim(&mut state)
     }
 
     /// Returns true if the file is complete and no worker finishes it yet; the caller then has to.
     pub(crate) fn is_to_be_finished(&self) -> bool {
-        self.claim(&mut self.books())
+        self.claim(&mut self.state())
     }
 
-    fn claim(&self, books: &mut FileCopyState) -> bool {
-        let complete = !books.over && books.running.is_empty() && books.blocks.is_complete();
-        books.over |= complete;
+    fn claim(&self, state: &mut FileCopyState) -> bool {
+        let complete = !state.over && state.running.is_empty() && state.blocks.is_complete();
+        state.over |= complete;
         complete
     }
 
@@ -268,11 +268,11 @@ impl FileCopy {
         if let Some(order) = &self.order {
             order.fail();
         }
-        !std::mem::replace(&mut self.books().over, true)
+        !std::mem::replace(&mut self.state().over, true)
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.books().over
+        self.state().over
     }
 
     /// Writes must be whole blocks.
@@ -281,7 +281,7 @@ impl FileCopy {
     }
 
     pub(crate) fn block_bytes(&self) -> u64 {
-        self.books().blocks.block_bytes()
+        self.state().blocks.block_bytes()
     }
 
     /// Validator that requests carry, so that a change of the file is noticed.
@@ -290,7 +290,7 @@ impl FileCopy {
     }
 
     /// Compares what an answer says about the file with what is known of it.
-    pub(crate) fn check_answer(&self, answer: &hither_core::ResponseMeta) -> Result<()> {
+    pub(crate) fn check_response(&self, response: &hither_core::ResponseMeta) -> Result<()> {
         let changed = |was: String, is: String| {
             let message = format!(
                 "{} changed while it was copied (it was {was}, now it is {is})",
@@ -298,10 +298,10 @@ impl FileCopy {
             );
             Err(Error::new(ErrorKind::Changed, message))
         };
-        if let Some(size) = answer.size.filter(|size| *size != self.version.size) {
+        if let Some(size) = response.size.filter(|size| *size != self.version.size) {
             return changed(format!("{} bytes", self.version.size), format!("{size} bytes"));
         }
-        let Some(seen) = &answer.validator else { return Ok(()) };
+        let Some(seen) = &response.validator else { return Ok(()) };
         let mut validator = lock(&self.validator);
         match &*validator {
             Some(known) if known != seen => changed(known.clone(), seen.clone()),
@@ -315,21 +315,21 @@ impl FileCopy {
 
     /// Bytes that were counted and dropped where they came in are as good as written.
     pub(crate) fn dropped(&self, range: Range<u64>) {
-        let mut books = self.books();
-        let pieces: Vec<_> = books.blocks.within_blocks(range).collect();
+        let mut state = self.state();
+        let pieces: Vec<_> = state.blocks.within_blocks(range).collect();
         for piece in pieces {
-            books.blocks.written(piece, BlockChecksums::of([], false));
+            state.blocks.written(piece, BlockChecksums::of([], false));
         }
     }
 
     /// The journal, for targets that an interruption leaves something of.
     pub(crate) fn journal(&self) -> Option<&crate::journal::Journal> {
-        let lasting = matches!(self.sink, Sink::Part(_) | Sink::Upload(_));
-        self.shared.journal.as_ref().filter(|_| lasting && self.is_journaled)
+        let is_persistent = matches!(self.sink, Sink::Part(_) | Sink::Upload(_));
+        self.shared.journal.as_ref().filter(|_| is_persistent && self.is_journaled)
     }
 
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.books().blocks.written_bytes()
+        self.state().blocks.written_bytes()
     }
 
     /// The server is being asked for its checksum.
@@ -343,13 +343,13 @@ impl FileCopy {
     }
 
     /// The server has told this checksum, or that it cannot.
-    pub(crate) fn set_told(&self, told: Option<Checksum>) {
-        *lock(&self.told) = told;
+    pub(crate) fn set_server_checksum(&self, server_checksum: Option<Checksum>) {
+        *lock(&self.server_checksum) = server_checksum;
     }
 
     /// The server's checksum.
-    pub(crate) fn told(&self) -> Option<Checksum> {
-        lock(&self.told).clone()
+    pub(crate) fn server_checksum(&self) -> Option<Checksum> {
+        lock(&self.server_checksum).clone()
     }
 
     /// The checksum of what has passed in order.
@@ -370,19 +370,19 @@ impl FileCopy {
     }
 
     /// The checksums of the whole file, as far as they were computed on the way.
-    pub(crate) fn sums(&self) -> Option<BlockChecksums> {
-        self.books().blocks.sums()
+    pub(crate) fn checksums(&self) -> Option<BlockChecksums> {
+        self.state().blocks.checksums()
     }
 
     /// Begins again, because the bytes were not what they should be. False if that was done before.
     pub(crate) fn fetch_again(&self) -> bool {
-        let mut books = self.books();
-        if books.before.is_some() {
+        let mut state = self.state();
+        if state.before.is_some() {
             return false;
         }
-        let before = books.blocks.begin_again();
-        books.before = Some(before);
-        books.over = false;
+        let before = state.blocks.begin_again();
+        state.before = Some(before);
+        state.over = false;
         if let Some(chain) = &self.chain {
             let mut chain = lock(chain);
             *chain = Hasher::new(chain.algorithm());
@@ -392,11 +392,11 @@ impl FileCopy {
 
     /// Blocks that came differently the second time, if there was one.
     pub(crate) fn damaged(&self) -> Option<Vec<u64>> {
-        let books = self.books();
-        books.before.as_ref().map(|_| books.damaged.clone())
+        let state = self.state();
+        state.before.as_ref().map(|_| state.damaged.clone())
     }
 
-    pub(crate) fn books(&self) -> MutexGuard<'_, FileCopyState> {
-        lock(&self.books)
+    pub(crate) fn state(&self) -> MutexGuard<'_, FileCopyState> {
+        lock(&self.state)
     }
 }

@@ -42,12 +42,12 @@ pub struct ReadTotals {
 
 impl ReadCounters {
     /// A read of `bytes` begins.
-    pub(crate) fn began(&self, bytes: u64, look: &Lookup) {
+    pub(crate) fn began(&self, bytes: u64, lookup: &Lookup) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
-        match look.found {
+        match lookup.found {
             CacheStatus::Hit => self.hits.fetch_add(1, Ordering::Relaxed),
-            CacheStatus::Miss if look.absent_bytes >= bytes => {
+            CacheStatus::Miss if lookup.absent_bytes >= bytes => {
                 self.misses.fetch_add(1, Ordering::Relaxed)
             }
             CacheStatus::InFlight | CacheStatus::Miss => 0,

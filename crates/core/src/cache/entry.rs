@@ -31,7 +31,7 @@ pub(super) struct CacheEntry {
     pub(super) next_waiter: u64,
     /// Open files that read it.
     pub(super) handles: usize,
-    pub(super) tally: ByteCounters,
+    pub(super) counters: ByteCounters,
     /// In flight, and nobody waits for them.
     pub(super) prefetching_bytes: u64,
     /// Present, fetched ahead, and in extents that nobody has read from.
@@ -56,7 +56,7 @@ pub(super) struct EntryContext<'a> {
     pub(super) policy: &'a mut EvictionPolicy,
     /// To be woken when the lock has been given back.
     pub(super) wakers: &'a mut Vec<Waker>,
-    pub(super) tally: &'a mut ByteCounters,
+    pub(super) counters: &'a mut ByteCounters,
 }
 
 /// State of a range of a file.
@@ -80,7 +80,7 @@ impl CacheEntry {
             waiters: HashMap::new(),
             next_waiter: 0,
             handles: 0,
-            tally: ByteCounters::default(),
+            counters: ByteCounters::default(),
             prefetching_bytes: 0,
             ahead_bytes: 0,
         }
@@ -155,8 +155,8 @@ impl CacheEntry {
     }
 
     fn used(&mut self, bytes: u64, context: &mut EntryContext<'_>) {
-        self.tally.used_bytes += bytes;
-        context.tally.used_bytes += bytes;
+        self.counters.used_bytes += bytes;
+        context.counters.used_bytes += bytes;
     }
 
     /// Notes that bytes of it are read that somebody else hands on.
@@ -206,12 +206,12 @@ impl CacheEntry {
         if extent.class == Class::Ahead {
             self.ahead_bytes -= extent.len();
         }
-        self.tally.wasted_bytes += extent.unread_bytes();
-        context.tally.wasted_bytes += extent.unread_bytes();
+        self.counters.wasted_bytes += extent.unread_bytes();
+        context.counters.wasted_bytes += extent.unread_bytes();
     }
 
     /// `range` in the order of the file: what is present, in flight and absent.
-    pub(super) fn stretches(&self, range: &Range<u64>) -> Vec<(Range<u64>, RangeState)> {
+    pub(super) fn states(&self, range: &Range<u64>) -> Vec<(Range<u64>, RangeState)> {
         let mut known = Vec::new();
         let before = self.extents.range(..=range.start).next_back();
         let within =
@@ -229,7 +229,7 @@ impl CacheEntry {
             before.into_iter().chain(within).map(|(at, it)| (*at..it.end, RangeState::InFlight)),
         );
         known.sort_unstable_by_key(|(it, _)| it.start);
-        let mut stretches = Vec::with_capacity(known.len() + 1);
+        let mut states = Vec::with_capacity(known.len() + 1);
         let mut at = range.start;
         for (it, what) in known {
             let start = it.start.max(at);
@@ -238,29 +238,29 @@ impl CacheEntry {
                 continue;
             }
             if start > at {
-                stretches.push((at..start, RangeState::Absent));
+                states.push((at..start, RangeState::Absent));
             }
-            stretches.push((start..end, what));
+            states.push((start..end, what));
             at = end;
         }
         if at < range.end {
-            stretches.push((at..range.end, RangeState::Absent));
+            states.push((at..range.end, RangeState::Absent));
         }
-        stretches
+        states
     }
 
     /// The cache status of a read of `range`, and the number of absent bytes.
     pub(super) fn find(&self, range: &Range<u64>) -> (CacheStatus, u64) {
-        let mut flying = false;
+        let mut in_flight = false;
         let mut absent = 0;
-        for (it, what) in self.stretches(range) {
+        for (it, what) in self.states(range) {
             match what {
                 RangeState::Present => {}
-                RangeState::InFlight => flying = true,
+                RangeState::InFlight => in_flight = true,
                 RangeState::Absent => absent += range::len(&it),
             }
         }
-        let found = match (absent, flying) {
+        let found = match (absent, in_flight) {
             (0, false) => CacheStatus::Hit,
             (0, true) => CacheStatus::InFlight,
             _ => CacheStatus::Miss,
@@ -270,17 +270,17 @@ impl CacheEntry {
 
     /// The parts of `range` that are neither present nor in flight.
     pub(super) fn absent(&self, range: &Range<u64>) -> Vec<Range<u64>> {
-        let stretches = self.stretches(range).into_iter();
-        stretches.filter(|(_, what)| *what == RangeState::Absent).map(|(it, _)| it).collect()
+        let states = self.states(range).into_iter();
+        states.filter(|(_, what)| *what == RangeState::Absent).map(|(it, _)| it).collect()
     }
 
     /// Bytes arrive: for who waits, and to stay.
     pub(super) fn insert(&mut self, offset: u64, bytes: &[u8], context: &mut EntryContext<'_>) {
-        self.tally.fetched_bytes += bytes.len() as u64;
-        context.tally.fetched_bytes += bytes.len() as u64;
+        self.counters.fetched_bytes += bytes.len() as u64;
+        context.counters.fetched_bytes += bytes.len() as u64;
         let all = offset..offset.saturating_add(bytes.len() as u64);
         let landed = self.cut_in_flight(&all, context);
-        for (range, what) in self.stretches(&all) {
+        for (range, what) in self.states(&all) {
             if what != RangeState::Present
                 && let Some(piece) = slice(bytes, offset, &range)
             {
@@ -357,19 +357,19 @@ impl CacheEntry {
     /// The server told what file it is.
     pub(super) fn learn(
         &mut self,
-        told: &Version,
+        reported: &Version,
         context: &mut EntryContext<'_>,
     ) -> Result<(), Error> {
         let changed = |what: String| Err(Error::new(ErrorKind::Changed, what));
         let known = self.version.get_or_insert(Version { size: None, validator: None });
-        match (&known.validator, &told.validator) {
+        match (&known.validator, &reported.validator) {
             (Some(was), Some(is)) if was != is => {
                 return changed(format!("the file has changed (it was {was}, now it is {is})"));
             }
             (None, Some(is)) => known.validator = Some(is.clone()),
             _ => {}
         }
-        match (known.size, told.size) {
+        match (known.size, reported.size) {
             (Some(was), Some(is)) if was != is => {
                 changed(format!("the file has changed (it had {was} bytes, now it has {is})"))
             }

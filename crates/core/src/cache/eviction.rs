@@ -14,8 +14,8 @@ impl Cache {
             let mut excess = (used + bytes).saturating_sub(self.config.ahead_bytes).min(bytes);
             while excess > 0 {
                 let Some(token) = state.policy.next_ahead() else { return };
-                let CacheState { policy, entries, wakers, tally, .. } = &mut *state;
-                let mut context = EntryContext { policy, wakers, tally };
+                let CacheState { policy, entries, wakers, counters, .. } = &mut *state;
+                let mut context = EntryContext { policy, wakers, counters };
                 let Some(entry) = entries.get_mut(&token.entry).filter(|it| it.is_at(&token))
                 else {
                     continue;
@@ -33,8 +33,8 @@ impl CacheState {
     pub(super) fn evict(&mut self) {
         while self.policy.is_over_budget() {
             let Some((class, token)) = self.policy.next_victim() else { return };
-            let Self { policy, entries, wakers, tally, .. } = self;
-            let mut context = EntryContext { policy, wakers, tally };
+            let Self { policy, entries, wakers, counters, .. } = self;
+            let mut context = EntryContext { policy, wakers, counters };
             let Some(entry) = entries.get_mut(&token.entry).filter(|entry| entry.is_at(&token))
             else {
                 continue;

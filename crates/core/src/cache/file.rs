@@ -94,7 +94,7 @@ struct CachedFileInner {
 
 #[derive(Debug)]
 struct CachedFileState {
-    advisor: Box<dyn Prefetcher>,
+    prefetcher: Box<dyn Prefetcher>,
     /// In the cache.
     entry: u64,
     /// The number of the opening; the owner of what is in flight.
@@ -138,7 +138,7 @@ pub const MAX_READ_BYTES: u64 = 1 << 30;
 impl CachedFile {
     /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the
     /// futures that do the fetching. Nothing is fetched before somebody asks; nothing is fetched
-    /// ahead before there is an advisor or a hint.
+    /// ahead before there is a prefetcher or a hint.
     #[must_use]
     pub fn new(
         source: Arc<dyn Source>,
@@ -158,7 +158,7 @@ impl CachedFile {
             fetched_bytes: 0,
         };
         let state = CachedFileState {
-            advisor: Box::new(NoPrefetch),
+            prefetcher: Box::new(NoPrefetch),
             entry,
             opened,
             bound: false,
@@ -181,8 +181,8 @@ impl CachedFile {
     }
 
     /// Replaces who says what will be read next.
-    pub fn set_advisor(&self, advisor: Box<dyn Prefetcher>) {
-        lock(&self.shared().state).advisor = advisor;
+    pub fn set_prefetcher(&self, prefetcher: Box<dyn Prefetcher>) {
+        lock(&self.shared().state).prefetcher = prefetcher;
     }
 
     /// Has every read recorded from now on. Can be done once.
@@ -256,8 +256,8 @@ impl CachedFile {
         let file = self.shared();
         let due = file.source.clock().now().saturating_add(when);
         let mut state = lock(&file.state);
-        let id = state.work.wishes.add_hint(ranges, due);
-        state.work.wished = true;
+        let id = state.work.queue.add_hint(ranges, due);
+        state.work.prefetches_due = true;
         file.drive(&mut state);
         id
     }
@@ -266,7 +266,7 @@ impl CachedFile {
     pub fn cancel(&self, hint: HintId) {
         let file = self.shared();
         let mut state = lock(&file.state);
-        let unwanted = state.work.wishes.cancel(hint);
+        let unwanted = state.work.queue.cancel(hint);
         file.cancel_prefetches(&mut state, unwanted);
     }
 
@@ -289,22 +289,22 @@ impl CachedFile {
             return Ok(ReadStart::Done(0));
         }
         let wanted = usize::try_from(range::len(&range)).unwrap_or(0);
-        let mut look = Lookup::UNCONFIRMED;
+        let mut lookup = Lookup::UNCONFIRMED;
         let mut advice = Advice::default();
         if !range.is_empty() {
             let target = target.get_mut(..wanted).filter(|_| is_end);
-            look = file.cache.read(state.entry, state.opened, &range, target);
-            advice = state.accessed(&range, at, &look, false, file);
-            file.cache.counts().began(range::len(&range), &look);
+            lookup = file.cache.read(state.entry, state.opened, &range, target);
+            advice = state.accessed(&range, at, &lookup, false, file);
+            file.cache.counts().began(range::len(&range), &lookup);
         }
-        if look.found == CacheStatus::Hit && is_end {
+        if lookup.found == CacheStatus::Hit && is_end {
             state.bound = true;
-            file.heed(&mut state, &advice, at, &look.snapshot);
+            file.heed(&mut state, &advice, at, &lookup.snapshot);
             drop(state);
-            file.record(std::slice::from_ref(&range), ReadTimes::at_once(at), &look);
+            file.record(std::slice::from_ref(&range), ReadTimes::at_once(at), &lookup);
             return Ok(ReadStart::Done(wanted));
         }
-        let pending = self.wait_for(&mut state, vec![offset..end], &[(advice, look)], at)?;
+        let pending = self.wait_for(&mut state, vec![offset..end], &[(advice, lookup)], at)?;
         Ok(ReadStart::Waiting(pending))
     }
 
@@ -348,7 +348,7 @@ impl CachedFile {
     }
 
     /// As [`CachedFile::read_ranges`], for somebody who reads the file besides the program: the
-    /// advisor is not shown it, it is neither counted nor recorded, and it does not settle which
+    /// prefetcher is not shown it, it is neither counted nor recorded, and it does not settle which
     /// version of the file the program reads.
     ///
     /// # Errors
@@ -386,15 +386,15 @@ impl CachedFile {
         let mut state = lock(&file.state);
         let shown = ranges.iter().filter(|range| range.start < range.end);
         let planned = ranges.len() > 1;
-        let looks: Vec<_> = shown
+        let lookups: Vec<_> = shown
             .map(|range| {
-                let look = file.cache.read(state.entry, state.opened, range, None);
-                let advice = state.accessed(range, at, &look, planned, file);
-                file.cache.counts().began(range::len(range), &look);
-                (advice, look)
+                let lookup = file.cache.read(state.entry, state.opened, range, None);
+                let advice = state.accessed(range, at, &lookup, planned, file);
+                file.cache.counts().began(range::len(range), &lookup);
+                (advice, lookup)
             })
             .collect();
-        self.wait_for(&mut state, wanted, &looks, at)
+        self.wait_for(&mut state, wanted, &lookups, at)
     }
 
     /// A read that cannot be served at once.
@@ -402,23 +402,23 @@ impl CachedFile {
         &self,
         state: &mut CachedFileState,
         ranges: Vec<Range<u64>>,
-        looks: &[(Advice, Lookup)],
+        lookups: &[(Advice, Lookup)],
         at: Duration,
     ) -> Result<PendingRead> {
         let file = self.shared();
         let (entry, waiter) = file.claim(state, &ranges)?;
-        for (advice, look) in looks {
-            if look.found == CacheStatus::Miss && !advice.same_request.is_empty() {
+        for (advice, lookup) in lookups {
+            if lookup.found == CacheStatus::Miss && !advice.same_request.is_empty() {
                 let (along, _) =
                     file.cache.claim_ahead(entry, state.opened, &advice.same_request, u64::MAX);
                 state.work.urgent.extend(along);
             }
-            file.heed(state, advice, at, &look.snapshot);
+            file.heed(state, advice, at, &lookup.snapshot);
         }
         file.drive(state);
-        let looks = looks.iter().map(|(_, look)| look);
-        let absent_bytes = looks.clone().map(|look| look.absent_bytes).sum();
-        let found = looks.map(|look| look.found).max_by_key(|found| match found {
+        let lookups = lookups.iter().map(|(_, lookup)| lookup);
+        let absent_bytes = lookups.clone().map(|lookup| lookup.absent_bytes).sum();
+        let found = lookups.map(|lookup| lookup.found).max_by_key(|found| match found {
             CacheStatus::Hit => 0,
             CacheStatus::InFlight => 1,
             CacheStatus::Miss => 2,
@@ -438,7 +438,7 @@ impl Drop for Open {
         let mut state = lock(&file.state);
         state.closed = true;
         state.work.forget_requests();
-        state.work.wishes.clear();
+        state.work.queue.clear();
         file.cache.abandon(state.entry, state.opened);
         file.cache.close(state.entry);
         drop(state);

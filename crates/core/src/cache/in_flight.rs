@@ -23,8 +23,8 @@ impl CacheEntry {
         owner: u64,
         context: &mut EntryContext<'_>,
     ) {
-        self.tally.ahead_bytes += range::len(&absent);
-        context.tally.ahead_bytes += range::len(&absent);
+        self.counters.ahead_bytes += range::len(&absent);
+        context.counters.ahead_bytes += range::len(&absent);
         self.insert_in_flight(
             absent.start,
             InFlightRange { end: absent.end, owner, waiters: Vec::new() },
@@ -47,8 +47,7 @@ impl CacheEntry {
         let mut missing = 0;
         let mut fresh = Vec::new();
         let mut prioritized = Vec::new();
-        for (it, what) in ranges.iter().flat_map(|range| self.stretches(range)).collect::<Vec<_>>()
-        {
+        for (it, what) in ranges.iter().flat_map(|range| self.states(range)).collect::<Vec<_>>() {
             match what {
                 RangeState::Present => self.collect(&it, &mut collected, context),
                 RangeState::InFlight => {
@@ -209,19 +208,19 @@ impl CacheEntry {
         outcome: impl Fn() -> WaitOutcome,
         context: &mut EntryContext<'_>,
     ) {
-        let mut struck = Vec::new();
+        let mut failed = Vec::new();
         for range in ranges {
             for (start, fetch) in self.cut_in_flight(range, context) {
                 if fetch.owner == owner {
-                    struck.extend(fetch.waiters);
+                    failed.extend(fetch.waiters);
                 } else {
                     self.insert_in_flight(start, fetch, context);
                 }
             }
         }
-        struck.sort_unstable();
-        struck.dedup();
-        self.end(&struck, outcome, context);
+        failed.sort_unstable();
+        failed.dedup();
+        self.end(&failed, outcome, context);
     }
 
     pub(super) fn lacks_confirmation(&self, opened: u64) -> bool {

@@ -4,9 +4,9 @@
 //! on loses nothing by it. But a program that reads on while the rest arrives waits for one
 //! connection after the other, and each brings no more than its window in a round trip, while the
 //! other connections bring what is not due yet. So of what is fetched ahead, every connection gets
-//! a stripe of each part: ranges are dealt one by one, each to the connection that has the least.
-//! What is due first then takes up the beginning of all answers. A job of 20 steps of 0.7 MB each,
-//! at 150 ms and 1 Gbit/s, waited 1.3 s after its first step before, and 0.2 s since. Where a
+//! a stripe of each part: ranges are assigned one by one, each to the connection that has the
+//! least. What is due first then takes up the beginning of all answers. A job of 20 steps of 0.7 MB
+//! each, at 150 ms and 1 Gbit/s, waited 1.3 s after its first step before, and 0.2 s since. Where a
 //! connection's part is no more than an initial window there is nothing to gain: all of them arrive
 //! at the same time.
 
@@ -23,13 +23,13 @@ pub(crate) fn striped(
     connections: usize,
     limits: &Limits,
 ) -> Vec<Vec<Range<u64>>> {
-    let mut dealt = Vec::with_capacity(requests.len());
+    let mut assigned = Vec::with_capacity(requests.len());
     for turn in requests.chunks(connections.max(1)) {
         let stripes = stripes(turn);
         let allowed = stripes.iter().all(|stripe| limits.allow(stripe));
-        dealt.extend(if allowed { stripes } else { turn.to_vec() });
+        assigned.extend(if allowed { stripes } else { turn.to_vec() });
     }
-    dealt
+    assigned
 }
 
 fn stripes(turn: &[Vec<Range<u64>>]) -> Vec<Vec<Range<u64>>> {
@@ -74,11 +74,11 @@ mod tests {
             let wanted: Vec<_> = wanted.into_iter().map(|(start, length)| start..start + length).collect();
             let limits = Limits { max_ranges, ..Limits::unlimited() };
             let plan = Plan::new(&wanted, &limits, &PlanConfig::for_connections(connections));
-            let dealt = striped(plan.requests.clone(), connections, &limits);
-            prop_assert!(dealt.len() <= plan.requests.len());
-            prop_assert!(dealt.iter().all(|request| !request.is_empty() && limits.allow(request)));
-            prop_assert!(dealt.iter().all(|request| request.is_sorted_by_key(|range| range.start)));
-            let mut all = dealt.concat();
+            let assigned = striped(plan.requests.clone(), connections, &limits);
+            prop_assert!(assigned.len() <= plan.requests.len());
+            prop_assert!(assigned.iter().all(|request| !request.is_empty() && limits.allow(request)));
+            prop_assert!(assigned.iter().all(|request| request.is_sorted_by_key(|range| range.start)));
+            let mut all = assigned.concat();
             all.sort_by_key(|range| range.start);
             prop_assert_eq!(all, plan.requests.concat());
         }

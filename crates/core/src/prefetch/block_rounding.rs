@@ -2,7 +2,8 @@
 //!
 //! A read that has to wait for a request may fetch its neighbourhood for nearly nothing, and if the
 //! program stays there, later reads find their bytes. Whether it stays is learned: every block
-//! fetched is a bet, and the latest blocks are remembered, each with the reads that it spared.
+//! fetched is a speculation, and the latest blocks are remembered, each with the reads that it
+//! saved.
 //!
 //! **Use.** A block costs a coin, and every read that a block spares earns one. A file begins with
 //! a few coins. So a program with locality keeps getting blocks, and one without gets exactly what
@@ -14,7 +15,7 @@
 //!
 //! Blocks are aligned, so that they do not overlap. The table remembers, for each 64 KiB of the
 //! latest blocks, which of their kibibytes were fetched in addition and which have been read: that
-//! distinguishes a spared read from a repeated one, and a neighbourhood that is read through from
+//! distinguishes a saved read from a repeated one, and a neighbourhood that is read through from
 //! one that is sampled.
 
 use std::ops::Range;
@@ -36,7 +37,7 @@ const COINS: (u32, u32) = (8, 64);
 /// Multiple of a block's size that is fetched without blocks, when there are no coins, before a
 /// block is tried again.
 const EXACT_PER_TRIAL: u64 = 128;
-/// Share of bets won from which on blocks are doubled, and below which they are halved.
+/// Share of speculations used from which on blocks are doubled, and below which they are halved.
 const WON: (f32, f32) = (0.7, 0.3);
 
 /// Kibibytes of one slot's stretch of the file.
@@ -44,20 +45,20 @@ const WON: (f32, f32) = (0.7, 0.3);
 struct Slot {
     /// Number of the stretch, plus one; 0 for none.
     stretch: u64,
-    /// The bet by which it was brought; 0 for none.
-    bet: u64,
+    /// The speculation by which it was brought; 0 for none.
+    speculation: u64,
     brought: u64,
     read: u64,
 }
 
 /// A block that was fetched around a read.
 #[derive(Debug, Clone, Default)]
-struct Bet {
+struct Speculation {
     number: u64,
     /// The half of it in which that read was not.
     far: Range<u64>,
-    /// It has spared a read there.
-    won: bool,
+    /// It has saved a read there.
+    used: bool,
 }
 
 /// Usefulness of blocks in a file.
@@ -69,10 +70,10 @@ pub(super) struct BlockRounding {
     /// Always the same size, learned nothing.
     fixed: bool,
     coins: u32,
-    /// Bets won, as a share of the latest of this size.
-    won: f32,
+    /// Bets used, as a share of the latest of this size.
+    used: f32,
     /// Empty until there is a block, as is the table.
-    bets: Vec<Bet>,
+    speculations: Vec<Speculation>,
     number: u64,
     /// Bytes fetched without a block since one was tried.
     exact_bytes: u64,
@@ -90,8 +91,8 @@ impl BlockRounding {
             max,
             fixed,
             coins: COINS.0,
-            won: 0.5,
-            bets: Vec::new(),
+            used: 0.5,
+            speculations: Vec::new(),
             number: 0,
             exact_bytes: 0,
             slots: Vec::new(),
@@ -103,30 +104,33 @@ impl BlockRounding {
         if self.slots.is_empty() {
             return;
         }
-        let mut spared = None;
+        let mut saved = None;
         for (stretch, mask) in masks(range) {
             let slot = &mut self.slots[index(stretch)];
             if slot.stretch == stretch + 1 {
-                if slot.brought & !slot.read & mask != 0 && slot.bet > 0 {
-                    spared = Some(slot.bet);
+                if slot.brought & !slot.read & mask != 0 && slot.speculation > 0 {
+                    saved = Some(slot.speculation);
                 }
                 slot.read |= mask;
             }
         }
-        if let Some(number) = spared
+        if let Some(number) = saved
             && !self.fixed
         {
-            self.spared(number, range);
+            self.saved(number, range);
         }
     }
 
-    fn spared(&mut self, number: u64, range: &Range<u64>) {
+    fn saved(&mut self, number: u64, range: &Range<u64>) {
         self.coins = (self.coins + 1).min(COINS.1);
-        let bet = &mut self.bets[place(number)];
-        if bet.number == number && !bet.won && bet.far.contains(&range.start) {
-            bet.won = true;
-            self.won += (1.0 - self.won) / 8.0;
-            if self.won > WON.0 && self.size < self.max {
+        let speculation = &mut self.speculations[place(number)];
+        if speculation.number == number
+            && !speculation.used
+            && speculation.far.contains(&range.start)
+        {
+            speculation.used = true;
+            self.used += (1.0 - self.used) / 8.0;
+            if self.used > WON.0 && self.size < self.max {
                 self.resize((self.size * 2).min(self.max));
             }
         }
@@ -142,7 +146,7 @@ impl BlockRounding {
         let start = range.start / block * block;
         let end = range.end.div_ceil(block).saturating_mul(block).min(size).max(range.end);
         if end - start > range.end - range.start {
-            self.bet(range, start..end);
+            self.speculation(range, start..end);
         }
         start..end
     }
@@ -164,23 +168,23 @@ impl BlockRounding {
         self.size.min(1 << most.max(1).ilog2())
     }
 
-    fn bet(&mut self, range: &Range<u64>, block: Range<u64>) {
-        if self.bets.is_empty() {
-            self.bets = vec![Bet::default(); BETS];
+    fn speculation(&mut self, range: &Range<u64>, block: Range<u64>) {
+        if self.speculations.is_empty() {
+            self.speculations = vec![Speculation::default(); BETS];
         }
         self.number += 1;
         let middle = block.start + (block.end - block.start) / 2;
         let far = if range.start < middle { middle..block.end } else { block.start..middle };
         self.bring(&block, self.number);
-        // The read itself is none that was spared.
+        // The read itself is none that was saved.
         for (stretch, mask) in masks(range) {
             self.slots[index(stretch)].read |= mask;
         }
-        let bet = Bet { number: self.number, far, won: false };
-        let lost = std::mem::replace(&mut self.bets[place(self.number)], bet);
-        if lost.number > 0 && !lost.won && !self.fixed {
-            self.won -= self.won / 4.0;
-            if self.won < WON.1 {
+        let speculation = Speculation { number: self.number, far, used: false };
+        let lost = std::mem::replace(&mut self.speculations[place(self.number)], speculation);
+        if lost.number > 0 && !lost.used && !self.fixed {
+            self.used -= self.used / 4.0;
+            if self.used < WON.1 {
                 self.resize((self.size / 2).max(MIN_BLOCK.min(self.max)));
             }
         }
@@ -189,9 +193,9 @@ impl BlockRounding {
     /// Bets of another size say nothing about this one.
     fn resize(&mut self, size: u64) {
         self.size = size;
-        self.won = 0.5;
-        for bet in &mut self.bets {
-            bet.won = true;
+        self.used = 0.5;
+        for speculation in &mut self.speculations {
+            speculation.used = true;
         }
     }
 
@@ -200,7 +204,7 @@ impl BlockRounding {
         self.bring(range, 0);
     }
 
-    fn bring(&mut self, range: &Range<u64>, bet: u64) {
+    fn bring(&mut self, range: &Range<u64>, speculation: u64) {
         if self.slots.is_empty() {
             self.slots = vec![Slot::default(); SLOTS];
         }
@@ -209,7 +213,7 @@ impl BlockRounding {
             if slot.stretch != stretch + 1 {
                 *slot = Slot { stretch: stretch + 1, ..Slot::default() };
             }
-            slot.bet = bet;
+            slot.speculation = speculation;
             slot.brought |= mask;
         }
     }

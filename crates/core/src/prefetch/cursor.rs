@@ -1,6 +1,6 @@
 //! One reader among those that share a file.
 //!
-//! A cursor follows a reader from run to run and holds what can be foretold of it: that the run
+//! A cursor follows a reader from run to run and holds what can be predicted of it: that the run
 //! goes on, that the next runs come at the same steps as the last ones, or only the neighbourhood.
 //! It remembers how far it has named what comes, so that nothing is named twice without need.
 
@@ -75,7 +75,7 @@ pub(super) struct Cursor {
     window: u64,
     /// The window grows again once so much has been earned.
     grow_from: u64,
-    /// Bytes read where they were foretold.
+    /// Bytes read where they were predicted.
     earned: u64,
     /// Bytes named that the reader has passed by.
     passed: u64,
@@ -151,9 +151,9 @@ impl Cursor {
 
     fn fit_rule(&self, range: &Range<u64>) -> Fit {
         let start = range.start;
-        let foretold = (1..=SKIPPED_RUNS)
+        let predicted = (1..=SKIPPED_RUNS)
             .find(|&n| self.expected(n).is_some_and(|expected| expected.contains(&start)));
-        if let Some(n) = foretold {
+        if let Some(n) = predicted {
             return Fit::Foretold(n);
         }
         if start < self.run.start && self.run.start - start <= BACK_BYTES {
@@ -174,7 +174,7 @@ impl Cursor {
     }
 
     /// Follows the reader; `touches` if the read begins where some earlier run ended. True if the
-    /// read was foretold.
+    /// read was predicted.
     pub(super) fn follow(
         &mut self,
         range: &Range<u64>,
@@ -183,7 +183,7 @@ impl Cursor {
         blocks: &BlockRounding,
     ) -> bool {
         let length = range.end - range.start;
-        let foretold = match fit {
+        let predicted = match fit {
             Fit::Continues => return self.go_on(range),
             Fit::Inside => {
                 self.fill_gap(range);
@@ -207,7 +207,7 @@ impl Cursor {
             _ => return self.hop(range, touches, blocks),
         };
         self.earned = self.earned.saturating_add(length);
-        foretold
+        predicted
     }
 
     /// A reader that went on and on turns out to have a rule: of what was named, this run's part is
@@ -237,7 +237,7 @@ impl Cursor {
         let broken = matches!(self.course, CursorPattern::Regular)
             && self.expected(0).is_none_or(|expected| range.end > expected.end);
         self.run.end = range.end;
-        let foretold = !matches!(self.course, CursorPattern::Young) && !broken;
+        let predicted = !matches!(self.course, CursorPattern::Young) && !broken;
         if matches!(self.course, CursorPattern::Young) {
             self.earned = self.earned.max(self.run.end - self.run.start);
             self.set(CursorPattern::Sequential);
@@ -251,7 +251,7 @@ impl Cursor {
         if self.named.run == 0 {
             self.named.to = self.named.to.max(self.run.end);
         }
-        foretold
+        predicted
     }
 
     /// The reader is in the run `n` after the last.
@@ -276,7 +276,7 @@ impl Cursor {
         };
     }
 
-    /// A read that was not foretold, of a reader in search of a course.
+    /// A read that was not predicted, of a reader in search of a course.
     fn hop(&mut self, range: &Range<u64>, touches: bool, blocks: &BlockRounding) -> bool {
         self.strides.push(self.step_to(range.start));
         if let CursorPattern::Region(region) = &mut self.course {
@@ -351,7 +351,7 @@ impl Cursor {
         }
     }
 
-    /// Bytes read where they were foretold.
+    /// Bytes read where they were predicted.
     pub(super) fn earned(&self) -> u64 {
         self.earned
     }

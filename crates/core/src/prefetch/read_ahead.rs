@@ -45,7 +45,7 @@ const IDLE_READS: u64 = 256;
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     read_bytes: u64,
-    /// It waited for what was foretold.
+    /// It waited for what was predicted.
     starved: bool,
 }
 
@@ -87,7 +87,7 @@ impl ReadAhead {
         }
     }
 
-    /// The cursor that a read belongs to, followed to it; and whether the read was foretold.
+    /// The cursor that a read belongs to, followed to it; and whether the read was predicted.
     fn place(&mut self, range: &Range<u64>, advice: &mut Advice) -> (usize, bool) {
         let (index, fit) = self.best(range);
         let touches = fit > Fit::Skips && self.ends.contains(&range.start);
@@ -101,12 +101,12 @@ impl ReadAhead {
         }
         let cursor = &mut self.cursors[index];
         let end = cursor.run().end;
-        let foretold = cursor.follow(range, fit, touches, &self.blocks);
+        let predicted = cursor.follow(range, fit, touches, &self.blocks);
         self.waste.orphan(cursor.take_passed());
         if fit > Fit::Inside {
             self.remember_end(end);
         }
-        (index, foretold)
+        (index, predicted)
     }
 
     fn best(&self, range: &Range<u64>) -> (usize, Fit) {
@@ -303,19 +303,19 @@ impl Prefetcher for ReadAhead {
         }
         self.reads += 1;
         self.blocks.read(&range);
-        let (index, foretold) = self.place(&range, &mut advice);
+        let (index, predicted) = self.place(&range, &mut advice);
         self.latest = index;
         let cursor = &mut self.cursors[index];
         cursor.used_at = self.reads;
         if access.found == CacheStatus::Miss {
-            if foretold {
+            if predicted {
                 cursor.forget();
             }
             if !cursor.is_exact() {
                 self.along(&range, conditions, &mut advice);
             }
         }
-        let starved = foretold && access.found != CacheStatus::Hit;
+        let starved = predicted && access.found != CacheStatus::Hit;
         let pace = Pace { read_bytes: range.end - range.start, starved };
         self.go_ahead(index, pace, conditions, &mut advice);
         if self.turns >= SURE_TURNS {
@@ -345,27 +345,27 @@ mod tests {
         }
     }
 
-    fn read(advisor: &mut ReadAhead, range: Range<u64>, found: CacheStatus) -> Advice {
+    fn read(prefetcher: &mut ReadAhead, range: Range<u64>, found: CacheStatus) -> Advice {
         let access = Access { range, at: Duration::ZERO, found, planned: false };
-        advisor.observe(&access, &conditions(Some(1 << 40)))
+        prefetcher.observe(&access, &conditions(Some(1 << 40)))
     }
 
     #[test]
     fn read_ahead_starts_with_the_second_sequential_read() {
-        let mut advisor = ReadAhead::default();
-        assert_eq!(read(&mut advisor, 0..4 * KIB, CacheStatus::Miss).will_need, []);
-        let advice = read(&mut advisor, 4 * KIB..8 * KIB, CacheStatus::Hit);
+        let mut prefetcher = ReadAhead::default();
+        assert_eq!(read(&mut prefetcher, 0..4 * KIB, CacheStatus::Miss).will_need, []);
+        let advice = read(&mut prefetcher, 4 * KIB..8 * KIB, CacheStatus::Hit);
         assert_eq!(advice.will_need, [8 * KIB..136 * KIB]);
-        assert_eq!(read(&mut advisor, 8 * KIB..12 * KIB, CacheStatus::Hit), Advice::default());
+        assert_eq!(read(&mut prefetcher, 8 * KIB..12 * KIB, CacheStatus::Hit), Advice::default());
     }
 
     #[test]
     fn a_window_doubles_when_the_reader_starves() {
-        let mut advisor = ReadAhead::default();
+        let mut prefetcher = ReadAhead::default();
         let mut named = Vec::new();
         for n in 0..128 {
             let found = if n < 64 { CacheStatus::Hit } else { CacheStatus::InFlight };
-            named.push(read(&mut advisor, n * 4 * KIB..(n + 1) * 4 * KIB, found).will_need);
+            named.push(read(&mut prefetcher, n * 4 * KIB..(n + 1) * 4 * KIB, found).will_need);
         }
         let longest =
             |advices: &[Vec<Range<u64>>]| advices.iter().map(|it| range::total_bytes(it)).max();
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_file_of_unknown_size_is_not_read_ahead() {
-        let mut advisor = ReadAhead::default();
+        let mut prefetcher = ReadAhead::default();
         for n in 0..20 {
             let access = Access {
                 range: n * 10..n * 10 + 10,
@@ -383,36 +383,36 @@ mod tests {
                 found: CacheStatus::Miss,
                 planned: false,
             };
-            assert_eq!(advisor.observe(&access, &conditions(None)), Advice::default());
+            assert_eq!(prefetcher.observe(&access, &conditions(None)), Advice::default());
         }
     }
 
     #[test]
     fn a_cursor_that_jumps_cancels_its_prefetches() {
         let config = ReadAheadConfig { cursors: 2, block_bytes: 0, ..ReadAheadConfig::default() };
-        let mut advisor = ReadAhead::new(config);
+        let mut prefetcher = ReadAhead::new(config);
         for reader in 0..2_u64 {
             for n in 0..2 {
                 let at = (reader << 30) + n * KIB;
-                read(&mut advisor, at..at + KIB, CacheStatus::Miss);
+                read(&mut prefetcher, at..at + KIB, CacheStatus::Miss);
             }
         }
-        let advice = read(&mut advisor, 1 << 39..(1 << 39) + 1, CacheStatus::Miss);
+        let advice = read(&mut prefetcher, 1 << 39..(1 << 39) + 1, CacheStatus::Miss);
         assert_eq!(advice.dont_need, [2 * KIB..130 * KIB]);
     }
 
     #[test]
     fn alternating_readers_are_all_read_ahead_once_two_are_known() {
-        let mut advisor =
+        let mut prefetcher =
             ReadAhead::new(ReadAheadConfig { block_bytes: 0, ..ReadAheadConfig::default() });
         let at = |reader: u64, n: u64| {
             ((reader * reader) << 30) + n * KIB..((reader * reader) << 30) + (n + 1) * KIB
         };
         for reader in 0..6 {
-            read(&mut advisor, at(reader, 0), CacheStatus::Miss);
+            read(&mut prefetcher, at(reader, 0), CacheStatus::Miss);
         }
-        read(&mut advisor, at(0, 1), CacheStatus::Miss);
-        let advice = read(&mut advisor, at(1, 1), CacheStatus::Miss);
+        read(&mut prefetcher, at(0, 1), CacheStatus::Miss);
+        let advice = read(&mut prefetcher, at(1, 1), CacheStatus::Miss);
         // The cursors of the third and the last are where those stopped.
         assert_eq!(advice.will_need[1..], [at(3, 1), at(4, 1)]);
     }

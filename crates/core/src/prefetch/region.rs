@@ -1,6 +1,6 @@
 //! A reader that hops about in a neighbourhood, and what may be fetched ahead for it.
 //!
-//! Its next read cannot be foretold, but where it reads everything sooner or later and moves on
+//! Its next read cannot be predicted, but where it reads everything sooner or later and moves on
 //! slowly, what lies before the front of what it has read can. Two things are watched: how far it
 //! hops, and how much of the stretches that the front has left well behind has been read. Only if
 //! that is nearly all of them is anything fetched ahead of the front.

@@ -22,9 +22,9 @@ const MUCH_FASTER: f64 = 4.0;
 
 /// Sink of one request for the parts from all replicas; hands on no byte twice.
 #[derive(Clone)]
-pub(super) struct DedupSink(Arc<Mutex<Spout>>);
+pub(super) struct DedupSink(Arc<Mutex<DedupState>>);
 
-struct Spout {
+struct DedupState {
     sink: PartSink,
     received: Vec<Range<u64>>,
     received_bytes: u64,
@@ -32,25 +32,25 @@ struct Spout {
 
 impl DedupSink {
     pub(super) fn new(sink: PartSink) -> Self {
-        Self(Arc::new(Mutex::new(Spout { sink, received: Vec::new(), received_bytes: 0 })))
+        Self(Arc::new(Mutex::new(DedupState { sink, received: Vec::new(), received_bytes: 0 })))
     }
 
-    fn spout(&self) -> MutexGuard<'_, Spout> {
+    fn state(&self) -> MutexGuard<'_, DedupState> {
         lock(&self.0)
     }
 
-    /// A sink for the parts from `member`.
-    fn sink(&self, member: &Arc<ActiveReplica>) -> PartSink {
-        let tee = self.clone();
-        let member = Arc::clone(member);
+    /// A sink for the parts from `replica`.
+    fn sink(&self, replica: &Arc<ActiveReplica>) -> PartSink {
+        let dedup = self.clone();
+        let replica = Arc::clone(replica);
         Box::new(move |part: Part| {
-            member.delivered(part.bytes.len() as u64);
-            tee.spout().accept(part);
+            replica.delivered(part.bytes.len() as u64);
+            dedup.state().accept(part);
         })
     }
 
     fn received_bytes(&self) -> u64 {
-        self.spout().received_bytes
+        self.state().received_bytes
     }
 
     /// The part of a request that has not arrived; the whole of one with a tail, since only the
@@ -59,12 +59,12 @@ impl DedupSink {
         if request.tail > 0 {
             return request.clone();
         }
-        let ranges = range::difference(&request.ranges, &self.spout().received);
+        let ranges = range::difference(&request.ranges, &self.state().received);
         Request { ranges, ..request.clone() }
     }
 }
 
-impl Spout {
+impl DedupState {
     fn accept(&mut self, part: Part) {
         let whole = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
         // Nearly always in order and without overlap: then nothing is to be cut.
@@ -102,18 +102,18 @@ impl Replicas {
         &self,
         first: &Arc<ActiveReplica>,
         request: &Request,
-        tee: &DedupSink,
+        dedup: &DedupSink,
         tried: &mut Vec<Arc<ActiveReplica>>,
     ) -> std::result::Result<ResponseMeta, Vec<Error>> {
         let mut running = FuturesUnordered::new();
-        running.push(self.ask(first, tee.rest(request), tee));
+        running.push(self.ask(first, dedup.rest(request), dedup));
         let mut errors = Vec::new();
-        let mut before = tee.received_bytes();
+        let mut before = dedup.received_bytes();
         loop {
             let timeout = self.hedge_timeout(first);
             match select(running.next(), self.clock().sleep(timeout)).await {
-                Either::Left((Some((member, Ok(answer))), _)) => {
-                    return Ok(self.settle(&member, answer));
+                Either::Left((Some((replica, Ok(response))), _)) => {
+                    return Ok(self.settle(&replica, response));
                 }
                 Either::Left((Some((_, Err(error))), _)) => {
                     errors.push(error);
@@ -125,25 +125,25 @@ impl Replicas {
                 Either::Left((None, _)) => return Err(errors),
                 Either::Right(_) => {}
             }
-            let now = tee.received_bytes();
+            let now = dedup.received_bytes();
             let speed = (now - before) as f64 / timeout.as_secs_f64().max(1e-6);
             before = now;
             let Some(other) = self.choose(tried, Among::Healthy) else { continue };
             let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);
-            let rest = tee.rest(request);
+            let rest = dedup.rest(request);
             if rest.ranges.is_empty() && rest.tail == 0 {
                 continue;
             }
             if (speed == 0.0 || faster) && self.may_hedge(&rest) {
                 tried.push(Arc::clone(&other));
-                running.push(self.ask(&other, rest, tee));
+                running.push(self.ask(&other, rest, dedup));
             }
         }
     }
 
     /// Silence after which a request is hedged.
-    fn hedge_timeout(&self, member: &ActiveReplica) -> Duration {
-        let rtt = member.source().link().rtt.unwrap_or_default();
+    fn hedge_timeout(&self, replica: &ActiveReplica) -> Duration {
+        let rtt = replica.source().link().rtt.unwrap_or_default();
         self.config.hedge_after.max(rtt * 8)
     }
 
@@ -169,101 +169,101 @@ impl Replicas {
     /// One request at one replica, cut to its limits; records speed or failure of the replica.
     fn ask<'a>(
         &'a self,
-        member: &Arc<ActiveReplica>,
+        replica: &Arc<ActiveReplica>,
         request: Request,
-        tee: &DedupSink,
+        dedup: &DedupSink,
     ) -> BoxFuture<'a, (Arc<ActiveReplica>, Result<ResponseMeta>)> {
-        let member = Arc::clone(member);
-        let tee = tee.clone();
+        let replica = Arc::clone(replica);
+        let dedup = dedup.clone();
         Box::pin(async move {
-            let running = member.enter();
+            let running = replica.enter();
             let started = self.clock().now();
-            let before = tee.received_bytes();
-            let result = match self.same_file(&member).await {
-                Ok(()) => self.ask_in_pieces(&member, request, &tee).await,
+            let before = dedup.received_bytes();
+            let result = match self.same_file(&replica).await {
+                Ok(()) => self.ask_in_pieces(&replica, request, &dedup).await,
                 Err(error) => Err(error),
             };
             drop(running);
-            let bytes = tee.received_bytes().saturating_sub(before);
+            let bytes = dedup.received_bytes().saturating_sub(before);
             self.state().delivered_bytes += bytes;
             match &result {
                 Ok(_) => {
-                    self.health.record_success(member.site());
-                    member.took(bytes, self.clock().now().saturating_sub(started));
+                    self.health.record_success(replica.site());
+                    replica.took(bytes, self.clock().now().saturating_sub(started));
                 }
-                Err(error) => self.record_failure(&member, error),
+                Err(error) => self.record_failure(&replica, error),
             }
-            (member, result)
+            (replica, result)
         })
     }
 
     async fn ask_in_pieces(
         &self,
-        member: &Arc<ActiveReplica>,
+        replica: &Arc<ActiveReplica>,
         request: Request,
-        tee: &DedupSink,
+        dedup: &DedupSink,
     ) -> Result<ResponseMeta> {
         let size = self.state().size;
         if request.ranges.is_empty() && request.tail == 0 {
             // All of it arrived before the replica that sent it failed.
             return Ok(ResponseMeta { size, ..ResponseMeta::default() });
         }
-        let own = member.validator();
+        let own = replica.validator();
         // The validator of the request is the first replica's: the reader got it from there or from
         // the store.
-        let given = request.validator.filter(|_| Arc::ptr_eq(member, &self.first));
+        let given = request.validator.filter(|_| Arc::ptr_eq(replica, &self.first));
         let validator = own.or(given);
-        let limits = member.source().limits();
+        let limits = replica.source().limits();
         let whole = Request { validator, size: request.size.or(size), ..request };
         if whole.tail > 0 || limits.allow(&whole.ranges) {
-            return member.source().fetch(whole, tee.sink(member)).await;
+            return replica.source().fetch(whole, dedup.sink(replica)).await;
         }
         let mut total = ResponseMeta::default();
         for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..whole.clone() };
-            let answer = member.source().fetch(piece, tee.sink(member)).await?;
-            let unasked_bytes = total.unasked_bytes + answer.unasked_bytes;
-            total = ResponseMeta { unasked_bytes, ..answer };
+            let response = replica.source().fetch(piece, dedup.sink(replica)).await?;
+            let unasked_bytes = total.unasked_bytes + response.unasked_bytes;
+            total = ResponseMeta { unasked_bytes, ..response };
         }
         Ok(total)
     }
 
     /// Compares checksums before a replica other than the first is used, where both are known.
-    async fn same_file(&self, member: &Arc<ActiveReplica>) -> Result<()> {
+    async fn same_file(&self, replica: &Arc<ActiveReplica>) -> Result<()> {
         let expected = self.state().checksum.clone();
-        let (Some(expected), Some(digest)) = (expected, member.digest()) else {
+        let (Some(expected), Some(digest)) = (expected, replica.digest()) else {
             return Ok(());
         };
-        if Arc::ptr_eq(member, &self.first) || member.compared.load(Ordering::Relaxed) {
+        if Arc::ptr_eq(replica, &self.first) || replica.compared.load(Ordering::Relaxed) {
             return Ok(());
         }
         // A server that fails at this may still serve the file; the sizes are compared in any case.
-        let told = digest.checksum(expected.algorithm()).await.ok().flatten();
-        match told.filter(|told| *told != expected) {
-            Some(told) => Err(Error::new(
+        let reported = digest.checksum(expected.algorithm()).await.ok().flatten();
+        match reported.filter(|reported| *reported != expected) {
+            Some(reported) => Err(Error::new(
                 ErrorKind::Changed,
-                format!("{}: the checksum is {told}, expected {expected}", member.name()),
+                format!("{}: the checksum is {reported}, expected {expected}", replica.name()),
             )),
             None => {
-                member.compared.store(true, Ordering::Relaxed);
+                replica.compared.store(true, Ordering::Relaxed);
                 Ok(())
             }
         }
     }
 
-    fn record_failure(&self, member: &Arc<ActiveReplica>, error: &Error) {
-        member.failed();
+    fn record_failure(&self, replica: &Arc<ActiveReplica>, error: &Error) {
+        replica.failed();
         match classify(error) {
             FailureScope::Request | FailureScope::Staging => {}
             FailureScope::File => {
                 // A single replica stays: the error says all, and the next read may try again.
-                if self.state().members.len() > 1 {
-                    member.exclude(error.clone());
+                if self.state().replicas.len() > 1 {
+                    replica.exclude(error.clone());
                     self.notice(format!("replica excluded: {error}"));
                 }
             }
             FailureScope::Server | FailureScope::Chance => {
-                if self.health.record_error(member.site(), error) {
+                if self.health.record_error(replica.site(), error) {
                     self.notice(format!("server skipped for a while: {error}"));
                 }
             }

@@ -27,7 +27,7 @@ impl Replicas {
         let is_tried =
             |replica: &Arc<ActiveReplica>| tried.iter().any(|it| Arc::ptr_eq(it, replica));
         let usable = || {
-            let included = state.members.iter().filter(|replica| replica.excluded().is_none());
+            let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
             included.filter(|replica| !is_tried(replica))
         };
         let healthy = || usable().filter(|replica| !self.health.is_down(replica.site()));
@@ -47,6 +47,6 @@ impl Replicas {
         let usable = |replica: &&Arc<ActiveReplica>| {
             replica.excluded().is_none() && !self.health.is_down(replica.site())
         };
-        Arc::clone(state.members.iter().find(usable).unwrap_or(&self.first))
+        Arc::clone(state.replicas.iter().find(usable).unwrap_or(&self.first))
     }
 }

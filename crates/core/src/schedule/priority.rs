@@ -33,8 +33,8 @@ impl Reader<'_> {
     /// Bytes of demand reads that have not arrived.
     fn urgent_bytes(&self) -> u64 {
         let queued = self.urgent.iter().map(|it| range::total_bytes(&it.ranges));
-        let under_way = self.urgent_ids.iter().filter_map(|id| self.requests.get(id));
-        queued.chain(under_way.map(InFlightRequest::left_bytes)).fold(0, u64::saturating_add)
+        let in_flight = self.urgent_ids.iter().filter_map(|id| self.requests.get(id));
+        queued.chain(in_flight.map(InFlightRequest::left_bytes)).fold(0, u64::saturating_add)
     }
 
     /// Somebody waits for `ranges`: what of them has not been sent becomes urgent.
@@ -49,7 +49,7 @@ impl Reader<'_> {
     /// disjoint.
     pub fn cancel(&mut self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let queue = std::mem::take(&mut self.queue);
-        let (queue, withdrawn) = self.parted(queue, &range::merged(ranges, 0));
+        let (queue, withdrawn) = self.without(queue, &range::merged(ranges, 0));
         self.queue = queue;
         range::merged(&withdrawn, 0)
     }
@@ -76,8 +76,8 @@ impl Reader<'_> {
     }
 
     /// Returns true if there is room for a request of one of several waiting reads.
-    fn is_beside(&self, under_way: usize) -> bool {
-        self.crowded && under_way < self.source.max_connections().min(2 * self.connections)
+    fn is_beside(&self, in_flight: usize) -> bool {
+        self.crowded && in_flight < self.source.max_connections().min(2 * self.connections)
     }
 
     pub(super) fn launch_urgent(&mut self) {

@@ -21,18 +21,18 @@ impl Reader<'_> {
         let (request, received) = in_flight.finish();
         let missing = range::difference(&request.ranges, &received);
         let error = match result {
-            Ok(answer) => {
-                self.answer.unasked_bytes += answer.unasked_bytes;
-                self.answer.size = answer.size.or(self.answer.size);
-                if answer.validator.is_some() {
-                    self.answer.validator.clone_from(&answer.validator);
+            Ok(response) => {
+                self.response.unasked_bytes += response.unasked_bytes;
+                self.response.size = response.size.or(self.response.size);
+                if response.validator.is_some() {
+                    self.response.validator.clone_from(&response.validator);
                 }
                 self.staging_since = None;
                 // With a tail, the size of the file was not known when its head was asked for.
                 if missing.is_empty() || request.tail > 0 {
                     self.barren_failures = 0;
                     self.plan_again();
-                    return Some(FetchEvent::Answered(answer));
+                    return Some(FetchEvent::Response(response));
                 }
                 self.incomplete(&missing)
             }
@@ -52,7 +52,7 @@ impl Reader<'_> {
     fn incomplete(&self, missing: &[Range<u64>]) -> Error {
         let bytes = range::total_bytes(missing);
         let end = missing.last().map_or(0, |range| range.end);
-        match self.answer.size.filter(|&size| end > size) {
+        match self.response.size.filter(|&size| end > size) {
             Some(size) => Error::new(
                 ErrorKind::Corrupt,
                 format!(
@@ -136,7 +136,7 @@ impl Reader<'_> {
         let smaller = plan.requests.len() > 1;
         let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
-        let hopeful = match (error.kind(), error.retry()) {
+        let retryable = match (error.kind(), error.retry()) {
             (ErrorKind::TooLarge, _) => splittable || smaller || got > 0,
             (_, Retry::Later { after }) => self.is_patient(after),
             (_, retry) => matches!(retry, Retry::SameServer { .. }),
@@ -153,7 +153,7 @@ impl Reader<'_> {
         }
         self.plan_again();
         // What befalls a server befalls all connections at once.
-        if !hopeful
+        if !retryable
             || self.barren_failures
                 >= self.config.attempts.saturating_mul(self.connections_in_use())
         {

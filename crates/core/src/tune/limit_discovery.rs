@@ -42,7 +42,7 @@ impl LearnedLimit {
     }
 
     /// Records an accepted request of `amount`. The limit does not grow beyond `ceiling`.
-    pub fn took(&mut self, amount: u64, ceiling: u64) {
+    pub fn record_accepted(&mut self, amount: u64, ceiling: u64) {
         self.accepted = self.accepted.max(amount);
         if amount >= self.rejected {
             self.rejected = 0;
@@ -57,7 +57,7 @@ impl LearnedLimit {
     }
 
     /// Records a request that was rejected because of `amount`.
-    pub fn refuse(&mut self, amount: u64) {
+    pub fn record_rejected(&mut self, amount: u64) {
         let first = self.rejected == 0;
         if first || amount < self.rejected {
             self.rejected = amount.max(2);
@@ -78,9 +78,9 @@ impl LearnedLimit {
     }
 
     /// Records a rejection from which it is likely that the server never accepts more than one;
-    /// otherwise as [`LearnedLimit::refuse`].
-    pub fn refuse_several(&mut self, amount: u64) {
-        self.refuse(amount);
+    /// otherwise as [`LearnedLimit::record_rejected`].
+    pub fn record_rejected_several(&mut self, amount: u64) {
+        self.record_rejected(amount);
         if self.accepted <= 1 {
             self.current = self.current.min(if amount > 2 { 2 } else { 1 });
         }
@@ -134,9 +134,9 @@ mod tests {
         let mut rejections = 0;
         for _ in 0..100 {
             if learned.current <= limit {
-                learned.took(learned.current, 10_000);
+                learned.record_accepted(learned.current, 10_000);
             } else {
-                learned.refuse(learned.current);
+                learned.record_rejected(learned.current);
                 rejections += 1;
             }
         }
@@ -154,30 +154,30 @@ mod tests {
     #[test]
     fn rejections_of_requests_sent_before_a_decrease_are_ignored() {
         let mut learned = LearnedLimit::starting(200);
-        (0..4).for_each(|_| learned.refuse(200));
+        (0..4).for_each(|_| learned.record_rejected(200));
         assert_eq!(learned, LearnedLimit { current: 100, accepted: 0, rejected: 200 });
     }
 
     #[test]
     fn the_limit_tells_one_connection_from_several() {
         let mut learned = LearnedLimit::starting(200);
-        learned.refuse_several(200);
+        learned.record_rejected_several(200);
         assert_eq!(learned.current, 2);
-        learned.took(2, 10_000);
+        learned.record_accepted(2, 10_000);
         assert_eq!(learned.current, 20);
         let mut single = LearnedLimit::starting(200);
-        single.refuse_several(200);
-        single.refuse_several(2);
+        single.record_rejected_several(200);
+        single.record_rejected_several(2);
         assert_eq!((single.current, single.rejected), (1, 2));
     }
 
     #[test]
     fn a_changed_limit_is_learned_again() {
         let mut learned = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
-        learned.refuse(400);
+        learned.record_rejected(400);
         assert!(learned.current < 400 && learned.accepted == 0);
         let mut raised = LearnedLimit { current: 400, accepted: 400, rejected: 420 };
-        raised.took(500, 10_000);
+        raised.record_accepted(500, 10_000);
         assert_eq!((raised.rejected, raised.accepted), (0, 500));
     }
 
@@ -194,7 +194,7 @@ mod tests {
         fn any_order_of_events_keeps_a_valid_limit(events in prop::collection::vec((any::<bool>(), any::<u64>()), 0..50)) {
             let mut learned = LearnedLimit::starting(200);
             for (good, amount) in events {
-                if good { learned.took(amount, 10_000) } else { learned.refuse(amount) }
+                if good { learned.record_accepted(amount, 10_000) } else { learned.record_rejected(amount) }
                 prop_assert!(learned.current >= 1);
             }
         }

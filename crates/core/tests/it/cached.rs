@@ -247,17 +247,20 @@ async fn prefetches_join_a_request_or_follow_it_unless_unneeded() {
     let source = Arc::new(far());
     let cache = cache(16 << 20);
     let file = open(&source, &cache);
-    file.set_advisor(Box::new(Says(Advice { same_request: vec![0..10_000], ..Advice::default() })));
+    file.set_prefetcher(Box::new(Says(Advice {
+        same_request: vec![0..10_000],
+        ..Advice::default()
+    })));
     read(&file, 4_000..5_000).await.unwrap();
     assert_eq!(range::merged(&asked(&source), 0), [0..10_000]);
     let will_need = vec![50_000..60_000];
-    file.set_advisor(Box::new(Says(Advice { will_need, ..Advice::default() })));
+    file.set_prefetcher(Box::new(Says(Advice { will_need, ..Advice::default() })));
     read(&file, 0..10).await.unwrap();
     settle().await;
     assert_eq!(asked_bytes(&source), 20_000);
     assert_eq!(cache.gauges().ahead_bytes, 10_000);
     let dont_need = vec![50_000..60_000];
-    file.set_advisor(Box::new(Says(Advice { dont_need, ..Advice::default() })));
+    file.set_prefetcher(Box::new(Says(Advice { dont_need, ..Advice::default() })));
     read(&file, 0..10).await.unwrap();
     assert_eq!(cache.gauges().ahead_bytes, 0);
 }

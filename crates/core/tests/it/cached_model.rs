@@ -139,8 +139,8 @@ async fn play(
         let file = open(source, &cache);
         match adviser {
             Adviser::None => {}
-            Adviser::Chatter => file.set_advisor(Box::new(Chatter(Random::new(n as u64)))),
-            Adviser::ReadAhead => file.set_advisor(Box::new(ReadAhead::default())),
+            Adviser::Chatter => file.set_prefetcher(Box::new(Chatter(Random::new(n as u64)))),
+            Adviser::ReadAhead => file.set_prefetcher(Box::new(ReadAhead::default())),
         }
         file
     };

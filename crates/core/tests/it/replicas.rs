@@ -95,11 +95,11 @@ proptest! {
         pieces in 1_u64..400,
     ) {
         let mut sources = [source(), source(), source()];
-        for (member, nth, which) in faults {
-            if member != good {
+        for (report, nth, which) in faults {
+            if report != good {
                 let fault = failures().swap_remove(which);
-                let old = std::mem::replace(&mut sources[member], source());
-                sources[member] = old.with_fault(nth, fault);
+                let old = std::mem::replace(&mut sources[report], source());
+                sources[report] = old.with_fault(nth, fault);
             }
         }
         let sources = sources.map(Arc::new);
@@ -246,7 +246,7 @@ async fn a_large_read_is_shared_in_proportion_to_speed() {
     let mut reader = Reader::new(&all, None, ReaderConfig::default());
     reader.push(&[0..150 << 20], usize::MAX);
     drain(&mut reader).await.1.unwrap();
-    let bytes = all.members().iter().map(|member| member.bytes).collect::<Vec<_>>();
+    let bytes = all.reports().iter().map(|report| report.bytes).collect::<Vec<_>>();
     let total: u64 = bytes.iter().sum();
     assert!((150 << 20..160 << 20).contains(&total), "{bytes:?}");
     assert!(bytes[1] > 5 << 20 && bytes[1] < bytes[0] / 2, "{bytes:?}");

@@ -74,7 +74,7 @@ async fn head_and_tail_come_in_one_request() {
     result.unwrap();
     check(&pieces, &[0..300, SIZE as u64 - 13_000..SIZE as u64]).unwrap();
     assert_eq!((source.round_trips(), source.log().len()), (1, 1));
-    assert_eq!(reader.answer().size, Some(SIZE as u64));
+    assert_eq!(reader.response().size, Some(SIZE as u64));
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,11 +62,11 @@ impl FileOrigin {
         reader.push(std::slice::from_ref(&(0..1)), 1);
         while let Some(part) = reader.next().await {
             // An empty file has no first byte, and its response has said so.
-            if let (Err(error), true) = (part, reader.answer().size != Some(0)) {
+            if let (Err(error), true) = (part, reader.response().size != Some(0)) {
                 return Err(error);
             }
         }
-        Ok(reader.answer().clone())
+        Ok(reader.response().clone())
     }
 
     pub(crate) async fn fetch_ranges(
@@ -117,7 +117,7 @@ impl FileOrigin {
             ));
         }
         self.record(ranges, submitted, CacheStatus::Miss, range::total_bytes(ranges));
-        Ok((found, reader.answer().clone()))
+        Ok((found, reader.response().clone()))
     }
 
     /// Fails if any of `ranges` lies beyond the end of the file. One round trip.

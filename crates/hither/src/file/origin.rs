@@ -123,7 +123,7 @@ impl FileOrigin {
     /// Reports of the replicas, and the reasons why some are no longer used.
     pub(crate) fn replicas(&self) -> (Vec<SourceReport>, Vec<String>) {
         match &self.kind {
-            OriginKind::Servers { replicas, .. } => (replicas.members(), replicas.notices()),
+            OriginKind::Servers { replicas, .. } => (replicas.reports(), replicas.notices()),
             _ => Default::default(),
         }
     }

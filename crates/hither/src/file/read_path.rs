@@ -100,7 +100,7 @@ pub(crate) fn compose(
         let trees = if config.tree_cache.enabled && options.tree_cache {
             Some(attach(&below, &file, by_offset))
         } else {
-            file.set_advisor(by_offset);
+            file.set_prefetcher(by_offset);
             None
         };
         let seeded = OnceCell::new();

@@ -67,7 +67,7 @@ impl RemoteFile {
                         order.request(&mut reader, WINDOW_BYTES);
                     }
                 }
-                FetchEvent::Answered(response) => {
+                FetchEvent::Response(response) => {
                     self.check_version(&mut reader, &mut version, &response)?
                 }
                 FetchEvent::Failed { error, .. } => return Err(error),

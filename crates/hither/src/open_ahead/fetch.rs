@@ -146,7 +146,7 @@ async fn fetch(
         found.insert(part.offset, part.bytes);
     }
     let pieces = found.pieces().map(|(offset, bytes)| (offset, bytes.clone())).collect();
-    Ok((pieces, reader.answer().clone()))
+    Ok((pieces, reader.response().clone()))
 }
 
 /// The ranges that a reader of ROOT files needs first. Other formats begin in the same way: their

@@ -209,7 +209,7 @@ impl<'a> RootOpener<'a> {
                 }
             });
         }
-        let ResponseMeta { size, validator, .. } = reader.answer().clone();
+        let ResponseMeta { size, validator, .. } = reader.response().clone();
         if let Some(size) = size {
             self.bytes.set_size(size);
             if need.tail > 0 {

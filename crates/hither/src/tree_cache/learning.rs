@@ -134,7 +134,7 @@ pub(crate) fn attach(
     };
     let runtime = context.network.runtime().clone();
     let begin = move |read: u64| drop(runtime.spawn(loader.run(read)));
-    file.set_advisor(Box::new(LearningPrefetcher { cache, schemas, store }));
+    file.set_prefetcher(Box::new(LearningPrefetcher { cache, schemas, store }));
     LazyTreeOpener { begin: Mutex::new(Some(Box::new(begin))), by_content, ..Default::default() }
 }
 

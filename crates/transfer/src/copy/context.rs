@@ -27,7 +27,7 @@ pub(crate) struct CopyContext {
     pub(crate) journal: Option<Journal>,
     pub(crate) progress: Arc<CopyProgress>,
     pub(crate) queue: Queue,
-    pub(crate) pace: WorkerRates,
+    pub(crate) rates: WorkerRates,
     pub(crate) tally: Mutex<CopySummary>,
     /// Local directories with new names in them, to be synced at the end.
     pub(crate) folders: Mutex<BTreeSet<PathBuf>>,

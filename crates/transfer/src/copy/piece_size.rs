@@ -78,23 +78,23 @@ mod tests {
 
     #[test]
     fn faster_workers_take_larger_pieces_of_half_the_rest() {
-        let pace = WorkerRates::default();
+        let rates = WorkerRates::default();
         for worker in 0..9 {
-            pace.note(worker, MIB, Duration::from_secs(1));
+            rates.note(worker, MIB, Duration::from_secs(1));
         }
-        pace.note(9, 11 * MIB, Duration::from_secs(1));
+        rates.note(9, 11 * MIB, Duration::from_secs(1));
         // Twenty in a second: two seconds are left, then a quarter of one.
-        assert_eq!(pace.piece_bytes(0, 10, 40 * MIB, RTT), MIB);
-        assert_eq!(pace.piece_bytes(9, 10, 40 * MIB, RTT), 11 * MIB);
-        assert_eq!(pace.piece_bytes(9, 10, 5 * MIB, RTT), 11 * MIB / 4);
-        assert_eq!(pace.piece_bytes(0, 10, 5 * MIB, RTT), MIB / 4);
+        assert_eq!(rates.piece_bytes(0, 10, 40 * MIB, RTT), MIB);
+        assert_eq!(rates.piece_bytes(9, 10, 40 * MIB, RTT), 11 * MIB);
+        assert_eq!(rates.piece_bytes(9, 10, 5 * MIB, RTT), 11 * MIB / 4);
+        assert_eq!(rates.piece_bytes(0, 10, 5 * MIB, RTT), MIB / 4);
     }
 
     #[test]
     fn no_piece_is_smaller_than_the_minimum() {
-        let pace = WorkerRates::default();
-        pace.note(0, 1, Duration::from_secs(9));
-        assert_eq!(pace.piece_bytes(0, 60, MIB, Duration::ZERO), MIN_PIECE_BYTES);
-        assert_eq!(pace.piece_bytes(1, 0, 0, RTT), MIN_PIECE_BYTES);
+        let rates = WorkerRates::default();
+        rates.note(0, 1, Duration::from_secs(9));
+        assert_eq!(rates.piece_bytes(0, 60, MIB, Duration::ZERO), MIN_PIECE_BYTES);
+        assert_eq!(rates.piece_bytes(1, 0, 0, RTT), MIN_PIECE_BYTES);
     }
 }

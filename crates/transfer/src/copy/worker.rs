@@ -88,9 +88,9 @@ impl CopyContext {
 
     async fn fetch(self: &Arc<Self>, worker: usize, file: &Arc<FileCopy>, piece: &Arc<Piece>) {
         let result = fetch::run(file, piece).await;
-        self.budget.release(piece.inlet.waiting_bytes());
+        self.budget.release(piece.buffer.waiting_bytes());
         if file.is_blind {
-            file.dropped(piece.inlet.arrived());
+            file.dropped(piece.buffer.arrived());
         }
         match result {
             Ok(()) if file.ended(worker, piece) => self.finish(file).await,

@@ -47,13 +47,13 @@ impl BlockChecksums {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) range: Range<u64>,
-    pub(crate) sums: BlockChecksums,
+    pub(crate) checksums: BlockChecksums,
 }
 
 #[derive(Debug, Clone)]
 struct Run {
     end: u64,
-    sums: BlockChecksums,
+    checksums: BlockChecksums,
 }
 
 /// The blocks of one file.
@@ -132,7 +132,7 @@ impl BlockMap {
     }
 
     /// Notes that `range` is there, because it was before: it is not fetched.
-    pub(crate) fn present(&mut self, range: Range<u64>, sums: BlockChecksums) {
+    pub(crate) fn present(&mut self, range: Range<u64>, checksums: BlockChecksums) {
         let all: Vec<_> = self.todo.drain(..).collect();
         let all = range::merged(&all, 0);
         if !range::difference(std::slice::from_ref(&range), &all).is_empty() {
@@ -140,33 +140,39 @@ impl BlockMap {
             return;
         }
         self.todo.extend(range::difference(&all, std::slice::from_ref(&range)));
-        self.written(range, sums);
+        self.written(range, checksums);
     }
 
     /// Notes that `range`, which lies within one block and was taken, is written. The block, if
     /// that made it whole.
-    pub(crate) fn written(&mut self, range: Range<u64>, sums: BlockChecksums) -> Option<Whole> {
+    pub(crate) fn written(
+        &mut self,
+        range: Range<u64>,
+        checksums: BlockChecksums,
+    ) -> Option<Whole> {
         self.written_bytes += range::len(&range);
         let block = range.start - range.start % self.block_bytes..self.block_end(range.start);
         let mut start = range.start;
-        let mut run = Run { end: range.end, sums };
+        let mut run = Run { end: range.end, checksums };
         if let Some((&before, _)) = self.runs.range(block.start..start).next_back()
             && self.runs.get(&before).is_some_and(|known| known.end == start)
             && let Some(known) = self.runs.remove(&before)
         {
             let bytes = run.end - start;
-            run.sums = known.sums.followed_by(&run.sums, bytes).unwrap_or(run.sums);
+            run.checksums =
+                known.checksums.followed_by(&run.checksums, bytes).unwrap_or(run.checksums);
             start = before;
         }
         if run.end < block.end
             && let Some(next) = self.runs.remove(&run.end)
         {
             let bytes = next.end - run.end;
-            run.sums = run.sums.followed_by(&next.sums, bytes).unwrap_or(run.sums);
+            run.checksums =
+                run.checksums.followed_by(&next.checksums, bytes).unwrap_or(run.checksums);
             run.end = next.end;
         }
         let whole = ((start..run.end) == block)
-            .then(|| Whole { range: block.clone(), sums: run.sums.clone() });
+            .then(|| Whole { range: block.clone(), checksums: run.checksums.clone() });
         self.runs.insert(start, run);
         whole
     }
@@ -185,14 +191,14 @@ impl BlockMap {
     }
 
     /// The sums of the whole file, once it is complete.
-    pub(crate) fn sums(&self) -> Option<BlockChecksums> {
+    pub(crate) fn checksums(&self) -> Option<BlockChecksums> {
         if !self.is_complete() {
             return None;
         }
         let mut total =
-            BlockChecksums::of([], self.runs.values().all(|run| run.sums.adler32.is_some()));
+            BlockChecksums::of([], self.runs.values().all(|run| run.checksums.adler32.is_some()));
         for (start, run) in &self.runs {
-            total = total.followed_by(&run.sums, run.end - start)?;
+            total = total.followed_by(&run.checksums, run.end - start)?;
         }
         Some(total)
     }
@@ -201,7 +207,7 @@ impl BlockMap {
     pub(crate) fn begin_again(&mut self) -> BTreeMap<u64, Checksum> {
         let before = std::mem::take(&mut self.runs);
         *self = Self::new(self.size, self.block_bytes);
-        before.into_iter().map(|(start, run)| (start, run.sums.crc32c)).collect()
+        before.into_iter().map(|(start, run)| (start, run.checksums.crc32c)).collect()
     }
 
     fn block_end(&self, at: u64) -> u64 {
@@ -218,7 +224,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sums(bytes: &[u8]) -> BlockChecksums {
+    fn checksums(bytes: &[u8]) -> BlockChecksums {
         BlockChecksums::of([bytes], true)
     }
 
@@ -230,7 +236,7 @@ mod tests {
     #[test]
     fn pieces_end_where_blocks_end() {
         let mut blocks = BlockMap::new(10, 4);
-        blocks.present(1..3, sums(b"ab"));
+        blocks.present(1..3, checksums(b"ab"));
         let pieces: Vec<_> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
         assert_eq!(pieces, [0..1, 3..4, 4..8, 8..10]);
         assert!(blocks.all_taken() && !blocks.is_complete());
@@ -240,15 +246,15 @@ mod tests {
     fn an_empty_file_is_complete() {
         let mut blocks = BlockMap::new(0, 4);
         assert!(blocks.is_complete() && blocks.take(1).is_none());
-        assert_eq!(blocks.sums().unwrap().adler32.unwrap().hex(), "00000001");
+        assert_eq!(blocks.checksums().unwrap().adler32.unwrap().hex(), "00000001");
     }
 
     #[test]
     fn blocks_claimed_twice_or_beyond_the_end_count_once() {
         let mut blocks = BlockMap::new(6, 4);
-        blocks.present(0..4, sums(b"abcd"));
-        blocks.present(0..4, sums(b"abcd"));
-        blocks.present(4..9, sums(b"efghi"));
+        blocks.present(0..4, checksums(b"abcd"));
+        blocks.present(0..4, checksums(b"abcd"));
+        blocks.present(4..9, checksums(b"efghi"));
         assert_eq!(blocks.written_bytes(), 4);
         assert_eq!(blocks.take(1), Some(4..5));
         assert_eq!((blocks.untaken_bytes(), blocks.take(9)), (1, Some(5..6)));
@@ -273,14 +279,14 @@ mod tests {
             }
             let mut whole = Vec::new();
             for piece in pieces {
-                let sums = sums(&slice(&bytes, &piece));
-                whole.extend(blocks.written(piece, sums));
+                let checksums = checksums(&slice(&bytes, &piece));
+                whole.extend(blocks.written(piece, checksums));
             }
             prop_assert!(blocks.is_complete());
-            prop_assert_eq!(blocks.sums(), Some(sums(&bytes)));
+            prop_assert_eq!(blocks.checksums(), Some(checksums(&bytes)));
             prop_assert_eq!(whole.len() as u64, (bytes.len() as u64).div_ceil(block_bytes));
             for block in whole {
-                prop_assert_eq!(block.sums, sums(&slice(&bytes, &block.range)));
+                prop_assert_eq!(block.checksums, checksums(&slice(&bytes, &block.range)));
             }
         }
     }

@@ -29,10 +29,10 @@ const ATTEMPTS: u32 = 4;
 
 /// Fetches and writes a piece.
 pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
-    let mut barren = 0;
+    let mut failures_in_a_row = 0;
     let mut waited = Duration::ZERO;
     loop {
-        let missing = piece.inlet.missing();
+        let missing = piece.buffer.missing();
         let worker = PieceFetch {
             file,
             piece,
@@ -42,7 +42,7 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
             is_full: false,
         };
         let fetched = worker.await?;
-        let still_missing = piece.inlet.missing();
+        let still_missing = piece.buffer.missing();
         if still_missing.is_empty() {
             return Ok(());
         }
@@ -54,15 +54,15 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
         });
         let staging = matches!(error.retry(), Retry::Later { .. });
         if still_missing.start > missing.start {
-            barren = 0;
+            failures_in_a_row = 0;
         } else {
-            barren += u32::from(!staging);
+            failures_in_a_row += u32::from(!staging);
         }
         debug!(
             file = file.item.name,
             offset = still_missing.start,
             bytes = range::len(&still_missing),
-            failures = barren,
+            failures = failures_in_a_row,
             %error,
             "piece failed"
         );
@@ -71,7 +71,7 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
                 waited += after;
                 tokio::time::sleep(after).await;
             }
-            Retry::SameServer { after } if barren < ATTEMPTS && !file.is_over() => {
+            Retry::SameServer { after } if failures_in_a_row < ATTEMPTS && !file.is_over() => {
                 tokio::time::sleep(after).await;
             }
             _ => return Err(error),
@@ -81,7 +81,7 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
 
 /// The request for what is missing of a piece.
 fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Result<()>> {
-    let missing = piece.inlet.missing();
+    let missing = piece.buffer.missing();
     let request = Request {
         ranges: vec![missing],
         tail: 0,
@@ -89,11 +89,11 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         size: Some(file.version.size),
     };
     let shared = Arc::clone(&file.shared);
-    let inlet_of = Arc::clone(piece);
+    let buffer_of = Arc::clone(piece);
     let keep = !file.is_blind;
     let sink = Box::new(move |part: Part| {
         let came = part.bytes.len() as u64;
-        let taken = inlet_of.inlet.accept(&part, keep);
+        let taken = buffer_of.buffer.accept(&part, keep);
         shared.note_arrived(came, taken);
         if keep {
             shared.budget.hold(taken);
@@ -102,8 +102,8 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         }
     });
     Box::pin(async move {
-        let answer: ResponseMeta = file.source.fetch(request, sink).await?;
-        file.check_answer(&answer)
+        let response: ResponseMeta = file.source.fetch(request, sink).await?;
+        file.check_response(&response)
     })
 }
 
@@ -124,10 +124,10 @@ impl PieceFetch<'_> {
             return false;
         }
         let batch = if self.file.is_exact() {
-            self.piece.inlet.take(self.file.block_bytes(), true)
+            self.piece.buffer.take(self.file.block_bytes(), true)
         } else {
             let min_bytes = if self.is_full || self.fetch.is_none() { 1 } else { WRITE_BYTES };
-            self.piece.inlet.take(min_bytes, false)
+            self.piece.buffer.take(min_bytes, false)
         };
         self.write = batch.map(|batch| Box::pin(Arc::clone(self.file).write(batch)) as _);
         self.write.is_some()
@@ -138,7 +138,7 @@ impl PieceFetch<'_> {
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
         let exact = self.file.is_exact();
         let max_bytes = if exact { 2 * self.file.block_bytes() } else { MAX_WAITING_BYTES };
-        if self.write.is_some() && self.piece.inlet.waiting_bytes() >= max_bytes {
+        if self.write.is_some() && self.piece.buffer.waiting_bytes() >= max_bytes {
             // The write under way wakes this worker.
             return Poll::Pending;
         }
@@ -163,7 +163,7 @@ impl Future for PieceFetch<'_> {
             if self.start_write() {
                 continue;
             }
-            if self.piece.inlet.may_be_cut_off() || self.file.is_over() {
+            if self.piece.buffer.may_be_cut_off() || self.file.is_over() {
                 self.fetch = None;
             }
             if self.fetch.is_none() {

@@ -92,8 +92,8 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
         _ => return Ok(None),
     };
     match algorithm {
-        Algorithm::Crc32c => Ok(file.sums().map(|sums| sums.crc32c)),
-        Algorithm::Adler32 => Ok(file.sums().and_then(|sums| sums.adler32)),
+        Algorithm::Crc32c => Ok(file.checksums().map(|checksums| checksums.crc32c)),
+        Algorithm::Adler32 => Ok(file.checksums().and_then(|checksums| checksums.adler32)),
         _ if file.chain.is_some() => Ok(file.chained()),
         algorithm => {
             // In order, from the file: what was written a moment ago is still in memory.
@@ -113,10 +113,13 @@ async fn expected(file: &FileCopy) -> Option<Checksum> {
     }
     if let Some(asking) = file.take_asking() {
         // A server that cannot tell is no failure: most cannot.
-        let told = asking.await.ok().and_then(Result::ok).flatten();
-        file.set_told(told.filter(|told| Some(told.algorithm()) == file.algorithm));
+        let server_checksum = asking.await.ok().and_then(Result::ok).flatten();
+        file.set_server_checksum(
+            server_checksum
+                .filter(|server_checksum| Some(server_checksum.algorithm()) == file.algorithm),
+        );
     }
-    file.told()
+    file.server_checksum()
 }
 
 async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<()> {

@@ -144,8 +144,8 @@ fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
 }
 
 async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)> {
-    let inlet = Arc::new(PieceBuffer::new(0..u64::MAX));
-    let into = Arc::clone(&inlet);
+    let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
+    let into = Arc::clone(&buffer);
     let first = 0..INITIAL_REQUEST_BYTES;
     let request = Request { ranges: vec![first], tail: 0, validator: None, size: None };
     // Files that are named one by one are large ones as a rule. On a long path a small one costs
@@ -155,13 +155,13 @@ async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)>
     // Two failures may befall the best server; a third is reported.
     let mut tries = 0;
     let mut waited = Duration::ZERO;
-    let answer = loop {
+    let response = loop {
         let into = Arc::clone(&into);
         let sink = Box::new(move |part| {
             into.accept(&part, true);
         });
         match source.fetch(request.clone(), sink).await {
-            Ok(answer) => break answer,
+            Ok(response) => break response,
             Err(error) => match error.retry() {
                 Retry::Later { after } if waited < STAGING_TIMEOUT => {
                     waited += after;
@@ -175,26 +175,26 @@ async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)>
             },
         }
     };
-    let size = answer.size.ok_or_else(|| {
+    let size = response.size.ok_or_else(|| {
         Error::new(
             ErrorKind::Protocol,
             format!("{}: the server does not state the size of the file", source.name()),
         )
     })?;
-    let version = FileVersion { size, validator: answer.validator, modified: None };
-    Ok((version, inlet.take(1, false)))
+    let version = FileVersion { size, validator: response.validator, modified: None };
+    Ok((version, buffer.take(1, false)))
 }
 
-/// Which checksum to compute. None where nothing could be compared with it and nobody asked.
+/// The checksum to compute; none if nothing could be compared with it and none was requested.
 fn algorithm(shared: &CopyContext, item: &CopyItem, version: &FileVersion) -> Option<Algorithm> {
     let verify = &shared.options.verify;
-    let pointless = match &item.target {
+    let no_checksum_expected = match &item.target {
         Target::Discard => true,
         Target::Local(_) => item.local.is_some(),
         Target::Remote(..) | Target::Output => false,
     };
     let small = version.size < shared.options.block_bytes;
-    verify.algorithm().filter(|_| verify.is_explicit() || !pointless && !small)
+    verify.algorithm().filter(|_| verify.is_explicit() || !no_checksum_expected && !small)
 }
 
 async fn is_to_be_skipped(
@@ -323,10 +323,10 @@ fn verified(
             continue;
         }
         // What cannot be read is fetched again.
-        if let Ok(sums) = part.sums(range.clone(), with_adler32)
-            && sums.crc32c == *crc32c
+        if let Ok(checksums) = part.checksums(range.clone(), with_adler32)
+            && checksums.crc32c == *crc32c
         {
-            blocks.present(range, sums);
+            blocks.present(range, checksums);
         }
     }
     blocks

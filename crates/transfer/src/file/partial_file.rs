@@ -109,7 +109,11 @@ impl PartialFile {
     }
 
     /// The checksums of a block as it is in the file. Blocks the thread.
-    pub(crate) fn sums(&self, range: Range<u64>, with_adler32: bool) -> Result<BlockChecksums> {
+    pub(crate) fn checksums(
+        &self,
+        range: Range<u64>,
+        with_adler32: bool,
+    ) -> Result<BlockChecksums> {
         let mut adler32 = with_adler32.then(|| Hasher::new(Algorithm::Adler32));
         let mut crc32c = Hasher::new(Algorithm::Crc32c);
         self.read(range, |bytes| {
@@ -236,11 +240,11 @@ mod tests {
     #[test]
     fn a_symbolic_link_at_the_target_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let precious = folder.path().join("precious");
-        std::fs::write(&precious, b"keep").unwrap();
-        std::os::unix::fs::symlink(&precious, folder.path().join(".part")).unwrap();
+        let other_file = folder.path().join("other_file");
+        std::fs::write(&other_file, b"keep").unwrap();
+        std::os::unix::fs::symlink(&other_file, folder.path().join(".part")).unwrap();
         let part = PartialFile::open(&folder.path().join("data"), ".part", 1, None).unwrap();
         part.write(0, &[Bytes::from_static(b"x")]).unwrap();
-        assert_eq!(std::fs::read(&precious).unwrap(), b"keep");
+        assert_eq!(std::fs::read(&other_file).unwrap(), b"keep");
     }
 }

@@ -174,38 +174,38 @@ mod tests {
 
     #[test]
     fn only_new_bytes_of_the_piece_are_buffered() {
-        let inlet = PieceBuffer::new(2..8);
-        assert_eq!(inlet.accept(&part(0, b"01"), true), 0);
-        assert_eq!(inlet.accept(&part(0, b"0123"), true), 2);
-        assert_eq!(inlet.accept(&part(5, b"5"), true), 0, "a gap");
-        assert_eq!(inlet.accept(&part(3, b"3456789"), true), 4);
-        assert_eq!(inlet.missing(), 8..8);
-        let batch = inlet.take(100, false).unwrap();
+        let buffer = PieceBuffer::new(2..8);
+        assert_eq!(buffer.accept(&part(0, b"01"), true), 0);
+        assert_eq!(buffer.accept(&part(0, b"0123"), true), 2);
+        assert_eq!(buffer.accept(&part(5, b"5"), true), 0, "a gap");
+        assert_eq!(buffer.accept(&part(3, b"3456789"), true), 4);
+        assert_eq!(buffer.missing(), 8..8);
+        let batch = buffer.take(100, false).unwrap();
         assert_eq!((batch.offset, batch.joined()), (2, Bytes::from_static(b"234567")));
-        assert!(inlet.take(1, false).is_none());
+        assert!(buffer.take(1, false).is_none());
     }
 
     #[test]
     fn batches_of_an_exact_size_keep_the_rest_buffered() {
-        let inlet = PieceBuffer::new(0..9);
-        inlet.accept(&part(0, b"012"), true);
-        assert!(inlet.take(4, true).is_none());
-        inlet.accept(&part(3, b"3456"), true);
-        let batch = inlet.take(4, true).unwrap();
+        let buffer = PieceBuffer::new(0..9);
+        buffer.accept(&part(0, b"012"), true);
+        assert!(buffer.take(4, true).is_none());
+        buffer.accept(&part(3, b"3456"), true);
+        let batch = buffer.take(4, true).unwrap();
         assert_eq!((batch.range(), batch.joined()), (0..4, Bytes::from_static(b"0123")));
-        inlet.accept(&part(7, b"78"), true);
-        assert_eq!(inlet.take(4, true).unwrap().joined(), Bytes::from_static(b"4567"));
-        assert_eq!(inlet.take(4, true).unwrap().range(), 8..9);
+        buffer.accept(&part(7, b"78"), true);
+        assert_eq!(buffer.take(4, true).unwrap().joined(), Bytes::from_static(b"4567"));
+        assert_eq!(buffer.take(4, true).unwrap().range(), 8..9);
     }
 
     #[test]
     fn a_split_piece_ends_early() {
-        let inlet = PieceBuffer::new(0..10);
-        inlet.accept(&part(0, b"01"), true);
-        assert_eq!(inlet.give_half(), 6..10);
-        inlet.accept(&part(2, b"2345"), true);
-        assert!(inlet.may_be_cut_off());
-        assert_eq!(inlet.accept(&part(6, b"67"), true), 0);
-        assert_eq!(inlet.give_half(), 6..6);
+        let buffer = PieceBuffer::new(0..10);
+        buffer.accept(&part(0, b"01"), true);
+        assert_eq!(buffer.give_half(), 6..10);
+        buffer.accept(&part(2, b"2345"), true);
+        assert!(buffer.may_be_cut_off());
+        assert_eq!(buffer.accept(&part(6, b"67"), true), 0);
+        assert_eq!(buffer.give_half(), 6..6);
     }
 }

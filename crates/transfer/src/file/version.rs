@@ -39,8 +39,10 @@ impl FileVersion {
         }
         let validators = agree(self.validator.as_ref(), other.validator.as_ref());
         let times = agree(self.modified.as_ref(), other.modified.as_ref());
-        let told = [validators, times];
-        self.size == other.size && told.contains(&Some(true)) && !told.contains(&Some(false))
+        let agreements = [validators, times];
+        self.size == other.size
+            && agreements.contains(&Some(true))
+            && !agreements.contains(&Some(false))
     }
 }
 

@@ -86,19 +86,19 @@ impl FileCopy {
             let mut chain = lock(chain);
             batch.pieces.iter().for_each(|piece| chain.update(piece));
         }
-        let ranges: Vec<_> = self.books().blocks.within_blocks(batch.range()).collect();
+        let ranges: Vec<_> = self.state().blocks.within_blocks(batch.range()).collect();
         for range in ranges {
-            let sums = BlockChecksums::of(slices(batch, &range), self.with_adler32);
-            let mut books = self.books();
-            let Some(whole) = books.blocks.written(range, sums) else { continue };
-            let before = books.before.as_ref().and_then(|known| known.get(&whole.range.start));
-            if before.is_some_and(|before| *before != whole.sums.crc32c) {
-                books.damaged.push(whole.range.start);
+            let checksums = BlockChecksums::of(slices(batch, &range), self.with_adler32);
+            let mut state = self.state();
+            let Some(whole) = state.blocks.written(range, checksums) else { continue };
+            let before = state.before.as_ref().and_then(|known| known.get(&whole.range.start));
+            if before.is_some_and(|before| *before != whole.checksums.crc32c) {
+                state.damaged.push(whole.range.start);
             }
-            drop(books);
+            drop(state);
             if let Some(journal) = self.journal() {
                 let bytes = range::len(&whole.range);
-                journal.block(&self.key, whole.range.start, bytes, &whole.sums.crc32c)?;
+                journal.block(&self.key, whole.range.start, bytes, &whole.checksums.crc32c)?;
             }
         }
         Ok(())

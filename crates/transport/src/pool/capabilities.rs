@@ -261,25 +261,25 @@ impl ServerCapabilities {
                 let half = request.ranges.len() / 2;
                 state.endpoint.query_ranges = state.endpoint.query_ranges.min(half).max(1);
             }
-            Some(RangeBehavior::Several) => state.took(amount),
+            Some(RangeBehavior::Several) => state.record_accepted(amount),
             Some(RangeBehavior::OnlyOne) => {
                 // Two ranges would have failed, too.
                 let several = state.endpoint.range_count.accepted.saturating_add(1).max(2);
-                state.endpoint.range_count.refuse_several(several.min(amount.ranges));
+                state.endpoint.range_count.record_rejected_several(several.min(amount.ranges));
                 state.endpoint.settle();
             }
             Some(RangeBehavior::PerhapsOne) => {
-                state.endpoint.range_count.refuse_several(amount.ranges);
+                state.endpoint.range_count.record_rejected_several(amount.ranges);
                 state.endpoint.settle();
             }
-            Some(RangeBehavior::TooMany) => state.refused(amount, false),
-            Some(RangeBehavior::TooLong) => state.refused(amount, true),
+            Some(RangeBehavior::TooMany) => state.record_rejected(amount, false),
+            Some(RangeBehavior::TooLong) => state.record_rejected(amount, true),
             Some(RangeBehavior::Short(bytes)) => {
-                state.endpoint.answer_bytes.took(bytes, MAX_REQUEST_BYTES);
-                state.refused(amount, false);
+                state.endpoint.answer_bytes.record_accepted(bytes, MAX_REQUEST_BYTES);
+                state.record_rejected(amount, false);
             }
             Some(RangeBehavior::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
-            Some(RangeBehavior::Ranges) => state.took_one(amount),
+            Some(RangeBehavior::Ranges) => state.record_accepted_one(amount),
             None if result.outcome.is_err() && !result.busy => state.failed(amount),
             None => {}
         }
@@ -339,22 +339,22 @@ fn apply_hint(endpoint: &mut Endpoint, hint: &ServerHint) -> bool {
 
 impl ServerCapabilitiesState {
     /// Several ranges arrived as requested.
-    fn took(&mut self, amount: RequestSize) {
+    fn record_accepted(&mut self, amount: RequestSize) {
         let endpoint = &mut self.endpoint;
         endpoint.ranges = RangeSupport::Multi;
-        endpoint.range_count.took(amount.ranges, MAX_RANGES);
-        endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
-        endpoint.answer_bytes.took(amount.answer_bytes, MAX_REQUEST_BYTES);
+        endpoint.range_count.record_accepted(amount.ranges, MAX_RANGES);
+        endpoint.header_bytes.record_accepted(amount.text_bytes, COMMON_HEADER_BYTES);
+        endpoint.answer_bytes.record_accepted(amount.answer_bytes, MAX_REQUEST_BYTES);
     }
 
     /// One range arrived as requested.
-    fn took_one(&mut self, amount: RequestSize) {
+    fn record_accepted_one(&mut self, amount: RequestSize) {
         self.baffled = 0;
         let endpoint = &mut self.endpoint;
         if amount.ranges == 1 {
-            endpoint.answer_bytes.took(amount.answer_bytes, MAX_REQUEST_BYTES);
+            endpoint.answer_bytes.record_accepted(amount.answer_bytes, MAX_REQUEST_BYTES);
             if endpoint.header_bytes.rejected > 0 && endpoint.header_bytes.accepted == 0 {
-                endpoint.header_bytes.took(amount.text_bytes, COMMON_HEADER_BYTES);
+                endpoint.header_bytes.record_accepted(amount.text_bytes, COMMON_HEADER_BYTES);
             }
         }
         if endpoint.ranges == RangeSupport::Whole {
@@ -362,7 +362,7 @@ impl ServerCapabilitiesState {
         }
         // While the limit on ranges is searched, one range is the minimum.
         if endpoint.range_count.rejected > 2 {
-            endpoint.range_count.took(1, MAX_RANGES);
+            endpoint.range_count.record_accepted(1, MAX_RANGES);
         }
     }
 
@@ -380,7 +380,7 @@ impl ServerCapabilitiesState {
     }
 
     /// A request was too large.
-    fn refused(&mut self, amount: RequestSize, header: bool) {
+    fn record_rejected(&mut self, amount: RequestSize, header: bool) {
         let endpoint = &mut self.endpoint;
         let ranges = endpoint.range_count.is_unproven(amount.ranges);
         let text = endpoint.header_bytes.is_unproven(amount.text_bytes);
@@ -388,16 +388,16 @@ impl ServerCapabilitiesState {
         match (ranges, text, answer) {
             _ if amount.ranges <= 1 => {
                 let answers = &mut endpoint.answer_bytes;
-                answers.refuse(amount.answer_bytes);
+                answers.record_rejected(amount.answer_bytes);
                 // A length that worked before shows soonest whether the length was the reason.
                 if answers.accepted > 0 {
                     answers.current = answers.accepted;
                 }
             }
-            (_, true, _) if header => endpoint.header_bytes.refuse(amount.text_bytes),
-            (false, true, _) => endpoint.header_bytes.refuse(amount.text_bytes),
-            (false, false, true) => endpoint.answer_bytes.refuse(amount.answer_bytes),
-            _ => endpoint.range_count.refuse(amount.ranges),
+            (_, true, _) if header => endpoint.header_bytes.record_rejected(amount.text_bytes),
+            (false, true, _) => endpoint.header_bytes.record_rejected(amount.text_bytes),
+            (false, false, true) => endpoint.answer_bytes.record_rejected(amount.answer_bytes),
+            _ => endpoint.range_count.record_rejected(amount.ranges),
         }
         endpoint.settle();
     }

@@ -120,7 +120,7 @@ pub(crate) async fn read_with(
         Ok::<(), Error>(())
     };
     tokio::time::timeout(HANGS, reading).await.unwrap_or_else(|_| panic!("the reader hangs"))?;
-    Ok(Got { pieces, answer: reader.answer().clone(), retries: reader.retries() })
+    Ok(Got { pieces, answer: reader.response().clone(), retries: reader.retries() })
 }
 
 pub(crate) async fn read(source: &dyn Source, ranges: &[Range<u64>]) -> Result<Got, Error> {

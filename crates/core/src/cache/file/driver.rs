@@ -82,7 +82,7 @@ struct Session<'a> {
     conditional: bool,
     /// A server has said which version it is, or it was known.
     versioned: bool,
-    under_way: bool,
+    fetching: bool,
     /// Rest of the first read of an unknown server.
     rest: Vec<Range<u64>>,
     /// Ranges that failed and may lie beyond the end of the file, with the error.
@@ -119,7 +119,7 @@ impl<'a> Session<'a> {
             heard: false,
             conditional,
             versioned,
-            under_way: false,
+            fetching: false,
             rest: Vec::new(),
             doubtful: None,
             probing: false,
@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
             let goes_on = match event {
                 None => ControlFlow::Continue(()),
                 Some(Some(FetchEvent::Part(part))) => self.arrived(&part),
-                Some(Some(FetchEvent::Answered(answer))) => self.answered(&answer),
+                Some(Some(FetchEvent::Response(response))) => self.received_response(&response),
                 Some(Some(FetchEvent::Failed { error, ranges })) => self.failed(error, ranges),
                 Some(None) => self.rests(),
             };
@@ -175,30 +175,30 @@ impl<'a> Session<'a> {
         ControlFlow::Continue(())
     }
 
-    fn answered(&mut self, answer: &ResponseMeta) -> ControlFlow<()> {
-        self.learn(answer)?;
+    fn received_response(&mut self, response: &ResponseMeta) -> ControlFlow<()> {
+        self.learn(response)?;
         (self.probing, self.heard) = (false, true);
         if let Some((ranges, error)) = self.doubtful.take() {
             self.ask_again(&ranges, &error);
         }
-        if answer.validator.is_none() || self.reader.is_conditional() {
+        if response.validator.is_none() || self.reader.is_conditional() {
             self.confirm();
         }
         ControlFlow::Continue(())
     }
 
-    fn learn(&mut self, answer: &ResponseMeta) -> ControlFlow<()> {
-        let told = Version { size: answer.size, validator: answer.validator.clone() };
-        if let Err(error) = self.cache().learn(self.claims.entry, &told) {
+    fn learn(&mut self, response: &ResponseMeta) -> ControlFlow<()> {
+        let reported = Version { size: response.size, validator: response.validator.clone() };
+        if let Err(error) = self.cache().learn(self.claims.entry, &reported) {
             return self.changed(error.context(self.file.source.name()));
         }
         self.versioned = true;
-        if let (Some(validator), false) = (&told.validator, self.conditional) {
+        if let (Some(validator), false) = (&reported.validator, self.conditional) {
             self.reader.set_validator(validator);
             self.conditional = true;
         }
         // Now it is known how long the file is.
-        lock(&self.file.state).work.wished = true;
+        lock(&self.file.state).work.prefetches_due = true;
         ControlFlow::Continue(())
     }
 
@@ -220,11 +220,11 @@ impl<'a> Session<'a> {
         let entry = self.claims.entry;
         let owner = self.claims.owner;
         let size = || cache.snapshot(entry).size;
-        if size().is_none() && self.reader.answer().size.is_some() {
+        if size().is_none() && self.reader.response().size.is_some() {
             // A server that sent less than was asked for has told why.
-            let answer = self.reader.answer().clone();
-            self.learn(&answer)?;
-            if answer.validator.is_none() || self.reader.is_conditional() {
+            let response = self.reader.response().clone();
+            self.learn(&response)?;
+            if response.validator.is_none() || self.reader.is_conditional() {
                 self.confirm();
             }
         }
@@ -288,7 +288,7 @@ impl<'a> Session<'a> {
             self.probe();
             return ControlFlow::Continue(());
         }
-        self.under_way = false;
+        self.fetching = false;
         if self.versioned && self.heard && self.confirmed < self.openings {
             self.confirm();
         }
@@ -297,7 +297,7 @@ impl<'a> Session<'a> {
         if state.work.is_pending() {
             return ControlFlow::Continue(());
         }
-        state.work.wishes.all_sent();
+        state.work.queue.all_sent();
         state.work.busy = false;
         // Nothing should be left; if something is, nobody shall wait for it for ever.
         let left = self.cache().in_flight(self.claims.entry, self.claims.owner);

@@ -11,29 +11,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl CachedFileState {
-    /// Shows a read to the advisor.
+    /// Shows a read to the prefetcher.
     pub(crate) fn accessed(
         &mut self,
         range: &Range<u64>,
         at: Duration,
-        look: &Lookup,
+        lookup: &Lookup,
         planned: bool,
         file: &CachedFileInner,
     ) -> Advice {
-        let FileSnapshot { size, ahead_bytes, ahead_budget_bytes, tally } = look.snapshot;
+        let FileSnapshot { size, ahead_bytes, ahead_budget_bytes, counters } = lookup.snapshot;
         let conditions = &mut self.conditions;
         conditions.size = size;
         conditions.ahead_bytes = ahead_bytes;
         conditions.ahead_budget_bytes = ahead_budget_bytes;
-        conditions.wasted_bytes = tally.wasted_bytes;
-        conditions.fetched_bytes = tally.fetched_bytes;
-        if look.found != CacheStatus::Hit {
-            // These take locks of their own; between misses they hardly move.
+        conditions.wasted_bytes = counters.wasted_bytes;
+        conditions.fetched_bytes = counters.fetched_bytes;
+        if lookup.found != CacheStatus::Hit {
+            // These take their own locks; between misses they change little.
             conditions.link = file.source.link();
             conditions.limits = file.source.limits();
         }
-        let access = Access { range: range.clone(), at, found: look.found, planned };
-        self.advisor.observe(&access, &self.conditions)
+        let access = Access { range: range.clone(), at, found: lookup.found, planned };
+        self.prefetcher.observe(&access, &self.conditions)
     }
 }
 
@@ -52,7 +52,7 @@ impl CachedFileInner {
     ) -> Result<(u64, u64)> {
         let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
             Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {
-                // Nothing of the old version was read: there is no harm in reading the new one.
+                // Nothing of the old version was read, so the new one can be read.
                 self.open_anew(state);
                 self.cache.claim(state.entry, state.opened, state.opened, ranges)
             }
@@ -69,7 +69,7 @@ impl CachedFileInner {
         Ok((state.entry, waiter))
     }
 
-    /// Goes on with the entry of the version that the file is now.
+    /// Continues with the entry of the present version of the file.
     pub(crate) fn open_anew(&self, state: &mut CachedFileState) {
         self.cache.close(state.entry);
         (state.entry, state.opened) = self.cache.open(&self.key);
@@ -77,7 +77,8 @@ impl CachedFileInner {
         state.work.forget_requests();
     }
 
-    /// Does what an advisor says, except for what goes along with the read.
+    /// Queues and cancels prefetches as the prefetcher advises; ranges that join the request of the
+    /// read are claimed with it.
     pub(crate) fn heed(
         self: &Arc<Self>,
         state: &mut CachedFileState,
@@ -87,18 +88,18 @@ impl CachedFileInner {
     ) {
         let work = &mut state.work;
         if !advice.dont_need.is_empty() {
-            let unwanted = work.wishes.remove_advice(&advice.dont_need);
+            let unwanted = work.queue.remove_advice(&advice.dont_need);
             self.cancel_prefetches(state, unwanted);
         }
         let work = &mut state.work;
-        let mut wished =
-            !advice.will_need.is_empty() && work.wishes.add_advice(&advice.will_need, at);
-        if !work.wishes.is_empty() && !work.busy {
-            // What was read has made room.
-            wished |= work.has_room(snapshot);
+        let mut prefetches_due =
+            !advice.will_need.is_empty() && work.queue.add_advice(&advice.will_need, at);
+        if !work.queue.is_empty() && !work.busy {
+            // The read may have freed memory.
+            prefetches_due |= work.has_room(snapshot);
         }
-        if wished && snapshot.size.is_some() {
-            work.wished = true;
+        if prefetches_due && snapshot.size.is_some() {
+            work.prefetches_due = true;
             self.drive(state);
         }
     }
@@ -130,9 +131,9 @@ impl CachedFileInner {
         }
     }
 
-    pub(crate) fn record(&self, ranges: &[Range<u64>], times: ReadTimes, look: &Lookup) {
+    pub(crate) fn record(&self, ranges: &[Range<u64>], times: ReadTimes, lookup: &Lookup) {
         if let Some(recorder) = self.recorder.get() {
-            recorder.record(ranges, times, look.found, look.absent_bytes);
+            recorder.record(ranges, times, lookup.found, lookup.absent_bytes);
         }
     }
 }

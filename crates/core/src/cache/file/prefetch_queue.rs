@@ -1,19 +1,19 @@
-//! Ranges to prefetch that have not been requested yet: hints and advice.
+//! The prefetch queue: hints of the program and advice of the prefetcher that have not been
+//! requested yet.
 
 use crate::range;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The name of a hint, for taking it back.
+/// The identity of a hint, to cancel it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HintId(u64);
 
-/// Wishes in the order in which they will be due. Those of the program are hints, those of the
-/// advisor are not.
+/// Ranges to prefetch, in the order in which they are due.
 #[derive(Debug, Default)]
 pub(crate) struct PrefetchQueue {
-    /// By when they are due, then by their number.
+    /// Items by due time, then by number.
     waiting: BTreeMap<(Duration, u64), PrefetchItem>,
     /// All ranges of hints that may not have been sent yet.
     hints: HashMap<u64, Vec<Range<u64>>>,
@@ -23,12 +23,14 @@ pub(crate) struct PrefetchQueue {
 
 #[derive(Debug)]
 struct PrefetchItem {
-    /// In the order in which they were named.
+    /// Ranges in the order of the hint or the advice.
     ranges: Vec<Range<u64>>,
+    /// True for a hint, false for advice.
     hint: bool,
 }
 
-/// Wishes of an advisor that are kept; older ones have been overtaken by then.
+/// Maximum number of items from the prefetcher; the oldest is dropped, since it is obsolete by
+/// then.
 const MAX_ADVISED: usize = 256;
 
 impl PrefetchQueue {
@@ -36,17 +38,17 @@ impl PrefetchQueue {
         self.waiting.is_empty()
     }
 
-    /// Bytes of all that waits.
+    /// Bytes of all items.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     fn count(&mut self) {
-        let all = self.waiting.values().map(|wish| range::total_bytes(&wish.ranges));
+        let all = self.waiting.values().map(|item| range::total_bytes(&item.ranges));
         self.bytes = all.fold(0, u64::saturating_add);
     }
 
-    /// A program says what it will read, and when.
+    /// Adds a hint: ranges that the program will read, and when.
     pub(crate) fn add_hint(&mut self, ranges: &[Range<u64>], due: Duration) -> HintId {
         let ranges: Vec<_> = ranges.iter().filter(|it| it.start < it.end).cloned().collect();
         let id = self.add(PrefetchItem { ranges: ranges.clone(), hint: true }, due);
@@ -54,11 +56,11 @@ impl PrefetchQueue {
         HintId(id)
     }
 
-    /// An advisor says what will be read. What it has said before is not said twice; tells whether
-    /// anything was new.
+    /// Adds ranges that the prefetcher expects to be read, except those in the queue. Returns true
+    /// if anything was added.
     pub(crate) fn add_advice(&mut self, soon: &[Range<u64>], now: Duration) -> bool {
-        let advised = || self.waiting.iter().filter(|(_, wish)| !wish.hint);
-        let known: Vec<_> = advised().flat_map(|(_, wish)| wish.ranges.iter().cloned()).collect();
+        let advised = || self.waiting.iter().filter(|(_, item)| !item.hint);
+        let known: Vec<_> = advised().flat_map(|(_, item)| item.ranges.iter().cloned()).collect();
         let known = range::merged(&known, 0);
         let new = soon.iter().filter(|it| it.start < it.end);
         let ranges: Vec<_> =
@@ -75,29 +77,29 @@ impl PrefetchQueue {
         true
     }
 
-    fn add(&mut self, wish: PrefetchItem, due: Duration) -> u64 {
+    fn add(&mut self, item: PrefetchItem, due: Duration) -> u64 {
         self.next += 1;
-        if !wish.ranges.is_empty() {
-            self.waiting.insert((due, self.next), wish);
+        if !item.ranges.is_empty() {
+            self.waiting.insert((due, self.next), item);
             self.count();
         }
         self.next
     }
 
-    /// An advisor takes back what it said; what of it no hint wants.
+    /// Removes ranges that the prefetcher expects no more. Returns those that are in no hint.
     pub(crate) fn remove_advice(&mut self, never: &[Range<u64>]) -> Vec<Range<u64>> {
         let never = range::merged(never, 0);
-        for wish in self.waiting.values_mut().filter(|wish| !wish.hint) {
-            let left = wish.ranges.iter();
-            wish.ranges =
+        for item in self.waiting.values_mut().filter(|item| !item.hint) {
+            let left = item.ranges.iter();
+            item.ranges =
                 left.flat_map(|it| range::difference(std::slice::from_ref(it), &never)).collect();
         }
-        self.waiting.retain(|_, wish| !wish.ranges.is_empty());
+        self.waiting.retain(|_, item| !item.ranges.is_empty());
         self.count();
         self.unhinted(&never)
     }
 
-    /// A program takes a hint back; what of it no other hint wants.
+    /// Cancels a hint. Returns the ranges that are in no other hint.
     pub(crate) fn cancel(&mut self, id: HintId) -> Vec<Range<u64>> {
         self.waiting.retain(|(_, it), _| *it != id.0);
         self.count();
@@ -113,8 +115,8 @@ impl PrefetchQueue {
         range::difference(ranges, &range::merged(&hinted, 0))
     }
 
-    /// Takes wishes from the front. `claim` says what of the ranges it took, and what it had no
-    /// room for; that ends it.
+    /// Takes items from the front. `claim` returns the ranges that it took, and those for which
+    /// there was no memory; the latter end the loop.
     pub(crate) fn take(
         &mut self,
         mut claim: impl FnMut(&[Range<u64>]) -> (Vec<Range<u64>>, Vec<Range<u64>>),
@@ -133,7 +135,7 @@ impl PrefetchQueue {
         taken
     }
 
-    /// Everything that was taken has been sent.
+    /// Records that all ranges taken have been requested.
     pub(crate) fn all_sent(&mut self) {
         let waiting: Vec<_> = self.waiting.keys().map(|(_, id)| *id).collect();
         self.hints.retain(|id, _| waiting.contains(id));
@@ -152,55 +154,55 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    fn all(wishes: &mut PrefetchQueue) -> Vec<Range<u64>> {
-        wishes.take(|ranges| (ranges.to_vec(), Vec::new()))
+    fn all(queue: &mut PrefetchQueue) -> Vec<Range<u64>> {
+        queue.take(|ranges| (ranges.to_vec(), Vec::new()))
     }
 
     #[test]
     fn prefetches_are_taken_in_order_of_due_time() {
-        let mut wishes = PrefetchQueue::default();
-        wishes.add_hint(&[10..20], 5 * S);
-        wishes.add_advice(&[50..60, 40..45], 2 * S);
-        wishes.add_hint(&[0..5], S);
-        assert_eq!(all(&mut wishes), [0..5, 50..60, 40..45, 10..20]);
-        assert!(wishes.is_empty());
+        let mut queue = PrefetchQueue::default();
+        queue.add_hint(&[10..20], 5 * S);
+        queue.add_advice(&[50..60, 40..45], 2 * S);
+        queue.add_hint(&[0..5], S);
+        assert_eq!(all(&mut queue), [0..5, 50..60, 40..45, 10..20]);
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn prefetches_beyond_the_memory_wait() {
-        let mut wishes = PrefetchQueue::default();
-        wishes.add_hint(&[0..100, 200..300], S);
-        let taken = wishes.take(|_| (vec![0..60], vec![60..100, 200..300]));
+        let mut queue = PrefetchQueue::default();
+        queue.add_hint(&[0..100, 200..300], S);
+        let taken = queue.take(|_| (vec![0..60], vec![60..100, 200..300]));
         assert_eq!(taken, [0..60]);
-        assert_eq!(wishes.bytes(), 140);
-        assert_eq!(all(&mut wishes), [60..100, 200..300]);
+        assert_eq!(queue.bytes(), 140);
+        assert_eq!(all(&mut queue), [60..100, 200..300]);
     }
 
     #[test]
     fn a_range_is_prefetched_once() {
-        let mut wishes = PrefetchQueue::default();
-        assert!(wishes.add_advice(&[0..100], S));
-        assert!(!wishes.add_advice(&[0..100], S));
-        assert!(wishes.add_advice(&[50..150], S));
-        assert_eq!(all(&mut wishes), [0..100, 100..150]);
+        let mut queue = PrefetchQueue::default();
+        assert!(queue.add_advice(&[0..100], S));
+        assert!(!queue.add_advice(&[0..100], S));
+        assert!(queue.add_advice(&[50..150], S));
+        assert_eq!(all(&mut queue), [0..100, 100..150]);
     }
 
     #[test]
     fn cancelling_a_hint_keeps_the_hints_of_others() {
-        let mut wishes = PrefetchQueue::default();
-        let one = wishes.add_hint(&[0..100], S);
-        wishes.add_hint(&[50..150], S);
-        assert_eq!(wishes.cancel(one), [0..50]);
-        assert_eq!(wishes.remove_advice(&[40..60]), [40..50]);
-        assert_eq!(all(&mut wishes), [50..150]);
+        let mut queue = PrefetchQueue::default();
+        let one = queue.add_hint(&[0..100], S);
+        queue.add_hint(&[50..150], S);
+        assert_eq!(queue.cancel(one), [0..50]);
+        assert_eq!(queue.remove_advice(&[40..60]), [40..50]);
+        assert_eq!(all(&mut queue), [50..150]);
     }
 
     #[test]
     fn the_length_of_the_queue_is_bounded() {
-        let mut wishes = PrefetchQueue::default();
+        let mut queue = PrefetchQueue::default();
         for i in 0..1000 {
-            wishes.add_advice(&[i * 10..i * 10 + 1], S);
+            queue.add_advice(&[i * 10..i * 10 + 1], S);
         }
-        assert_eq!(all(&mut wishes).len(), MAX_ADVISED);
+        assert_eq!(all(&mut queue).len(), MAX_ADVISED);
     }
 }

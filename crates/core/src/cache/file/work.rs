@@ -7,41 +7,43 @@ use std::ops::Range;
 /// Work of the driver.
 #[derive(Debug, Default)]
 pub(crate) struct DriverWork {
-    /// Claimed and waited for, or claimed along with such.
+    /// Claimed ranges that a read waits for, or that join its request.
     pub(crate) urgent: Vec<Range<u64>>,
-    /// Now waited for, in case that it has not been sent.
+    /// Prefetched ranges that a read waits for now, if they are not requested yet.
     pub(crate) prioritized: Vec<Range<u64>>,
-    /// Not wanted any more, in case that it has not been sent.
+    /// Ranges not needed any more, if they are not requested yet.
     pub(crate) cancelled: Vec<Range<u64>>,
-    /// The version has to be confirmed.
+    /// True if the version has to be validated.
     pub(crate) probe: bool,
-    pub(crate) wishes: PrefetchQueue,
-    /// There may be something to take from the wishes.
-    pub(crate) wished: bool,
-    /// The driver has enough to send, and will look for wishes by itself when that is sent.
+    pub(crate) queue: PrefetchQueue,
+    /// True if the queue may have items to take.
+    pub(crate) prefetches_due: bool,
+    /// True while the driver has enough to send; it takes from the queue by itself afterwards.
     pub(crate) busy: bool,
 }
 
 impl DriverWork {
-    /// Returns true if there is room for enough prefetches: a little at a time would make many
+    /// Returns true if there is memory for enough prefetches: a little at a time would make many
     /// small requests.
     pub(crate) fn has_room(&self, snapshot: &FileSnapshot) -> bool {
         let room = snapshot.ahead_budget_bytes.saturating_sub(snapshot.ahead_bytes);
-        room >= self.wishes.bytes().min(snapshot.ahead_budget_bytes / 8).max(1)
+        room >= self.queue.bytes().min(snapshot.ahead_budget_bytes / 8).max(1)
     }
 
     pub(crate) fn is_pending(&self) -> bool {
         self.probe
-            || self.wished
+            || self.prefetches_due
             || !self.urgent.is_empty()
             || !self.prioritized.is_empty()
             || !self.cancelled.is_empty()
     }
-    /// Another version is read from now on: what was asked of the last one is of no use.
+
+    /// Drops the requests for the previous version of the file.
     pub(crate) fn forget_requests(&mut self) {
         self.urgent.clear();
         self.prioritized.clear();
         self.cancelled.clear();
-        (self.probe, self.busy) = (false, false);
+        self.probe = false;
+        self.busy = false;
     }
 }

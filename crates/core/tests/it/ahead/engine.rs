@@ -44,7 +44,7 @@ async fn play_over(job: &Workload, who: Who, link: Link) -> Outcome {
     let begin = Instant::now();
     match who {
         Who::Nobody => {}
-        Who::Advisor => file.set_advisor(Box::new(ReadAhead::default())),
+        Who::Advisor => file.set_prefetcher(Box::new(ReadAhead::default())),
         Who::Program => {
             let reads: Vec<_> = job.steps.iter().map(|step| step.range()).collect();
             file.hint(&reads, Duration::ZERO);

@@ -44,12 +44,12 @@ impl Session<'_> {
     }
 
     fn submit_prefetches(&mut self, state: &mut MutexGuard<'_, CachedFileState>) {
-        let wished = std::mem::take(&mut state.work.wished);
+        let prefetches_due = std::mem::take(&mut state.work.prefetches_due);
         state.work.busy = self.reader.queued() > 0;
-        if state.work.wishes.is_empty() || state.work.busy {
+        if state.work.queue.is_empty() || state.work.busy {
             return;
         }
-        if !self.versioned && (self.under_way || !wished) {
+        if !self.versioned && (self.fetching || !prefetches_due) {
             return;
         }
         if !state.work.has_room(&self.cache().snapshot(self.claims.entry)) {
@@ -60,7 +60,7 @@ impl Session<'_> {
         let entry = self.claims.entry;
         let owner = self.claims.owner;
         let mut left = most;
-        let taken = state.work.wishes.take(|ranges| {
+        let taken = state.work.queue.take(|ranges| {
             let (claimed, later) = cache.claim_ahead(entry, owner, ranges, left);
             left = left.saturating_sub(range::total_bytes(&claimed));
             (claimed, later)
@@ -82,8 +82,9 @@ impl Session<'_> {
 
     fn push_urgent(&mut self, claimed: &[Range<u64>]) {
         let mut ranges = self.over_gaps(claimed);
-        let stranger = !self.versioned && !self.under_way && self.file.source.link().rtt.is_none();
-        if stranger && range::total_bytes(&ranges) > SMALL_BYTES {
+        let unknown_server =
+            !self.versioned && !self.fetching && self.file.source.link().rtt.is_none();
+        if unknown_server && range::total_bytes(&ranges) > SMALL_BYTES {
             (ranges, self.rest) = range::divided(&ranges, INITIAL_REQUEST_BYTES);
         }
         self.sends();
@@ -109,8 +110,8 @@ impl Session<'_> {
 
     /// Something is about to be sent.
     fn sends(&mut self) {
-        if !self.under_way {
-            self.under_way = true;
+        if !self.fetching {
+            self.fetching = true;
             self.openings = self.cache().openings();
         }
     }

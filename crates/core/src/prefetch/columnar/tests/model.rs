@@ -207,7 +207,7 @@ impl Program {
 
 /// Result of running a program.
 #[derive(Default)]
-pub(super) struct Fared {
+pub(super) struct RunResult {
     /// Round trips waited for, in whole.
     pub(super) waited: f64,
     /// Reads that waited, and how long.
@@ -221,7 +221,7 @@ pub(super) struct Fared {
     pub(super) learned_sets: Vec<(usize, LearnedSet)>,
 }
 
-impl fmt::Debug for Fared {
+impl fmt::Debug for RunResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first: Vec<_> = self.waits.iter().take(20).collect();
         write!(f, "waited {} in {}, first {first:?}; ", self.waited, self.waits.len())?;
@@ -230,7 +230,7 @@ impl fmt::Debug for Fared {
     }
 }
 
-impl Fared {
+impl RunResult {
     pub(super) fn waste(&self) -> f64 {
         (self.fetched - self.needed) as f64 / self.fetched as f64
     }
@@ -316,14 +316,14 @@ impl<'a> Run<'a> {
         Self { entries: Some(entries), ..self }
     }
 
-    pub(super) fn of(self, program: &Program) -> Fared {
+    pub(super) fn of(self, program: &Program) -> RunResult {
         let mut cache = ColumnarPrefetcher::new(CONFIG, None);
         let handle = cache.handle();
         let mut layout = Some(self.shape.layout());
         let learned = vec![self.learned.to_vec(); self.shape.trees];
         let mut held = Held::default();
         let mut now = 0.0;
-        let mut fared = Fared::default();
+        let mut result = RunResult::default();
         let mut needed = HashMap::new();
         for (number, read) in program.reads.iter().enumerate() {
             if now >= self.layout_after
@@ -350,12 +350,12 @@ impl<'a> Run<'a> {
             let advice = cache.observe(&access, &context);
             held.fetch(&read.range, now + 1.0);
             held.take(&advice, now, self.budget);
-            fared.max_ahead = fared.max_ahead.max(held.ahead);
+            result.max_ahead = result.max_ahead.max(held.ahead);
             let (bytes, there, seen) = held.pieces[&read.range.start];
             needed.insert(read.range.start, bytes);
             if there > now {
-                fared.waits.push((number, there - now));
-                fared.waited += there - now;
+                result.waits.push((number, there - now));
+                result.waited += there - now;
                 now = there;
             }
             if !seen {
@@ -368,7 +368,7 @@ impl<'a> Run<'a> {
             }
         }
         let layout = &self.shape.layout;
-        fared.last_entry = held
+        result.last_entry = held
             .pieces
             .keys()
             .filter_map(|start| {
@@ -376,9 +376,9 @@ impl<'a> Run<'a> {
             })
             .max()
             .unwrap_or(0);
-        fared.fetched = held.fetched;
-        fared.needed = needed.values().sum();
-        fared.learned_sets = handle.learned_sets();
-        fared
+        result.fetched = held.fetched;
+        result.needed = needed.values().sum();
+        result.learned_sets = handle.learned_sets();
+        result
     }
 }
