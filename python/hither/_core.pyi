@@ -205,7 +205,7 @@ def shutdown() -> None:
     """Stop threads of the library from entering the interpreter; wait for those inside."""
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
-    """Return the end of the error message for an unknown name: similar names, or all if they are few."""
+    """Return the end of an error for an unknown name: similar names, or all if they are few."""
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run the command with these arguments, the first being its name; return its exit code."""
