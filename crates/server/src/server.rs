@@ -148,6 +148,7 @@ impl Server {
             tls: tls.clone(),
             connections,
             stop: stopped.clone(),
+            sendfile: settings.network.sendfile,
             next_connection: AtomicU64::new(1),
         });
         let mut server = Self {

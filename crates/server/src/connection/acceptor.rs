@@ -47,6 +47,8 @@ pub(crate) struct Acceptor {
     pub(crate) connections: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
+    /// Sends unencrypted file data with `sendfile`.
+    pub(crate) sendfile: bool,
     /// The number of the next connection.
     pub(crate) next_connection: AtomicU64,
 }
@@ -127,12 +129,13 @@ impl Acceptor {
             sendfile: None,
         };
         match &self.tls {
-            None => {
+            None if self.sendfile => {
                 let sendfile = Arc::new(SendfileQueue::new(&self.context.placeholder));
                 let peer = Peer { sendfile: Some(Arc::clone(&sendfile)), ..peer };
                 let stream = SendfileSocket::new(stream, sendfile);
                 self.requests((stream, guard), peer, http, watcher).await;
             }
+            None => self.requests((stream, guard), peer, http, watcher).await,
             Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let peer = Peer { certificate: tls::subject(stream.get_ref().1), ..peer };
