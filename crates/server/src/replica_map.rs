@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 /// A directory that has copies elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaSettings {
     /// The directory, below the root of what is served; `/` for all of it.

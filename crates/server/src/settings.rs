@@ -40,10 +40,11 @@ const DEFAULT_PORT: u16 = 8080;
 /// # Ok::<(), hither_core::Error>(())
 /// ```
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The directory to serve.
+    /// The directory to serve; the argument of the command replaces it.
     #[serde(default)]
     pub root: PathBuf,
     /// Addresses and ports to listen on; port 0 takes a free port.
@@ -88,6 +89,7 @@ pub struct Settings {
 
 /// The files of a certificate and its key, in PEM. The server reads them again when they change.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
     /// The certificate, followed by the intermediate ones.
@@ -101,6 +103,7 @@ pub struct TlsFiles {
 /// In the worst case a server holds `memory_bytes`, and for each connection a header of
 /// `header_bytes` that is arriving and the same again for a list of ranges.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerLimits {
@@ -266,37 +269,4 @@ impl ServerLimits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_is_read_only_on_loopback() {
-        let settings = Settings::new("/data");
-        assert!(settings.listen.iter().all(|address| address.ip().is_loopback()));
-        assert!(!settings.write && settings.tls.is_none());
-        assert!(settings.check().is_ok());
-    }
-
-    #[test]
-    fn an_error_names_the_invalid_key() {
-        for (text, named) in [
-            ("lissten = []", "lissten"),
-            ("[limits]\nranges = -1", "ranges"),
-            ("[limits]\nrange = 1", "range"),
-            ("[tls]\nkey = 'k'", "certificate"),
-        ] {
-            let error = Settings::from_toml(text).unwrap_err();
-            assert!(error.to_string().contains(named), "{error}");
-        }
-        for (text, named) in [
-            ("listen = []", "listen"),
-            ("[limits]\nranges = 0", "ranges"),
-            ("[limits]\nmemory_bytes = 1000", "memory_bytes"),
-            ("[limits]\nblock_bytes = 2000000", "block_bytes"),
-            ("[limits]\nstall_seconds = nan", "stall_seconds"),
-        ] {
-            let error = Settings::from_toml(text).unwrap().check().unwrap_err();
-            assert!(error.to_string().contains(named), "{error}");
-        }
-    }
-}
+mod tests;

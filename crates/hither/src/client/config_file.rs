@@ -222,6 +222,7 @@ pub(crate) struct CredentialSection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::options::ClientOptions;
     use std::collections::BTreeSet;
 
     /// The keys of a table that `serde` names in its error about an unknown one.
@@ -258,5 +259,27 @@ mod tests {
             text += &format!("{name} = {}\n", key.example);
         }
         ConfigFile::parse(&text).unwrap();
+    }
+
+    #[test]
+    fn the_listed_defaults_are_those_of_the_client() {
+        let config = |text: &str| {
+            let file = ConfigFile::parse(text).unwrap();
+            let config = ClientOptions::default().into_config(&Environment::new(1), file);
+            format!("{:?}", config.unwrap())
+        };
+        let mut compared = 0;
+        for key in ConfigFile::KEYS {
+            // The others are words for what happens without the key.
+            let is_value =
+                key.default.parse::<f64>().is_ok() || ["never", "false"].contains(&key.default);
+            if is_value {
+                let quote = if key.example.starts_with('\'') { "'" } else { "" };
+                let text = format!("{} = {quote}{}{quote}", key.name, key.default);
+                assert_eq!(config(&text), config(""), "{text}");
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, 6);
     }
 }

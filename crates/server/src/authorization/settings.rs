@@ -38,6 +38,7 @@ use std::sync::Arc;
 /// # Ok::<(), hither_core::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AuthSettings {
@@ -56,6 +57,7 @@ pub struct AuthSettings {
 
 /// An issuer of tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct IssuerSettings {
     /// The value of the claim `iss`; the keys are discovered below this URL, unless `keys` is set.
@@ -73,6 +75,7 @@ pub struct IssuerSettings {
 
 /// The permissions of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct GroupSettings {
     /// The name in the claim `wlcg.groups`.
@@ -85,6 +88,7 @@ pub struct GroupSettings {
 
 /// The permissions of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct CertificateSettings {
     /// The distinguished name of the certificate; a proxy has that of the certificate behind it.
@@ -97,6 +101,7 @@ pub struct CertificateSettings {
 
 /// An action that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum AllowedAction {

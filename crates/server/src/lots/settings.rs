@@ -16,6 +16,7 @@ const MAX_LEASE: u64 = 7 * 24 * 3_600;
 
 /// Limits of reservations. With this table, everybody who may create files may reserve space.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LotSettings {

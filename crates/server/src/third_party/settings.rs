@@ -31,6 +31,7 @@ use std::time::Duration;
 /// # Ok::<(), hither_core::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ThirdPartySettings {
