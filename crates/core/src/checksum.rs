@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn nonsense_is_an_error() {
         for text in
             ["", "adler32", "adler32:", "adler32:xyz", "adler32:0123456789", "crc7:00", "md5:+1"]
         {

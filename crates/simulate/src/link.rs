@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_what_was_seen() {
+    fn nonsense_is_an_error_with_what_was_seen() {
         for text in ["", "ms", "-1ms", "5", "5 parsec", "2h", "1e9s", "5000s"] {
             assert!(parse_time(text).is_err(), "{text}");
         }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn nonsense_is_an_error() {
         let sizes = narrow(&[50, 50]);
         let starts = wide(&[0, 10, 30]);
         let seeks = wide(&[100, 990]);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn nonsense_is_an_error() {
         for (port, place) in
             [(70_000, "h"), (1, ""), (1, "a b"), (1, "h/x"), (1, "u@h"), (1, "?x"), (-1, "x\ny")]
         {
