@@ -87,6 +87,17 @@ def test_ls_shows_names_in_order(run, place):
     assert entries[0]["url"].endswith("/d/inner")
 
 
+def test_a_recursive_listing_shows_every_directory_once(run, place):
+    names = [f"s{n}" for n in range(1, 6)] + ["s1/deep", "s1/deeper", "s3/deep"]
+    for name in names:
+        place.put(f"{name}/file")
+    told = run("ls", "-R", place.url(""))
+    assert told.code == 0, told.err
+    titles = [line.split("/s", 1)[1] for line in told.out.splitlines() if line.endswith(":") and "/s" in line]
+    assert titles == [f"{name[1:]}:" for name in sorted(names)]
+    assert told.out.splitlines().count("file") == len(names)
+
+
 def test_each_failure_is_reported(run, place):
     place.put("there")
     told = run("ls", place.url("none"), place.url("there"), place.url("nothing"))

@@ -66,27 +66,38 @@ impl Listing<'_> {
         first: &mut bool,
         outcome: &mut ArgumentResults,
     ) -> std::io::Result<()> {
-        // Directories to list: path, title and level.
-        let mut waiting = Vec::new();
-        let mut next = Some((listed, title.to_owned(), 0));
-        while let Some((listed, title, level)) = next {
-            let directories = self.show(listed, &title, first, outcome)?;
-            if self.request.recursive && level < MAX_LEVELS {
-                waiting.extend(directories.into_iter().rev().map(|path| {
-                    let name = path.rsplit('/').next().unwrap_or_default();
-                    let title = format!("{}/{name}", title.trim_end_matches('/'));
-                    (path, title, level + 1)
-                }));
-            }
-            next = None;
-            while let (None, Some((path, title, level))) = (&next, waiting.pop()) {
-                match list(self.client, self.named, &path) {
-                    Ok(listed) => next = Some((listed, title, level)),
-                    Err(error) => outcome.failed(&title, error.into()),
+        let directories = self.show(listed, title, first, outcome)?;
+        // Directories to list, the next one last: path, title and level.
+        let mut waiting = self.below(directories, title, 1);
+        while let Some((path, title, level)) = waiting.pop() {
+            match list(self.client, self.named, &path) {
+                Ok(listed) => {
+                    let directories = self.show(listed, &title, first, outcome)?;
+                    waiting.extend(self.below(directories, &title, level + 1));
                 }
+                Err(error) => outcome.failed(&title, error.into()),
             }
         }
         Ok(())
+    }
+
+    /// The directories that a recursive listing shows after the directory `title`, the first one
+    /// last: path, title and level.
+    fn below(
+        &self,
+        directories: Vec<String>,
+        title: &str,
+        level: usize,
+    ) -> Vec<(String, String, usize)> {
+        if !self.request.recursive || level > MAX_LEVELS {
+            return Vec::new();
+        }
+        let titled = |path: String| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let title = format!("{}/{name}", title.trim_end_matches('/'));
+            (path, title, level)
+        };
+        directories.into_iter().rev().map(titled).collect()
     }
 
     /// Shows one directory or file. Returns the directories in it.
