@@ -3,12 +3,36 @@
 use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderMap;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use url::Url;
+
+/// The characters of a name that are encoded in the path of a URL: those that separate its parts,
+/// those that the parser drops or takes for others (control characters, `\`), and those that
+/// RFC 3986 does not allow.
+const ENCODED_IN_NAMES: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The characters of an XRootD URL that the parser would drop, or take for parts of another URL.
+const ENCODED_IN_XROOTD: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'\\');
 
 /// A URL, split into what a connection needs and what a request needs.
 ///
@@ -68,10 +92,22 @@ impl Location {
     /// [`ErrorKind::Invalid`] for an invalid URL or one without host, [`ErrorKind::Unsupported`]
     /// for a scheme of no [`Protocol`].
     pub fn parse(text: &str) -> Result<Self> {
-        let url = Url::parse(&literal(text)).map_err(|error| {
+        let invalid = |why: &dyn fmt::Display| {
             let text = without_secrets(text);
-            Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
-        })?;
+            Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {why}"))
+        };
+        let text = literal(text);
+        let path = text.split(['?', '#']).next().unwrap_or_default();
+        // The parser would drop them, or take a `\` for a slash.
+        if text.contains(|c: char| c.is_ascii_control())
+            || text.trim_matches(' ') != text
+            || path.contains('\\')
+        {
+            let why = "it contains a control character or a \"\\\", or begins or ends with a space: \
+                       encode them (%0A for a line break, %5C, %20)";
+            return Err(invalid(&why));
+        }
+        let url = Url::parse(&text).map_err(|error| invalid(&error))?;
         Self::from_url(url, None)
     }
 
@@ -257,13 +293,16 @@ impl Location {
     #[must_use]
     pub fn below(&self, path: &str, directory: bool) -> Self {
         let mut url = self.url.clone();
-        // A URL with a host has path segments.
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path.split('/').filter(|name| !name.is_empty()));
-            if directory {
-                segments.push("");
-            }
+        let mut whole = url.path().trim_end_matches('/').to_owned();
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            whole.push('/');
+            whole.extend(utf8_percent_encode(name, ENCODED_IN_NAMES));
         }
+        if directory || whole.is_empty() {
+            whole.push('/');
+        }
+        // Nothing is left in it that the parser would drop or take for a separator.
+        url.set_path(&whole);
         if self.protocol() == Protocol::Xrootd {
             make_absolute(&mut url);
         }
@@ -373,7 +412,7 @@ fn literal(text: &str) -> Cow<'_, str> {
 
 /// Text of XRootD as a part of a URL.
 fn escaped(text: &str) -> String {
-    text.replace('%', "%25").replace('#', "%23")
+    utf8_percent_encode(text, ENCODED_IN_XROOTD).to_string()
 }
 
 /// Gives the path of an XRootD URL its two leading slashes.
@@ -571,6 +610,36 @@ mod tests {
         assert_eq!(below("a b/100%", false), "/base/a%20b/100%25?q=1");
         assert_eq!(below("%2e%2e/q?r#s", true), "/base/%252e%252e/q%3Fr%23s/?q=1");
         assert_eq!(Location::parse("http://h").unwrap().below("x", false).target(), "/x");
+    }
+
+    #[test]
+    fn every_character_of_a_name_arrives() {
+        let ascii = (1..128_u8).map(char::from).filter(|c| *c != '/');
+        for c in ascii.chain(['\u{80}', '\u{85}', '\u{a0}', '\u{301}', '\u{2028}', '\u{ffff}']) {
+            for name in [format!("{c}"), format!("a{c}b"), format!("{c}a"), format!("a{c}")] {
+                if name == "." {
+                    continue;
+                }
+                let http = Location::parse("http://h/base").unwrap().below(&name, false);
+                let last = http.path().strip_prefix("/base/").unwrap();
+                assert_eq!(percent_decode_str(last).decode_utf8().unwrap(), name, "{last}");
+                assert!(!last.contains(['/', '?', '#', '\\']) && last.is_ascii(), "{last}");
+                if c != '?' {
+                    let xrootd = Location::parse("root://h//base").unwrap().below(&name, false);
+                    assert_eq!(xrootd.plain_path(), format!("/base/{name}"), "{name:?}");
+                    let parsed = Location::parse(&format!("root://h//base/{name}")).unwrap();
+                    assert_eq!(parsed.plain_path(), format!("/base/{name}"), "{name:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn urls_that_would_be_read_as_others_are_refused() {
+        for url in ["http://h/a\tb", "http://h/a\n", "http://h/a\\b", " http://h/a", "http://h/a "]
+        {
+            assert!(Location::parse(url).is_err(), "{url:?}");
+        }
     }
 
     #[test]

@@ -90,19 +90,29 @@ impl WebDavUpload {
         let overwrite = options.overwrite;
         let upload =
             |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
+        // Names with control characters are refused by many servers: nothing is sent in vain.
+        let is_doubtful = path.contains(char::is_control);
+        if size > TOGETHER_BYTES || is_doubtful {
+            match dav.look(&path).await? {
+                Some(there) if there.kind == FileKind::Directory => {
+                    return Err(dav.is_directory(&path));
+                }
+                Some(_) if !overwrite => return Err(dav.exists(&path)),
+                _ => {}
+            }
+        }
+        if is_doubtful && dav.names().replaces {
+            let place = dav.root.below(&path, false);
+            let what =
+                format!("{place}: this server cannot rename to names with control characters");
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
         if size <= TOGETHER_BYTES {
             // An invalid name is rejected when the file is sent, before it has its final name.
             return Ok(upload(
                 sibling(&path, &unique_partial_name(&path)),
                 Way::Together(Mutex::default()),
             ));
-        }
-        match dav.look(&path).await? {
-            Some(there) if there.kind == FileKind::Directory => {
-                return Err(dav.is_directory(&path));
-            }
-            Some(_) if !overwrite => return Err(dav.exists(&path)),
-            _ => {}
         }
         if let Some(at) = resumed(&dav, &path, options).await? {
             return Ok(upload(at, Way::Pieces));
