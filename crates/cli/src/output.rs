@@ -53,7 +53,7 @@ pub(crate) fn kind(entry: &DirEntry) -> &'static str {
         FileKind::File => "file",
         FileKind::Directory => "directory",
         FileKind::Link => "link",
-        FileKind::Other => "other",
+        FileKind::Other | FileKind::Unnamed => "other",
     }
 }
 

@@ -39,6 +39,9 @@ pub enum FileKind {
     Link,
     /// A device, a pipe, a socket: what has neither a size nor names.
     Other,
+    /// An entry whose name is not UTF-8, as [`Storage::list`] shows it: its path has replacement
+    /// characters, and nothing can be done with it.
+    Unnamed,
 }
 
 /// One name and what is known about it.

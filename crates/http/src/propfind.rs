@@ -80,6 +80,8 @@ pub struct Resource {
     /// The path below the requested one: decoded, components separated by single slashes, none at
     /// the ends. Empty for the requested path itself.
     pub path: String,
+    /// The path is UTF-8. Otherwise it has replacement characters, and identifies nothing.
+    pub is_utf8: bool,
     /// 200, or the server's status for this path: then there are no properties.
     pub status: StatusCode,
     /// The path is a collection (a directory).
@@ -235,9 +237,10 @@ impl<'a> Reader<'a> {
             }
         }
         let href = href.ok_or(PropfindError::NoHref)?;
-        let path = self.base.below(&href)?;
+        let (path, is_utf8) = self.base.below(&href)?;
         Ok(Resource {
             path,
+            is_utf8,
             status: status.unwrap_or(StatusCode::OK),
             // RFC 4918 section 5.2: a collection's name should end with a slash.
             is_collection: known.collection.unwrap_or_else(|| href.ends_with('/')),

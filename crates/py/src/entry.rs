@@ -40,7 +40,7 @@ impl Entry {
             FileKind::File => "file",
             FileKind::Directory => "directory",
             FileKind::Link => "link",
-            FileKind::Other => "other",
+            FileKind::Other | FileKind::Unnamed => "other",
         };
         let modified = entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         Self {

@@ -16,16 +16,17 @@ impl Base {
     pub(super) fn of(asked: &Uri) -> Result<Self, PropfindError> {
         let components = components(asked.path())
             .map_err(|what| PropfindError::Href { href: excerpt(asked.path().as_bytes()), what })?;
+        let components = components.into_iter().map(|(name, _)| name).collect();
         Ok(Self { host: asked.host().map(str::to_ascii_lowercase), components })
     }
 
-    /// The path of `href` below the base, decoded.
-    pub(super) fn below(&self, href: &str) -> Result<String, PropfindError> {
+    /// The path of `href` below the base, decoded, and true if it is UTF-8.
+    pub(super) fn below(&self, href: &str) -> Result<(String, bool), PropfindError> {
         self.locate(href)
             .map_err(|what| PropfindError::Href { href: excerpt(href.as_bytes()), what })
     }
 
-    fn locate(&self, href: &str) -> Result<String, &'static str> {
+    fn locate(&self, href: &str) -> Result<(String, bool), &'static str> {
         let path = match href.split_once("://") {
             Some((scheme, rest)) if !scheme.contains('/') => {
                 let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -41,14 +42,14 @@ impl Base {
         // A reference without a leading slash is relative to the requested path (RFC 4918 section
         // 8.3.1 forbids it).
         let relative = !path.is_empty() && !path.starts_with('/');
-        let below = if relative {
-            components.as_slice()
-        } else {
-            components
-                .strip_prefix(self.components.as_slice())
-                .ok_or("which is not below the requested path")?
-        };
-        Ok(below.join("/"))
+        let mut rest = components.into_iter();
+        if !relative
+            && !self.components.iter().all(|own| rest.next().is_some_and(|it| it.0 == *own))
+        {
+            return Err("which is not below the requested path");
+        }
+        let (below, is_utf8): (Vec<_>, Vec<_>) = rest.unzip();
+        Ok((below.join("/"), is_utf8.into_iter().all(|is_utf8| is_utf8)))
     }
 }
 
@@ -62,16 +63,17 @@ fn host(authority: &str) -> &str {
     authority.get(..end).unwrap_or_default()
 }
 
-/// The decoded components of a path, without empty ones and `.`.
-fn components(path: &str) -> Result<Vec<String>, &'static str> {
+/// The decoded components of a path, without empty ones and `.`, each with true if it is UTF-8.
+fn components(path: &str) -> Result<Vec<(String, bool)>, &'static str> {
     let mut found = Vec::new();
     for component in path.split('/') {
-        let decoded = percent_decode_str(component).decode_utf8().map_err(|_| "not in UTF-8")?;
-        match decoded.as_ref() {
+        let decoded = percent_decode_str(component);
+        let is_utf8 = decoded.clone().decode_utf8().is_ok();
+        match decoded.decode_utf8_lossy().as_ref() {
             "" | "." => {}
             ".." => return Err("with a component \"..\""),
             name if name.contains(['/', '\0']) => return Err("with a slash or NUL in a name"),
-            name => found.push(name.to_owned()),
+            name => found.push((name.to_owned(), is_utf8)),
         }
     }
     Ok(found)
@@ -82,7 +84,8 @@ mod tests {
     use super::*;
 
     fn below(asked: &str, href: &str) -> Result<String, &'static str> {
-        Base::of(&asked.parse().unwrap()).unwrap().locate(href)
+        let (path, is_utf8) = Base::of(&asked.parse().unwrap()).unwrap().locate(href)?;
+        if is_utf8 { Ok(path) } else { Err("not in UTF-8") }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::destination::{CopyPath, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::storage::is_partial;
+use hither_core::storage::{file_name, is_partial};
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Storage};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,6 +75,15 @@ async fn list(
     }
     let mut folders = Vec::new();
     for mut entry in storage.list(&folder.path).await? {
+        if entry.kind == FileKind::Unnamed {
+            let what = format!(
+                "{}/{} cannot be copied: its name is not UTF-8: rename it",
+                name(&**storage, folder).trim_end_matches('/'),
+                file_name(&entry.path)
+            );
+            shared.failed(entry.path, Error::new(ErrorKind::Unsupported, what));
+            continue;
+        }
         if is_partial(&entry.path) {
             continue;
         }
@@ -98,7 +107,7 @@ async fn list(
             }
         }
         match entry.kind {
-            FileKind::Link | FileKind::Other => {
+            FileKind::Link | FileKind::Other | FileKind::Unnamed => {
                 shared.note(format!("{}: neither a file nor a directory, left out", entry.path));
             }
             FileKind::Directory => folders.push(Folder { path: entry.path, local, target }),

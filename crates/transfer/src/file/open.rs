@@ -132,7 +132,7 @@ async fn identify(
 fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
     match entry.kind {
         FileKind::File | FileKind::Link => Ok(FileVersion::of(&entry)),
-        FileKind::Other => Err(Error::new(
+        FileKind::Other | FileKind::Unnamed => Err(Error::new(
             ErrorKind::Invalid,
             format!("{} is neither a file nor a directory", item.name),
         )),

@@ -241,15 +241,13 @@ fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
     let mut entries = Vec::new();
     for found in std::fs::read_dir(place).map_err(reading)? {
         let found = found.map_err(reading)?;
-        let name = found.file_name().into_string().map_err(|name| {
-            Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{} contains the name {name:?}, which is not UTF-8: rename it",
-                    place.display()
-                ),
-            )
-        })?;
+        let name = found.file_name();
+        let Some(name) = name.to_str() else {
+            let path = join(path, &name.to_string_lossy());
+            let kind = FileKind::Unnamed;
+            entries.push(DirEntry { path, kind, size: 0, modified: None, validator: None });
+            continue;
+        };
         // Links are not followed.
         let metadata = match found.metadata() {
             Ok(metadata) => metadata,
@@ -257,7 +255,7 @@ fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed("look at", &found.path(), error)),
         };
-        entries.push(entry(join(path, &name), &metadata));
+        entries.push(entry(join(path, name), &metadata));
     }
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)

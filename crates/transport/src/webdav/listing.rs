@@ -119,7 +119,7 @@ fn children(
         }
     }
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    entries.dedup_by(|a, b| a.path == b.path);
+    entries.dedup_by(|a, b| a.path == b.path && a.kind == b.kind);
     Ok(entries)
 }
 
@@ -129,6 +129,7 @@ fn joined(path: &str, name: &str) -> String {
 
 fn entry(path: String, resource: Resource) -> DirEntry {
     let kind = match (resource.status.is_success(), resource.is_collection) {
+        _ if !resource.is_utf8 => FileKind::Unnamed,
         (true, true) => FileKind::Directory,
         (true, false) => FileKind::File,
         // An entry that may not be accessed.

@@ -89,6 +89,11 @@ impl XrootdStorage {
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             let path = join(path, &name.name);
+            if !name.is_utf8 {
+                let kind = FileKind::Unnamed;
+                entries.push(DirEntry { path, kind, size: 0, modified: None, validator: None });
+                continue;
+            }
             // A server that lists names only is asked for the metadata of each.
             entries.push(match name.status {
                 Some(status) => entry(path, &status),

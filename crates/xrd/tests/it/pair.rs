@@ -168,6 +168,7 @@ impl Model {
                 let entries: Vec<_> = (0..300)
                     .map(|number| DirlistEntry {
                         name: format!("entry {number}"),
+                        is_utf8: true,
                         status: Some(StatInfo { size: number, ..StatInfo::default() }),
                         checksum: None,
                     })

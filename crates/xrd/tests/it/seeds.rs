@@ -81,8 +81,12 @@ fn all_responses(late: bool) -> Vec<u8> {
     server.answer(stream(3), &Response::pages(4000, &[7; 8288], false));
     server.answer(stream(3), &Response::pages(12_288, &[7; 100], true));
     let status = Some(StatInfo::default());
-    let entries =
-        [DirlistEntry { name: "a".into(), status, checksum: Some("adler32:00000001".into()) }];
+    let entries = [DirlistEntry {
+        name: "a".into(),
+        is_utf8: true,
+        status,
+        checksum: Some("adler32:00000001".into()),
+    }];
     server.answer(StreamId(8), &Response::listing(&entries, true));
     server.answer(StreamId(9), &Response::text("oss.space=1&oss.free=1"));
     server.answer(StreamId(10), &Response::text("Sr[::1]:1094"));

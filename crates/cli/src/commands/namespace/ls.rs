@@ -135,7 +135,7 @@ impl Listing<'_> {
                 FileKind::File => '-',
                 FileKind::Directory => 'd',
                 FileKind::Link => 'l',
-                FileKind::Other => '?',
+                FileKind::Other | FileKind::Unnamed => '?',
             };
             let date = entry.modified.map_or_else(|| "-".to_owned(), date);
             // Writing to a String cannot fail.

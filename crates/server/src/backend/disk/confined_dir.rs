@@ -98,7 +98,7 @@ impl ConfinedDir {
         let fd = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let meta = DiskMetadata::of(&fd)?;
         match meta.kind {
-            FileKind::Link | FileKind::Other => Err(Errno::ACCESS.into()),
+            FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(Errno::ACCESS.into()),
             FileKind::File | FileKind::Directory => Ok(OpenEntry { file: File::from(fd), meta }),
         }
     }
@@ -126,7 +126,7 @@ impl ConfinedDir {
                 let fd = opened?;
                 return match DiskMetadata::of(&fd)?.kind {
                     FileKind::File => Ok(File::from(fd)),
-                    FileKind::Directory | FileKind::Link | FileKind::Other => {
+                    FileKind::Directory | FileKind::Link | FileKind::Other | FileKind::Unnamed => {
                         Err(Errno::ACCESS.into())
                     }
                 };

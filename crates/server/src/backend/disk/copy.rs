@@ -32,7 +32,7 @@ impl ConfinedDir {
             FileKind::Directory => self
                 .copy_directory(from, &hidden, if deep { MAX_DEPTH } else { 0 })
                 .and_then(|()| self.sync_around(&hidden)),
-            FileKind::Link | FileKind::Other => Err(Errno::ACCESS.into()),
+            FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(Errno::ACCESS.into()),
         };
         if let Err(error) = done {
             let _ = self.remove(&hidden);
@@ -88,7 +88,7 @@ impl ConfinedDir {
                 FileKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
                 FileKind::Directory => self.copy_directory(&from, &to, depth - 1)?,
                 // Pipes and devices are not served, and not copied.
-                FileKind::Link | FileKind::Other => {}
+                FileKind::Link | FileKind::Other | FileKind::Unnamed => {}
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 
 use crate::wire::{StatInfo, WireError};
 use bytes::Bytes;
+use std::borrow::Cow;
 
 /// Maximum length of a line. A name has at most 255 bytes on any file system; some servers list
 /// paths.
@@ -19,6 +20,8 @@ const MARK: (&[u8], &[u8]) = (b".", b"0 0 0 0");
 pub struct DirlistEntry {
     /// The name, without directory. Invalid UTF-8 is replaced.
     pub name: String,
+    /// The name is UTF-8: nothing in it was replaced.
+    pub is_utf8: bool,
     /// Its status, if requested.
     pub status: Option<StatInfo>,
     /// Its checksum as `algorithm:value`, if requested and known to the server.
@@ -135,7 +138,9 @@ fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<DirlistEntry>, Wir
             (Some(StatInfo::parse(status)?), checksum)
         }
     };
-    Ok(Some(DirlistEntry { name: String::from_utf8_lossy(name).into_owned(), status, checksum }))
+    let name = String::from_utf8_lossy(name);
+    let is_utf8 = matches!(name, Cow::Borrowed(_));
+    Ok(Some(DirlistEntry { name: name.into_owned(), is_utf8, status, checksum }))
 }
 
 /// Splits ` [ algorithm:value ]` off the end. The value `none` means that there is no checksum.
@@ -156,7 +161,7 @@ impl DirlistEntry {
         if with_status {
             lines.push(".\n0 0 0 0".to_owned());
         }
-        for Self { name, status, checksum } in entries {
+        for Self { name, status, checksum, .. } in entries {
             lines.push(name.clone());
             if with_status {
                 let status = status.clone().unwrap_or_default().to_text();

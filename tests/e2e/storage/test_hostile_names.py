@@ -1,0 +1,147 @@
+"""Trees with any name that Linux allows, copied there and back: each file arrives under its name, or is refused with a reason."""
+
+import os
+import random
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from served import serving as serving_hither
+from storage.test_storage_commands import serving as serving_peer
+
+from bench.harness import servers
+from bench.harness.links import Loopback
+from bench.harness.paths import BUILT_PEERS
+
+SEED = 20
+TREES = int(os.environ.get("HITHER_HOSTILE_TREES", "2"))
+NAME_BYTES = 255
+
+FIXED = [
+    *(bytes([byte]) for byte in range(1, 256) if byte not in b"./"),
+    *(b"a%cb" % byte for byte in b"\t\n\r \x1b\x7f\\?#%;:&+\"'`<>|*"),
+    *(b" a", b"a ", b"\ta", b"a\n", b"-rf", b"--help", b"...", b"..a", b".a", b"a.", b"~", b"a."),
+    *(b"%2e%2e", b"%00", b"%41", b"%zz", b"&amp;", b"C:", b"a/".replace(b"/", b"%2F")),
+    *("\u00e9 e\u0301 \u1e9b\u0323 \u212b \u200b \u202e \ufeff \ufffd \uffff \U0001f600".encode().split()),
+    *(b"\xff", b"\xc3", b"a\x80b", b"\xed\xa0\x80", b"x" * NAME_BYTES, "\u00e9".encode() * 127),
+]
+"""Names that some program has understood as another one."""
+
+
+LONGEST = {"root": 254, "s3": 200}
+"""The longest name in bytes that a server holds: xrootd 5.5 lists one of 255 as 254, s3s-fs adds to names."""
+
+
+def hostile_name(numbers: random.Random) -> bytes:
+    if numbers.random() < 0.5:
+        return numbers.choice(FIXED)
+    alphabet = [b for b in range(1, 256) if b != ord("/")]
+    narrow = numbers.choice([alphabet, b"%25ef", b" .-\t", b"?#&=;", b"\\ab", b"abc"])
+    name = bytes(numbers.choices(narrow, k=numbers.choice([1, 2, 5, 30])))
+    return name + b"_" if name in {b".", b".."} or name.startswith(b".hither-") else name
+
+
+def write_tree(root: Path, numbers: random.Random, names: list[bytes]) -> dict[bytes, bytes]:
+    """Writes a file of each name and some directories of such files. Returns paths and contents."""
+    root.mkdir(parents=True)
+    root.chmod(0o777)
+    base = os.fsencode(root)
+    folders, files = [b"", b"plain"], {}
+    os.mkdir(base + b"/plain", 0o777)
+    for _ in range(4):
+        folder = b"d" + hostile_name(numbers)[: NAME_BYTES - 1]
+        if folder not in folders:
+            folders.append(folder)
+            os.mkdir(base + b"/" + folder, 0o777)
+            os.chmod(base + b"/" + folder, 0o777)
+    for number, name in enumerate([b"plain file", b"name", *names]):
+        path = (b"plain/" if number < 2 else numbers.choice(folders) + b"/").lstrip(b"/") + name
+        if not os.path.lexists(base + b"/" + path):
+            files[path] = b"%d:" % number + path
+            with open(base + b"/" + path, "wb") as file:
+                file.write(files[path])
+    return files
+
+
+def read_tree(root: Path) -> dict[bytes, bytes]:
+    found, base = {}, os.fsencode(root)
+    for folder, _, names in os.walk(base):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                found[os.path.relpath(os.path.join(folder, name), base)] = file.read()
+    return found
+
+
+def may_be_refused(kind: str, path: bytes) -> bool:
+    """Returns true for what the protocol or the server cannot express."""
+    try:
+        text = path.decode()
+    except UnicodeDecodeError:
+        return True
+    has_control = any(ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in text)
+    match kind:
+        case "hither" | "s3":
+            return has_control
+        case "root":
+            return "?" in text or "\n" in text
+        case _:
+            return False
+
+
+def check_copied(kind: str, sent: dict[bytes, bytes], there: dict[bytes, bytes], told) -> None:
+    """All that is there is what was sent, and what is missing was named in an error."""
+    summary = told.json
+    for path, content in there.items():
+        assert sent.get(path) == content, path
+    missing = [path for path in sent if path not in there]
+    refused = [failure["source"] for failure in summary["failures"]]
+    assert (told.code != 0) == bool(missing), (missing, told.err)
+    assert summary["files"] == len(there)
+    for path in missing:
+        assert may_be_refused(kind, path), (path, told.err)
+        parts = path.split(b"/")
+        above = [b"/".join(parts[:end]).decode(errors="replace") for end in range(1, len(parts) + 1)]
+        assert any(source.endswith(f"/{name}") for source in refused for name in above), (path, refused)
+
+
+@contextmanager
+def storage(kind: str, folder: Path, monkeypatch):
+    """Yields the folder that is served, and its URL."""
+    www = folder / "www"
+    match kind:
+        case "hither":
+            with serving_hither(folder, "--write") as server:
+                yield www, server.base.rstrip("/")
+        case "s3":
+            if not (BUILT_PEERS / "bin/s3s-fs").exists():
+                if os.environ.get("CI"):
+                    pytest.fail("CI must have s3s-fs (tools/setup-peers)")
+                pytest.skip("s3s-fs is not installed (tools/setup-peers installs it)")
+            with servers.s3s(Loopback(), folder) as port:
+                key, secret = servers.S3_KEY
+                monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+                monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+                monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+                yield folder / "bucket", "s3://bucket"
+        case _:
+            www.mkdir(mode=0o777)
+            www.chmod(0o777)
+            with serving_peer(kind, www) as base:
+                yield www, base.rstrip("/")
+
+
+@pytest.mark.parametrize("kind", ["local", "hither", "apache", "root", "s3"])
+def test_every_name_arrives_or_is_refused(hither, tmp_path, monkeypatch, kind):
+    numbers = random.Random(SEED)
+    with storage(kind, tmp_path, monkeypatch) as (www, url):
+        for tree in range(TREES):
+            names = FIXED if tree == 0 else [hostile_name(numbers) for _ in range(80)]
+            source = tmp_path / f"source{tree}"
+            sent = write_tree(source, numbers, [name for name in names if len(name) <= LONGEST.get(kind, NAME_BYTES)])
+            up = hither("cp", "-r", "--json", "--no-store", source, f"{url}/up{tree}")
+            there = read_tree(www / f"up{tree}")
+            check_copied(kind, sent, there, up)
+            back = tmp_path / f"back{tree}"
+            down = hither("cp", "-r", "--json", "--no-store", f"{url}/up{tree}", back)
+            check_copied(kind, there, read_tree(back), down)
+            assert down.code == 0, down.err
