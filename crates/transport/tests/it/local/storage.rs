@@ -97,13 +97,14 @@ async fn a_new_version_keeps_the_permissions_of_the_old_one() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_unicode_are_rejected() {
+async fn names_that_are_not_unicode_are_listed_beside_the_others() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "x").unwrap();
-    let error = storage(folder.path()).list("").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("\\xFF"), "{error}");
+    std::fs::write(folder.path().join("name"), "x").unwrap();
+    let entries = storage(folder.path()).list("").await.unwrap();
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
+    assert_eq!(seen, [("name", FileKind::File), ("\u{fffd}", FileKind::Unnamed)]);
 }
 
 #[tokio::test]
