@@ -8,8 +8,8 @@
 //! **Who waits.** Each call returns a future. A backend on a disk does its work on threads that may
 //! block; what it can do without blocking (open a file whose inode the kernel has in memory) it
 //! does in the call. The response code reads local files itself ([`FileRanges::Local`]): it sends
-//! their cached pages without a thread hop, by `sendfile` where the connection allows it. Other
-//! backends supply pieces in a stream, and wait for the client by not being polled.
+//! their cached pages without a thread hop. Other backends supply pieces in a stream, and wait for
+//! the client by not being polled.
 //!
 //! **Races.** A change carries its [`Precondition`]. The backend evaluates it while nobody else can
 //! change names, so that of two clients that replace one version, one gets

@@ -4,7 +4,6 @@ pub(crate) mod acceptor;
 pub(crate) mod client_verifier;
 pub(crate) mod incoming_body;
 pub(crate) mod peer;
-pub(crate) mod sendfile;
 pub(crate) mod socket_options;
 pub(crate) mod tcp_info;
 pub(crate) mod timeout_stream;

@@ -4,7 +4,6 @@ use crate::authorization::authorizer::{Action, Authorizer, Decision};
 use crate::backend::Backend;
 use crate::backend::path::NamespacePath;
 use crate::connection::peer::Peer;
-use crate::connection::sendfile::PlaceholderMemory;
 use crate::http_error::HttpError;
 use crate::lots::Lots;
 use crate::monitoring::copy_counters::CopyCounters;
@@ -23,7 +22,6 @@ pub(crate) struct ServerContext {
     settings: RwLock<Arc<LiveSettings>>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) memory: Arc<BufferPool>,
-    pub(crate) placeholder: PlaceholderMemory,
     /// Space reservations, if this server has them.
     pub(crate) lots: Option<Arc<Lots>>,
     pub(crate) records: RequestRecorder,
@@ -41,7 +39,6 @@ impl ServerContext {
         Self {
             backend,
             memory: Arc::new(BufferPool::new(settings.limits.memory_bytes)),
-            placeholder: PlaceholderMemory::default(),
             lots,
             records,
             copies: Arc::default(),

@@ -4,6 +4,7 @@
 pub(crate) mod block;
 pub(crate) mod body;
 pub(crate) mod buffer_pool;
+pub(crate) mod page_cache;
 pub(crate) mod range_encoder;
 pub(crate) mod readahead;
 pub(crate) mod recorded_body;

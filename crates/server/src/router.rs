@@ -66,14 +66,10 @@ pub(crate) async fn handle(
 async fn dispatch(
     context: &Arc<ServerContext>,
     request: Request<Incoming>,
-    mut peer: Peer,
+    peer: Peer,
     record: &mut RequestRecord,
 ) -> Result<ServerResponse, HttpError> {
     let (head, body) = request.into_parts();
-    if head.version >= Version::HTTP_2 {
-        // File data lies in frames, between those of other streams.
-        peer.sendfile = None;
-    }
     if head.method == Method::OPTIONS {
         let lots = context.lots.as_ref().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
         return Ok(match lots.and_then(|path| lots::methods(&path)) {

@@ -11,7 +11,7 @@
 //!     │
 //!  backend         disk: a directory tree, confined below its root, on threads that may block
 //!     │
-//!  response        from the backend to the connection in bounded memory, or by sendfile
+//!  response        from the backend to the connection in bounded memory
 //! ```
 
 use crate::authorization::authorizer::Authorizer;
@@ -148,7 +148,6 @@ impl Server {
             tls: tls.clone(),
             connections,
             stop: stopped.clone(),
-            sendfile: settings.network.sendfile,
             next_connection: AtomicU64::new(1),
         });
         let mut server = Self {

@@ -5,7 +5,6 @@
 //! and the reading of a response, so a client that is idle or slow frees its connection in the end.
 
 use crate::connection::peer::Peer;
-use crate::connection::sendfile::{SendfileQueue, SendfileSocket};
 use crate::connection::tcp_info::{SocketGuard, SocketRef};
 use crate::connection::timeout_stream::TimeoutStream;
 use crate::connection::tls::{self, CertificateReloader};
@@ -47,8 +46,6 @@ pub(crate) struct Acceptor {
     pub(crate) connections: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
-    /// Sends unencrypted file data with `sendfile`.
-    pub(crate) sendfile: bool,
     /// The number of the next connection.
     pub(crate) next_connection: AtomicU64,
 }
@@ -126,15 +123,8 @@ impl Acceptor {
             certificate: None,
             socket,
             watchdog: Arc::default(),
-            sendfile: None,
         };
         match &self.tls {
-            None if self.sendfile => {
-                let sendfile = Arc::new(SendfileQueue::new(&self.context.placeholder));
-                let peer = Peer { sendfile: Some(Arc::clone(&sendfile)), ..peer };
-                let stream = SendfileSocket::new(stream, sendfile);
-                self.requests((stream, guard), peer, http, watcher).await;
-            }
             None => self.requests((stream, guard), peer, http, watcher).await,
             Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => {

@@ -1,6 +1,5 @@
 //! The client's end of a connection.
 
-use crate::connection::sendfile::SendfileQueue;
 use crate::connection::tcp_info::SocketRef;
 use crate::connection::write_stall::WriteStallWatchdog;
 use std::net::SocketAddr;
@@ -19,6 +18,4 @@ pub(crate) struct Peer {
     pub(crate) socket: Arc<SocketRef>,
     /// Ends the connection when the client does not read its HTTP/2 responses.
     pub(crate) watchdog: Arc<WriteStallWatchdog>,
-    /// Sends file data by `sendfile`; none over TLS.
-    pub(crate) sendfile: Option<Arc<SendfileQueue>>,
 }

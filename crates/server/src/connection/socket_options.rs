@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 /// The sending options of connections; the system's defaults apply to those not set.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -20,15 +20,6 @@ pub struct NetworkSettings {
     /// The maximum rate of one connection (`SO_MAX_PACING_RATE`): packets leave evenly, instead of
     /// in bursts that a switch on the way drops.
     pub pacing_bytes_per_second: Option<u64>,
-    /// Sends unencrypted file data that is in the page cache with `sendfile`, without copying it
-    /// through the memory of the server.
-    pub sendfile: bool,
-}
-
-impl Default for NetworkSettings {
-    fn default() -> Self {
-        Self { congestion: None, pacing_bytes_per_second: None, sendfile: true }
-    }
 }
 
 impl NetworkSettings {
@@ -96,7 +87,6 @@ mod tests {
         let network = NetworkSettings {
             congestion: Some("reno".to_owned()),
             pacing_bytes_per_second: Some(1_000_000),
-            ..Default::default()
         };
         network.apply(&listener).unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -7,8 +7,7 @@
 //! share the mark, as they may outlive the response. When a mark is overdue, the connection ends.
 //! Time that a response spends waiting for the server does not count.
 
-use crate::connection::sendfile::BodyChunk;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use hither_core::sync::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -104,12 +103,12 @@ impl StallMark {
 /// A chunk; over HTTP/2 with the mark of its response.
 #[derive(Debug)]
 pub(crate) struct MarkedChunk {
-    chunk: BodyChunk,
+    chunk: Bytes,
     mark: Option<Arc<StallMark>>,
 }
 
 impl MarkedChunk {
-    pub(crate) fn new(chunk: BodyChunk, mark: Option<Arc<StallMark>>) -> Self {
+    pub(crate) fn new(chunk: Bytes, mark: Option<Arc<StallMark>>) -> Self {
         Self { chunk, mark }
     }
 }
@@ -120,7 +119,7 @@ impl Buf for MarkedChunk {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.chunk.chunk()
+        &self.chunk
     }
 
     fn advance(&mut self, count: usize) {

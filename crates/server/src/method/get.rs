@@ -3,7 +3,6 @@
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
 use crate::backend::{FileRanges, FileReader};
-use crate::connection::sendfile::SendfileQueue;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::autoindex;
@@ -62,11 +61,10 @@ pub(crate) async fn handle(
     let mut elsewhere = ServerResponse::empty(StatusCode::OK);
     let replicas = Arc::clone(&context.settings().replicas);
     metalink::announce(&replicas, &mut elsewhere, &request.path, &*reader).await;
-    let sendfile = request.peer.sendfile.as_ref();
     let mut answer = match chosen {
         Chosen::Whole => {
             let all = if size > 0 { vec![0..size] } else { Vec::new() };
-            send(context, &reader, StatusCode::OK, RangeFormat::Plain, all, sendfile)
+            send(context, &reader, StatusCode::OK, RangeFormat::Plain, all)
         }
         Chosen::One(range) => {
             let field = format!("bytes {}-{}/{size}", range.start, range.end - 1);
@@ -76,7 +74,6 @@ pub(crate) async fn handle(
                 StatusCode::PARTIAL_CONTENT,
                 RangeFormat::Plain,
                 vec![range],
-                sendfile,
             );
             answer.with(header::CONTENT_RANGE, &field)
         }
@@ -117,7 +114,6 @@ pub(crate) fn send(
     status: StatusCode,
     form: RangeFormat,
     ranges: Vec<Range<u64>>,
-    sendfile: Option<&Arc<SendfileQueue>>,
 ) -> ServerResponse {
     let count = ranges.len();
     let block = context.limits().block_bytes;
@@ -125,8 +121,7 @@ pub(crate) fn send(
         FileRanges::Local(file) => {
             let encoder = RangeEncoder::new(file, form, ranges, block);
             let length = encoder.total_bytes();
-            let mut body = BlockBody::new(Box::new(encoder), Some(length), &context.memory);
-            body.allow_sendfile(sendfile);
+            let body = BlockBody::new(Box::new(encoder), Some(length), &context.memory);
             ResponseBody::Supplied(body)
         }
         FileRanges::Stream(pieces) => StreamedRanges {
@@ -135,7 +130,6 @@ pub(crate) fn send(
             ranges,
             block: block as u64,
             memory: Arc::clone(&context.memory),
-            sendfile: sendfile.cloned(),
         }
         .into_body(),
     };
@@ -153,7 +147,7 @@ pub(crate) fn parts(
     let boundary = RandomState::new().hash_one(());
     let parts = MultipartWriter::new(boundary, media_type(place.path()), reader.metadata().size);
     let kind = parts.content_type();
-    send(context, reader, status, RangeFormat::Parts(parts), ranges, None)
+    send(context, reader, status, RangeFormat::Parts(parts), ranges)
         .with(header::CONTENT_TYPE, &kind)
 }
 

@@ -57,8 +57,7 @@ pub(crate) async fn handle(
             match wish {
                 Wish::Frames => {
                     let form = RangeFormat::Frames { size };
-                    let answer =
-                        get::send(context, &reader, StatusCode::OK, form, merged(ranges), None);
+                    let answer = get::send(context, &reader, StatusCode::OK, form, merged(ranges));
                     answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
                 }
                 Wish::Parts => {

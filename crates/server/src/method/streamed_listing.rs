@@ -5,10 +5,10 @@
 //! for many of them. A batch waits until the client has taken the text of the one before the last.
 
 use crate::backend::{Backend, Details, EntryDescription};
-use crate::connection::sendfile::BodyChunk;
 use crate::monitoring::request_record::RequestTimings;
 use crate::response::body::{ChunkStream, ResponseBody};
 use crate::response::buffer_pool::{BufferPool, BufferQuota};
+use bytes::Bytes;
 use futures_util::stream;
 use std::fmt::Debug;
 use std::io;
@@ -77,7 +77,7 @@ pub(crate) fn body<F: ListingFormat>(
 }
 
 impl<F: ListingFormat> StreamedListing<F> {
-    async fn chunk(&mut self) -> io::Result<BodyChunk> {
+    async fn chunk(&mut self) -> io::Result<Bytes> {
         let stopped = || io::Error::other("the server is shutting down");
         let quota = Arc::clone(&self.quota);
         let memory = Arc::clone(&self.memory).borrow(BATCH_BYTES, quota).await;
@@ -105,6 +105,6 @@ impl<F: ListingFormat> StreamedListing<F> {
         }
         buffer.buffer().clear();
         buffer.buffer().extend_from_slice(out.as_bytes());
-        Ok(BodyChunk::Memory(buffer.freeze(out.len())))
+        Ok(buffer.freeze(out.len()))
     }
 }

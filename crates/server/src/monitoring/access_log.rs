@@ -325,7 +325,6 @@ mod tests {
                 certificate: None,
                 socket: Arc::default(),
                 watchdog: Arc::default(),
-                sendfile: None,
             };
             Box::new(AccessLogEntry::new(&http::Request::new(()), &peer))
         };

@@ -1,6 +1,5 @@
 //! The body of a response: nothing, bytes, or blocks that are made while the client reads.
 //!
-//! - A block goes by [`sendfile`](crate::connection::sendfile) where that is possible.
 //! - A block whose data is not in memory is made on a thread that may wait for the disk. While it
 //!   is sent, the next one is read: disk and network overlap.
 //! - A block whose data is in memory is made in place, once the client has taken the one before:
@@ -10,18 +9,15 @@
 //! At most two blocks of a body are in memory; [`crate::response::buffer_pool`] bounds all bodies
 //! together.
 
-use crate::connection::sendfile::{BodyChunk, SendfileQueue};
 use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use hyper::body::{Frame, SizeHint};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
-use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -61,11 +57,6 @@ pub(crate) trait BlockSource: Send + Debug + 'static {
     fn is_laborious(&self) -> bool {
         false
     }
-    /// Takes the next block, then of any length, as a range of a file that is in memory; if it is
-    /// none, returns nothing and changes nothing.
-    fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
-        None
-    }
 }
 
 /// A block that can be made without the blocks before and after it.
@@ -85,24 +76,21 @@ pub(crate) enum ResponseBody {
 
 /// A body in chunks that a stream makes.
 pub(crate) struct ChunkStream {
-    pub(crate) chunks: BoxStream<'static, io::Result<BodyChunk>>,
+    pub(crate) chunks: BoxStream<'static, io::Result<Bytes>>,
     /// Bytes that are still to come, if that is known.
     left: Option<u64>,
 }
 
 impl ChunkStream {
     /// A body of `length` bytes, if that is known.
-    pub(crate) fn new(
-        chunks: BoxStream<'static, io::Result<BodyChunk>>,
-        length: Option<u64>,
-    ) -> Self {
+    pub(crate) fn new(chunks: BoxStream<'static, io::Result<Bytes>>, length: Option<u64>) -> Self {
         Self { chunks, left: length }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BodyChunk>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         let chunk = ready!(self.chunks.poll_next_unpin(cx));
         if let (Some(left), Some(Ok(chunk))) = (&mut self.left, &chunk) {
-            *left = left.saturating_sub(chunk.remaining() as u64);
+            *left = left.saturating_sub(chunk.len() as u64);
         }
         Poll::Ready(chunk)
     }
@@ -125,8 +113,6 @@ pub(crate) struct BlockBody {
     making: VecDeque<JoinHandle<io::Result<Made>>>,
     /// The wait for a buffer of a block that could be made in place.
     borrowing: Option<Borrowing>,
-    /// The queue of the connection for `sendfile`, where that is possible.
-    sendfile: Option<Arc<SendfileQueue>>,
     /// Blocks made in place since other tasks had their turn.
     in_place: u32,
     /// Bytes still to come, if known.
@@ -165,16 +151,10 @@ impl BlockBody {
             source: Some(source),
             making: VecDeque::new(),
             borrowing: None,
-            sendfile: None,
             in_place: 0,
             left: length,
             disk: Duration::ZERO,
         }
-    }
-
-    /// Lets ranges of files go by `sendfile`.
-    pub(crate) fn allow_sendfile(&mut self, sendfile: Option<&Arc<SendfileQueue>>) {
-        self.sendfile = sendfile.cloned();
     }
 
     /// Has the next block made on a thread that may wait for the disk.
@@ -227,7 +207,7 @@ impl BlockBody {
         &mut self,
         mut source: Box<dyn BlockSource>,
         mut buffer: PooledBuffer,
-    ) -> io::Result<Option<BodyChunk>> {
+    ) -> io::Result<Option<Bytes>> {
         let Some(task) = source.take() else {
             self.making.push_back(tokio::task::spawn_blocking(move || fill(source, buffer)));
             return Ok(None);
@@ -241,7 +221,7 @@ impl BlockBody {
             Ok(filled) => {
                 self.in_place += 1;
                 self.look_ahead();
-                Ok(Some(BodyChunk::Memory(buffer.freeze(filled))))
+                Ok(Some(buffer.freeze(filled)))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let making = tokio::task::spawn_blocking(move || make(&*task, buffer));
@@ -253,7 +233,7 @@ impl BlockBody {
     }
 
     /// Returns the next block, or nothing: then there is none, or another call is needed.
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<BodyChunk>>> {
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         if let Some(making) = self.making.front_mut() {
             let made = ready!(making.poll_unpin(cx)).map_err(io::Error::from).flatten();
             self.making.pop_front();
@@ -262,21 +242,14 @@ impl BlockBody {
             self.disk += took;
             self.source = source.or_else(|| self.source.take());
             self.look_ahead();
-            return Poll::Ready(Ok((!bytes.is_empty()).then_some(BodyChunk::Memory(bytes))));
+            return Poll::Ready(Ok((!bytes.is_empty()).then_some(bytes)));
         }
-        let Some(mut source) = self.source.take() else { return Poll::Ready(Ok(None)) };
+        let Some(source) = self.source.take() else { return Poll::Ready(Ok(None)) };
         if self.in_place >= MAX_IN_PLACE {
             self.in_place = 0;
             self.source = Some(source);
             cx.waker().wake_by_ref();
             return Poll::Pending;
-        }
-        if let Some(sendfile) = &self.sendfile
-            && let Some((file, range)) = source.piece()
-        {
-            self.in_place += 1;
-            self.source = Some(source);
-            return Poll::Ready(Ok(Some(sendfile.piece(file, &range))));
         }
         let bytes = source.next_bytes();
         if bytes == 0 {
@@ -298,7 +271,7 @@ impl BlockBody {
         Poll::Ready(buffer.ok_or_else(shutting_down).and_then(|buffer| self.make(source, buffer)))
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<BodyChunk>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             let chunk = match ready!(self.step(cx)) {
                 Ok(Some(chunk)) => chunk,
@@ -309,7 +282,7 @@ impl BlockBody {
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             if let Some(left) = &mut self.left {
-                *left = left.saturating_sub(chunk.remaining() as u64);
+                *left = left.saturating_sub(chunk.len() as u64);
             }
             return Poll::Ready(Some(Ok(chunk)));
         }
@@ -351,19 +324,19 @@ impl ResponseBody {
 }
 
 impl hyper::body::Body for ResponseBody {
-    type Data = BodyChunk;
+    type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<BodyChunk>>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Whole(bytes) => {
                 let bytes = std::mem::take(bytes);
                 *self = Self::Empty;
-                let chunk = (!bytes.is_empty()).then_some(BodyChunk::Memory(bytes));
+                let chunk = (!bytes.is_empty()).then_some(bytes);
                 Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
             }
             Self::Supplied(supplied) => {

@@ -11,12 +11,12 @@
 //! Frames come in the order of the file, since their reader accepts any: then the whole response
 //! is read in the order of the disk. Parts come in the order of the request.
 //!
-//! Data in memory is read in place, without waiting; a single plain range goes by `sendfile`. For
-//! data that is not in memory, [`crate::response::readahead`] advises the kernel.
+//! Data in memory is read in place, without waiting. For data that is not in memory,
+//! [`crate::response::readahead`] advises the kernel.
 
-use crate::connection::sendfile::{self, cached_prefix, is_page_cached};
 use crate::response::block::ResponseBlock;
 use crate::response::body::{BlockSource, BlockTask, DiskWait};
+use crate::response::page_cache::is_page_cached;
 use crate::response::readahead::FadviseWindow;
 use hither_http::multipart::writer::MultipartWriter;
 use hither_http::vector::frames;
@@ -27,8 +27,6 @@ use std::sync::Arc;
 
 /// Reads from which on a block takes longer to make than another thread takes to wake.
 const MANY_READS: usize = 16;
-/// The length below which copying is faster than `sendfile`.
-const MIN_PIECE_BYTES: u64 = 32 << 10;
 
 /// The encoding of the ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,26 +171,6 @@ impl BlockSource for RangeEncoder {
 
     fn is_laborious(&self) -> bool {
         self.next.reads().len() >= MANY_READS
-    }
-
-    fn piece(&mut self) -> Option<(Arc<File>, Range<u64>)> {
-        let (RangeFormat::Plain, [range], [read]) = (&self.form, &*self.ranges, self.next.reads())
-        else {
-            return None;
-        };
-        let end = range.end.min(read.offset.saturating_add(sendfile::MAX_BYTES as u64));
-        if end - read.offset < MIN_PIECE_BYTES || self.ahead.is_on() {
-            return None;
-        }
-        let reach = cached_prefix(&self.file, &(read.offset..end));
-        if reach < read.end() {
-            return None;
-        }
-        let piece = read.offset..reach;
-        self.done += reach - read.offset;
-        (self.at, self.from) = if reach < range.end { (0, reach) } else { (1, u64::MAX) };
-        self.next = self.lay_out(false);
-        Some((Arc::clone(&self.file), piece))
     }
 }
 

@@ -5,7 +5,7 @@
 //! ranges that follow, a window ahead of the reads, until advised ranges turn out to be in memory.
 //! The advice itself takes time: it is given on threads that may wait for the disk.
 
-use crate::connection::sendfile::is_page_cached;
+use crate::response::page_cache::is_page_cached;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;

@@ -1,14 +1,12 @@
 //! Encodes ranges from a backend that supplies pieces ([`FileRanges::Stream`]) as a response.
 //!
-//! Bytes that the backend has in memory are sent as they are. A region of a local file goes by
-//! `sendfile` if it is cached and the connection allows it; otherwise a thread that may block reads
-//! it. Frames are filled to the block size, so that the length of the response is known before its
-//! first byte.
+//! Bytes that the backend has in memory are sent as they are. A region of a local file is read on a
+//! thread that may block. Frames are filled to the block size, so that the length of the response
+//! is known before its first byte.
 //!
 //! [`FileRanges::Stream`]: crate::backend::FileRanges::Stream
 
 use crate::backend::{BackendError, RangeData};
-use crate::connection::sendfile::{BodyChunk, SendfileQueue, cached_prefix};
 use crate::response::body::{ChunkStream, ResponseBody};
 use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
 use crate::response::range_encoder::RangeFormat;
@@ -32,8 +30,6 @@ pub(crate) struct StreamedRanges {
     /// Bytes read or framed at a time.
     pub(crate) block: u64,
     pub(crate) memory: Arc<BufferPool>,
-    /// The queue of the connection for `sendfile`, where that is possible.
-    pub(crate) sendfile: Option<Arc<SendfileQueue>>,
 }
 
 struct Sending {
@@ -45,7 +41,7 @@ struct Sending {
     /// The rest of the last piece.
     rest: Option<RangeData>,
     /// Chunks that are ready to be sent.
-    ready: VecDeque<BodyChunk>,
+    ready: VecDeque<Bytes>,
     is_over: bool,
 }
 
@@ -80,7 +76,7 @@ impl StreamedRanges {
 
 impl Sending {
     fn text(&mut self, text: Vec<u8>) {
-        self.ready.push_back(BodyChunk::Memory(Bytes::from(text)));
+        self.ready.push_back(Bytes::from(text));
     }
 
     /// Makes the next chunks, or ends the body.
@@ -114,13 +110,8 @@ impl Sending {
         let piece = self.piece((end - self.at).min(self.job.block)).await?;
         self.at = self.at.saturating_add(length(&piece));
         let chunk = match piece {
-            RangeData::Bytes(bytes) => BodyChunk::Memory(bytes),
-            RangeData::Region { file, range } => match &self.job.sendfile {
-                Some(sendfile) if cached_prefix(&file, &range) == range.end => {
-                    sendfile.piece(file, &range)
-                }
-                _ => BodyChunk::Memory(self.read(file, range).await?),
-            },
+            RangeData::Bytes(bytes) => bytes,
+            RangeData::Region { file, range } => self.read(file, range).await?,
         };
         self.ready.push_back(chunk);
         Ok(())
@@ -154,7 +145,7 @@ impl Sending {
             let length = u32::try_from(data.len()).map_err(io::Error::other)?;
             head.copy_from_slice(&frames::header(offset, length, data));
         }
-        self.ready.push_back(BodyChunk::Memory(buffer.freeze(filled)));
+        self.ready.push_back(buffer.freeze(filled));
         Ok(())
     }
 

@@ -18,7 +18,6 @@
 //! A client that does not read blocks nothing: markers for which there is no room are dropped. When
 //! a client disconnects, its response is dropped, which ends the copy.
 
-use crate::connection::sendfile::BodyChunk;
 use crate::response::body::ChunkStream;
 use crate::third_party::copy_slot::CopySlot;
 use bytes::Bytes;
@@ -55,10 +54,10 @@ pub(crate) trait CopyProgress: Send + Sync {
 struct PerfMarkerStream(mpsc::Receiver<Bytes>);
 
 impl Stream for PerfMarkerStream {
-    type Item = io::Result<BodyChunk>;
+    type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(BodyChunk::Memory(bytes))))
+        self.0.poll_recv(cx).map(|bytes| bytes.map(Ok))
     }
 }
 

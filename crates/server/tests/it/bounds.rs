@@ -64,7 +64,7 @@ fn slow_readers_hold_two_blocks_each_and_delay_nobody() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_of_a_sendfile_response_is_disconnected() {
+fn a_client_that_reads_nothing_of_a_whole_file_is_disconnected() {
     let served = Served::new(|settings| {
         settings.limits.stall_seconds = 0.3;
         settings.limits.connections = 1;

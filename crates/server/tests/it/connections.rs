@@ -1,5 +1,4 @@
-//! Several responses on one connection, with every version of HTTP: each complete and in order,
-//! whether sent by `sendfile` or from memory.
+//! Several responses on one connection, with every version of HTTP: each complete and in order.
 
 use crate::rig::Served;
 use bytes::Bytes;
