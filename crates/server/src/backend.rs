@@ -21,6 +21,7 @@
 //! Paths are below the root: components separated by single slashes, without a slash at the ends;
 //! the root is the empty path.
 
+pub(crate) mod blocking;
 pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod path;
@@ -60,8 +61,8 @@ pub trait Backend: Send + Sync + Debug {
     /// The metadata of a file or directory; a link counts as what it leads to.
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata>;
 
-    /// The entries of a directory that clients may see, in the order of their names; at most one
-    /// more than `max`.
+    /// The entries of a directory that clients may see, in the order of their names. Of a directory
+    /// with more than `max` entries, any `max + 1` of them.
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
 
     /// The descriptions of some entries in the order of `paths`; none for those that are gone.
@@ -342,7 +343,7 @@ pub(crate) async fn read_range(reader: &dyn FileReader, range: Range<u64>) -> io
 
 async fn read_local(file: Arc<File>, range: Range<u64>) -> io::Result<Bytes> {
     let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
-    let read = tokio::task::spawn_blocking(move || {
+    let read = blocking::spawn(move |_| {
         let mut bytes = vec![0; size];
         file.read_exact_at(&mut bytes, range.start)?;
         Ok(Bytes::from(bytes))

@@ -16,10 +16,10 @@
 
 use crate::authorization::authorizer::Authorizer;
 use crate::backend::Backend;
-use crate::backend::disk::DiskBackend;
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
+use crate::backend::disk::{self, DiskBackend};
 use crate::connection::acceptor::Acceptor;
 use crate::connection::tls::{self, CertificateReloader};
 use crate::context::ServerContext;
@@ -326,7 +326,7 @@ async fn tend(lots: Arc<Lots>) {
 fn runtime(disk_threads: usize) -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .thread_name("hither-serve")
-        .max_blocking_threads(disk_threads)
+        .max_blocking_threads(disk::threads(disk_threads))
         .enable_all()
         .build()
         .map_err(|error| local("cannot start the server's threads", error))

@@ -1,9 +1,10 @@
 //! A directory tree of this machine as a [`Backend`].
 //!
 //! Work that may wait for the disk runs on the runtime's blocking threads; `limits.disk_threads` is
-//! their number, and further work waits in a queue. Work that ends only when its result is on the
-//! disk may take seconds; it gets half of the threads at most, so that the others serve reads. A
-//! file whose name and inode the kernel has in memory is opened on the calling thread.
+//! their number, and further work waits in a queue. Long work gets a share of the threads
+//! ([`ThreadShares`]), so that others are always left for short work: metadata, opening, one block
+//! of a file. Its permit is free when the work has ended, also if the client left earlier. A file
+//! whose name and inode the kernel has in memory is opened on the calling thread.
 
 pub(crate) mod checksums;
 pub(crate) mod cleanup;
@@ -17,6 +18,7 @@ pub(crate) mod reader;
 pub(crate) mod temp_file;
 pub(crate) mod writer;
 
+use crate::backend::blocking::{self, Cancellation};
 use crate::backend::disk::checksums::ChecksumCache;
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry};
@@ -36,25 +38,54 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::Semaphore;
 
+/// The minimum number of threads, with which one is left for short work.
+const MIN_THREADS: usize = 5;
+
+/// The number of threads for these settings.
+pub(crate) fn threads(disk_threads: usize) -> usize {
+    disk_threads.max(MIN_THREADS)
+}
+
+/// Permits for work that may occupy a thread for long.
+#[derive(Debug)]
+pub(crate) struct ThreadShares {
+    /// Work that ends when its result is on the disk: half of the threads.
+    durable: Arc<Semaphore>,
+    /// Copies, which need a permit for durable work, too: half of those.
+    copies: Arc<Semaphore>,
+    /// Lists of directories.
+    lists: Arc<Semaphore>,
+    /// Checksums of whole files: each occupies a disk and a processor.
+    pub(crate) checksums: Arc<Semaphore>,
+}
+
+impl ThreadShares {
+    fn of(threads: usize) -> Self {
+        let permits = |count: usize| Arc::new(Semaphore::new(count.max(1)));
+        Self {
+            durable: permits(threads / 2),
+            copies: permits(threads / 4),
+            lists: permits(threads / 8),
+            checksums: permits((threads / 8).min(2)),
+        }
+    }
+}
+
 /// A directory tree of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct DiskBackend {
     tree: Arc<ConfinedDir>,
     lots: LotCharging,
     checksums: Arc<ChecksumCache>,
-    /// Permits for work that waits until its result is on the disk.
-    durably: Arc<Semaphore>,
+    shares: Arc<ThreadShares>,
 }
 
 impl DiskBackend {
     /// A backend that works with this number of threads.
-    pub(crate) fn new(tree: ConfinedDir, lots: LotCharging, threads: usize) -> Self {
-        Self {
-            tree: Arc::new(tree),
-            lots,
-            checksums: Arc::default(),
-            durably: Arc::new(Semaphore::new((threads / 2).max(1))),
-        }
+    pub(crate) fn new(tree: ConfinedDir, lots: LotCharging, disk_threads: usize) -> Self {
+        let shares = Arc::new(ThreadShares::of(threads(disk_threads)));
+        let checksums = Arc::new(ChecksumCache::new(&shares.checksums));
+        Self { tree: Arc::new(tree), lots, checksums, shares }
     }
 
     pub(crate) fn lots(&self) -> &LotCharging {
@@ -76,7 +107,7 @@ impl DiskBackend {
         .await
     }
 
-    /// Runs `work` on a thread that may block.
+    /// Runs short `work` on a thread that may block.
     pub(crate) fn run<T, E, F>(
         &self,
         work: F,
@@ -86,14 +117,50 @@ impl DiskBackend {
         T: Send + 'static,
         E: Into<BackendError> + Send + 'static,
     {
+        self.begin(move |tree, _| work(tree))
+    }
+
+    fn begin<T, E, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<T, BackendError>> + Send + use<T, E, F>
+    where
+        F: FnOnce(&ConfinedDir, &Cancellation) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Into<BackendError> + Send + 'static,
+    {
         let tree = Arc::clone(&self.tree);
-        let work = tokio::task::spawn_blocking(move || work(&tree));
+        let work = blocking::spawn(move |cancellation| work(&tree, cancellation));
         async move {
             match work.await {
                 Ok(done) => done.map_err(Into::into),
                 Err(_) => Err(BackendError::shutting_down()),
             }
         }
+    }
+
+    /// Runs long `work` when it gets a permit of each of these shares; it holds them to its end.
+    async fn run_long<T, E, F>(
+        &self,
+        shares: &[&Arc<Semaphore>],
+        work: F,
+    ) -> Result<T, BackendError>
+    where
+        F: FnOnce(&ConfinedDir, &Cancellation) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Into<BackendError> + Send + 'static,
+    {
+        let mut permits = Vec::with_capacity(shares.len());
+        for share in shares {
+            let permit = Arc::clone(share).acquire_owned().await;
+            permits.push(permit.map_err(|_| BackendError::shutting_down())?);
+        }
+        let work = move |tree: &ConfinedDir, cancellation: &Cancellation| {
+            let done = work(tree, cancellation);
+            drop(permits);
+            done
+        };
+        self.begin(work).await
     }
 
     /// Runs `work`, which ends only when its result is on the disk.
@@ -103,9 +170,17 @@ impl DiskBackend {
         T: Send + 'static,
         E: Into<BackendError> + Send + 'static,
     {
-        // The semaphore is never closed.
-        let _turn = self.durably.acquire().await;
-        self.run(work).await
+        self.run_long(&[&self.shares.durable], move |tree, _| work(tree)).await
+    }
+
+    /// Runs `work`, which reads a whole file for its checksum.
+    pub(crate) async fn run_checksum<T, F>(&self, work: F) -> Result<T, BackendError>
+    where
+        F: FnOnce(&Cancellation) -> io::Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let share = &self.shares.checksums;
+        self.run_long(&[share], move |_, cancellation| work(cancellation)).await
     }
 
     fn reader(&self, OpenEntry { file, meta }: OpenEntry) -> Arc<dyn FileReader> {
@@ -121,7 +196,12 @@ impl Backend for DiskBackend {
 
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
         let path = path.to_owned();
-        Box::pin(self.run(move |tree| tree.entries(&path, max)))
+        Box::pin(async move {
+            let list = move |tree: &ConfinedDir, cancellation: &Cancellation| {
+                tree.entries(&path, max, cancellation)
+            };
+            self.run_long(&[&self.shares.lists], list).await
+        })
     }
 
     fn describe(
@@ -130,9 +210,10 @@ impl Backend for DiskBackend {
         details: Details,
     ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
         let lots = self.lots.clone();
-        Box::pin(self.run(move |tree| {
-            let entries = paths.iter().map(|path| describe(tree, &lots, path, details));
-            Ok::<_, BackendError>(entries.collect())
+        Box::pin(self.begin(move |tree, cancellation| {
+            let describe =
+                |path: &String| cancellation.check().map(|()| describe(tree, &lots, path, details));
+            paths.iter().map(describe).collect::<io::Result<_>>()
         }))
     }
 
@@ -181,18 +262,22 @@ impl Backend for DiskBackend {
         options: ChangeOptions,
     ) -> BackendFuture<'a, bool> {
         let (lots, from, to) = (self.lots.clone(), from.to_owned(), to.to_owned());
-        Box::pin(self.run_durably(move |tree| {
+        let copy = move |tree: &ConfinedDir, cancellation: &Cancellation| {
             let ChangeOptions { replace, precondition } = options;
             let check = || check(tree, &from, &precondition);
             check()?;
             check_target(tree, &to, replace)?;
-            lots.copy(tree, (&from, &to), (deep, replace), check)
-        }))
+            lots.copy(tree, (&from, &to), (deep, replace), check, cancellation)
+        };
+        Box::pin(
+            async move { self.run_long(&[&self.shares.copies, &self.shares.durable], copy).await },
+        )
     }
 
     fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
         let (lots, path) = (self.lots.clone(), path.to_owned());
-        Box::pin(self.run(move |tree| {
+        // A directory may have any number of entries.
+        Box::pin(self.run_durably(move |tree| {
             let check = || check(tree, &path, &precondition);
             check()?;
             lots.remove(tree, &path, check)

@@ -9,6 +9,7 @@
 //! At most two blocks of a body are in memory; [`crate::response::buffer_pool`] bounds all bodies
 //! together.
 
+use crate::backend::blocking::{self, BlockingTask};
 use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -23,7 +24,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// The maximum number of blocks of one response in memory: one is sent, one is read.
@@ -110,7 +110,7 @@ pub(crate) struct BlockBody {
     /// The source of the next block; none while it makes one, and after the last.
     source: Option<Box<dyn BlockSource>>,
     /// Blocks that other threads are making, in order.
-    making: VecDeque<JoinHandle<io::Result<Made>>>,
+    making: VecDeque<BlockingTask<io::Result<Made>>>,
     /// The wait for a buffer of a block that could be made in place.
     borrowing: Option<Borrowing>,
     /// Blocks made in place since other tasks had their turn.
@@ -161,13 +161,13 @@ impl BlockBody {
     fn begin(&mut self, source: Box<dyn BlockSource>) {
         let bytes = source.next_bytes();
         self.making.push_back(match self.memory.try_borrow(bytes, &self.quota) {
-            Some(buffer) => tokio::task::spawn_blocking(move || fill(source, buffer)),
+            Some(buffer) => blocking::spawn(move |_| fill(source, buffer)),
             None => {
                 let memory = Arc::clone(&self.memory);
                 let quota = Arc::clone(&self.quota);
-                tokio::spawn(async move {
+                blocking::spawn_async(async move {
                     let buffer = memory.borrow(bytes, quota).await.ok_or_else(shutting_down)?;
-                    tokio::task::spawn_blocking(move || fill(source, buffer)).await?
+                    blocking::spawn(move |_| fill(source, buffer)).await?
                 })
             }
         });
@@ -194,7 +194,7 @@ impl BlockBody {
             && let Some(buffer) = self.memory.try_borrow(source.next_bytes(), &self.quota)
             && let Some(task) = source.take()
         {
-            self.making.push_back(tokio::task::spawn_blocking(move || {
+            self.making.push_back(blocking::spawn(move |_| {
                 let made = make(&*task, buffer);
                 drop(permit);
                 made
@@ -209,7 +209,7 @@ impl BlockBody {
         mut buffer: PooledBuffer,
     ) -> io::Result<Option<Bytes>> {
         let Some(task) = source.take() else {
-            self.making.push_back(tokio::task::spawn_blocking(move || fill(source, buffer)));
+            self.making.push_back(blocking::spawn(move |_| fill(source, buffer)));
             return Ok(None);
         };
         self.share(&mut *source);
@@ -224,7 +224,7 @@ impl BlockBody {
                 Ok(Some(buffer.freeze(filled)))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let making = tokio::task::spawn_blocking(move || make(&*task, buffer));
+                let making = blocking::spawn(move |_| make(&*task, buffer));
                 self.making.push_front(making);
                 Ok(None)
             }
@@ -299,14 +299,6 @@ fn make(task: &dyn BlockTask, mut buffer: PooledBuffer) -> io::Result<Made> {
     let began = Instant::now();
     let filled = task.make(buffer.buffer(), DiskWait::Yes)?;
     Ok(Made { bytes: buffer.freeze(filled), took: began.elapsed(), source: None })
-}
-
-impl Drop for BlockBody {
-    fn drop(&mut self) {
-        for making in &self.making {
-            making.abort();
-        }
-    }
 }
 
 fn shutting_down() -> io::Error {

@@ -6,6 +6,7 @@
 //!
 //! [`FileRanges::Stream`]: crate::backend::FileRanges::Stream
 
+use crate::backend::blocking;
 use crate::backend::{BackendError, RangeData};
 use crate::response::body::{ChunkStream, ResponseBody};
 use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
@@ -187,7 +188,7 @@ async fn read_region(
     mut buffer: Vec<u8>,
 ) -> io::Result<Vec<u8>> {
     let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
-    tokio::task::spawn_blocking(move || {
+    blocking::spawn(move |_| {
         buffer.resize(size, 0);
         file.read_exact_at(&mut buffer, range.start)?;
         Ok(buffer)

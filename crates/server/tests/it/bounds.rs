@@ -1,5 +1,7 @@
 //! Clients that request too much, are slow, or send nothing.
 
+mod abandoned;
+
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};
 

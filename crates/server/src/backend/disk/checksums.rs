@@ -7,9 +7,15 @@
 //! checksums, and a time to the nanosecond, before it gets its name.
 //!
 //! Where attributes cannot be written, checksums are kept in memory.
+//!
+//! A checksum is computed once for all who wait for it. It goes on while anybody waits, and ends
+//! when the last one has left.
 
 use crate::backend::ChecksumMode;
+use crate::backend::blocking::{self, Cancellation};
 use crate::backend::disk::metadata::{DiskMetadata, Key, OWN_ATTRIBUTES};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -19,35 +25,39 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tracing::debug;
 
-/// The maximum number of files read for checksums at the same time: each occupies a disk and a
-/// processor.
-const MAX_CONCURRENT: usize = 2;
 /// The maximum number of checksums kept in memory.
 const MAX_REMEMBERED: usize = 16_384;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// A version of a file, and the algorithm of its checksum.
 type PendingKey = (Key, Algorithm);
+/// The work on a checksum; none if it failed.
+type Computation = BoxFuture<'static, Option<Checksum>>;
+
 /// A checksum that is being computed, or was.
-type Pending = Arc<OnceCell<Option<Checksum>>>;
+#[derive(Debug)]
+enum PendingChecksum {
+    /// Those who wait hold the computation.
+    Computing(WeakShared<Computation>),
+    Computed(Checksum),
+}
 
 /// Checksums that are being computed, and those that cannot be stored.
 #[derive(Debug)]
 pub(crate) struct ChecksumCache {
-    pending: Mutex<HashMap<PendingKey, Pending>>,
-    gate: Semaphore,
-}
-
-impl Default for ChecksumCache {
-    fn default() -> Self {
-        Self { pending: Mutex::default(), gate: Semaphore::new(MAX_CONCURRENT) }
-    }
+    pending: Mutex<HashMap<PendingKey, PendingChecksum>>,
+    permits: Arc<Semaphore>,
 }
 
 impl ChecksumCache {
+    /// A cache that computes with these permits.
+    pub(crate) fn new(permits: &Arc<Semaphore>) -> Self {
+        Self { pending: Mutex::default(), permits: Arc::clone(permits) }
+    }
+
     /// The checksum of an open file; none if the file changes meanwhile or cannot be read, or if it
     /// would have to be computed and `mode` does not allow that.
     pub(crate) async fn checksum(
@@ -64,30 +74,71 @@ impl ChecksumCache {
             return None;
         }
         let key = (meta.key(), algorithm);
-        let pending = self.pending(key);
-        let sum = pending.get_or_init(async || {
-            let _gate = self.gate.acquire().await.ok()?;
-            debug!(algorithm = algorithm.name(), bytes = meta.size, "computing a checksum");
-            let (file, meta) = (Arc::clone(file), meta.clone());
-            let computed = tokio::task::spawn_blocking(move || compute(&file, &meta, algorithm));
-            computed.await.ok()?.ok().flatten()
-        });
-        let sum = sum.await.clone();
-        // A checksum that failed, or that holds for a moment only, is computed again next time.
-        if sum.is_none() || !meta.is_settled(SystemTime::now()) {
-            lock(&self.pending).remove(&key);
+        let computation = match self.join(key, file, meta) {
+            Ok(sum) => return Some(sum),
+            Err(computation) => computation,
+        };
+        let sum = computation.await;
+        let mut pending = lock(&self.pending);
+        match &sum {
+            Some(sum) if meta.is_settled(SystemTime::now()) => {
+                pending.insert(key, PendingChecksum::Computed(sum.clone()));
+            }
+            // A checksum that failed, or that holds for a moment only, is computed again next time.
+            _ => drop(pending.remove(&key)),
         }
         sum
     }
 
-    fn pending(&self, key: PendingKey) -> Pending {
+    /// Returns a checksum that was computed, or else the computation to wait for.
+    fn join(
+        &self,
+        key: PendingKey,
+        file: &Arc<File>,
+        meta: &DiskMetadata,
+    ) -> Result<Checksum, Shared<Computation>> {
         let mut pending = lock(&self.pending);
+        match pending.get(&key) {
+            Some(PendingChecksum::Computed(sum)) => return Ok(sum.clone()),
+            Some(PendingChecksum::Computing(computation)) => {
+                if let Some(computation) = computation.upgrade() {
+                    return Err(computation);
+                }
+            }
+            None => {}
+        }
         if pending.len() >= MAX_REMEMBERED {
             let before = pending.len();
-            pending.retain(|_, sum| !sum.initialized());
+            pending.retain(|_, sum| match sum {
+                PendingChecksum::Computing(computation) => computation.upgrade().is_some(),
+                PendingChecksum::Computed(_) => false,
+            });
             debug!(evicted = before - pending.len(), "checksums in memory evicted");
         }
-        Arc::clone(pending.entry(key).or_default())
+        let computation = self.computation(Arc::clone(file), meta.clone(), key.1).shared();
+        if let Some(weak) = computation.downgrade() {
+            pending.insert(key, PendingChecksum::Computing(weak));
+        }
+        Err(computation)
+    }
+
+    fn computation(
+        &self,
+        file: Arc<File>,
+        meta: DiskMetadata,
+        algorithm: Algorithm,
+    ) -> Computation {
+        let permits = Arc::clone(&self.permits);
+        Box::pin(async move {
+            let permit = permits.acquire_owned().await.ok()?;
+            debug!(algorithm = algorithm.name(), bytes = meta.size, "computing a checksum");
+            let computed = blocking::spawn(move |cancellation| {
+                let sum = compute(&file, &meta, algorithm, cancellation);
+                drop(permit);
+                sum
+            });
+            computed.await.ok()?.ok().flatten()
+        })
     }
 }
 
@@ -112,11 +163,16 @@ pub(crate) fn store(file: &File, meta: &DiskMetadata, sum: &Checksum) -> io::Res
 }
 
 /// Computes the checksum of a whole file.
-pub(crate) fn checksum_of(file: &File, algorithm: Algorithm) -> io::Result<Checksum> {
+pub(crate) fn checksum_of(
+    file: &File,
+    algorithm: Algorithm,
+    cancellation: &Cancellation,
+) -> io::Result<Checksum> {
     let mut hasher = Hasher::new(algorithm);
     let mut block = vec![0; BLOCK_BYTES];
     let mut at = 0;
     loop {
+        cancellation.check()?;
         match file.read_at(&mut block, at) {
             Ok(0) => return Ok(hasher.finish()),
             Ok(length) => {
@@ -129,11 +185,16 @@ pub(crate) fn checksum_of(file: &File, algorithm: Algorithm) -> io::Result<Check
     }
 }
 
-fn compute(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> io::Result<Option<Checksum>> {
+fn compute(
+    file: &File,
+    meta: &DiskMetadata,
+    algorithm: Algorithm,
+    cancellation: &Cancellation,
+) -> io::Result<Option<Checksum>> {
     if DiskMetadata::of(file)?.key() != meta.key() {
         return Ok(None);
     }
-    let sum = checksum_of(file, algorithm)?;
+    let sum = checksum_of(file, algorithm, cancellation)?;
     if DiskMetadata::of(file)?.key() != meta.key() {
         return Ok(None);
     }
@@ -142,4 +203,61 @@ fn compute(file: &File, meta: &DiskMetadata, algorithm: Algorithm) -> io::Result
         drop(store(file, meta, &sum));
     }
     Ok(Some(sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn sparse(bytes: u64) -> (Arc<File>, DiskMetadata) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1)).unwrap();
+        let meta = DiskMetadata::of(&file).unwrap();
+        (Arc::new(file), meta)
+    }
+
+    async fn is_free(permits: &Semaphore) -> bool {
+        let free = tokio::time::timeout(Duration::from_secs(20), permits.acquire()).await;
+        free.is_ok_and(|permit| permit.is_ok())
+    }
+
+    #[tokio::test]
+    async fn a_checksum_goes_on_while_one_waits_and_ends_with_the_last() {
+        let permits = Arc::new(Semaphore::new(1));
+        let cache = ChecksumCache::new(&permits);
+        let wait = |file, meta| {
+            cache.checksum(file, meta, Algorithm::Adler32, ChecksumMode::Compute).boxed()
+        };
+        let (file, meta) = sparse(8 << 20);
+        let (large, large_meta) = sparse(1 << 40);
+        let (mut first, mut second) = (wait(&file, &meta), wait(&file, &meta));
+        let mut abandoned = (wait(&large, &large_meta), wait(&large, &large_meta));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        assert!(futures_util::poll!(&mut second).is_pending());
+        assert_eq!(permits.available_permits(), 0);
+        drop(first);
+        let sum = second.await.unwrap();
+        assert_eq!(sum.hex(), "07800001");
+        assert!(is_free(&permits).await);
+        assert!(futures_util::poll!(&mut abandoned.0).is_pending());
+        assert!(futures_util::poll!(&mut abandoned.1).is_pending());
+        assert_eq!(permits.available_permits(), 0, "one computation for both");
+        drop(abandoned);
+        assert!(is_free(&permits).await, "the work ends within a block");
+    }
+
+    #[tokio::test]
+    async fn the_permit_is_held_until_the_work_has_ended() {
+        let permits = Arc::new(Semaphore::new(1));
+        let cache = ChecksumCache::new(&permits);
+        let (file, meta) = sparse(1 << 40);
+        for _ in 0..20 {
+            let mut wait =
+                cache.checksum(&file, &meta, Algorithm::Sha256, ChecksumMode::Compute).boxed();
+            assert!(futures_util::poll!(&mut wait).is_pending());
+        }
+        assert!(is_free(&permits).await);
+    }
 }

@@ -9,6 +9,7 @@
 //! All of this may wait for the disk, so it runs on blocking threads ([`crate::backend::disk`]).
 
 use crate::backend::DirectoryEntry;
+use crate::backend::blocking::Cancellation;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -157,16 +158,25 @@ impl ConfinedDir {
         self.at(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// The entries of a directory that clients may see, in the order of their names; at most one
-    /// more than `max`.
-    pub(crate) fn entries(&self, path: &str, max: usize) -> io::Result<Vec<DirectoryEntry>> {
+    /// The entries of a directory that clients may see, in the order of their names; one more than
+    /// `max`, and not the first ones, of a directory that has more.
+    pub(crate) fn entries(
+        &self,
+        path: &str,
+        max: usize,
+        cancellation: &Cancellation,
+    ) -> io::Result<Vec<DirectoryEntry>> {
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
+            cancellation.check()?;
             // Clients cannot ask for names that are not UTF-8.
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if !is_shown(name) || entries.len() > max {
+            if entries.len() > max {
+                break;
+            }
+            if !is_shown(name) {
                 continue;
             }
             let is_directory = match entry.file_type() {

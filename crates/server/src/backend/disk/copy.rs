@@ -7,6 +7,7 @@
 //! A copy is made under a private name and gets its own name when it is complete, like a file that
 //! a client puts.
 
+use crate::backend::blocking::Cancellation;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::{DiskMetadata, OWN_ATTRIBUTES};
 use crate::backend::disk::temp_file::private_name;
@@ -16,21 +17,27 @@ use hither_core::storage::{join, sibling};
 use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 
 /// The number of bytes that the kernel copies in one call.
 const AT_ONCE: usize = 64 << 20;
 
 impl ConfinedDir {
     /// Copies a file, or a directory (with its contents if `deep`), to a private name in the
-    /// directory where `to` will be. Returns the path of the copy; if it fails, nothing is left of
-    /// it.
-    pub(crate) fn copy(&self, from: &str, to: &str, deep: bool) -> io::Result<String> {
+    /// directory where `to` will be. Returns the path of the copy; if it fails or is cancelled,
+    /// nothing is left of it.
+    pub(crate) fn copy(
+        &self,
+        from: &str,
+        to: &str,
+        deep: bool,
+        cancellation: &Cancellation,
+    ) -> io::Result<String> {
         let hidden = sibling(to, &private_name());
         let done = match self.meta(from)?.kind {
-            FileKind::File => self.copy_file(from, &hidden, true),
+            FileKind::File => self.copy_file(from, &hidden, true, cancellation),
             FileKind::Directory => self
-                .copy_directory(from, &hidden, if deep { MAX_DEPTH } else { 0 })
+                .copy_directory(from, &hidden, if deep { MAX_DEPTH } else { 0 }, cancellation)
                 .and_then(|()| self.sync_around(&hidden)),
             FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(Errno::ACCESS.into()),
         };
@@ -42,12 +49,18 @@ impl ConfinedDir {
     }
 
     /// Copies one version of a file; fails if the file changes meanwhile.
-    fn copy_file(&self, from: &str, to: &str, sync: bool) -> io::Result<()> {
+    fn copy_file(
+        &self,
+        from: &str,
+        to: &str,
+        sync: bool,
+        cancellation: &Cancellation,
+    ) -> io::Result<()> {
         let found = self.find(from)?;
         let (parent, _) = to.rsplit_once('/').unwrap_or(("", to));
         let mut upload = self.begin(parent)?;
         upload.reserve(found.meta.size)?;
-        copy_bytes(&found.file, upload.file())?;
+        copy_bytes(&found.file, upload.file(), cancellation)?;
         if DiskMetadata::of(&found.file)?.key() != found.meta.key() {
             // Somebody wrote into it during the copy.
             return Err(Errno::BUSY.into());
@@ -68,13 +81,20 @@ impl ConfinedDir {
         Ok(())
     }
 
-    fn copy_directory(&self, from: &str, to: &str, depth: usize) -> io::Result<()> {
+    fn copy_directory(
+        &self,
+        from: &str,
+        to: &str,
+        depth: usize,
+        cancellation: &Cancellation,
+    ) -> io::Result<()> {
         self.make_directory(to)?;
         copy_attributes(&self.find(from)?.file, &self.find(to)?.file, &self.meta(from)?)?;
         if depth == 0 {
             return Ok(());
         }
-        for entry in self.entries(from, usize::MAX - 1)? {
+        for entry in self.entries(from, usize::MAX - 1, cancellation)? {
+            cancellation.check()?;
             let (from, to) = (join(from, &entry.name), join(to, &entry.name));
             let is_link = self.is_link(&from)?;
             let kind = match self.meta(&from) {
@@ -83,10 +103,10 @@ impl ConfinedDir {
                 meta => meta?.kind,
             };
             match kind {
-                FileKind::File => self.copy_file(&from, &to, false)?,
+                FileKind::File => self.copy_file(&from, &to, false, cancellation)?,
                 FileKind::Directory if is_link => return Err(Errno::ACCESS.into()),
                 FileKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
-                FileKind::Directory => self.copy_directory(&from, &to, depth - 1)?,
+                FileKind::Directory => self.copy_directory(&from, &to, depth - 1, cancellation)?,
                 // Pipes and devices are not served, and not copied.
                 FileKind::Link | FileKind::Other | FileKind::Unnamed => {}
             }
@@ -95,15 +115,18 @@ impl ConfinedDir {
     }
 }
 
-fn copy_bytes(from: &File, to: &File) -> io::Result<()> {
+fn copy_bytes(from: &File, to: &File, cancellation: &Cancellation) -> io::Result<()> {
     loop {
+        cancellation.check()?;
         match copy_file_range(from, None, to, None, AT_ONCE) {
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             // The kernel does not copy between some file systems.
             Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                let (mut from, mut to) = (from, to);
-                return io::copy(&mut from, &mut to).map(drop);
+                let (from, mut to) = (from, to);
+                if io::copy(&mut from.take(AT_ONCE as u64), &mut to)? == 0 {
+                    return Ok(());
+                }
             }
             Err(errno) => return Err(errno.into()),
         }

@@ -7,6 +7,7 @@
 //! changes, or while the names are locked ([`ConfinedDir::lock_names`]). So the used bytes of a lot
 //! are those of the files in its folder, however requests race.
 
+use crate::backend::blocking::Cancellation;
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::namespace::ReplacedEntry;
@@ -130,12 +131,13 @@ impl LotCharging {
         (from, to): (&str, &str),
         (deep, replace): (bool, bool),
         check: impl FnOnce() -> Result<(), BackendError>,
+        cancellation: &Cancellation,
     ) -> Result<bool, BackendError> {
         let taken = self.take(to, self.count(to, from)?)?;
         if let Some(lots) = &self.0 {
             lots.cut();
         }
-        let hidden = tree.copy(from, to, deep)?;
+        let hidden = tree.copy(from, to, deep, cancellation)?;
         let named = || {
             let came = self.count(to, &hidden)?;
             let alone = tree.lock_names();

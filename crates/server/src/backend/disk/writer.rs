@@ -4,6 +4,7 @@
 //! not known takes more as it grows. Each write is one job on a blocking thread: it takes the
 //! space, writes, and updates the checksums while the bytes are in the processor's cache.
 
+use crate::backend::blocking::Cancellation;
 use crate::backend::disk::DiskBackend;
 use crate::backend::disk::checksums;
 use crate::backend::disk::confined_dir::ConfinedDir;
@@ -98,14 +99,11 @@ impl State {
         Ok(())
     }
 
-    fn checksum(&self, algorithm: Algorithm) -> io::Result<Checksum> {
+    /// The checksum that was computed while bytes were written in order.
+    fn computed(&self, algorithm: Algorithm) -> Option<Checksum> {
         let hashing = Self::lock(&self.hashing);
         let hasher = hashing.hashers.iter().find(|hasher| hasher.algorithm() == algorithm);
-        if let Some(hasher) = hasher {
-            return Ok(hasher.clone().finish());
-        }
-        drop(hashing);
-        checksums::checksum_of(&self.file, algorithm)
+        hasher.map(|hasher| hasher.clone().finish())
     }
 }
 
@@ -188,7 +186,15 @@ impl FileWriter for DiskWriter {
 
     fn checksum(&self, algorithm: Algorithm) -> BackendFuture<'_, Checksum> {
         let state = Arc::clone(&self.state);
-        Box::pin(self.disk.run(move |_| state.checksum(algorithm)))
+        Box::pin(async move {
+            if let Some(sum) = state.computed(algorithm) {
+                return Ok(sum);
+            }
+            let compute = move |cancellation: &Cancellation| {
+                checksums::checksum_of(&state.file, algorithm, cancellation)
+            };
+            self.disk.run_checksum(compute).await
+        })
     }
 
     fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed> {

@@ -22,7 +22,11 @@ fn strong_tag(meta: &DiskMetadata) -> String {
 }
 
 fn names(tree: &ConfinedDir, path: &str, max: usize) -> io::Result<Vec<String>> {
-    Ok(tree.entries(path, max)?.into_iter().map(|entry| entry.name).collect())
+    Ok(tree
+        .entries(path, max, &Cancellation::default())?
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect())
 }
 
 fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> Option<Errno> {
@@ -49,7 +53,7 @@ fn links_within_the_tree_are_followed_those_that_lead_out_are_not() {
         assert!(tree.meta_below(path).is_none(), "{path}");
     }
     assert!(tree.begin("d/out").is_err() && tree.make_directory("d/out/new").is_err());
-    assert!(tree.copy("climbing", "copy", true).is_err());
+    assert!(tree.copy("climbing", "copy", true, &Cancellation::default()).is_err());
     assert_eq!(std::fs::read(folder.path().join("secret")).unwrap(), b"outside");
 }
 
@@ -138,7 +142,7 @@ fn copies_are_deep_and_hold_no_unfinished_files() {
     std::fs::write(root.join("d").join(hither_core::storage::partial_name(1)), "").unwrap();
     symlink("file", root.join("d/link")).unwrap();
     let copy = |deep: bool| -> io::Result<()> {
-        let hidden = tree.copy("d", "copy", deep)?;
+        let hidden = tree.copy("d", "copy", deep, &Cancellation::default())?;
         if let ReplacedEntry::Hidden(old) = tree.rename(&hidden, "copy", true)? {
             tree.remove(&old)?;
         }
