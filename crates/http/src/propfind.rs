@@ -127,6 +127,14 @@ pub enum PropfindError {
         /// The limit.
         most: usize,
     },
+    /// The request names more properties than its limits.
+    #[error("the request names too many properties: at most {max}, of {max_bytes} bytes together")]
+    TooManyProperties {
+        /// The maximum number.
+        max: usize,
+        /// The maximum number of bytes of the names.
+        max_bytes: usize,
+    },
     /// A `response` without `href`.
     #[error("the server lists an entry without href")]
     NoHref,

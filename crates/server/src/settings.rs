@@ -119,7 +119,10 @@ pub struct ServerLimits {
     pub document_bytes: usize,
     /// Maximum number of entries in a listing.
     pub names: usize,
-    /// Maximum of file data in memory, in bytes.
+    /// Allows PROPFIND of a whole tree (`Depth: infinity`, also the default of a request without
+    /// `Depth`), up to `names` entries.
+    pub infinite_depth: bool,
+    /// Maximum of file data and names in listings in memory, in bytes.
     pub memory_bytes: usize,
     /// Size of the blocks that are read from disk, in bytes; a response holds two of them.
     pub block_bytes: usize,
@@ -149,6 +152,7 @@ impl Default for ServerLimits {
             file_bytes: None,
             document_bytes: 1 << 20,
             names: 100_000,
+            infinite_depth: false,
             memory_bytes: 512 << 20,
             block_bytes: 256 << 10,
             disk_threads: 32,

@@ -3,8 +3,13 @@
 use super::{DAV, MAX_DEPTH, PropfindError, is};
 use crate::xml::{Element, Token, Tokens, seen};
 
-/// Maximum number of properties in one request.
-const MAX_PROPERTIES: usize = 1000;
+/// Maximum number of properties in a PROPPATCH.
+const MAX_UPDATES: usize = 1000;
+/// Maximum number of properties that a PROPFIND names. The response repeats them for each entry, so
+/// they multiply the work: clients request some twenty.
+const MAX_NAMES: usize = 100;
+/// Maximum number of bytes in those names and their namespaces.
+const MAX_NAME_BYTES: usize = 8 << 10;
 
 /// The name of a property.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -143,12 +148,17 @@ impl<'a> Reader<'a> {
 
     /// The names of the elements within the open one.
     fn names(&mut self) -> Result<Vec<PropertyName>, PropfindError> {
-        let mut names = Vec::new();
+        let (mut names, mut bytes) = (Vec::new(), 0);
         while let Some(element) = self.tokens.child()? {
-            if names.len() == MAX_PROPERTIES {
-                return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
+            let name = self.name(&element)?;
+            bytes += name.namespace.len() + name.local.len();
+            if names.len() == MAX_NAMES || bytes > MAX_NAME_BYTES {
+                return Err(PropfindError::TooManyProperties {
+                    max: MAX_NAMES,
+                    max_bytes: MAX_NAME_BYTES,
+                });
             }
-            names.push(self.name(&element)?);
+            names.push(name);
             self.tokens.skip_element()?;
         }
         Ok(names)
@@ -162,8 +172,8 @@ impl<'a> Reader<'a> {
     /// The elements within the open one, with their content.
     fn values(&mut self, changes: &mut Vec<PropertyUpdate>) -> Result<(), PropfindError> {
         while let Some(element) = self.tokens.child()? {
-            if changes.len() == MAX_PROPERTIES {
-                return Err(PropfindError::TooMany { most: MAX_PROPERTIES });
+            if changes.len() == MAX_UPDATES {
+                return Err(PropfindError::TooMany { most: MAX_UPDATES });
             }
             let name = self.name(&element)?;
             let value = self.inside()?;

@@ -4,7 +4,7 @@ use crate::backend::path::{NamespacePath, href};
 use crate::backend::{Details, EntryDescription};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::streamed_listing::{self, ListingFormat};
+use crate::method::streamed_listing::{self, ListingFormat, PathList};
 use crate::request::ServerRequest;
 use crate::response::{ServerResponse, rfc3339};
 use hither_core::checksum::{Algorithm, Checksum};
@@ -43,11 +43,13 @@ pub(crate) async fn handle(
         .with(header::CACHE_CONTROL, "no-cache");
     if request.method == Method::GET {
         let filter = context.listing_filter(request);
-        let paths = entries.iter().map(|entry| request.path.join(&entry.name));
-        let paths = paths.filter(|path| filter.shows(path)).collect();
+        let mut paths = PathList::new(request.path.path(), &context.memory);
+        for entry in entries.iter().filter(|it| filter.shows(&request.path.join(&it.name))) {
+            paths.push(&entry.name, 0)?;
+        }
         let page = Page { place: request.path.clone(), folders: 0, files: 0, bytes: 0 };
-        let (memory, timings) = (&context.memory, &request.body.tally);
-        answer.body = streamed_listing::body(&context.backend, page, paths, memory, timings);
+        let timings = &request.body.tally;
+        answer.body = streamed_listing::body(&context.backend, page, paths, timings);
     }
     Ok(answer)
 }

@@ -1,13 +1,16 @@
 //! PROPFIND (RFC 4918 section 9.1): the properties of an entry, of the entries of a directory, or,
 //! up to a maximum number, of everything below it.
+//!
+//! A short request for everything below a directory costs the server much work and memory. So it is
+//! refused as the RFC describes, unless `limits.infinite_depth` allows it.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::{MAX_DEPTH, href};
-use crate::backend::{Backend, Details, EntryDescription};
+use crate::backend::{Details, EntryDescription};
 use crate::context::{ListingFilter, ServerContext};
 use crate::http_error::HttpError;
 use crate::method::get::media_type;
-use crate::method::streamed_listing::{self, ListingFormat};
+use crate::method::streamed_listing::{self, ListingFormat, PathList, below};
 use crate::request::ServerRequest;
 use crate::response::{ServerResponse, rfc3339};
 use hither_core::storage::{FileKind, join};
@@ -64,10 +67,12 @@ pub(crate) async fn handle(
         return Err(HttpError::not_found());
     }
     let depth = if metadata.is_directory() { depth } else { Depth::Own };
-    let paths = paths(&*context.backend, path.path(), depth, limits.names, &filter).await?;
+    if depth == Depth::All && !limits.infinite_depth {
+        return Ok(finite_depth_only());
+    }
+    let paths = paths(context, path.path(), depth, limits.names, &filter).await?;
     let format = Multistatus { request: properties };
-    let body =
-        streamed_listing::body(&context.backend, format, paths, &context.memory, &body.tally);
+    let body = streamed_listing::body(&context.backend, format, paths, &body.tally);
     let response = ServerResponse::empty(StatusCode::MULTI_STATUS);
     Ok(ServerResponse { body, ..response.with(header::CONTENT_TYPE, CONTENT_TYPE) })
 }
@@ -78,6 +83,14 @@ pub(crate) fn unreadable(error: PropfindError) -> HttpError {
     HttpError::new(StatusCode::BAD_REQUEST, format!("{error}{}", inner.unwrap_or_default()))
 }
 
+/// The response to a request of infinite depth: a precondition code (RFC 4918 section 16).
+fn finite_depth_only() -> ServerResponse {
+    let text = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n\
+                <D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
+    ServerResponse::text(StatusCode::FORBIDDEN, CONTENT_TYPE, text.to_owned())
+        .with(header::CACHE_CONTROL, "no-store")
+}
+
 fn too_many(max: usize) -> HttpError {
     let what = format!("the listing has more than {max} entries: request one directory at a time");
     HttpError::new(StatusCode::FORBIDDEN, what)
@@ -86,31 +99,39 @@ fn too_many(max: usize) -> HttpError {
 /// The paths to list, without those that the client may not see. Fails if there are more than
 /// `max`.
 async fn paths(
-    backend: &dyn Backend,
-    path: &str,
+    context: &ServerContext,
+    root: &str,
     depth: Depth,
     max: usize,
     filter: &ListingFilter,
-) -> Result<Vec<String>, HttpError> {
-    let mut paths = vec![path.to_owned()];
+) -> Result<PathList, HttpError> {
+    let mut paths = PathList::new(root, &context.memory);
+    paths.push("", 0)?;
     if depth == Depth::Own {
         return Ok(paths);
     }
-    let mut waiting = vec![(path.to_owned(), 0)];
+    let mut waiting = vec![(String::new(), 0)];
+    // The memory of the directories that wait, or did.
+    let mut waiting_bytes = 0;
     while let Some((directory, level)) = waiting.pop() {
-        for entry in backend.list(&directory, max).await? {
+        let entries = context.backend.list(&below(root, &directory), max).await?;
+        if entries.len() > max {
+            return Err(too_many(max));
+        }
+        for entry in entries {
             let path = join(&directory, &entry.name);
-            if !filter.shows(&path) {
+            if !filter.shows(&join(root, &path)) {
                 continue;
             }
-            // Links to directories are listed, and not followed: they may lead in a circle.
-            if depth == Depth::All && level < MAX_DEPTH && entry.is_directory {
-                waiting.push((path.clone(), level + 1));
-            }
-            if paths.len() > max {
+            if paths.count() > max {
                 return Err(too_many(max));
             }
-            paths.push(path);
+            paths.push(&path, waiting_bytes)?;
+            // Links to directories are listed, and not followed: they may lead in a circle.
+            if depth == Depth::All && level < MAX_DEPTH && entry.is_directory {
+                waiting_bytes += path.len() + size_of::<(String, usize)>();
+                waiting.push((path, level + 1));
+            }
         }
     }
     Ok(paths)

@@ -1,25 +1,100 @@
-//! Responses that list many entries. The paths are known from the beginning; the metadata is looked
-//! up while the response is sent, so that a directory of any size takes little memory.
+//! Responses that list many entries. The paths are known from the beginning ([`PathList`]), and
+//! count against the memory of the server; the metadata is looked up while the response is sent.
 //!
 //! Entries are looked up in batches, so that a backend that works on other threads gets one call
 //! for many of them. A batch waits until the client has taken the text of the one before the last.
+//! The text of a batch is sent in pieces of the size of one buffer.
 
 use crate::backend::{Backend, Details, EntryDescription};
+use crate::http_error::HttpError;
 use crate::monitoring::request_record::RequestTimings;
 use crate::response::body::{ChunkStream, ResponseBody};
-use crate::response::buffer_pool::{BufferPool, BufferQuota};
+use crate::response::buffer_pool::{BufferPool, BufferQuota, ListingCharge};
 use bytes::Bytes;
 use futures_util::stream;
+use hither_core::storage::join;
+use http::{StatusCode, header};
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// The number of entries in a batch.
+/// The number of entries in a batch, and in one of entries with dead properties, which may have up
+/// to 64 KiB each.
 const BATCH_ENTRIES: usize = 128;
-/// The memory that is borrowed for the text of a batch.
-const BATCH_BYTES: usize = 64 << 10;
+const BATCH_PROPERTY_ENTRIES: usize = 16;
+/// The memory that is borrowed for a piece of text.
+const PIECE_BYTES: usize = 64 << 10;
+/// The end of a path in a list; no path has this byte.
+const PATH_END: char = '\0';
+
+/// The paths of a listing, below one directory, in memory that is charged to the server's.
+#[derive(Debug)]
+pub(crate) struct PathList {
+    memory: Arc<BufferPool>,
+    charge: ListingCharge,
+    root: String,
+    /// The paths relative to the root, each with its end.
+    paths: String,
+    /// The number of paths.
+    count: usize,
+    /// The number of bytes of paths that were taken.
+    taken: usize,
+}
+
+impl PathList {
+    /// A list of paths at and below `root`.
+    pub(crate) fn new(root: &str, memory: &Arc<BufferPool>) -> Self {
+        Self {
+            memory: Arc::clone(memory),
+            charge: ListingCharge::default(),
+            root: root.to_owned(),
+            paths: String::new(),
+            count: 0,
+            taken: 0,
+        }
+    }
+
+    /// The number of paths that were added.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a path relative to the root. `others` is the memory that the listing holds beside this
+    /// list. Fails if that is more than listings may hold.
+    pub(crate) fn push(&mut self, relative: &str, others: usize) -> Result<(), HttpError> {
+        self.paths.push_str(relative);
+        self.paths.push(PATH_END);
+        self.count += 1;
+        let bytes = self.paths.capacity().saturating_add(others);
+        if self.memory.charge_listing(&mut self.charge, bytes) {
+            return Ok(());
+        }
+        let what = "listings hold all of the memory that they may: try again later";
+        Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "1"))
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let rest = self.paths.get(self.taken..)?;
+        let (path, _) = rest.split_once(PATH_END)?;
+        self.taken += path.len() + PATH_END.len_utf8();
+        Some(below(&self.root, path))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.taken == self.paths.len()
+    }
+}
+
+/// The path that is `relative` to `root`, which is the root itself if it is empty.
+pub(crate) fn below(root: &str, relative: &str) -> String {
+    match relative {
+        "" => root.to_owned(),
+        relative => join(root, relative),
+    }
+}
 
 /// The form of a listing.
 pub(crate) trait ListingFormat: Send + Debug + 'static {
@@ -38,7 +113,9 @@ pub(crate) trait ListingFormat: Send + Debug + 'static {
 struct StreamedListing<F> {
     backend: Arc<dyn Backend>,
     format: F,
-    paths: std::vec::IntoIter<String>,
+    paths: PathList,
+    /// Entries that were looked up and not written.
+    described: VecDeque<(String, EntryDescription)>,
     memory: Arc<BufferPool>,
     quota: BufferQuota,
     timings: Arc<RequestTimings>,
@@ -50,15 +127,15 @@ struct StreamedListing<F> {
 pub(crate) fn body<F: ListingFormat>(
     backend: &Arc<dyn Backend>,
     format: F,
-    paths: Vec<String>,
-    memory: &Arc<BufferPool>,
+    paths: PathList,
     timings: &Arc<RequestTimings>,
 ) -> ResponseBody {
     let listing = StreamedListing {
         backend: Arc::clone(backend),
         format,
-        paths: paths.into_iter(),
-        memory: Arc::clone(memory),
+        memory: Arc::clone(&paths.memory),
+        paths,
+        described: VecDeque::new(),
         // One text that is being sent, and one that is being written.
         quota: Arc::new(Semaphore::new(2)),
         timings: Arc::clone(timings),
@@ -80,31 +157,40 @@ impl<F: ListingFormat> StreamedListing<F> {
     async fn chunk(&mut self) -> io::Result<Bytes> {
         let stopped = || io::Error::other("the server is shutting down");
         let quota = Arc::clone(&self.quota);
-        let memory = Arc::clone(&self.memory).borrow(BATCH_BYTES, quota).await;
+        let memory = Arc::clone(&self.memory).borrow(PIECE_BYTES, quota).await;
         let mut buffer = memory.ok_or_else(stopped)?;
-        let mut out = String::with_capacity(BATCH_BYTES);
+        let mut out = String::with_capacity(PIECE_BYTES);
         if !self.is_begun {
             self.is_begun = true;
             self.format.head(&mut out);
         }
-        let paths: Vec<String> = self.paths.by_ref().take(BATCH_ENTRIES).collect();
-        if !paths.is_empty() {
-            let began = Instant::now();
-            let entries = self.backend.describe(paths.clone(), self.format.details()).await;
-            self.timings.disk(began.elapsed());
-            let entries = entries.map_err(io::Error::other)?;
-            for (path, entry) in paths.iter().zip(entries) {
-                if let Some(entry) = entry {
-                    self.format.entry(path, &entry, &mut out);
-                }
-            }
+        if self.described.is_empty() {
+            self.describe().await?;
         }
-        if self.paths.as_slice().is_empty() {
+        while out.len() < PIECE_BYTES
+            && let Some((path, entry)) = self.described.pop_front()
+        {
+            self.format.entry(&path, &entry, &mut out);
+        }
+        if self.described.is_empty() && self.paths.is_empty() {
             self.is_over = true;
             self.format.end(&mut out);
         }
         buffer.buffer().clear();
         buffer.buffer().extend_from_slice(out.as_bytes());
         Ok(buffer.freeze(out.len()))
+    }
+
+    /// Looks up the next batch.
+    async fn describe(&mut self) -> io::Result<()> {
+        let details = self.format.details();
+        let count = if details.properties { BATCH_PROPERTY_ENTRIES } else { BATCH_ENTRIES };
+        let paths: Vec<String> = std::iter::from_fn(|| self.paths.next()).take(count).collect();
+        let began = Instant::now();
+        let entries = self.backend.describe(paths.clone(), details).await;
+        self.timings.disk(began.elapsed());
+        let entries = paths.into_iter().zip(entries.map_err(io::Error::other)?);
+        self.described.extend(entries.filter_map(|(path, entry)| Some((path, entry?))));
+        Ok(())
     }
 }

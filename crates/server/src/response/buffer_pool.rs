@@ -3,7 +3,8 @@
 //! Data between disk and connection, in either direction, lies in a [`PooledBuffer`].
 //! [`BufferPool`] bounds all buffers together, [`BufferQuota`] those of one response: a client that
 //! reads slowly holds two blocks at most, and other clients wait for memory, not for it. Buffers
-//! are reused: the pages of a new one cost more than the copy into it.
+//! are reused: the pages of a new one cost more than the copy into it. The names of listings count
+//! as well ([`ListingCharge`]).
 
 use bytes::Bytes;
 use hither_core::sync::lock;
@@ -14,6 +15,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const UNIT_BYTES: usize = 4096;
 /// The maximum number of buffers kept for reuse.
 const MAX_SPARE: usize = 64;
+/// The share of the memory that listings may hold together.
+const LISTINGS_SHARE: u32 = 4;
+/// The names of a listing that are not counted, so that small listings always succeed.
+const FREE_LISTING_BYTES: usize = 16 << 10;
 /// The size below which a buffer is not worth keeping.
 const MIN_SPARE_BYTES: usize = 32 << 10;
 
@@ -22,12 +27,21 @@ const MIN_SPARE_BYTES: usize = 32 << 10;
 pub(crate) struct BufferPool {
     units: Arc<Semaphore>,
     max_units: u32,
+    /// The part of the memory that listings may still take.
+    listings: Arc<Semaphore>,
     spare: Arc<Spare>,
     help: Arc<Semaphore>,
 }
 
 /// Permission to make a block on another thread though its data is in memory.
 pub(crate) type CpuPermit = OwnedSemaphorePermit;
+
+/// The memory that the names of one listing occupy, returned when it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct ListingCharge {
+    units: u32,
+    permits: Vec<OwnedSemaphorePermit>,
+}
 
 #[derive(Debug, Default)]
 struct Spare(Mutex<Vec<Vec<u8>>>);
@@ -54,7 +68,9 @@ impl BufferPool {
         let units = Arc::new(Semaphore::new(usize::try_from(max_units).unwrap_or(1)));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let help = Arc::new(Semaphore::new(processors - 1));
-        Self { units, max_units, spare: Arc::new(Spare::default()), help }
+        let listings = usize::try_from(max_units / LISTINGS_SHARE).unwrap_or(1);
+        let listings = Arc::new(Semaphore::new(listings));
+        Self { units, max_units, listings, spare: Arc::new(Spare::default()), help }
     }
 
     /// Returns permission to use another thread, if a processor may be free.
@@ -67,6 +83,24 @@ impl BufferPool {
         let total = u64::from(self.max_units);
         let free = self.units.available_permits() as u64;
         (total.saturating_sub(free) * UNIT_BYTES as u64, total * UNIT_BYTES as u64)
+    }
+
+    /// Extends the charge of a listing whose names occupy `bytes`. Returns false if listings would
+    /// hold more than their share, or there is no memory left.
+    pub(crate) fn charge_listing(&self, charge: &mut ListingCharge, bytes: usize) -> bool {
+        let counted = bytes.saturating_sub(FREE_LISTING_BYTES);
+        let units = u32::try_from(counted.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let missing = units.saturating_sub(charge.units);
+        if missing == 0 {
+            return true;
+        }
+        let take = |all: &Arc<Semaphore>| Arc::clone(all).try_acquire_many_owned(missing);
+        let (Ok(share), Ok(memory)) = (take(&self.listings), take(&self.units)) else {
+            return false;
+        };
+        charge.permits.extend([share, memory]);
+        charge.units = units;
+        true
     }
 
     fn units(&self, bytes: usize) -> u32 {
@@ -159,6 +193,19 @@ mod tests {
         let large = memory.try_borrow(3 * UNIT_BYTES, &other).unwrap();
         drop((second, large));
         assert!(memory.try_borrow(usize::MAX, &one).is_some(), "all of it was returned");
+    }
+
+    #[test]
+    fn large_listings_hold_a_quarter_of_the_memory_at_most() {
+        let memory = BufferPool::new(40 * UNIT_BYTES);
+        let (mut one, mut other) = (ListingCharge::default(), ListingCharge::default());
+        assert!(memory.charge_listing(&mut one, FREE_LISTING_BYTES + 4 * UNIT_BYTES));
+        assert!(memory.charge_listing(&mut one, FREE_LISTING_BYTES + 8 * UNIT_BYTES));
+        assert_eq!(memory.in_use().0, 8 * UNIT_BYTES as u64);
+        assert!(!memory.charge_listing(&mut other, FREE_LISTING_BYTES + 3 * UNIT_BYTES));
+        assert!(memory.charge_listing(&mut other, FREE_LISTING_BYTES), "a small one");
+        drop(one);
+        assert!(memory.charge_listing(&mut other, FREE_LISTING_BYTES + 10 * UNIT_BYTES));
     }
 
     #[test]

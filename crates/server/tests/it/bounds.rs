@@ -1,6 +1,7 @@
 //! Clients that request too much, are slow, or send nothing.
 
 mod abandoned;
+mod listings;
 
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};

@@ -89,10 +89,12 @@ impl Served {
         names
     }
 
-    /// A server with another authorizer than that of its settings.
+    /// A server with another authorizer than that of its settings, which lists whole trees.
     pub(crate) fn with(authorizer: Arc<dyn Authorizer>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::start_with(settings(folder.path()), authorizer).unwrap();
+        let mut settings = settings(folder.path());
+        settings.limits.infinite_depth = true;
+        let server = Server::start_with(settings, authorizer).unwrap();
         Self { folder, server: Some(server), files: None }
     }
 

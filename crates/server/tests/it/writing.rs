@@ -167,7 +167,10 @@ fn properties_are_kept_and_move_with_their_file() {
 
 #[test]
 fn a_listing_above_the_limit_is_an_error() {
-    let served = Served::new(|settings| settings.limits.names = 10);
+    let served = Served::new(|settings| {
+        settings.limits.names = 10;
+        settings.limits.infinite_depth = true;
+    });
     for n in 0..5 {
         served.file(&format!("a/{n}"), b"");
         served.file(&format!("b/{n}"), b"");
