@@ -10,6 +10,7 @@
 //! delivered, so nothing is lost or delivered twice.
 
 use crate::config::TransportConfig;
+use crate::http::server_reason::said;
 use crate::location::Location;
 use hither_auth::{Action, AuthError, Authorization, RejectedRequest, Secret, TokenGeneration};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -115,6 +116,7 @@ pub(crate) fn refusal(
     method: &Method,
     status: StatusCode,
     headers: &HeaderMap,
+    body: &[u8],
 ) -> Option<Error> {
     let kind = match status {
         StatusCode::UNAUTHORIZED => ErrorKind::Unauthenticated,
@@ -125,9 +127,10 @@ pub(crate) fn refusal(
     let why = explained(location, config, action(method), status.as_u16(), challenge);
     let reason = status.canonical_reason().unwrap_or_default();
     let code = status.as_u16();
+    let said = said(headers, body);
     Some(Error::new(
         kind,
-        format!("{location}: the server responded with {code} ({reason}): {why}"),
+        format!("{location}: the server responded with {code} ({reason}){said}: {why}"),
     ))
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod request;
 pub(crate) mod request_body;
 pub(crate) mod response_body;
 pub(crate) mod scheme_mismatch;
+pub(crate) mod server_reason;
 pub(crate) mod source;
 pub(crate) mod spooled_download;
 pub(crate) mod status_error;

@@ -129,7 +129,7 @@ impl Network {
             }
             let HttpRequest { location, method, .. } = call;
             let refusal =
-                authorization::refusal(&location, pool.config(), &method, status, &headers);
+                authorization::refusal(&location, pool.config(), &method, status, &headers, &body);
             return Ok(HttpResponse { status, headers, body, location, refusal });
         }
     }

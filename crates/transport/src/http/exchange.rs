@@ -235,6 +235,7 @@ impl Exchange<'_> {
                     &Method::GET,
                     status,
                     headers,
+                    &[],
                 );
                 let error = explained.unwrap_or_else(|| {
                     status_error::of_status(status, &name, facts.retry_after.as_ref())

@@ -118,6 +118,7 @@ pub(crate) async fn head(
             &Method::HEAD,
             head.status,
             &head.headers,
+            &[],
         );
         if let Some(error) = refusal {
             return Err(error);

@@ -1,6 +1,7 @@
 //! The error that an HTTP status stands for (RFC 4918 section 11, RFC 9110 section 15).
 
 use crate::http::call::HttpResponse;
+use crate::http::server_reason::said;
 use hither_core::error::{Error, ErrorKind, Retry};
 use hither_http::{ResponseHead, RetryAfter};
 use http::StatusCode;
@@ -101,9 +102,10 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     let status = reply.status;
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     let seen = format!(
-        "{}: the server responded to {method} with {} ({reason})",
+        "{}: the server responded to {method} with {} ({reason}){}",
         reply.location,
-        status.as_u16()
+        status.as_u16(),
+        said(&reply.headers, &reply.body)
     );
     let (kind, what) = match status {
         StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),

@@ -1,0 +1,40 @@
+//! The reason that a server gives in the body of an error response.
+
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
+/// The maximum number of characters that are shown of a server's reason.
+const MAX_REASON: usize = 200;
+
+/// The server's own reason in quotes, after a comma; nothing unless the body is plain text.
+pub(crate) fn said(headers: &HeaderMap, body: &[u8]) -> String {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let text = String::from_utf8_lossy(body);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let Some(line) = line.filter(|_| kind.starts_with(b"text/plain")) else { return String::new() };
+    // Nothing that would move or reorder text on a terminal.
+    let is_safe = |c: &char| {
+        !c.is_control()
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+    };
+    let line: String = line.chars().filter(is_safe).take(MAX_REASON).collect();
+    format!(", \"{line}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_the_server_is_quoted() {
+        let plain =
+            HeaderMap::from_iter([(CONTENT_TYPE, "text/plain; charset=utf-8".parse().unwrap())]);
+        assert_eq!(
+            said(&plain, b"\n the server is \x1b[1mread-only \nmore"),
+            ", \"the server is [1mread-only\""
+        );
+        assert_eq!(said(&plain, &[b'x'; 1000]).len(), MAX_REASON + 4);
+        assert_eq!(said(&plain, b" \n"), "");
+        assert_eq!(said(&HeaderMap::new(), b"<html>"), "");
+    }
+}
