@@ -57,6 +57,22 @@ pub struct ResponseMeta {
     pub unasked_bytes: u64,
 }
 
+/// Returns true if two validators are of different versions of a file. Entity tags are compared
+/// weakly (RFC 9110 section 8.8.3.2); of a tag and a date nothing is known.
+///
+/// ```
+/// use hither_core::validators_differ;
+/// assert!(validators_differ("W/\"a\"", "\"b\""));
+/// assert!(!validators_differ("W/\"a\"", "\"a\""));
+/// assert!(!validators_differ("\"a\"", "Sun, 22 Nov 2026 10:00:00 GMT"));
+/// ```
+#[must_use]
+pub fn validators_differ(one: &str, other: &str) -> bool {
+    let one = one.strip_prefix("W/").unwrap_or(one);
+    let other = other.strip_prefix("W/").unwrap_or(other);
+    one.starts_with('"') == other.starts_with('"') && one != other
+}
+
 /// A file that can be read by ranges.
 ///
 /// Contract: parts delivered to the sink hold exactly the bytes of the file; when [`Source::fetch`]

@@ -25,7 +25,10 @@ use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
 use hither_core::sync::lock;
 use hither_core::tune::straggler::{RequestProgress, SplitRule};
-use hither_core::{Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload, range};
+use hither_core::{
+    Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload, range,
+    validators_differ,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -304,9 +307,10 @@ impl FileCopy {
         let Some(seen) = &response.validator else { return Ok(()) };
         let mut validator = lock(&self.validator);
         match &*validator {
-            Some(known) if known != seen => changed(known.clone(), seen.clone()),
-            Some(_) => Ok(()),
-            None => {
+            Some(known) if validators_differ(known, seen) => changed(known.clone(), seen.clone()),
+            // A strong one says more than a weak one. The source has compared them.
+            Some(known) if !known.starts_with("W/") || !seen.starts_with('"') => Ok(()),
+            _ => {
                 *validator = Some(seen.clone());
                 Ok(())
             }

@@ -5,7 +5,7 @@ use super::extent::{CELL_BYTES, Extent};
 use super::in_flight::InFlightRange;
 use super::waiter::{WaitOutcome, Waiter};
 use super::{CacheKey, Version};
-use crate::{CacheStatus, Error, ErrorKind, range};
+use crate::{CacheStatus, Error, ErrorKind, range, validators_differ};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::task::Waker;
@@ -363,7 +363,7 @@ impl CacheEntry {
         let changed = |what: String| Err(Error::new(ErrorKind::Changed, what));
         let known = self.version.get_or_insert(Version { size: None, validator: None });
         match (&known.validator, &reported.validator) {
-            (Some(was), Some(is)) if was != is => {
+            (Some(was), Some(is)) if validators_differ(was, is) => {
                 return changed(format!("the file has changed (it was {was}, now it is {is})"));
             }
             (None, Some(is)) => known.validator = Some(is.clone()),

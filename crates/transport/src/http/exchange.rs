@@ -19,7 +19,7 @@ use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::{Limits, PartSink, Request, range};
+use hither_core::{Limits, PartSink, Request, range, validators_differ};
 use hither_http::metalink::links;
 use hither_http::vector;
 use hither_http::{self as codec, ResponseHead, classify, range_header};
@@ -142,7 +142,7 @@ impl Exchange<'_> {
             })?;
             builder = builder.header(header::RANGE, range);
         }
-        if let Some(validator) = &self.request.validator {
+        if let Some(validator) = self.request.validator.as_ref().filter(|it| !is_weak(it)) {
             builder = builder.header(header::IF_RANGE, validator);
         }
         request::send(way, builder, request::empty(), self.location, self.pool, asked).await
@@ -172,8 +172,7 @@ impl Exchange<'_> {
         };
         // The length of frames is not the length of the file.
         let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
-        let same =
-            self.check_validator(validator, head.status).and_then(|()| self.check_size(size));
+        let same = self.check_validator(head).and_then(|()| self.check_size(size));
         if let Err(error) = same {
             return ExchangeResult::failed(error);
         }
@@ -312,30 +311,32 @@ impl Exchange<'_> {
         told.map_or(settled, ExchangeResult::failed)
     }
 
-    /// A strong validator that differs from that of the opened file means another version.
-    fn check_validator(&self, seen: Option<&str>, status: StatusCode) -> Result<()> {
-        match (&self.request.validator, seen) {
-            (Some(expected), Some(seen)) if expected != seen && status.is_success() => {
-                Err(Error::new(
-                    ErrorKind::Changed,
-                    format!(
-                        "{}: the file changed on the server: its validator was {expected} and is now {seen}",
-                        self.location
-                    ),
-                ))
-            }
-            // A server that had a validator for the old version and sends the whole file has
-            // another version, with or without a validator. A server that sends a part has compared
-            // the validators.
-            (Some(expected), None) if status == StatusCode::OK => Err(Error::new(
-                ErrorKind::Changed,
-                format!(
-                    "{}: the file changed on the server: its validator was {expected}, now it has none",
-                    self.location
-                ),
-            )),
-            _ => Ok(()),
+    /// A validator that differs from that of the opened file means another version. Only those of
+    /// one kind are compared: a server may send a weak entity tag first and a strong one later.
+    fn check_validator(&self, head: &http::response::Parts) -> Result<()> {
+        let Some(expected) = self.request.validator.as_deref() else { return Ok(()) };
+        if !head.status.is_success() {
+            return Ok(());
         }
+        let is_tag = is_weak(expected) || expected.starts_with('"');
+        let name = if is_tag { header::ETAG } else { header::LAST_MODIFIED };
+        let seen = head.headers.get(name).and_then(|value| value.to_str().ok());
+        // A server that compared a strong validator and sends the whole file has another version,
+        // with or without a validator. A server that sends a part has found them equal.
+        let must_agree = head.status == StatusCode::OK && !is_weak(expected);
+        let now = match seen {
+            Some(seen) if validators_differ(expected, seen) => format!("and is now {seen}"),
+            Some(seen) if must_agree && seen != expected => format!("and is now {seen}"),
+            None if must_agree => "and is now missing".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(Error::new(
+            ErrorKind::Changed,
+            format!(
+                "{}: the file changed on the server: its validator was {expected} {now}",
+                self.location
+            ),
+        ))
     }
 
     /// Another size means another version.
@@ -373,4 +374,9 @@ impl Exchange<'_> {
     fn odd(&self, what: &dyn std::fmt::Display) -> Error {
         Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
     }
+}
+
+/// Returns whether a validator is a weak entity tag, which no condition about ranges may have.
+fn is_weak(validator: &str) -> bool {
+    validator.starts_with("W/")
 }

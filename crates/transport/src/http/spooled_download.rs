@@ -15,7 +15,7 @@ use crate::location::Location;
 use crate::pool::Pool;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Request, range};
+use hither_core::{Request, range, validators_differ};
 use hyper::body::Incoming;
 use std::fs::File;
 use std::io;
@@ -159,7 +159,9 @@ impl SpoolState {
 
     /// Rejects a request for another version than the kept one.
     fn check(&self, request: &Request, location: &Location) -> Result<()> {
-        let other = |wanted: &String| self.validator.as_ref().is_some_and(|kept| kept != wanted);
+        let other = |wanted: &String| {
+            self.validator.as_ref().is_some_and(|kept| validators_differ(kept, wanted))
+        };
         if request.validator.as_ref().is_some_and(other) {
             return Err(Error::new(
                 ErrorKind::Changed,

@@ -6,7 +6,7 @@
 //! lists are sent.
 
 use crate::http::delivery::Delivery;
-use crate::http::exchange::Exchange;
+use crate::http::exchange::{Exchange, is_weak};
 use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::response_body::{AT_ONCE, next_chunk};
@@ -32,7 +32,7 @@ impl Exchange<'_> {
         if let Some(headers) = builder.headers_mut() {
             headers.insert(header::ACCEPT, HeaderValue::from_static(FRAMES_TYPE));
         }
-        if let Some(validator) = &self.request.validator {
+        if let Some(validator) = self.request.validator.as_ref().filter(|it| !is_weak(it)) {
             let guard = if validator.starts_with('"') {
                 header::IF_MATCH
             } else {

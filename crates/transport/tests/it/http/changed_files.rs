@@ -54,3 +54,23 @@ async fn a_reader_without_a_validator_ignores_validators() {
     let got = read(&source, &THREE).await.unwrap();
     assert_eq!(got.answer.validator.as_deref(), Some("\"second\""));
 }
+
+#[tokio::test]
+async fn validators_of_one_kind_are_compared() {
+    // The version that the reader knows, what the server sends, and whether that is a change.
+    for (known, sent, changed) in [
+        ("W/\"first\"", "\"first\"", false),
+        ("W/\"first\"", "W/\"first\"", false),
+        ("W/\"first\"", "\"second\"", true),
+        ("W/\"first\"", "W/\"second\"", true),
+        ("\"first\"", "W/\"second\"", true),
+    ] {
+        let peer = peer(LARGE, []);
+        let source = source(&peer.url(), with_connections(1));
+        peer.add_fault(FaultTrigger::Always, Fault::ETag(sent.to_owned()));
+        let kind = read_with(&source, &THREE, 0, Some(known)).await.err().map(|it| it.kind());
+        assert_eq!(kind, changed.then_some(ErrorKind::Changed), "{known} then {sent}");
+        let asked: Vec<_> = peer.log().into_iter().filter_map(|it| it.if_range).collect();
+        assert_eq!(asked.is_empty(), known.starts_with("W/"), "{known} then {sent}: {asked:?}");
+    }
+}
