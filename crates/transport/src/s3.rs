@@ -198,8 +198,8 @@ fn failed(name: &str, error: object_store::Error) -> Error {
         }
         cause = inner.source();
     }
-    Error::new(kind, format!("{name}: the object store rejected the request or failed"))
-        .with_source(error)
+    // The text has the texts of all its causes.
+    Error::new(kind, format!("{name}: the object store rejected the request or failed: {error}"))
 }
 
 fn directory(prefix: &Path) -> DirEntry {

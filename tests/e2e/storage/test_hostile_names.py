@@ -145,3 +145,11 @@ def test_every_name_arrives_or_is_refused(hither, tmp_path, monkeypatch, kind):
             down = hither("cp", "-r", "--json", "--no-store", f"{url}/up{tree}", back)
             check_copied(kind, there, read_tree(back), down)
             assert down.code == 0, down.err
+
+
+def test_a_missing_bucket_ends_with_not_found_said_once(hither, tmp_path, monkeypatch):
+    with storage("s3", tmp_path, monkeypatch):
+        for command in (["ls", "s3://missing"], ["ls", "s3://missing/folder/"], ["cp", "s3://missing/file", tmp_path / "file"]):
+            told = hither(*command, "--no-store")
+            assert told.code == 3, told.err
+            assert told.err.count("bucket") + told.err.count("not exist") <= 1, told.err

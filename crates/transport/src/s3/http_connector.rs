@@ -54,11 +54,19 @@ impl HttpService for PooledHttpService {
             let what = format!("{what}: the access key does not allow this");
             return Err(told(Error::new(ErrorKind::PermissionDenied, what)));
         }
+        if reply.status == StatusCode::NOT_FOUND && contains(&reply.body, b"<Code>NoSuchBucket<") {
+            let what = format!("{}: the object store has no bucket of this name", reply.location);
+            return Err(told(Error::new(ErrorKind::NotFound, what)));
+        }
         let mut response = HttpResponse::new(reply.body.into());
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
         Ok(response)
     }
+}
+
+fn contains(body: &[u8], text: &[u8]) -> bool {
+    body.windows(text.len()).any(|part| part == text)
 }
 
 /// An error in the type of `object_store`. [`crate::s3`] converts it back.
