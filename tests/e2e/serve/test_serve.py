@@ -53,6 +53,29 @@ def test_a_read_only_server_accepts_no_writes(reading, tmp_path):
     assert (reading.folder / "file").read_bytes() == CONTENT
 
 
+def test_the_reason_of_the_server_reaches_the_user(reading, hither):
+    told = hither("mkdir", "--no-store", reading.url("new"))
+    reason = run("curl", "-s", "-X", "MKCOL", reading.url("new")).strip()
+    assert told.code == 4 and f'"{reason}"' in told.err, (told.err, reason)
+
+
+def test_only_directories_have_a_used_quota(reading):
+    reading.file("d/file")
+    body = '<propfind xmlns="DAV:"><prop><quota-used-bytes/></prop></propfind>'
+    listed = run("curl", "-sf", "-X", "PROPFIND", "-H", "Depth: 1", "-d", body, reading.url("d/"))
+    of_directory, of_file = listed.split("</D:response>")[:2]
+    assert "200 OK" in of_directory.split("quota-used-bytes")[-1] and "404 Not Found" in of_file, listed
+
+
+def test_files_uploaded_a_moment_ago_are_copied_at_once(writing, hither, tmp_path):
+    for number in range(20):
+        (writing.folder / f"d{number}").mkdir()
+        writing.file(f"d{number}/file")
+    told = hither("cp", "-r", "--json", "--no-store", writing.url(""), tmp_path / "copy")
+    assert told.code == 0 and told.json["notices"] == [], told.err
+    assert (tmp_path / "copy/d7/file").read_bytes() == CONTENT
+
+
 def test_davix_lists_reads_writes_and_removes(writing, tmp_path):
     url = writing.file("d/file")
     assert "file" in run("davix-ls", writing.url("d/"))

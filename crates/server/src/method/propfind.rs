@@ -260,6 +260,8 @@ impl Resource<'_> {
             "getetag" => is_file.then(|| escape(&metadata.version.etag)),
             "getcontenttype" => is_file.then(|| media_type(self.path).to_owned()),
             "quota-available-bytes" => space.map(|space| space.available.to_string()),
+            // Clients take it for the size of a file.
+            "quota-used-bytes" if is_file => None,
             "quota-used-bytes" => space.map(|space| space.used.to_string()),
             _ => None,
         }
