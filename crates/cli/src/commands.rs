@@ -42,6 +42,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Options => return print_options(),
         _ => {}
     }
+    let reads_replicas = matches!(
+        command,
+        Command::Draw(_)
+            | Command::Explain(_)
+            | Command::Tree(_)
+            | Command::Cat { .. }
+            | Command::Trace(_)
+    );
+    if !common.replica.is_empty() && !reads_replicas {
+        return Err(CommandError::usage(
+            "--replica is for draw, explain, tree, cat and trace replay: this command uses only the server that its URL names",
+        ));
+    }
     let client = client(&common, &command.url())?;
     let done = run_with(&client, command, common.json);
     if let Err(error) = client.flush_trace() {

@@ -7,6 +7,7 @@ use hither_core::storage::DirEntry;
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy,
 };
+use hither_transport::Location;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,6 +40,12 @@ impl Client {
         options: CopyOptions,
         progress: Arc<CopyProgress>,
     ) -> Result<CopySummary> {
+        let replicated =
+            sources.iter().filter(|source| !self.config().mirrors.of(source).is_empty());
+        let replicated = replicated.filter_map(|source| Location::parse(source).ok());
+        let notice =
+            |source| format!("{source}: copied from this server only: copies use no replicas");
+        let notices: Vec<_> = replicated.map(notice).collect();
         let sources = sources.iter().map(|source| self.copy_path(source));
         let sources = sources.collect::<Result<Vec<_>>>()?;
         let destination = match destination {
@@ -46,7 +53,9 @@ impl Client {
             "/dev/null" => Destination::Discard,
             path => Destination::Place(self.copy_path(path)?),
         };
-        hither_transfer::copy(sources, destination, options, progress).await
+        let mut summary = hither_transfer::copy(sources, destination, options, progress).await?;
+        summary.notices.extend(notices);
+        Ok(summary)
     }
 
     /// Copies the local file at `path` to exactly `url`, and returns the entry of the new file. An

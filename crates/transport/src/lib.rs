@@ -34,7 +34,7 @@ pub use crate::local::storage::LocalStorage;
 pub use config::{PageChecksums, TlsConfig, TransportConfig};
 pub use context::MonotonicClock;
 pub use counters::{TransferCounters, TransferTotals};
-pub use location::{Location, Protocol};
+pub use location::{Location, Protocol, http_form};
 pub use network::Network;
 pub use pool::Pool;
 pub use replica_discovery::{ReplicaList, is_metalink};

@@ -119,7 +119,7 @@ impl Location {
     ///
     /// As [`Location::parse`].
     pub fn join(&self, reference: &str) -> Result<Self> {
-        let url = self.url.join(reference).map_err(|error| {
+        let url = self.url.join(&http_form(reference)).map_err(|error| {
             let reference = without_secrets(reference);
             Error::new(ErrorKind::Protocol, format!("redirect to {reference:?}: {error}"))
         })?;
@@ -182,7 +182,7 @@ impl Location {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "scheme {:?} is not supported by this version: expected http://, https://, root://, roots:// or a local path",
+                    "scheme {:?} is not supported by this version: expected http://, https://, dav://, davs://, root://, roots:// or a local path",
                     url.scheme()
                 ),
             ));
@@ -406,6 +406,18 @@ fn literal(text: &str) -> Cow<'_, str> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.as_deref().and_then(Protocol::of) {
         Some((Protocol::Xrootd, ..)) => escaped(text).into(),
+        _ => http_form(text),
+    }
+}
+
+/// The same URL with `http` for the scheme `dav` and `https` for `davs`, as davix and gfal2 have
+/// them. Other text is left as it is.
+#[must_use]
+pub fn http_form(text: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.into() };
+    match scheme.to_ascii_lowercase().as_str() {
+        "dav" => format!("http://{rest}").into(),
+        "davs" => format!("https://{rest}").into(),
         _ => text.into(),
     }
 }
@@ -560,6 +572,21 @@ mod tests {
             ("https://host:443".into(), "https://host/x".into())
         );
         assert_eq!(Location::parse("https://host:80/x").unwrap().authority(), "host:80");
+    }
+
+    #[test]
+    fn dav_is_http_and_davs_is_https() {
+        for (url, same) in [
+            ("dav://me:pw@h/a%20b/../c?q", "http://me:pw@h/a%20b/../c?q"),
+            ("DAVS://h:8443//x", "https://h:8443//x"),
+            ("davs://h/x", "https://h/x"),
+        ] {
+            let (one, other) = (Location::parse(url).unwrap(), Location::parse(same).unwrap());
+            assert!(one == other, "{url}");
+            assert_eq!(one.port(), other.port());
+            let base = Location::parse("http://b/y").unwrap();
+            assert_eq!(base.join(url).unwrap().cache_key(), other.cache_key());
+        }
     }
 
     #[test]

@@ -64,7 +64,13 @@ impl ReplicaList {
         Self {
             size: file.size,
             checksum: file.digests.iter().find_map(from_http),
-            locations: urls.filter_map(|replica| place.join(&replica.url).ok()).collect(),
+            locations: urls
+                .filter_map(|replica| {
+                    let skipped =
+                        |error: &Error| debug!(%error, "replica of the document not used");
+                    place.join(&replica.url).inspect_err(skipped).ok()
+                })
+                .collect(),
         }
     }
 }

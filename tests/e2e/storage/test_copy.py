@@ -187,3 +187,16 @@ def test_every_failure_is_reported_and_the_other_files_are_copied(hither, site, 
     assert [it["error"]["kind"] for it in told.json["failures"]].count("not_found") == 1
     assert (target / "good").read_bytes() == b"good"
     assert "404" in told.err and "403" in told.err
+
+
+def test_replicas_are_refused_or_reported_by_copies(hither, site, tmp_path):
+    url = site.put("file", b"bytes")
+    told = hither("cp", "--no-store", "--replica", site.url("other"), url, tmp_path / "refused")
+    assert told.code == 2 and "--replica is for" in told.err
+    assert not (tmp_path / "refused").exists()
+    config = tmp_path / "config.toml"
+    config.write_text(f'[[mirror]]\nprefix = "{site.url("")}"\nelsewhere = ["http://127.0.0.1:1/"]\n')
+    told = hither("cp", "--no-store", "--config", config, url, tmp_path / "copied")
+    assert told.code == 0 and "copies use no replicas" in told.err
+    dav = url.replace("http://", "dav://")
+    assert hither("cat", "--no-store", "--replica", dav, dav).out == "bytes"

@@ -1,5 +1,7 @@
 //! Replicas that the user has configured.
 
+use hither_transport::http_form;
+
 /// A rule: every file below `prefix` has replicas below each of `elsewhere`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
@@ -27,13 +29,15 @@ impl Mirrors {
     /// let prefix = "http://a/data/".to_owned();
     /// mirrors.add(Mirror { prefix, elsewhere: vec!["http://b/copy/".to_owned()] });
     /// assert_eq!(mirrors.of("http://a/data/run1.root"), ["http://b/copy/run1.root"]);
+    /// assert_eq!(mirrors.of("dav://a/data/run1.root"), ["http://b/copy/run1.root"]);
     /// assert!(mirrors.of("http://a/database").is_empty());
     /// ```
     #[must_use]
     pub fn of(&self, url: &str) -> Vec<String> {
         let mut found = Vec::new();
+        let url = http_form(url);
         for Mirror { prefix, elsewhere } in &self.0 {
-            let Some(rest) = url.strip_prefix(prefix.as_str()) else { continue };
+            let Some(rest) = url.strip_prefix(&*http_form(prefix)) else { continue };
             let at_border =
                 prefix.ends_with('/') || rest.is_empty() || rest.starts_with(['/', '?']);
             if at_border {
