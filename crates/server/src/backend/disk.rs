@@ -41,6 +41,10 @@ use tokio::sync::Semaphore;
 /// The minimum number of threads, with which one is left for short work.
 const MIN_THREADS: usize = 5;
 
+/// The maximum number of entries that are listed as short work, so that small directories do not
+/// wait for large ones.
+const SHORT_LIST: usize = 1000;
+
 /// The number of threads for these settings.
 pub(crate) fn threads(disk_threads: usize) -> usize {
     disk_threads.max(MIN_THREADS)
@@ -53,7 +57,7 @@ pub(crate) struct ThreadShares {
     durable: Arc<Semaphore>,
     /// Copies, which need a permit for durable work, too: half of those.
     copies: Arc<Semaphore>,
-    /// Lists of directories.
+    /// Lists of directories with many entries.
     lists: Arc<Semaphore>,
     /// Checksums of whole files: each occupies a disk and a processor.
     pub(crate) checksums: Arc<Semaphore>,
@@ -196,11 +200,19 @@ impl Backend for DiskBackend {
 
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
         let path = path.to_owned();
-        Box::pin(async move {
-            let list = move |tree: &ConfinedDir, cancellation: &Cancellation| {
+        let short = max.min(SHORT_LIST);
+        let list = move |max| {
+            let path = path.clone();
+            move |tree: &ConfinedDir, cancellation: &Cancellation| {
                 tree.entries(&path, max, cancellation)
-            };
-            self.run_long(&[&self.shares.lists], list).await
+            }
+        };
+        Box::pin(async move {
+            let entries = self.begin(list(short)).await?;
+            if entries.len() <= short || short == max {
+                return Ok(entries);
+            }
+            self.run_long(&[&self.shares.lists], list(max)).await
         })
     }
 

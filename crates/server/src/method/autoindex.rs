@@ -45,6 +45,7 @@ pub(crate) async fn handle(
         let filter = context.listing_filter(request);
         let mut paths = PathList::new(request.path.path(), &context.memory);
         for entry in entries.iter().filter(|it| filter.shows(&request.path.join(&it.name))) {
+            tokio::task::consume_budget().await;
             paths.push(&entry.name, 0)?;
         }
         let page = Page { place: request.path.clone(), folders: 0, files: 0, bytes: 0 };

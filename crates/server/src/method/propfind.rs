@@ -119,6 +119,7 @@ async fn paths(
             return Err(too_many(max));
         }
         for entry in entries {
+            tokio::task::consume_budget().await;
             let path = join(&directory, &entry.name);
             if !filter.shows(&join(root, &path)) {
                 continue;

@@ -44,6 +44,18 @@ fn a_listing_of_infinite_depth_is_refused_unless_the_settings_allow_it() {
 }
 
 #[test]
+fn every_entry_of_a_large_directory_is_listed_once() {
+    let served = Served::for_reading();
+    for n in 0..2500 {
+        std::fs::create_dir_all(served.path().join("d")).unwrap();
+        std::fs::write(served.path().join(format!("d/{n:04}")), b"").unwrap();
+    }
+    let text = served.ask("PROPFIND", "/d/", &["Depth: 1"], b"").text();
+    let names = text.split("<D:href>/d/").skip(2).map(|rest| rest[..4].parse::<usize>().unwrap());
+    assert!(names.eq(0..2500));
+}
+
+#[test]
 fn the_names_of_listings_count_against_the_memory_of_the_server() {
     let served = Served::new(|settings| {
         settings.limits.block_bytes = 64 << 10;
