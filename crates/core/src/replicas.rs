@@ -18,7 +18,8 @@
 //!
 //! **Health** ([`Health`]). A server that cannot be reached, or that breaks connections, is skipped
 //! for a while by all files of the client. Code outside this module that chooses among servers asks
-//! and reports here as well ([`Health::record_error`]), so that there is one opinion of each server.
+//! and reports here as well ([`Health::record_error`]), so that there is one opinion of each
+//! server.
 //!
 //! **Hedging** (`hedging`). A request that has brought nothing for [`ReplicasConfig::hedge_after`],
 //! or crawls, is sent to another replica as well. The first to finish wins and the other one is
