@@ -164,7 +164,9 @@ fn an_expired_certificate_is_unhealthy_until_it_is_replaced() {
     let mut stream = served.connect();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let _ = stream.read_to_end(&mut Vec::new());
-    assert_eq!(metric(&served, "hither_connections_failed_total{reason=\"handshake\"}"), 1.0);
+    // The client sees the end of the connection before the server has counted it.
+    let failed = || metric(&served, "hither_connections_failed_total{reason=\"handshake\"}");
+    assert!((0..1000).any(|_| failed() == 1.0), "{}", failed());
 }
 
 #[test]
