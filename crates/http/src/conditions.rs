@@ -82,7 +82,7 @@ fn matches_any(
 }
 
 /// Strong comparison: both tags are equal, and neither is weak.
-fn strong(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn strong(a: &[u8], b: &[u8]) -> bool {
     a == b && a.starts_with(b"\"")
 }
 

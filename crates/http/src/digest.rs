@@ -1,14 +1,16 @@
 //! Checksums of files in header fields: `Digest` (RFC 3230), `Repr-Digest` (RFC 9530) and
 //! `Content-MD5` (RFC 1864).
 //!
-//! All cover the whole file, also in a response with a part of it, except `Content-MD5`, which
-//! covers the body. `Content-Digest` covers the body too, and is not read. An entity tag that looks
-//! like an MD5 is not one: object stores form it from the MD5s of pieces.
+//! All cover the whole file, also in a response with a part of it, except `Content-MD5` and
+//! `Content-Digest` (RFC 9530), which cover the body. Of these a client reads only the first, a
+//! server both ([`announced`]). An entity tag that looks like an MD5 is not one: object stores form
+//! it from the MD5s of pieces.
 //!
 //! `Digest` has hexadecimal values for 32-bit checksums, of which some servers drop leading zeros
 //! (xrootd issue 1483), and base64 for the others, where some servers write hexadecimal. The length
 //! tells which one it is. In `Repr-Digest` all values are byte sequences in base64 between colons.
-//! Values that cannot be parsed are skipped: a checksum is optional, and there may be others.
+//! In a response, values that cannot be parsed are skipped: a checksum is optional, and there may be
+//! others. In a request, a field that cannot be verified is an error: the client relies on it.
 
 use crate::field::{self, list_items};
 use crate::text::trim;
@@ -25,6 +27,8 @@ pub const DIGEST: HeaderName = HeaderName::from_static("digest");
 pub const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
 /// `Repr-Digest` (RFC 9530).
 pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// `Content-Digest` (RFC 9530).
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// `Want-Repr-Digest` (RFC 9530).
 pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 /// `Content-MD5` (RFC 1864), obsolete in HTTP and still used by object stores.
@@ -170,10 +174,16 @@ pub fn digests(status: StatusCode, headers: &HeaderMap) -> Vec<Digest> {
 
 /// The members of a list `name=value, …`; as byte sequences between colons if `colons`.
 fn members(list: &HeaderValue, colons: bool) -> Vec<Digest> {
-    let digest = |item: &[u8]| {
-        let equals = item.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = item.split_at_checked(equals)?;
-        let algorithm = DigestAlgorithm::from_name(std::str::from_utf8(name).ok()?)?;
+    list_items(list.as_bytes()).filter_map(|item| member(item, colons)?.1).collect()
+}
+
+/// The algorithm of a member, and its digest if the value is valid; none if the algorithm is not
+/// known.
+fn member(item: &[u8], colons: bool) -> Option<(DigestAlgorithm, Option<Digest>)> {
+    let equals = item.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = item.split_at_checked(equals)?;
+    let algorithm = DigestAlgorithm::from_name(std::str::from_utf8(name).ok()?)?;
+    let digest = || {
         let (value, _) = field::value(trim(value.get(1..)?))?;
         let text = String::from_utf8(value).ok()?;
         if !colons {
@@ -183,7 +193,77 @@ fn members(list: &HeaderValue, colons: bool) -> Vec<Digest> {
         let value = base64(inner).filter(|value| value.len() == algorithm.width())?;
         Some(Digest { algorithm, value })
     };
-    list_items(list.as_bytes()).filter_map(digest).collect()
+    Some((algorithm, digest()))
+}
+
+/// A digest field of a request that cannot be verified.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnverifiableDigest {
+    /// The field has no algorithm that the server verifies.
+    #[error("{field} has no algorithm that this server verifies, expected one of {known}")]
+    UnknownAlgorithm {
+        /// The field.
+        field: HeaderName,
+        /// The algorithms that it verifies.
+        known: String,
+    },
+    /// The value of an algorithm that the server verifies is invalid.
+    #[error("the value of {algorithm} in {field} is not a checksum of that kind")]
+    InvalidValue {
+        /// The field.
+        field: HeaderName,
+        /// The algorithm.
+        algorithm: &'static str,
+    },
+}
+
+/// The digests in a field of a request (`Content-Digest`, `Repr-Digest`, `Digest`, `Content-MD5`),
+/// for a server that verifies the algorithms `known`. Members with other algorithms are left out.
+///
+/// ```
+/// use hither_http::digest::{CONTENT_DIGEST, DigestAlgorithm::*, announced};
+/// let fields = |value: &'static str| [(CONTENT_DIGEST, value.parse().unwrap())].into_iter().collect();
+/// let both = fields("sha-512=:AA==:, adler=:EeYDmA==:");
+/// assert_eq!(announced(&both, &CONTENT_DIGEST, &[Adler32]).unwrap().len(), 1);
+/// let error = announced(&both, &CONTENT_DIGEST, &[Md5, Sha256]).unwrap_err().to_string();
+/// assert!(error.ends_with("expected one of md5, sha-256"));
+/// ```
+///
+/// # Errors
+/// The field is there, and has no such member or an invalid value.
+pub fn announced(
+    headers: &HeaderMap,
+    field: &HeaderName,
+    known: &[DigestAlgorithm],
+) -> Result<Vec<Digest>, UnverifiableDigest> {
+    let is_old = *field == DIGEST;
+    let name = |algorithm: DigestAlgorithm| {
+        if is_old { algorithm.old_name() } else { algorithm.new_name() }
+    };
+    let mut found = Vec::new();
+    for list in headers.get_all(field) {
+        let text = || Digest::from_text(DigestAlgorithm::Md5, list.to_str().ok()?.trim());
+        let members: Vec<_> = if *field == CONTENT_MD5 {
+            vec![(DigestAlgorithm::Md5, text())]
+        } else {
+            list_items(list.as_bytes()).filter_map(|item| member(item, !is_old)).collect()
+        };
+        for (algorithm, digest) in members {
+            if known.contains(&algorithm) {
+                let invalid = || UnverifiableDigest::InvalidValue {
+                    field: field.clone(),
+                    algorithm: name(algorithm),
+                };
+                found.push(digest.ok_or_else(invalid)?);
+            }
+        }
+    }
+    if found.is_empty() && headers.contains_key(field) {
+        let known = known.iter().map(|algorithm| name(*algorithm)).collect::<Vec<_>>().join(", ");
+        return Err(UnverifiableDigest::UnknownAlgorithm { field: field.clone(), known });
+    }
+    Ok(found)
 }
 
 /// The value of `Want-Digest` for these algorithms, the first one preferred.
@@ -367,6 +447,36 @@ mod tests {
             "adler32=+1",
         ] {
             assert_eq!(found(200, &[(DIGEST, value)]), [], "{value}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_cannot_be_verified_is_an_error() {
+        let known = [Adler32, Md5];
+        let announced = |field: &HeaderName, value: &str| {
+            let headers = HeaderMap::from_iter([(field.clone(), value.parse().unwrap())]);
+            announced(&headers, field, &known)
+        };
+        for (field, value, count) in [
+            (&DIGEST, "adler32=3da0195, sha=x", 1),
+            (&REPR_DIGEST, "adler=:A9oBlQ==:, md5=:1B2M2Y8AsgTpgAmY7PhCfg==:", 2),
+            (&CONTENT_DIGEST, "new=:AA==:, adler=:A9oBlQ==:", 1),
+            (&CONTENT_MD5, "1B2M2Y8AsgTpgAmY7PhCfg==", 1),
+        ] {
+            assert_eq!(announced(field, value).unwrap().len(), count, "{field}: {value}");
+        }
+        for value in ["", "sha-512=:AA==:", "x", "adler", "unixsum=1"] {
+            let error = announced(&REPR_DIGEST, value).unwrap_err();
+            let named = matches!(&error, UnverifiableDigest::UnknownAlgorithm { known, .. } if known == "adler, md5");
+            assert!(named, "{value}: {error}");
+        }
+        for (field, value) in [
+            (&DIGEST, "adler32=x, md5=1B2M2Y8AsgTpgAmY7PhCfg=="),
+            (&CONTENT_DIGEST, "md5=1B2M2Y8AsgTpgAmY7PhCfg=="),
+            (&CONTENT_MD5, "1B2M2Y8AsgTpg"),
+        ] {
+            let error = announced(field, value).unwrap_err();
+            assert!(matches!(error, UnverifiableDigest::InvalidValue { .. }), "{value}: {error}");
         }
     }
 

@@ -21,7 +21,7 @@
 //!
 //! For servers:
 //! - [`range_set`]: reads a `Range` field; [`multipart::writer`]: writes the parts;
-//! - [`conditions`]: evaluates conditional requests.
+//! - [`conditions`]: evaluates conditional requests; [`if_header`]: those of WebDAV.
 //!
 //! Every reader takes bytes from a peer that is not trusted: lengths are checked before memory is
 //! allocated, and errors quote at most 80 bytes, escaped.
@@ -58,6 +58,7 @@
 pub mod conditions;
 pub mod content_range;
 pub mod digest;
+pub mod if_header;
 pub mod metalink;
 pub mod multipart;
 pub mod propfind;
