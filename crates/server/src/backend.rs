@@ -259,12 +259,13 @@ pub enum ChecksumMode {
 /// The options of [`Backend::create`].
 #[derive(Debug, Clone, Default)]
 pub struct CreateOptions {
-    /// The size, if it is known. It is reserved before the first byte is written.
+    /// The size, if it is known. A file that cannot fit is refused before the first byte.
     pub size: Option<u64>,
     /// Checksums to compute while bytes are written in order.
     pub checksums: Vec<Algorithm>,
-    /// Writes to the path itself, in parts that may come in several requests.
-    pub in_place: bool,
+    /// The range that is written to the file at the path itself; none for the whole file, which
+    /// gets its path when it is committed.
+    pub part: Option<Range<u64>>,
 }
 
 /// The options of [`Backend::rename`] and [`Backend::copy`].
@@ -311,7 +312,7 @@ pub struct Committed {
 /// Space in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceUsage {
-    /// Bytes that are free.
+    /// Bytes that are free for uploads.
     pub available: u64,
     /// Bytes that are used.
     pub used: u64,

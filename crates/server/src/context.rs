@@ -6,6 +6,7 @@ use crate::backend::path::NamespacePath;
 use crate::connection::peer::Peer;
 use crate::http_error::HttpError;
 use crate::lots::Lots;
+use crate::method::unfinished_files::UnfinishedFiles;
 use crate::monitoring::copy_counters::CopyCounters;
 use crate::monitoring::request_record::RequestRecorder;
 use crate::request::ServerRequest;
@@ -27,6 +28,7 @@ pub(crate) struct ServerContext {
     pub(crate) records: RequestRecorder,
     /// Third-party copies, counted by outcome.
     pub(crate) copies: Arc<CopyCounters>,
+    pub(crate) unfinished: UnfinishedFiles,
 }
 
 impl ServerContext {
@@ -42,6 +44,7 @@ impl ServerContext {
             lots,
             records,
             copies: Arc::default(),
+            unfinished: UnfinishedFiles::default(),
             settings: RwLock::new(Arc::new(settings)),
         }
     }

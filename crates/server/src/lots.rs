@@ -378,6 +378,11 @@ impl LotCharge {
         Ok(taken > 0)
     }
 
+    /// Returns true if the file is in a lot.
+    pub(crate) fn is_in_lot(&self) -> bool {
+        self.id.is_some()
+    }
+
     /// Pending bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -13,3 +13,4 @@ pub(crate) mod proppatch;
 pub(crate) mod put;
 pub(crate) mod query;
 pub(crate) mod streamed_listing;
+pub(crate) mod unfinished_files;

@@ -16,7 +16,7 @@
 
 use crate::authorization::authorizer::Authorizer;
 use crate::backend::Backend;
-use crate::backend::disk::cleanup::CleanupAges;
+use crate::backend::disk::cleanup::{self, CleanupAges};
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::{self, DiskBackend};
@@ -49,6 +49,8 @@ use tokio::time::Instant;
 const BACKLOG: u32 = 4096;
 /// The time between two searches for files that uploads left behind.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(24 * 3_600);
+/// The same while space is short.
+const SPACE_INTERVAL: Duration = Duration::from_secs(3_600);
 /// The maximum time that shutdown waits for threads that wait for the disk.
 const MAX_THREAD_WAIT: Duration = Duration::from_millis(200);
 
@@ -117,7 +119,11 @@ impl Server {
         let disk = match &backend {
             Some(_) => None,
             None => Some(DiskBackend::new(
-                ConfinedDir::open(&settings.root, settings.durable)?,
+                ConfinedDir::open(
+                    &settings.root,
+                    settings.durable,
+                    settings.limits.min_free_bytes,
+                )?,
                 LotCharging::new(lots.clone()),
                 settings.limits.disk_threads,
             )),
@@ -297,15 +303,22 @@ async fn reload_certificates(tls: Arc<CertificateReloader>) {
     }
 }
 
-/// Removes what uploads left behind, now and once a day.
+/// Removes what uploads left behind: now, once a day, and more often while space is short.
 async fn remove_stale(disk: DiskBackend, unfinished: Duration) {
-    let mut tick = tokio::time::interval(CLEANUP_INTERVAL);
+    let mut tick = tokio::time::interval(SPACE_INTERVAL);
     // Hidden files of a killed server may be removed if no other server uses this directory.
     let own = disk.own_it();
     let mut private = own.is_some().then(SystemTime::now);
+    let mut next = Instant::now();
     loop {
         tick.tick().await;
-        let unfinished = SystemTime::now().checked_sub(unfinished).unwrap_or(UNIX_EPOCH);
+        let is_short = disk.probe().await.is_ok_and(cleanup::is_short);
+        if !is_short && Instant::now() < next {
+            continue;
+        }
+        next = Instant::now() + CLEANUP_INTERVAL;
+        let age = cleanup::unfinished_age(is_short, unfinished);
+        let unfinished = SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH);
         let ages = CleanupAges { private: private.take(), unfinished };
         // An error is retried the next time.
         drop(disk.remove_stale(ages).await);

@@ -113,7 +113,7 @@ pub struct ServerLimits {
     pub header_bytes: usize,
     /// Maximum number of ranges in a request.
     pub ranges: usize,
-    /// Maximum size of a file that a client puts, in bytes.
+    /// Maximum size of a file that a client puts, in bytes; by default as much as fits on the disk.
     pub file_bytes: Option<u64>,
     /// Maximum size of an XML body, in bytes.
     pub document_bytes: usize,
@@ -128,8 +128,12 @@ pub struct ServerLimits {
     pub block_bytes: usize,
     /// Number of threads that read and write files.
     pub disk_threads: usize,
-    /// Free disk space below which a writable server reports itself unhealthy, in bytes.
+    /// Disk space that is free for uploads below which a writable server reports itself unhealthy,
+    /// in bytes.
     pub free_bytes: u64,
+    /// Disk space that uploads leave free, in bytes; by default 1 % of the file system, at most
+    /// 1 GiB. It does not apply to files in a lot.
+    pub min_free_bytes: Option<u64>,
     /// Seconds that a connection may be idle, or take to send a header.
     pub idle_seconds: f64,
     /// Seconds without progress after which a request or response is ended.
@@ -137,7 +141,13 @@ pub struct ServerLimits {
     /// Minimum rate of a body while the server waits for the client, in bytes per second, after the
     /// first minute of waiting.
     pub min_rate: u64,
-    /// Age in seconds at which a partial file that nobody continues is removed.
+    /// Maximum number of partial files of one client.
+    pub unfinished_files: usize,
+    /// Maximum of the sizes of a client's partial files together, in bytes; by default as much as
+    /// fits on the disk.
+    pub unfinished_bytes: Option<u64>,
+    /// Age in seconds at which a partial file that nobody continues is removed; 6 hours if that is
+    /// less and 90 % of the disk is used.
     pub unfinished_seconds: f64,
     /// Seconds that running requests get when the server stops.
     pub stop_seconds: f64,
@@ -157,9 +167,12 @@ impl Default for ServerLimits {
             block_bytes: 256 << 10,
             disk_threads: 32,
             free_bytes: 64 << 20,
+            min_free_bytes: None,
             idle_seconds: 120.0,
             stall_seconds: 60.0,
             min_rate: 100,
+            unfinished_files: 1000,
+            unfinished_bytes: None,
             unfinished_seconds: 7.0 * 24.0 * 3_600.0,
             stop_seconds: 10.0,
         }
@@ -215,6 +228,7 @@ impl Settings {
             ("block_bytes", limits.block_bytes, 4 << 10),
             ("memory_bytes", limits.memory_bytes, limits.block_bytes.saturating_mul(4)),
             ("disk_threads", limits.disk_threads, 1),
+            ("unfinished_files", limits.unfinished_files, 1),
         ];
         for (name, value, least) in counts {
             if value < least {

@@ -6,6 +6,7 @@
 //! of a file. Its permit is free when the work has ended, also if the client left earlier. A file
 //! whose name and inode the kernel has in memory is opened on the calling thread.
 
+pub(crate) mod allocation;
 pub(crate) mod checksums;
 pub(crate) mod cleanup;
 pub(crate) mod confined_dir;

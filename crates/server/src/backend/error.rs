@@ -4,6 +4,10 @@ use rustix::io::Errno;
 use std::borrow::Cow;
 use std::{error, fmt, io};
 
+/// The message for a path at which there is something that is no file and no directory.
+pub(crate) const NOT_A_FILE: &str =
+    "there is a pipe, socket or device at this path, which is not replaced";
+
 /// The kind of a [`BackendError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,6 +59,12 @@ impl BackendError {
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(BackendErrorKind::NotFound, "there is no such file or directory")
+    }
+
+    /// The error for a path at which there is something that is no file and no directory.
+    #[must_use]
+    pub fn not_a_file() -> Self {
+        Self::new(BackendErrorKind::Conflict, NOT_A_FILE)
     }
 
     /// The error for a precondition that does not hold.

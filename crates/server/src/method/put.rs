@@ -17,7 +17,8 @@
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
 use crate::backend::{
-    BackendErrorKind, BackendFuture, CommitOptions, CreateOptions, EntryMetadata, FileWriter,
+    BackendError, BackendErrorKind, BackendFuture, CommitOptions, CreateOptions, EntryMetadata,
+    FileWriter,
 };
 use crate::connection::incoming_body::IncomingBody;
 use crate::context::ServerContext;
@@ -28,7 +29,7 @@ use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum};
-use hither_core::storage::is_partial;
+use hither_core::storage::{FileKind, is_partial};
 use hither_http::ContentRange;
 use hither_http::digest::digests;
 use http::header::HeaderMap;
@@ -71,6 +72,9 @@ pub(crate) async fn writable(
             let what = "there is a directory at this path";
             return Err(HttpError::new(StatusCode::CONFLICT, what));
         }
+        Some(metadata) if metadata.kind == FileKind::Other => {
+            return Err(BackendError::not_a_file().into());
+        }
         Some(_) if !may_replace => context.authorize(request, &request.path, Action::Modify)?,
         _ => {}
     }
@@ -89,6 +93,7 @@ pub(crate) async fn handle(
     }
     if let Some(field) = request.headers.get(header::CONTENT_RANGE) {
         let part = part(&request.path, field.as_bytes(), request.body.length(), limit)?;
+        context.unfinished.begin(context, &request, part.1).await?;
         return put_part(context, request, part).await;
     }
     let only_new = request.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
@@ -111,7 +116,7 @@ async fn put_whole(
     let mut checksums = STORED.to_vec();
     checksums.extend(expected.iter().map(Checksum::algorithm).filter(|it| !STORED.contains(it)));
     let options =
-        CreateOptions { size: body.length(), checksums: checksums.clone(), in_place: false };
+        CreateOptions { size: body.length(), checksums: checksums.clone(), part: None };
     let writer = context.backend.create(path.path(), options).await.map_err(no_parent)?;
     let timings = Arc::clone(&body.tally);
     receive(body, &writer, 0, limit).await?;
@@ -211,7 +216,8 @@ async fn put_part(
     request: ServerRequest,
     (range, total): (Range<u64>, u64),
 ) -> Result<ServerResponse, HttpError> {
-    let options = CreateOptions { size: Some(total), checksums: Vec::new(), in_place: true };
+    let options =
+        CreateOptions { size: Some(total), checksums: Vec::new(), part: Some(range.clone()) };
     let created = context.backend.create(request.path.path(), options).await;
     let writer = created.map_err(no_parent)?;
     let size = range.end - range.start;

@@ -36,6 +36,8 @@ pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str
         ("limits.memory_bytes", limits.memory_bytes != other.memory_bytes),
         ("limits.disk_threads", limits.disk_threads != other.disk_threads),
         ("limits.header_bytes", limits.header_bytes != other.header_bytes),
+        ("limits.min_free_bytes", limits.min_free_bytes != other.min_free_bytes),
+        ("limits.unfinished_seconds", limits.unfinished_seconds != other.unfinished_seconds),
     ];
     differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
 }
@@ -48,6 +50,8 @@ pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
         memory_bytes: fixed.memory_bytes,
         disk_threads: fixed.disk_threads,
         header_bytes: fixed.header_bytes,
+        min_free_bytes: fixed.min_free_bytes,
+        unfinished_seconds: fixed.unfinished_seconds,
         ..next.limits
     };
     Settings {

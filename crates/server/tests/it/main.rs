@@ -14,5 +14,6 @@ mod reading;
 mod replicas;
 mod rig;
 mod running;
+mod space;
 mod third_party;
 mod writing;

@@ -203,14 +203,14 @@ impl Backend for MemoryBackend {
         let mut create = || {
             state.check_parent(path)?;
             let size = usize::try_from(options.size.unwrap_or_default()).unwrap();
-            let in_place = options.in_place.then(|| path.to_owned());
-            if in_place.is_some() && !state.nodes.contains_key(path) {
+            let in_place = options.part.is_some();
+            if in_place && !state.nodes.contains_key(path) {
                 let node = state.node(Some(vec![0; size]));
                 state.nodes.insert(path.to_owned(), node);
             }
             let backend = self.clone();
             let (path, content) = (path.to_owned(), Arc::default());
-            let writer = Writer { backend, path, in_place: in_place.is_some(), content };
+            let writer = Writer { backend, path, in_place, content };
             Ok(Arc::new(writer) as Arc<dyn FileWriter>)
         };
         ready(create())

@@ -1,6 +1,7 @@
 //! Removal of stale files: private names left by a server that was killed, and partial files of
 //! uploads that nobody continues.
 
+use crate::backend::SpaceUsage;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::path::PRIVATE;
@@ -9,10 +10,23 @@ use hither_core::storage::{is_partial, join};
 use rustix::fs::{Dir, FileType, FlockOperation, Mode, OFlags, flock, openat};
 use std::fs::File;
 use std::io;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The maximum number of directories that wait to be searched for stale files.
 const MAX_WAITING: usize = 1 << 20;
+
+/// The age from which partial files are stale where space is short.
+const SHORT_AGE: Duration = Duration::from_secs(6 * 3_600);
+
+/// True if less than a tenth of the space is free.
+pub(crate) fn is_short(space: SpaceUsage) -> bool {
+    space.available < space.available.saturating_add(space.used) / 10
+}
+
+/// The age from which partial files are stale, of `longest` at most.
+pub(crate) fn unfinished_age(is_short: bool, longest: Duration) -> Duration {
+    if is_short { longest.min(SHORT_AGE) } else { longest }
+}
 
 /// The ages from which files are stale.
 #[derive(Debug, Clone, Copy)]
@@ -83,4 +97,22 @@ impl ConfinedDir {
 fn is_private(name: &str) -> bool {
     let number = name.strip_prefix(PRIVATE);
     number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_files_are_stale_earlier_where_space_is_short() {
+        let week = Duration::from_secs(7 * 24 * 3_600);
+        for (available, used, expected) in
+            [(10, 90, week), (9, 91, SHORT_AGE), (0, 0, week), (u64::MAX, 1, week)]
+        {
+            let is_short = is_short(SpaceUsage { available, used });
+            assert_eq!(unfinished_age(is_short, week), expected, "{available} of {used}");
+        }
+        let minute = Duration::from_secs(60);
+        assert_eq!(unfinished_age(true, minute), minute);
+    }
 }

@@ -10,6 +10,7 @@
 
 use crate::backend::DirectoryEntry;
 use crate::backend::blocking::Cancellation;
+use crate::backend::disk::allocation::SpaceFloor;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -45,6 +46,8 @@ pub(crate) struct ConfinedDir {
     is_local: bool,
     /// Held while properties are read, changed and written.
     pub(crate) patching: Mutex<()>,
+    /// The free space that uploads leave.
+    pub(crate) floor: SpaceFloor,
 }
 
 /// A file or directory that was opened.
@@ -56,8 +59,8 @@ pub(crate) struct OpenEntry {
 
 impl ConfinedDir {
     /// Opens the tree at a directory of this machine. If `durable`, changes survive a loss of
-    /// power.
-    pub(crate) fn open(root: &Path, durable: bool) -> Result<Self> {
+    /// power. Uploads leave `min_free_bytes` free.
+    pub(crate) fn open(root: &Path, durable: bool, min_free_bytes: Option<u64>) -> Result<Self> {
         let cannot = |errno: Errno| {
             let what = format!("cannot serve {}", root.display());
             let kind = match errno {
@@ -72,7 +75,8 @@ impl ConfinedDir {
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(cannot)?;
         let is_local = fstatfs(&root).is_ok_and(|fs| LOCAL.contains(&fs.f_type));
         let (changing, patching) = (Mutex::default(), Mutex::default());
-        let tree = Self { root, durable, is_local, changing, patching };
+        let floor = SpaceFloor::new(min_free_bytes);
+        let tree = Self { root, durable, is_local, changing, patching, floor };
         // A kernel that cannot confine names (before 5.6) serves nothing.
         tree.at("", OFlags::PATH).map_err(|error| {
             cannot(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
@@ -198,11 +202,11 @@ impl ConfinedDir {
         Ok(())
     }
 
-    /// The free and the used bytes of the file system that a path is on.
+    /// The bytes that uploads may take of the file system that a path is on, and its used bytes.
     pub(crate) fn space(&self, path: &str) -> io::Result<(u64, u64)> {
         let fs = rustix::fs::fstatvfs(self.at(path, OFlags::RDONLY | OFlags::NONBLOCK)?.as_fd())?;
         let used = fs.f_blocks.saturating_sub(fs.f_bfree).saturating_mul(fs.f_frsize);
-        Ok((fs.f_bavail.saturating_mul(fs.f_frsize), used))
+        Ok((self.floor.usable(&fs), used))
     }
 }
 

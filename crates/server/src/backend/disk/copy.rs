@@ -5,39 +5,48 @@
 //! not entered through links, which may lead in a circle: a link to a directory is not copied.
 //!
 //! A copy is made under a private name and gets its own name when it is complete, like a file that
-//! a client puts.
+//! a client puts. Holes of a file stay holes, so that a copy takes no more of the disk than its
+//! source does.
 
 use crate::backend::blocking::Cancellation;
+use crate::backend::disk::allocation::on_disk;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::{DiskMetadata, OWN_ATTRIBUTES};
 use crate::backend::disk::temp_file::private_name;
 use crate::backend::path::MAX_DEPTH;
 use hither_core::storage::FileKind;
 use hither_core::storage::{join, sibling};
-use rustix::fs::{XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr};
+use rustix::fs::{SeekFrom, XattrFlags, copy_file_range, fgetxattr, flistxattr, fsetxattr, seek};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 /// The number of bytes that the kernel copies in one call.
-const AT_ONCE: usize = 64 << 20;
+const AT_ONCE: u64 = 64 << 20;
+/// The size of the buffer where the kernel cannot copy.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The options of a copy within the tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeCopy<'a> {
+    /// True for a directory with its contents.
+    pub(crate) deep: bool,
+    /// True if a lot has the space, so that the floor of free space does not apply.
+    pub(crate) is_in_lot: bool,
+    pub(crate) cancellation: &'a Cancellation,
+}
 
 impl ConfinedDir {
-    /// Copies a file, or a directory (with its contents if `deep`), to a private name in the
-    /// directory where `to` will be. Returns the path of the copy; if it fails or is cancelled,
-    /// nothing is left of it.
-    pub(crate) fn copy(
-        &self,
-        from: &str,
-        to: &str,
-        deep: bool,
-        cancellation: &Cancellation,
-    ) -> io::Result<String> {
+    /// Copies a file or directory to a private name in the directory where `to` will be. Returns the
+    /// path of the copy; if it fails or is cancelled, nothing is left of it.
+    pub(crate) fn copy(&self, from: &str, to: &str, options: TreeCopy<'_>) -> io::Result<String> {
         let hidden = sibling(to, &private_name());
         let done = match self.meta(from)?.kind {
-            FileKind::File => self.copy_file(from, &hidden, true, cancellation),
+            FileKind::File => self.copy_file(from, &hidden, true, options),
             FileKind::Directory => self
-                .copy_directory(from, &hidden, if deep { MAX_DEPTH } else { 0 }, cancellation)
+                .copy_directory(from, &hidden, if options.deep { MAX_DEPTH } else { 0 }, options)
                 .and_then(|()| self.sync_around(&hidden)),
             FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(Errno::ACCESS.into()),
         };
@@ -49,18 +58,19 @@ impl ConfinedDir {
     }
 
     /// Copies one version of a file; fails if the file changes meanwhile.
-    fn copy_file(
-        &self,
-        from: &str,
-        to: &str,
-        sync: bool,
-        cancellation: &Cancellation,
-    ) -> io::Result<()> {
+    fn copy_file(&self, from: &str, to: &str, sync: bool, options: TreeCopy<'_>) -> io::Result<()> {
         let found = self.find(from)?;
         let (parent, _) = to.rsplit_once('/').unwrap_or(("", to));
         let mut upload = self.begin(parent)?;
-        upload.reserve(found.meta.size)?;
-        copy_bytes(&found.file, upload.file(), cancellation)?;
+        let taken = on_disk(&found.file)?;
+        if !options.is_in_lot {
+            let fits = self.floor.check(upload.file(), taken.min(found.meta.size));
+            fits.map_err(|_| Errno::NOSPC)?;
+        }
+        if taken >= found.meta.size {
+            upload.reserve(found.meta.size)?;
+        }
+        copy_data(&found.file, upload.file(), found.meta.size, options.cancellation)?;
         if DiskMetadata::of(&found.file)?.key() != found.meta.key() {
             // Somebody wrote into it during the copy.
             return Err(Errno::BUSY.into());
@@ -86,15 +96,15 @@ impl ConfinedDir {
         from: &str,
         to: &str,
         depth: usize,
-        cancellation: &Cancellation,
+        options: TreeCopy<'_>,
     ) -> io::Result<()> {
         self.make_directory(to)?;
         copy_attributes(&self.find(from)?.file, &self.find(to)?.file, &self.meta(from)?)?;
         if depth == 0 {
             return Ok(());
         }
-        for entry in self.entries(from, usize::MAX - 1, cancellation)? {
-            cancellation.check()?;
+        for entry in self.entries(from, usize::MAX - 1, options.cancellation)? {
+            options.cancellation.check()?;
             let (from, to) = (join(from, &entry.name), join(to, &entry.name));
             let is_link = self.is_link(&from)?;
             let kind = match self.meta(&from) {
@@ -103,10 +113,10 @@ impl ConfinedDir {
                 meta => meta?.kind,
             };
             match kind {
-                FileKind::File => self.copy_file(&from, &to, false, cancellation)?,
+                FileKind::File => self.copy_file(&from, &to, false, options)?,
                 FileKind::Directory if is_link => return Err(Errno::ACCESS.into()),
                 FileKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),
-                FileKind::Directory => self.copy_directory(&from, &to, depth - 1, cancellation)?,
+                FileKind::Directory => self.copy_directory(&from, &to, depth - 1, options)?,
                 // Pipes and devices are not served, and not copied.
                 FileKind::Link | FileKind::Other | FileKind::Unnamed => {}
             }
@@ -115,22 +125,55 @@ impl ConfinedDir {
     }
 }
 
-fn copy_bytes(from: &File, to: &File, cancellation: &Cancellation) -> io::Result<()> {
-    loop {
+/// Copies the data of a file of `size` bytes, without its holes.
+fn copy_data(from: &File, to: &File, size: u64, cancellation: &Cancellation) -> io::Result<()> {
+    let mut at = 0;
+    while at < size {
+        let start = match seek(from, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // Only a hole is left.
+            Err(Errno::NXIO) => break,
+            // The file system does not know its holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(errno) => return Err(errno.into()),
+        };
+        let end = seek(from, SeekFrom::Hole(start)).unwrap_or(size).clamp(start + 1, size);
+        copy_range(from, to, start..end, cancellation)?;
+        at = end;
+    }
+    to.set_len(size)
+}
+
+fn copy_range(
+    from: &File,
+    to: &File,
+    Range { mut start, end }: Range<u64>,
+    cancellation: &Cancellation,
+) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    while start < end {
         cancellation.check()?;
-        match copy_file_range(from, None, to, None, AT_ONCE) {
+        let at_once = usize::try_from(AT_ONCE.min(end - start)).map_err(io::Error::other)?;
+        let (mut read_at, mut write_at) = (start, start);
+        match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), at_once) {
+            // The file became shorter; the caller notices.
             Ok(0) => return Ok(()),
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(copied) => start += copied as u64,
+            Err(Errno::INTR) => {}
             // The kernel does not copy between some file systems.
             Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                let (from, mut to) = (from, to);
-                if io::copy(&mut from.take(AT_ONCE as u64), &mut to)? == 0 {
+                buffer.resize(at_once.min(BUFFER_BYTES), 0);
+                let read = from.read_at(&mut buffer, start)?;
+                if read == 0 {
                     return Ok(());
                 }
+                to.write_all_at(buffer.get(..read).unwrap_or_default(), start)?;
+                start += read as u64;
             }
             Err(errno) => return Err(errno.into()),
         }
     }
+    Ok(())
 }
 
 /// Copies the attributes of this server. A stored checksum is bound to the time of its file, so the

@@ -8,10 +8,11 @@
 //! are those of the files in its folder, however requests race.
 
 use crate::backend::blocking::Cancellation;
+use crate::backend::disk::allocation::allocate;
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
+use crate::backend::disk::copy::TreeCopy;
 use crate::backend::disk::namespace::ReplacedEntry;
-use crate::backend::disk::temp_file::reserve;
 use crate::backend::{BackendError, BackendErrorKind};
 use crate::lots::{LotCharge, LotError, Lots, footprint, seconds};
 use hither_core::storage::is_partial;
@@ -137,7 +138,8 @@ impl LotCharging {
         if let Some(lots) = &self.0 {
             lots.cut();
         }
-        let hidden = tree.copy(from, to, deep, cancellation)?;
+        let is_in_lot = taken.is_in_lot();
+        let hidden = tree.copy(from, to, TreeCopy { deep, is_in_lot, cancellation })?;
         let named = || {
             let came = self.count(to, &hidden)?;
             let alone = tree.lock_names();
@@ -183,9 +185,14 @@ impl WriteCharge {
         let Some(charge) = &mut self.0 else { return Ok(()) };
         if charge.cover(bytes)? {
             let charged = charge.bytes();
-            charge.lots().with_room(|| reserve(file, charged))?;
+            charge.lots().with_room(|| allocate(file, 0..charged))?;
         }
         Ok(())
+    }
+
+    /// True if a lot has the space of this change.
+    pub(crate) fn is_in_lot(&self) -> bool {
+        self.0.as_ref().is_some_and(LotCharge::is_in_lot)
     }
 
     /// Runs `work`, which allocates the blocks on the disk for this charge.

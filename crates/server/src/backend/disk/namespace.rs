@@ -9,6 +9,7 @@
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::disk::temp_file::{private_name, sync_directory};
+use crate::backend::error::NOT_A_FILE;
 use crate::backend::path::MAX_DEPTH;
 use hither_core::storage::FileKind;
 use hither_core::storage::sibling;
@@ -17,7 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, RenameFlags};
 use rustix::fs::{mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::MutexGuard;
 
@@ -78,10 +79,20 @@ impl ConfinedDir {
     }
 
     /// Removes a file, a link, or a directory with its contents. Links are removed, not followed.
+    /// Directories below [`MAX_DEPTH`] others are renamed to private names beside `path` first.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let (parent, name) = self.spot(path)?;
-        let name = std::ffi::CString::new(name)?;
-        remove_in(parent.as_fd(), &name, MAX_DEPTH)
+        let mut waiting = vec![CString::new(name)?];
+        while let Some(name) = waiting.pop() {
+            let mut raise = |directory: BorrowedFd<'_>, name: &CStr| {
+                let raised = CString::new(private_name())?;
+                renameat_with(directory, name, &parent, &*raised, RenameFlags::NOREPLACE)?;
+                waiting.push(raised);
+                Ok(())
+            };
+            remove_in(parent.as_fd(), &name, MAX_DEPTH, &mut raise)?;
+        }
+        Ok(())
     }
 
     /// Renames an entry. An entry of any kind at `to` is replaced only if `replace`. At every
@@ -95,6 +106,9 @@ impl ConfinedDir {
             done => return Ok(done.map(|()| ReplacedEntry::Nothing)?),
         }
         let there = DiskMetadata::at(&to_parent, to_name)?;
+        if there.kind == FileKind::Other {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_A_FILE));
+        }
         let is_directory = |meta: &DiskMetadata| meta.kind == FileKind::Directory;
         if !is_directory(&there) && !is_directory(&DiskMetadata::at(&from_parent, from_name)?) {
             rename(RenameFlags::empty())?;
@@ -147,10 +161,16 @@ impl ConfinedDir {
     }
 }
 
-fn remove_in(parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> io::Result<()> {
+/// Removes an entry. Calls `raise` for directories that are `depth` below it.
+fn remove_in(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    depth: usize,
+    raise: &mut impl FnMut(BorrowedFd<'_>, &CStr) -> io::Result<()>,
+) -> io::Result<()> {
     match unlinkat(parent, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) if depth > 0 => {}
-        Err(Errno::ISDIR) => return Err(Errno::NAMETOOLONG.into()),
+        Err(Errno::ISDIR) => return raise(parent, name),
         done => return Ok(done?),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -163,7 +183,7 @@ fn remove_in(parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> io::Result<()
         let entry = entry?;
         let name = entry.file_name();
         if !matches!(name.to_bytes(), b"." | b"..") {
-            remove_in(directory.as_fd(), name, depth - 1)?;
+            remove_in(directory.as_fd(), name, depth - 1, raise)?;
         }
     }
     Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)

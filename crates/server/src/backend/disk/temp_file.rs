@@ -9,18 +9,16 @@
 //! durable ([`TempFile::sync_name`]), and only then the client gets its response. With
 //! `durable = false` the server leaves both to the kernel.
 
+use crate::backend::disk::allocation::allocate;
 use crate::backend::disk::confined_dir::{ConfinedDir, FILE_MODE};
 use crate::backend::path::PRIVATE;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::fs::{fstat, fsync, linkat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-
-/// The largest file that a kernel can have.
-const MAX_BYTES: u64 = i64::MAX as u64;
 
 /// A temporary file; see the module above.
 #[derive(Debug)]
@@ -59,7 +57,7 @@ impl TempFile {
     }
 
     pub(crate) fn reserve(&self, bytes: u64) -> io::Result<()> {
-        reserve(&self.file, bytes)
+        allocate(&self.file, 0..bytes)
     }
 
     /// Makes the bytes durable. May take seconds.
@@ -130,23 +128,6 @@ pub(crate) fn sync_directory(directory: impl AsFd) -> io::Result<()> {
         // system supports it.
         Ok(()) | Err(Errno::ACCESS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Allocates the space for `bytes`, so that either all of them fit or none is written.
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    if bytes > MAX_BYTES {
-        return Err(Errno::FBIG.into());
-    }
-    loop {
-        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
-            Err(Errno::INTR) => {}
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
-            Err(errno) => return Err(errno.into()),
-        }
     }
 }
 

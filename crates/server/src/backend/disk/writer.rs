@@ -1,24 +1,28 @@
 //! A file on the disk that is being written.
 //!
-//! Its space is taken before the first byte, from its lot and from the disk; a file whose size is
-//! not known takes more as it grows. Each write is one job on a blocking thread: it takes the
-//! space, writes, and updates the checksums while the bytes are in the processor's cache.
+//! The space of a file in a lot is taken before the first byte; a file whose size is not known takes
+//! more as it grows. Other files take the space of the disk as their data arrive ([`Allocation`]).
+//! Each write is one job on a blocking thread: it takes the space, writes, and updates the checksums
+//! while the bytes are in the processor's cache.
 
 use crate::backend::blocking::Cancellation;
 use crate::backend::disk::DiskBackend;
+use crate::backend::disk::allocation::{Allocation, allocate, on_disk, trim};
 use crate::backend::disk::checksums;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::WriteCharge;
 use crate::backend::disk::metadata::DiskMetadata;
-use crate::backend::disk::temp_file::{TempFile, reserve};
+use crate::backend::disk::temp_file::TempFile;
 use crate::backend::{
     BackendError, BackendErrorKind, BackendFuture, CommitOptions, Committed, CreateOptions,
     FileWriter,
 };
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::storage::FileKind;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +40,9 @@ pub(crate) struct DiskWriter {
 /// The part that the writing threads share.
 #[derive(Debug)]
 struct State {
+    tree: Arc<ConfinedDir>,
     file: File,
+    allocation: Mutex<Allocation>,
     /// The temporary file until it is committed; none afterwards, and for a file written in place.
     temp: Mutex<Option<Temp>>,
     hashing: Mutex<Hashing>,
@@ -82,9 +88,11 @@ impl State {
 
     fn write(&self, offset: u64, data: &[Bytes]) -> Result<(), BackendError> {
         let bytes: u64 = data.iter().map(|bytes| bytes.len() as u64).sum();
+        let end = offset.saturating_add(bytes);
         if let Some(temp) = &mut *Self::lock(&self.temp) {
-            temp.charge.cover(offset.saturating_add(bytes), &self.file)?;
+            temp.charge.cover(end, &self.file)?;
         }
+        Self::lock(&self.allocation).cover(end, &self.file, &self.tree)?;
         let mut at = offset;
         for bytes in data {
             self.file.write_all_at(bytes, at)?;
@@ -117,17 +125,26 @@ impl DiskWriter {
     ) -> Result<Self, BackendError> {
         let hashers = options.checksums.into_iter().map(Hasher::new).collect();
         let size = options.size.unwrap_or_default();
-        let (file, temp) = if options.in_place {
-            (open_in_place(disk, tree, &path, size)?, None)
+        let (file, temp, allocation) = if let Some(part) = options.part {
+            let (file, allocation) = open_in_place(disk, tree, &path, size, part)?;
+            (file, None, allocation)
         } else {
             let charge = disk.lots().take(&path, size)?;
             let (directory, _) = path.rsplit_once('/').unwrap_or_default();
             let temp = tree.begin(directory)?;
-            charge.with_room(|| temp.reserve(size))?;
-            (temp.file().try_clone()?, Some(Temp { file: temp, charge }))
+            let allocation = if charge.is_in_lot() {
+                charge.with_room(|| temp.reserve(size))?;
+                Allocation::in_lot()
+            } else {
+                tree.floor.check(temp.file(), size)?;
+                Allocation::of(0..options.size.unwrap_or(u64::MAX))
+            };
+            (temp.file().try_clone()?, Some(Temp { file: temp, charge }), allocation)
         };
         let state = Arc::new(State {
+            tree: Arc::clone(&disk.tree),
             file,
+            allocation: Mutex::new(allocation),
             temp: Mutex::new(temp),
             hashing: Mutex::new(Hashing { at: 0, hashers }),
             written: AtomicU64::new(0),
@@ -137,26 +154,48 @@ impl DiskWriter {
     }
 }
 
-/// Opens a partial file of `size` bytes; the first of its writers creates it.
+/// Opens a partial file of `size` bytes to write one part of it; the first of its writers creates
+/// it. If there is no space, none is left behind.
 fn open_in_place(
     disk: &DiskBackend,
     tree: &ConfinedDir,
     path: &str,
     size: u64,
-) -> Result<File, BackendError> {
+    part: Range<u64>,
+) -> Result<(File, Allocation), BackendError> {
     // Of several writers that open it at the same time, one takes the space for all.
     let _names = tree.lock_names();
+    let before = tree.look(path)?;
+    let length = before.as_ref().map_or(0, |meta| meta.size);
+    let is_in_lot = disk.lots().quota(path).is_some();
     let file = tree.write_to(path, true)?;
-    let before = file.metadata()?.len();
-    if before < size {
-        let charge = disk.lots().take(path, size)?;
-        charge.with_room(|| reserve(&file, size))?;
-        if before == 0 {
+    let prepare = || -> Result<Allocation, BackendError> {
+        let charge = (length < size).then(|| disk.lots().take(path, size)).transpose()?;
+        let mut allocation = Allocation::of(part.clone());
+        if is_in_lot {
+            allocation = Allocation::in_lot();
+            if let Some(charge) = &charge {
+                charge.with_room(|| allocate(&file, 0..size))?;
+            }
+        } else {
+            tree.floor.check(&file, size.saturating_sub(on_disk(&file)?))?;
+            // One block, so that a full disk or quota shows before the file stays.
+            allocation.cover(part.start.saturating_add(1), &file, tree)?;
+        }
+        if length == 0 {
             file.set_len(size)?;
         }
-        charge.done(size, before);
+        if let Some(charge) = charge {
+            charge.done(size, length);
+        }
+        Ok(allocation)
+    };
+    let prepared = prepare();
+    if prepared.is_err() && before.is_none() {
+        // If this fails, the cleanup removes the file.
+        drop(tree.unlink_or_hide(path));
     }
-    Ok(file)
+    prepared.map(|allocation| (file, allocation))
 }
 
 impl FileWriter for DiskWriter {
@@ -217,6 +256,7 @@ fn commit(
     path: &str,
     options: CommitOptions,
 ) -> Result<Committed, BackendError> {
+    trim(file.file())?;
     // A time to the nanosecond that no change will have again: stored checksums are bound to it.
     file.file().set_modified(SystemTime::now())?;
     let meta = DiskMetadata::of(file.file())?;
@@ -229,6 +269,9 @@ fn commit(
     let there = tree.look(path)?.map(|meta| meta.entry(SystemTime::now()));
     (options.precondition)(there.as_ref())?;
     let own = tree.own(path)?;
+    if own.as_ref().is_some_and(|own| own.kind == FileKind::Other) {
+        return Err(BackendError::not_a_file());
+    }
     file.link_as(tree, path, options.replace)?;
     charge.done(meta.size, own.as_ref().map_or(0, |own| own.size));
     drop(names);

@@ -1,8 +1,9 @@
 use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::*;
+use crate::backend::disk::copy::TreeCopy;
 use crate::backend::disk::namespace::ReplacedEntry;
 use std::io::Write as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A tree with something beside it that must not be reached.
@@ -12,7 +13,7 @@ fn tree() -> (tempfile::TempDir, ConfinedDir) {
     std::fs::create_dir_all(root.join("d/e")).unwrap();
     std::fs::write(root.join("d/file"), "inside").unwrap();
     std::fs::write(folder.path().join("secret"), "outside").unwrap();
-    let tree = ConfinedDir::open(&root, true).unwrap();
+    let tree = ConfinedDir::open(&root, true, None).unwrap();
     (folder, tree)
 }
 
@@ -53,7 +54,14 @@ fn links_within_the_tree_are_followed_those_that_lead_out_are_not() {
         assert!(tree.meta_below(path).is_none(), "{path}");
     }
     assert!(tree.begin("d/out").is_err() && tree.make_directory("d/out/new").is_err());
-    assert!(tree.copy("climbing", "copy", true, &Cancellation::default()).is_err());
+    assert!(
+        tree.copy(
+            "climbing",
+            "copy",
+            TreeCopy { deep: true, is_in_lot: false, cancellation: &Cancellation::default() }
+        )
+        .is_err()
+    );
     assert_eq!(std::fs::read(folder.path().join("secret")).unwrap(), b"outside");
 }
 
@@ -142,7 +150,11 @@ fn copies_are_deep_and_hold_no_unfinished_files() {
     std::fs::write(root.join("d").join(hither_core::storage::partial_name(1)), "").unwrap();
     symlink("file", root.join("d/link")).unwrap();
     let copy = |deep: bool| -> io::Result<()> {
-        let hidden = tree.copy("d", "copy", deep, &Cancellation::default())?;
+        let hidden = tree.copy(
+            "d",
+            "copy",
+            TreeCopy { deep, is_in_lot: false, cancellation: &Cancellation::default() },
+        )?;
         if let ReplacedEntry::Hidden(old) = tree.rename(&hidden, "copy", true)? {
             tree.remove(&old)?;
         }
@@ -205,7 +217,7 @@ fn leftovers_are_swept_away_when_they_are_old_enough() {
 #[test]
 fn a_tree_belongs_to_one_server_that_writes() {
     let (folder, tree) = tree();
-    let other = ConfinedDir::open(&folder.path().join("root"), true).unwrap();
+    let other = ConfinedDir::open(&folder.path().join("root"), true, None).unwrap();
     let own = tree.own_it().unwrap();
     assert!(other.own_it().is_none());
     drop(own);
@@ -238,6 +250,50 @@ fn a_file_in_the_inode_of_another_is_another_version() {
         assert!(tags.insert(strong_tag(&meta)) || meta.created.is_none(), "{meta:?}");
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+#[test]
+fn a_tree_deeper_than_any_path_is_removed() {
+    let (folder, tree) = tree();
+    let root = folder.path().join("root");
+    let link = |from: &OwnedFd| {
+        rustix::fs::mkdirat(from, "a", Mode::from_raw_mode(0o700)).unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        rustix::fs::openat(from, "a", flags, Mode::empty()).unwrap()
+    };
+    let mut at = tree.directory("d").unwrap();
+    for _ in 0..500 {
+        at = link(&at);
+    }
+    tree.remove("d").unwrap();
+    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
+}
+
+#[test]
+fn a_copy_of_holes_takes_no_space() {
+    let (folder, tree) = tree();
+    let path = folder.path().join("root/d/file");
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(b"end", 99 << 20).unwrap();
+    file.set_len(100 << 20).unwrap();
+    let options = TreeCopy { deep: true, is_in_lot: false, cancellation: &Cancellation::default() };
+    let copy = folder.path().join("root").join(tree.copy("d/file", "copy", options).unwrap());
+    assert!(std::fs::read(&path).unwrap() == std::fs::read(&copy).unwrap());
+    let taken = std::fs::metadata(&copy).unwrap().blocks() * 512;
+    assert!(taken < 1 << 20, "{taken}");
+}
+
+#[test]
+fn a_pipe_is_not_replaced() {
+    let (folder, tree) = tree();
+    let pipe = folder.path().join("root/pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+        .unwrap();
+    for from in ["d/file", "d"] {
+        let error = tree.rename(from, "pipe", true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    }
+    assert_eq!(DiskMetadata::at(&tree.root, "pipe").unwrap().kind, FileKind::Other);
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! The partial files that clients have begun and not moved to their names, counted by client.
+//!
+//! A client is the name that the authorizer gives it, or else an address. The count is in memory: a
+//! partial file of an earlier run of the server is bounded in time only. A partial file leaves the
+//! count when its client moves or removes it, or when the client reaches its maximum and the file is
+//! found to be gone.
+
+use crate::backend::Details;
+use crate::context::ServerContext;
+use crate::http_error::HttpError;
+use crate::request::ServerRequest;
+use hither_core::sync::lock;
+use http::StatusCode;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// The maximum number of partial files that are counted, of all clients together. Beyond it the
+/// count begins anew.
+const MAX_COUNTED: usize = 1 << 20;
+
+/// The unfinished partial files of all clients.
+#[derive(Debug, Default)]
+pub(crate) struct UnfinishedFiles(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// The client and the size of each file, by path.
+    files: HashMap<String, (Arc<str>, u64)>,
+    clients: HashMap<Arc<str>, ClientCount>,
+}
+
+/// The number of files of a client, and their size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ClientCount {
+    files: usize,
+    bytes: u64,
+}
+
+impl Counts {
+    /// Counts a file, unless its client would then exceed `max`.
+    fn begin(&mut self, client: &str, path: &str, bytes: u64, max: ClientCount) -> bool {
+        if self.files.contains_key(path) {
+            return true;
+        }
+        if self.files.len() >= MAX_COUNTED {
+            *self = Self::default();
+        }
+        let client = Arc::from(client);
+        let count = self.clients.entry(Arc::clone(&client)).or_default();
+        let total = count.bytes.checked_add(bytes).filter(|total| *total <= max.bytes);
+        let Some(total) = total.filter(|_| count.files < max.files) else { return false };
+        *count = ClientCount { files: count.files + 1, bytes: total };
+        self.files.insert(path.to_owned(), (client, bytes));
+        true
+    }
+
+    fn end(&mut self, path: &str) {
+        let Some((client, bytes)) = self.files.remove(path) else { return };
+        if let Some(count) = self.clients.get_mut(&client) {
+            *count = ClientCount { files: count.files - 1, bytes: count.bytes - bytes };
+            if count.files == 0 {
+                self.clients.remove(&client);
+            }
+        }
+    }
+
+    fn of(&self, client: &str) -> Vec<String> {
+        let own = self.files.iter().filter(|(_, (owner, _))| **owner == *client);
+        own.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+impl UnfinishedFiles {
+    /// Counts the partial file of a request, which will have `bytes`. Fails if its client has too
+    /// many.
+    pub(crate) async fn begin(
+        &self,
+        context: &ServerContext,
+        request: &ServerRequest,
+        bytes: u64,
+    ) -> Result<(), HttpError> {
+        let limits = context.limits();
+        let max = ClientCount {
+            files: limits.unfinished_files,
+            bytes: limits.unfinished_bytes.unwrap_or(u64::MAX),
+        };
+        let named = context.client_name(request).ok().filter(|name| !name.is_empty());
+        let client = named.unwrap_or_else(|| request.peer.address.ip().to_string());
+        let path = request.path.path();
+        if lock(&self.0).begin(&client, path, bytes, max) {
+            return Ok(());
+        }
+        let counted = lock(&self.0).of(&client);
+        let there = context.backend.describe(counted.clone(), Details::default()).await?;
+        let mut counts = lock(&self.0);
+        for (path, _) in counted.iter().zip(there).filter(|(_, there)| there.is_none()) {
+            counts.end(path);
+        }
+        if counts.begin(&client, path, bytes, max) {
+            return Ok(());
+        }
+        let what = format!(
+            "this client has too many unfinished uploads: at most {} files and {} bytes are \
+             allowed; move them to their names with MOVE, or remove them with DELETE",
+            max.files, max.bytes
+        );
+        Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what))
+    }
+
+    /// Forgets a path, which was moved or removed.
+    pub(crate) fn end(&self, path: &str) {
+        lock(&self.0).end(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_bytes_are_counted_by_client() {
+        let max = ClientCount { files: 2, bytes: 100 };
+        let mut counts = Counts::default();
+        assert!(counts.begin("a", "1", 60, max) && counts.begin("a", "1", 60, max));
+        assert!(!counts.begin("a", "2", 41, max) && counts.begin("a", "2", 40, max));
+        assert!(!counts.begin("a", "3", 0, max) && counts.begin("b", "3", 100, max));
+        assert!(!counts.begin("b", "4", u64::MAX, max));
+        counts.end("2");
+        counts.end("2");
+        assert!(counts.begin("a", "4", 40, max));
+        for path in ["1", "3", "4"] {
+            counts.end(path);
+        }
+        assert!(counts.clients.is_empty() && counts.files.is_empty());
+    }
+}

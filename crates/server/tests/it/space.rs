@@ -1,0 +1,132 @@
+//! The disk space that uploads take: what arrived, above a floor, and a bounded number of parts.
+
+use crate::rig::{Served, reply};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+fn name(number: u32) -> String {
+    format!("/.hither-{number:016x}.part")
+}
+
+fn part(served: &Served, name: &str, place: &str, body: &[u8]) -> u16 {
+    served.ask("PUT", name, &[&format!("Content-Range: bytes {place}")], body).status
+}
+
+/// The free bytes of the file system.
+fn free(served: &Served) -> u64 {
+    let fs = rustix::fs::statvfs(served.path()).unwrap();
+    fs.f_bavail * fs.f_frsize
+}
+
+#[test]
+fn one_byte_of_a_large_file_takes_one_block() {
+    let served = Served::new(|settings| settings.write = true);
+    let total = free(&served) / 2;
+    assert_eq!(part(&served, &name(1), &format!("0-0/{total}"), b"x"), 204);
+    let last = format!("{0}-{0}/{total}", total - 1);
+    assert_eq!(part(&served, &name(1), &last, b"x"), 204);
+    let meta = std::fs::metadata(served.path().join(&name(1)[1..])).unwrap();
+    assert_eq!(meta.len(), total);
+    assert!(meta.blocks() * 512 <= 64 << 10, "{} blocks", meta.blocks());
+}
+
+#[test]
+fn a_large_length_takes_no_space_before_its_data() {
+    let served = Served::new(|settings| settings.write = true);
+    let before = free(&served);
+    // More than others can take of the disk meanwhile.
+    let length = before / 2;
+    let mut stream = served.connect();
+    let head = format!(
+        "PUT /file HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    std::io::Read::read_exact(&mut stream, &mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n", "the server has opened the file");
+    assert!(free(&served) > before - length / 2, "{} of {before} bytes free", free(&served));
+}
+
+#[test]
+fn what_cannot_fit_is_refused_at_once_and_leaves_nothing() {
+    for floor in [None, Some(u64::MAX)] {
+        let served = Served::new(|settings| {
+            settings.write = true;
+            settings.limits.min_free_bytes = floor;
+        });
+        let size = if floor.is_some() { 10 } else { free(&served) + 1 };
+        let mut stream = served.connect();
+        let head = format!(
+            "PUT /file HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let told = reply(&mut stream);
+        assert_eq!(told.status, 507, "{}", told.head);
+        assert!(told.text().contains("bytes are free for uploads"), "{}", told.text());
+        assert_eq!(part(&served, &name(1), &format!("0-0/{size}"), b"x"), 507);
+        assert_eq!(served.names(), [""; 0]);
+        if floor.is_some() {
+            let mut stream = served.connect();
+            let head =
+                "PUT /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked";
+            stream.write_all(format!("{head}\r\n\r\n1\r\nx\r\n0\r\n\r\n").as_bytes()).unwrap();
+            assert_eq!(reply(&mut stream).status, 507);
+            assert_eq!(served.ask("PUT", "/empty", &[], b"").status, 201);
+            served.file("file", b"0123456789");
+            assert_eq!(served.ask("COPY", "/file", &["Destination: /copy"], b"").status, 507);
+        }
+    }
+}
+
+#[test]
+fn unfinished_parts_are_bounded_for_each_client() {
+    let served = Served::new(|settings| {
+        settings.write = true;
+        settings.limits.unfinished_files = 2;
+        settings.limits.unfinished_bytes = Some(10);
+    });
+    let begin = |number| part(&served, &name(number), "0-0/3", b"x");
+    assert_eq!((begin(1), begin(2), begin(3)), (204, 204, 507));
+    assert_eq!(begin(1), 204, "a part that is counted goes on");
+    assert_eq!(part(&served, &name(4), "0-0/11", b"x"), 507);
+    assert_eq!(served.ask("MOVE", &name(1), &["Destination: /file"], b"").status, 201);
+    assert_eq!((begin(3), begin(4)), (204, 507));
+    assert_eq!(served.ask("DELETE", &name(2), &[], b"").status, 204);
+    assert_eq!((begin(4), begin(5)), (204, 507));
+    // Removed in another way: found out when it matters.
+    std::fs::remove_file(served.path().join(&name(3)[1..])).unwrap();
+    assert_eq!((begin(5), begin(6)), (204, 507));
+}
+
+#[test]
+fn pipes_and_sockets_are_not_replaced() {
+    let served = Served::new(|settings| settings.write = true);
+    let pipe = served.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let socket = served.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    served.file("file", b"1");
+    for target in ["/pipe", "/socket"] {
+        assert_eq!(served.ask("PUT", target, &[], b"x").status, 409, "{target}");
+        for method in ["COPY", "MOVE"] {
+            let to = format!("Destination: {target}");
+            assert_eq!(served.ask(method, "/file", &[&to], b"").status, 409, "{method} {target}");
+        }
+    }
+    assert!(pipe.symlink_metadata().unwrap().file_type().is_fifo());
+    assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
+    assert_eq!(served.get("/file", &[]).text(), "1");
+}
+
+#[test]
+fn a_tree_that_moves_made_deep_is_removed() {
+    let served = Served::new(|settings| settings.write = true);
+    let deep = |name: &str| std::fs::create_dir_all(served.path().join(name)).unwrap();
+    deep(&format!("a{}", "/x".repeat(100)));
+    deep(&format!("b{}", "/y".repeat(100)));
+    let to = format!("Destination: /a{}/b", "/x".repeat(100));
+    assert_eq!(served.ask("MOVE", "/b", &[&to], b"").status, 201);
+    assert_eq!(served.ask("DELETE", "/a", &[], b"").status, 204);
+    assert_eq!(served.names(), [""; 0]);
+}
