@@ -11,12 +11,15 @@ use crate::connection::incoming_body::{BodyLimits, IncomingBody};
 use crate::connection::peer::Peer;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
+use crate::method::digest_fields::ContentDigests;
 use crate::method::{copy_move, get, lots, mkcol_delete, propfind, proppatch, put, query};
 use crate::monitoring::request_record::RequestRecord;
 use crate::request::ServerRequest;
 use crate::response::recorded_body::RecordedBody;
 use crate::response::{ServerResponse, accept_query};
 use hither_http::vector::ACCEPT_QUERY;
+use http::header::HeaderName;
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use std::sync::Arc;
@@ -70,6 +73,7 @@ async fn dispatch(
     record: &mut RequestRecord,
 ) -> Result<ServerResponse, HttpError> {
     let (head, body) = request.into_parts();
+    check_codings(&head)?;
     if head.method == Method::OPTIONS {
         let lots = context.lots.as_ref().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
         return Ok(match lots.and_then(|path| lots::methods(&path)) {
@@ -83,12 +87,13 @@ async fn dispatch(
     let host = host.map(str::to_owned);
     let limits = context.limits();
     let limits = BodyLimits { stall: limits.stall(), min_rate: limits.min_rate };
+    let digests = ContentDigests::of(&head.headers)?;
     let request = ServerRequest {
         method: head.method,
         path,
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
-        body: IncomingBody::new(body, limits, record.timings()),
+        body: IncomingBody::new(body, limits, digests, record.timings()),
         peer,
         host,
     };
@@ -122,6 +127,24 @@ async fn dispatch(
     }
 }
 
+/// Fails for codings that the server would have to undo: a body is stored as it arrives.
+fn check_codings(head: &Parts) -> Result<(), HttpError> {
+    let is_only = |name: &HeaderName, coding: &str| {
+        let mut values = head.headers.get_all(name).into_iter();
+        values.all(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(coding.as_bytes()))
+    };
+    if !is_only(&header::TRANSFER_ENCODING, "chunked") {
+        let what = "Transfer-Encoding has a coding that this server lacks, expected chunked";
+        return Err(HttpError::new(StatusCode::NOT_IMPLEMENTED, what));
+    }
+    if !is_only(&header::CONTENT_ENCODING, "identity") {
+        let what = "the body has a Content-Encoding, expected the bytes as they are";
+        return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
+            .with(header::ACCEPT_ENCODING, "identity"));
+    }
+    Ok(())
+}
+
 fn methods(context: &ServerContext) -> &'static str {
     if context.settings().authorizer.writes() { ALL_METHODS } else { READ_METHODS }
 }
@@ -130,6 +153,6 @@ fn options(context: &ServerContext) -> ServerResponse {
     ServerResponse::empty(StatusCode::OK)
         .with(header::ALLOW, methods(context))
         .with(header::ACCEPT_RANGES, "bytes")
-        .with(header::HeaderName::from_static("dav"), "1")
+        .with(HeaderName::from_static("dav"), "1")
         .with(ACCEPT_QUERY, &accept_query())
 }

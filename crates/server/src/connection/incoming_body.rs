@@ -1,4 +1,4 @@
-//! The body of a request as it arrives, with timeouts and a maximum length.
+//! The body of a request as it arrives, with timeouts, a maximum length, and its checksums.
 //!
 //! One timeout runs while nothing arrives. A minimum rate counts only the time spent waiting for
 //! the client: after a minute of that, [`min_rate`](BodyLimits::min_rate) bytes per second must
@@ -6,9 +6,10 @@
 //! takes does not count.
 
 use crate::http_error::HttpError;
+use crate::method::digest_fields::ContentDigests;
 use crate::monitoring::request_record::RequestTimings;
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ pub(crate) struct IncomingBody {
     body: Incoming,
     stall: Duration,
     rate: RateCheck,
+    digests: ContentDigests,
+    /// The fields after the body.
+    trailers: HeaderMap,
     pub(crate) tally: Arc<RequestTimings>,
 }
 
@@ -56,9 +60,15 @@ impl RateCheck {
 }
 
 impl IncomingBody {
-    pub(crate) fn new(body: Incoming, limits: BodyLimits, tally: Arc<RequestTimings>) -> Self {
+    pub(crate) fn new(
+        body: Incoming,
+        limits: BodyLimits,
+        digests: ContentDigests,
+        tally: Arc<RequestTimings>,
+    ) -> Self {
         let rate = RateCheck { minimum: limits.min_rate, waited: Duration::ZERO, received: 0 };
-        Self { body, stall: limits.stall, rate, tally }
+        let trailers = HeaderMap::new();
+        Self { body, stall: limits.stall, rate, digests, trailers, tally }
     }
 
     /// The announced length in bytes.
@@ -71,13 +81,19 @@ impl IncomingBody {
         self.body.is_end_stream()
     }
 
-    /// Returns the next bytes; none at the end.
+    /// The fields that came after the body, once all of it has arrived.
+    pub(crate) fn trailers(&self) -> &HeaderMap {
+        &self.trailers
+    }
+
+    /// Returns the next bytes; none at the end. Fails there if the body has not the checksums that
+    /// its request announced for it.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
             let began = Instant::now();
             let frame = match tokio::time::timeout(self.stall, self.body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
-                Ok(None) => return Ok(None),
+                Ok(None) => return self.digests.verify(&self.trailers).map(|()| None),
                 Ok(Some(Err(_))) => {
                     let what = "the request body ended early";
                     return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
@@ -94,12 +110,14 @@ impl IncomingBody {
                 let what = "the request body arrives more slowly than this server's minimum rate";
                 return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
             }
-            // Trailers are ignored.
-            if let Ok(bytes) = frame.into_data()
-                && !bytes.is_empty()
-            {
-                self.tally.received(bytes.len());
-                return Ok(Some(bytes));
+            match frame.into_data() {
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => {
+                    self.tally.received(bytes.len());
+                    self.digests.update(&bytes);
+                    return Ok(Some(bytes));
+                }
+                Err(frame) => self.trailers = frame.into_trailers().unwrap_or_default(),
             }
         }
     }

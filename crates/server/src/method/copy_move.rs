@@ -8,8 +8,7 @@ use crate::backend::path::NamespacePath;
 use crate::backend::{BackendError, BackendErrorKind, ChangeOptions, EntryMetadata, Precondition};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions;
-use crate::method::preconditions::no_parent;
+use crate::method::preconditions::{Conditions, no_parent};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::third_party;
@@ -63,7 +62,8 @@ pub(crate) async fn handle(
             ));
         }
     };
-    let precondition = checks(request, &to, deep);
+    let conditions = Conditions::read(context, request).await?;
+    let precondition = checks(conditions, request, &to, deep);
     let options = ChangeOptions { replace: replace && may_replace, precondition };
     let (from, backend) = (request.path.path(), &context.backend);
     let changed = match moves {
@@ -83,16 +83,24 @@ pub(crate) async fn handle(
         }
         changed => changed.map_err(no_parent)?,
     };
+    if moves {
+        context.unfinished.end(from);
+    }
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
 }
 
 /// The conditions on the source of a COPY or MOVE to `to`.
-fn checks(request: &ServerRequest, to: &NamespacePath, deep: bool) -> Precondition {
+fn checks(
+    conditions: Conditions,
+    request: &ServerRequest,
+    to: &NamespacePath,
+    deep: bool,
+) -> Precondition {
     let (from, to) = (request.path.clone(), to.clone());
-    let headers = preconditions::on_existing(request.headers.clone(), &from);
+    let conditions = conditions.on_existing(&from);
     Box::new(move |there| {
-        headers(there)?;
+        conditions(there)?;
         let forbidden = |what| Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
         if from.path() == to.path() {
             return forbidden("source and destination are the same file");

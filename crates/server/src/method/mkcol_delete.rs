@@ -4,7 +4,7 @@ use crate::authorization::authorizer::Action;
 use crate::backend::{BackendError, BackendErrorKind};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions::{self, no_parent};
+use crate::method::preconditions::{Conditions, no_parent};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use http::StatusCode;
@@ -19,9 +19,9 @@ pub(crate) async fn make(
         let what = "MKCOL takes no body";
         return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
-    let headers = request.headers.clone();
+    let conditions = Conditions::read(context, request).await?;
     let precondition = Box::new(move |there: Option<&_>| {
-        preconditions::check(&headers, there)?;
+        conditions.check(there)?;
         match there {
             Some(_) => Err(BackendError::new(BackendErrorKind::AlreadyExists, "it exists")),
             None => Ok(()),
@@ -52,7 +52,9 @@ pub(crate) async fn delete(
         let what = "DELETE removes a directory with its contents: depth must be infinity";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
-    let precondition = preconditions::on_existing(request.headers.clone(), &request.path);
+    let conditions = Conditions::read(context, request).await?;
+    let precondition = conditions.on_existing(&request.path);
     context.backend.remove(request.path.path(), precondition).await?;
+    context.unfinished.end(request.path.path());
     Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
 }

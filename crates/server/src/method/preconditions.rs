@@ -1,40 +1,97 @@
-//! Conditional requests (`If-Match`, `If-None-Match` and the others) for methods that change files.
+//! Conditional requests for methods that change files: `If-Match`, `If-None-Match` and the others
+//! (RFC 9110 section 13), and `If` (RFC 4918 section 10.4).
+//!
+//! Conditions on the resource of the request are evaluated when it is changed, while nobody else
+//! changes names. `If` may name other resources, whose entity tags are looked up when the request
+//! begins.
 
+use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
 use crate::backend::{BackendError, BackendErrorKind, EntryMetadata, Precondition};
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
+use crate::request::ServerRequest;
 use hither_http::conditions::{ConditionResult, evaluate};
+use hither_http::if_header::IfHeader;
 use http::StatusCode;
 use http::header::HeaderMap;
+use std::collections::HashMap;
 
-/// Fails unless the conditions in `headers` hold for the present entry.
-pub(crate) fn check(
-    headers: &HeaderMap,
-    there: Option<&EntryMetadata>,
-) -> Result<(), BackendError> {
-    match evaluate(headers, there.map(|metadata| &metadata.version), false) {
-        ConditionResult::Proceed => Ok(()),
-        ConditionResult::Failed | ConditionResult::NotModified => {
-            Err(BackendError::precondition_failed())
+/// The conditions of a request.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    headers: HeaderMap,
+    states: Option<(IfHeader, HashMap<String, TaggedState>)>,
+}
+
+/// The state of a resource that the field `If` names.
+#[derive(Debug)]
+enum TaggedState {
+    /// It is the resource of the request.
+    Own,
+    /// The entity tag of another one; none if it does not exist for this client.
+    Other(Option<String>),
+}
+
+impl Conditions {
+    /// The conditions of a request, with the states of other resources that they name.
+    pub(crate) async fn read(
+        context: &ServerContext,
+        request: &ServerRequest,
+    ) -> Result<Self, HttpError> {
+        let headers = request.headers.clone();
+        let header = IfHeader::parse(&headers)
+            .map_err(|error| HttpError::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let Some(header) = header else { return Ok(Self { headers, states: None }) };
+        let mut states = HashMap::new();
+        for resource in header.resources() {
+            let state = match NamespacePath::destination(resource, request.host.as_deref()) {
+                Ok(path) if path.path() == request.path.path() => TaggedState::Own,
+                Ok(path) if context.authorize(request, &path, Action::Read).is_ok() => {
+                    let there = context.backend.stat(path.path()).await.ok();
+                    TaggedState::Other(there.map(|there| there.version.etag))
+                }
+                Err(error) if error.status == StatusCode::BAD_REQUEST => return Err(error),
+                // On another server, or nothing that this client may see.
+                Ok(_) | Err(_) => TaggedState::Other(None),
+            };
+            states.insert(resource.to_owned(), state);
+        }
+        Ok(Self { headers, states: Some((header, states)) })
+    }
+
+    /// Fails unless the conditions hold for the present entry.
+    pub(crate) fn check(&self, there: Option<&EntryMetadata>) -> Result<(), BackendError> {
+        let version = there.map(|metadata| &metadata.version);
+        let own = version.map(|version| version.etag.as_str());
+        let holds = self.states.as_ref().is_none_or(|(header, states)| {
+            header.holds(|resource| match resource.and_then(|it| states.get(it)) {
+                Some(TaggedState::Other(tag)) => tag.as_deref(),
+                Some(TaggedState::Own) | None => own,
+            })
+        });
+        match evaluate(&self.headers, version, false) {
+            ConditionResult::Proceed if holds => Ok(()),
+            _ => Err(BackendError::precondition_failed()),
         }
     }
-}
 
-/// The conditions in `headers` on the target of a change, which may be missing.
-pub(crate) fn on_target(headers: HeaderMap) -> Precondition {
-    Box::new(move |there| check(&headers, there))
-}
+    /// The conditions on the target of a change, which may be missing.
+    pub(crate) fn on_target(self) -> Precondition {
+        Box::new(move |there| self.check(there))
+    }
 
-/// The conditions in `headers` on an entry that has to be there, as a directory if the path ends
-/// with a slash.
-pub(crate) fn on_existing(headers: HeaderMap, path: &NamespacePath) -> Precondition {
-    let needs_directory = path.is_directory();
-    Box::new(move |there| {
-        if needs_directory && there.is_some_and(|metadata| !metadata.is_directory()) {
-            return Err(BackendError::not_found());
-        }
-        check(&headers, there)
-    })
+    /// The conditions on an entry that has to be there, as a directory if the path ends with a
+    /// slash.
+    pub(crate) fn on_existing(self, path: &NamespacePath) -> Precondition {
+        let needs_directory = path.is_directory();
+        Box::new(move |there| {
+            if needs_directory && there.is_some_and(|metadata| !metadata.is_directory()) {
+                return Err(BackendError::not_found());
+            }
+            self.check(there)
+        })
+    }
 }
 
 /// A missing parent directory is a conflict (RFC 4918 section 9.7.1).

@@ -3,7 +3,7 @@
 use crate::authorization::authorizer::Action;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions;
+use crate::method::preconditions::Conditions;
 use crate::method::propfind::{is_live, multistatus_head, unreadable};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
@@ -18,7 +18,8 @@ pub(crate) async fn handle(
     request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Modify)?;
-    let ServerRequest { path, headers, mut body, .. } = request;
+    let conditions = Conditions::read(context, &request).await?;
+    let ServerRequest { path, mut body, .. } = request;
     let max = context.limits().document_bytes;
     let body = body.collect(max).await?;
     let changes = PropertyUpdate::parse(&body, max).map_err(unreadable)?;
@@ -31,7 +32,7 @@ pub(crate) async fn handle(
         changes.iter().filter(refused).map(|change| name(change).clone()).collect();
     let is_refused = !forbidden.is_empty();
     let updates = if is_refused { Vec::new() } else { changes };
-    let precondition = preconditions::on_existing(headers, &path);
+    let precondition = conditions.on_existing(&path);
     let there = context.backend.set_properties(path.path(), updates, precondition).await?;
     let href = path.href(there.is_some_and(|metadata| metadata.is_directory()));
     let mut out = multistatus_head();

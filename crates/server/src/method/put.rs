@@ -1,9 +1,9 @@
 //! PUT (RFC 9110): a file appears at its path when all of it has arrived and has the checksum that
 //! the client announced. Before that nobody sees it.
 //!
-//! The space is reserved before the body is requested, so that a file that does not fit is rejected
-//! before it is sent: a client that waits for "100 Continue" sends nothing at all. While one batch
-//! is written, the next one arrives; two batches are in memory.
+//! An announced length is compared with the free space before the body is requested, so that a file
+//! that does not fit is rejected before it is sent: a client that waits for "100 Continue" sends
+//! nothing at all. While one batch is written, the next one arrives; two batches are in memory.
 //!
 //! Conditions are checked twice: before the body, to spare the transfer, and when the file gets its
 //! path, while nobody else changes names. So of two clients that replace the same version, one gets
@@ -12,26 +12,26 @@
 //! **In parts.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section
 //! 14.5). The server accepts that only at the paths of partial files, which no listing shows
 //! ([`is_partial`]): a client that writes in parts moves the file to its final path at the end. At
-//! other paths the response is 400, as that section requires.
+//! other paths the response is 400, as that section requires. A checksum of the whole file cannot be
+//! verified in a part of it, and is refused there.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
 use crate::backend::{
     BackendError, BackendErrorKind, BackendFuture, CommitOptions, CreateOptions, EntryMetadata,
-    FileWriter,
+    FileWriter, Precondition,
 };
 use crate::connection::incoming_body::IncomingBody;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::digest_fields::supported;
-use crate::method::preconditions::{self, no_parent};
+use crate::method::digest_fields::{announced_file, mismatch};
+use crate::method::preconditions::{Conditions, no_parent};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::storage::{FileKind, is_partial};
 use hither_http::ContentRange;
-use hither_http::digest::digests;
 use http::header::HeaderMap;
 use http::{StatusCode, header};
 use std::ops::Range;
@@ -50,6 +50,7 @@ pub(crate) struct PutTarget {
     pub(crate) may_replace: bool,
     /// The metadata of the file that is at the path so far.
     pub(crate) there: Option<EntryMetadata>,
+    pub(crate) conditions: Conditions,
 }
 
 /// Fails unless the client may put a file at the path of its request now.
@@ -78,15 +79,16 @@ pub(crate) async fn writable(
         Some(_) if !may_replace => context.authorize(request, &request.path, Action::Modify)?,
         _ => {}
     }
-    preconditions::check(&request.headers, there.as_ref())?;
-    Ok(PutTarget { may_replace, there })
+    let conditions = Conditions::read(context, request).await?;
+    conditions.check(there.as_ref())?;
+    Ok(PutTarget { may_replace, there, conditions })
 }
 
 pub(crate) async fn handle(
     context: &ServerContext,
     request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    let PutTarget { may_replace, .. } = writable(context, &request).await?;
+    let PutTarget { may_replace, conditions, .. } = writable(context, &request).await?;
     let limit = context.limits().file_bytes.unwrap_or(u64::MAX);
     if request.body.length().is_some_and(|length| length > limit) {
         return Err(too_large(limit));
@@ -97,7 +99,8 @@ pub(crate) async fn handle(
         return put_part(context, request, part).await;
     }
     let only_new = request.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
-    put_whole(context, request, limit, may_replace && !only_new).await
+    let replace = may_replace && !only_new;
+    put_whole(context, request, limit, (replace, conditions.on_target())).await
 }
 
 pub(crate) fn too_large(limit: u64) -> HttpError {
@@ -109,26 +112,30 @@ async fn put_whole(
     context: &ServerContext,
     request: ServerRequest,
     limit: u64,
-    replace: bool,
+    (replace, precondition): (bool, Precondition),
 ) -> Result<ServerResponse, HttpError> {
-    let ServerRequest { path, headers, body, .. } = request;
-    let expected = expected(&headers);
+    let ServerRequest { path, headers, mut body, .. } = request;
+    let mut announced = announced_file(&headers)?;
     let mut checksums = STORED.to_vec();
-    checksums.extend(expected.iter().map(Checksum::algorithm).filter(|it| !STORED.contains(it)));
+    checksums.extend(announced.iter().map(Checksum::algorithm).filter(|it| !STORED.contains(it)));
     let options =
-        CreateOptions { size: body.length(), checksums: checksums.clone(), part: None };
+        CreateOptions { size: body.length(), checksums: checksums.clone(), ..Default::default() };
     let writer = context.backend.create(path.path(), options).await.map_err(no_parent)?;
     let timings = Arc::clone(&body.tally);
-    receive(body, &writer, 0, limit).await?;
-    let mut sums = Vec::with_capacity(checksums.len());
+    receive(&mut body, &writer, 0, limit).await?;
+    announced.extend(announced_file(body.trailers())?);
+    let late = announced.iter().map(Checksum::algorithm).filter(|it| !checksums.contains(it));
+    let late: Vec<_> = late.collect();
+    checksums.extend(late);
+    let mut sums: Vec<Checksum> = Vec::with_capacity(checksums.len());
     for algorithm in checksums {
-        sums.push(writer.checksum(algorithm).await?);
+        if !sums.iter().any(|sum| sum.algorithm() == algorithm) {
+            sums.push(writer.checksum(algorithm).await?);
+        }
     }
-    if let Some(wrong) = expected.iter().find(|expected| !sums.contains(expected)) {
-        let what = format!("checksum mismatch: the bytes that arrived do not have {wrong}");
-        return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
+    if let Some(wrong) = announced.iter().find(|announced| !sums.contains(announced)) {
+        return Err(mismatch(wrong));
     }
-    let precondition = preconditions::on_target(headers);
     let began = Instant::now();
     let committed = writer.commit(CommitOptions { replace, checksums: sums, precondition }).await;
     timings.disk(began.elapsed());
@@ -140,16 +147,9 @@ async fn put_whole(
     Ok(ServerResponse::empty(status).with(header::ETAG, &committed.metadata.version.etag))
 }
 
-/// The checksums that the client announces.
-fn expected(headers: &HeaderMap) -> Vec<Checksum> {
-    let digests = digests(StatusCode::OK, headers).into_iter();
-    let known = digests.filter_map(|it| Checksum::new(supported(it.algorithm)?, &it.value).ok());
-    known.collect()
-}
-
 /// Writes a body of at most `max` bytes from `offset` on as it arrives. Returns its length.
 async fn receive(
-    mut body: IncomingBody,
+    body: &mut IncomingBody,
     writer: &Arc<dyn FileWriter>,
     offset: u64,
     max: u64,
@@ -216,14 +216,27 @@ async fn put_part(
     request: ServerRequest,
     (range, total): (Range<u64>, u64),
 ) -> Result<ServerResponse, HttpError> {
+    let of_file = |fields: &HeaderMap| match announced_file(fields)?.first() {
+        None => Ok(()),
+        Some(sum) => {
+            let what = format!(
+                "{sum} of the whole file cannot be verified in a part of it: send the checksum of \
+                 the part as Content-Digest"
+            );
+            Err(HttpError::new(StatusCode::BAD_REQUEST, what))
+        }
+    };
+    of_file(&request.headers)?;
     let options =
         CreateOptions { size: Some(total), checksums: Vec::new(), part: Some(range.clone()) };
     let created = context.backend.create(request.path.path(), options).await;
     let writer = created.map_err(no_parent)?;
     let size = range.end - range.start;
-    if receive(request.body, &writer, range.start, size).await? != size {
+    let mut body = request.body;
+    if receive(&mut body, &writer, range.start, size).await? != size {
         let what = "the length of the body differs from Content-Range";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
+    of_file(body.trailers())?;
     Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
 }

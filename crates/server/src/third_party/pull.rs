@@ -1,5 +1,6 @@
 //! Fetches a file from another server (`COPY` with `Source`).
 
+use crate::backend::Precondition;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::put::{PutTarget, writable};
@@ -17,7 +18,7 @@ use crate::third_party::stall_watchdog::StallWatchdog;
 use hither_core::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transfer::{CopyOptions, CopyPath, CopyProgress, Destination, Verify, copy};
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use std::sync::Arc;
 
 /// Bytes that all streams of a pull together request at a time, and the minimum for one. A stream
@@ -26,7 +27,6 @@ const REQUESTED_BYTES: u64 = 16 << 20;
 const MIN_BLOCK_BYTES: u64 = 2 << 20;
 
 /// A pull that is about to run.
-#[derive(Debug)]
 struct Pull {
     copier: Arc<ThirdPartyCopier>,
     copy_request: CopyRequest,
@@ -36,8 +36,8 @@ struct Pull {
     size: Option<u64>,
     streams: usize,
     replace: bool,
-    /// The header of the request.
-    headers: HeaderMap,
+    /// The conditions of the request on the target.
+    precondition: Precondition,
 }
 
 /// Handles a `COPY` that fetches a file.
@@ -47,7 +47,7 @@ pub(crate) async fn handle(
     request: &ServerRequest,
     url: &str,
 ) -> Result<ServerResponse, HttpError> {
-    let PutTarget { may_replace, there } = writable(context, request).await?;
+    let PutTarget { may_replace, there, conditions } = writable(context, request).await?;
     let copy_request = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
     if there.is_some() && !replace {
@@ -72,14 +72,14 @@ pub(crate) async fn handle(
     // For an unknown size, this checks at least that the file can be created.
     target.begin(size.unwrap_or(0)).await?;
     let target = Arc::new(target);
-    let headers = request.headers.clone();
     let copier = Arc::clone(copier);
     let interval = copier.settings.marker();
     let progress = Arc::clone(&target);
     let discarded = Arc::clone(&target);
     let clean_up = async move { discarded.give_up() };
     let replace = replace && may_replace;
-    let pull = Pull { copier, copy_request, remote, target, size, streams, replace, headers };
+    let precondition = conditions.on_target();
+    let pull = Pull { copier, copy_request, remote, target, size, streams, replace, precondition };
     let copy = MarkedCopy { work: pull.run(), clean_up, progress, interval, slot };
     let body = ResponseBody::Stream(perf_markers::run_reported(copy));
     let response = ServerResponse::empty(StatusCode::ACCEPTED).with(header::CONTENT_TYPE, TYPE);
@@ -118,7 +118,7 @@ impl Pull {
             computed.map_err(|error| Error::new(ErrorKind::Local, what).with_source(error))
         };
         let sums = comparison.compare(compute).await?;
-        self.target.publish(self.headers, self.replace, sums).await.map_err(local_error)
+        self.target.publish(self.precondition, self.replace, sums).await.map_err(local_error)
     }
 
     /// Fetches the whole file.

@@ -4,10 +4,10 @@
 //! Blocks may be written in any order. Progress counts what is on disk, not in the kernel's memory.
 
 use crate::backend::path::NamespacePath;
-use crate::backend::{BackendErrorKind, CommitOptions, CreateOptions, FileWriter};
+use crate::backend::{BackendErrorKind, CommitOptions, CreateOptions, FileWriter, Precondition};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions::{self, no_parent};
+use crate::method::preconditions::no_parent;
 use crate::method::put::too_large;
 use crate::third_party::copier::local_error;
 use crate::third_party::perf_markers::CopyProgress;
@@ -18,7 +18,6 @@ use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;
 use hither_core::{Algorithm, Checksum, Source};
 use hither_transport::HttpSource;
-use http::HeaderMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,11 +86,11 @@ impl PullTarget {
         Some((Arc::clone(&state.open.as_ref()?.writer), vec![state.sum.clone()?]))
     }
 
-    /// Gives the file its path, with its checksums, if the conditions in `headers` still hold;
+    /// Gives the file its path, with its checksums, if `precondition` still holds;
     /// replaces an existing file only if `replace`. Returns the file's size.
     pub(crate) async fn publish(
         &self,
-        headers: HeaderMap,
+        precondition: Precondition,
         replace: bool,
         checksums: Vec<Checksum>,
     ) -> Result<u64, HttpError> {
@@ -99,7 +98,6 @@ impl PullTarget {
             let what = "the copy has already ended";
             return Err(HttpError::new(http::StatusCode::CONFLICT, what));
         };
-        let precondition = preconditions::on_target(headers);
         let options = CommitOptions { replace, checksums, precondition };
         let committed = open.writer.commit(options).await.map_err(|error| match error.kind() {
             BackendErrorKind::AlreadyExists if !replace => HttpError::precondition_failed(),

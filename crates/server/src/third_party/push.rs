@@ -9,7 +9,7 @@ use crate::authorization::authorizer::Action;
 use crate::backend::{self, BackendError, ChecksumMode, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::preconditions;
+use crate::method::preconditions::Conditions;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::body::ResponseBody;
@@ -99,7 +99,7 @@ pub(crate) async fn handle(
         let what = "third-party copies are of files, and this is a directory";
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
-    preconditions::check(&request.headers, Some(reader.metadata()))?;
+    Conditions::read(context, request).await?.check(Some(reader.metadata()))?;
     let copy_request = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
     let slot = copier.take_slot(CopyDirection::Push, &context.copies)?;

@@ -6,6 +6,7 @@ mod bounds;
 mod client;
 mod configuration;
 mod connections;
+mod digests;
 mod hostile;
 mod memory;
 mod races;
