@@ -48,7 +48,7 @@ impl SpaceFloor {
             return MAX_BYTES;
         }
         let total = fs.f_blocks.saturating_mul(fs.f_frsize);
-        let floor = self.bytes.unwrap_or((total / 100).min(MAX_DEFAULT_FLOOR));
+        let floor = self.bytes.unwrap_or_else(|| (total / 100).min(MAX_DEFAULT_FLOOR));
         fs.f_bavail.saturating_mul(fs.f_frsize).saturating_sub(floor)
     }
 
