@@ -9,8 +9,8 @@
 //! `Digest` has hexadecimal values for 32-bit checksums, of which some servers drop leading zeros
 //! (xrootd issue 1483), and base64 for the others, where some servers write hexadecimal. The length
 //! tells which one it is. In `Repr-Digest` all values are byte sequences in base64 between colons.
-//! In a response, values that cannot be parsed are skipped: a checksum is optional, and there may be
-//! others. In a request, a field that cannot be verified is an error: the client relies on it.
+//! In a response, values that cannot be parsed are skipped: a checksum is optional, and there may
+//! be others. In a request, a field that cannot be verified is an error: the client relies on it.
 
 use crate::field::{self, list_items};
 use crate::text::trim;
@@ -223,8 +223,8 @@ pub enum UnverifiableDigest {
 ///
 /// ```
 /// use hither_http::digest::{CONTENT_DIGEST, DigestAlgorithm::*, announced};
-/// let fields = |value: &'static str| [(CONTENT_DIGEST, value.parse().unwrap())].into_iter().collect();
-/// let both = fields("sha-512=:AA==:, adler=:EeYDmA==:");
+/// let value = "sha-512=:AA==:, adler=:EeYDmA==:".parse().unwrap();
+/// let both = [(CONTENT_DIGEST, value)].into_iter().collect();
 /// assert_eq!(announced(&both, &CONTENT_DIGEST, &[Adler32]).unwrap().len(), 1);
 /// let error = announced(&both, &CONTENT_DIGEST, &[Md5, Sha256]).unwrap_err().to_string();
 /// assert!(error.ends_with("expected one of md5, sha-256"));

@@ -1,8 +1,8 @@
 //! The `If` field of WebDAV (RFC 4918 section 10.4): conditions on the state of resources.
 //!
 //! The field has lists of conditions. A list holds if all of its conditions do, and the field holds
-//! if one of its lists does. A condition names an entity tag or a state token, and may be negated. A
-//! list is about the resource of the request, or about one that a tag before it names.
+//! if one of its lists does. A condition names an entity tag or a state token, and may be negated.
+//! A list is about the resource of the request, or about one that a tag before it names.
 //!
 //! State tokens stand for locks. There are no locks here, so no token ever matches; `DAV:no-lock`
 //! never does anywhere (section 10.4.8). Entity tags are compared strongly, as `If-Match` does.
@@ -103,7 +103,8 @@ impl IfHeader {
     }
 
     /// Returns true if one of the lists holds. `entity_tag` returns the tag of a resource, which is
-    /// the one of the request (`None`) or one of [`IfHeader::resources`]; none if it does not exist.
+    /// the one of the request (`None`) or one of [`IfHeader::resources`]; none if it does not
+    /// exist.
     pub fn holds<'a>(&self, entity_tag: impl Fn(Option<&str>) -> Option<&'a str>) -> bool {
         self.lists.iter().any(|list| {
             let resource = list.resource.and_then(|place| self.resources.get(place));
@@ -134,7 +135,7 @@ fn malformed(seen: &[u8], expected: &'static str) -> IfHeaderError {
 }
 
 struct Parser<'a> {
-    /// What is left of the value, without white space at its ends.
+    /// The rest of the value, without white space at its ends.
     rest: &'a [u8],
     /// The conditions so far.
     conditions: usize,

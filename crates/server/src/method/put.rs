@@ -12,8 +12,8 @@
 //! **In parts.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section
 //! 14.5). The server accepts that only at the paths of partial files, which no listing shows
 //! ([`is_partial`]): a client that writes in parts moves the file to its final path at the end. At
-//! other paths the response is 400, as that section requires. A checksum of the whole file cannot be
-//! verified in a part of it, and is refused there.
+//! other paths the response is 400, as that section requires. A checksum of the whole file cannot
+//! be verified in a part of it, and is refused there.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;

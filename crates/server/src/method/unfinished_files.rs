@@ -2,8 +2,8 @@
 //!
 //! A client is the name that the authorizer gives it, or else an address. The count is in memory: a
 //! partial file of an earlier run of the server is bounded in time only. A partial file leaves the
-//! count when its client moves or removes it, or when the client reaches its maximum and the file is
-//! found to be gone.
+//! count when its client moves or removes it, or when the client reaches its maximum and the file
+//! is found to be gone.
 
 use crate::backend::Details;
 use crate::context::ServerContext;

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod listings;
+mod space;
 
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};

@@ -1,5 +1,7 @@
 //! Requests that change files and names.
 
+mod digests;
+
 use crate::memory::on_each_backend;
 use crate::rig::{Served, reply};
 use std::io::{Read, Write};

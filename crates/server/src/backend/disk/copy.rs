@@ -39,8 +39,8 @@ pub(crate) struct TreeCopy<'a> {
 }
 
 impl ConfinedDir {
-    /// Copies a file or directory to a private name in the directory where `to` will be. Returns the
-    /// path of the copy; if it fails or is cancelled, nothing is left of it.
+    /// Copies a file or directory to a private name in the directory where `to` will be. Returns
+    /// the path of the copy; if it fails or is cancelled, nothing is left of it.
     pub(crate) fn copy(&self, from: &str, to: &str, options: TreeCopy<'_>) -> io::Result<String> {
         let hidden = sibling(to, &private_name());
         let done = match self.meta(from)?.kind {

@@ -1,9 +1,9 @@
 //! A file on the disk that is being written.
 //!
-//! The space of a file in a lot is taken before the first byte; a file whose size is not known takes
-//! more as it grows. Other files take the space of the disk as their data arrive ([`Allocation`]).
-//! Each write is one job on a blocking thread: it takes the space, writes, and updates the checksums
-//! while the bytes are in the processor's cache.
+//! The space of a file in a lot is taken before the first byte; a file whose size is not known
+//! takes more as it grows. Other files take the space of the disk as their data arrive
+//! ([`Allocation`]). Each write is one job on a blocking thread: it takes the space, writes, and
+//! updates the checksums while the bytes are in the processor's cache.
 
 use crate::backend::blocking::Cancellation;
 use crate::backend::disk::DiskBackend;

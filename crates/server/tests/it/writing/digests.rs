@@ -1,5 +1,5 @@
-//! Checksums and codings that clients announce, and the conditions of WebDAV: each is obeyed, or the
-//! request is refused.
+//! Checksums and codings that clients announce, and the conditions of WebDAV: each is obeyed, or
+//! the request is refused.
 
 use crate::memory::on_each_backend;
 use crate::rig::{Reply, Served, reply};
