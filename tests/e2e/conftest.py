@@ -1,17 +1,17 @@
 """Fixtures of the end-to-end tests: the built command, generated files, and servers on loopback or across a link."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from needs import require, require_network_namespaces
 
 from bench.generators import talkfile
 from bench.harness import access_log, servers
 from bench.harness.contenders import timed
-from bench.harness.links import LINKS, Loopback, Wan, is_root
-from bench.harness.paths import HITHER, HITHER_WAN
+from bench.harness.links import LINKS, Loopback, Wan
+from bench.harness.paths import HITHER
 
 # Generous: a test that hangs must end, a slow machine must not fail.
 TIMEOUT = 120
@@ -108,14 +108,6 @@ LOCATIONS = """
 """
 
 
-def require(name: str) -> None:
-    """Skips where a server is not installed."""
-    if servers.program(name) is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have {name} (tools/setup-peers)")
-        pytest.skip(f"{name} is not installed (tools/setup-peers installs it, as root)")
-
-
 @pytest.fixture
 def site(tmp_path):
     require("nginx")
@@ -129,10 +121,7 @@ def site(tmp_path):
 @pytest.fixture(scope="module")
 def netns():
     """Skips where there can be no link."""
-    if not (is_root() and HITHER_WAN.exists()):
-        if os.environ.get("HITHER_REQUIRE_NETNS") == "1":
-            pytest.fail("network namespaces are required here, which needs root and hither-wan")
-        pytest.skip("network namespaces need root")
+    require_network_namespaces()
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from needs import require
 
-from bench.harness import servers
 from bench.harness.paths import HITHER
 
 PATIENCE = 60
@@ -60,16 +59,6 @@ def serving(folder: Path, *flags: str):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait(PATIENCE)
-
-
-def require(name: str) -> str:
-    """A program, by name or path; skips where it is not installed."""
-    found = servers.program(name)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have {name} (tools/setup-peers)")
-        pytest.skip(f"{name} is not installed (tools/setup-peers installs it, as root)")
-    return found
 
 
 def run(*command, code: int = 0, **options) -> str:

@@ -5,10 +5,10 @@ import base64
 import json
 import ssl
 import subprocess
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from loopback_server import LoopbackServer, QuietHandler
 
 from bench.harness import servers
 
@@ -62,14 +62,17 @@ class Key:
         return f"{message}.{encoded(numbers_of(signature) if self.algorithm == 'ES256' else signature)}"
 
 
-class Issuer:
+class Issuer(LoopbackServer):
     """Publishes keys below `folder`, with a certificate if there is one of `tls`, until it is left, or dies before."""
 
     def __init__(self, *keys: Key, audience: str = "https://se.example", folder: str = "/iam", tls: servers.Tls | None = None):
         self.keys, self.audience, self.asked = list(keys), audience, []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
+            # No connection outlives the issuer.
+            protocol_version = "HTTP/1.0"
+
             def do_GET(self):
                 outer.asked.append(self.path)
                 documents = {
@@ -84,30 +87,13 @@ class Issuer:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_arguments):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}{folder}"
+        super().__init__(Handler)
+        self.url = f"http://127.0.0.1:{self.port}{folder}"
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(tls.certificate, tls.key)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-            self.url = f"https://localhost:{self.server.server_port}{folder}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_error):
-        self.die()
-
-    def die(self) -> None:
-        if self.thread.is_alive():
-            self.server.shutdown()
-            self.thread.join()
-            self.server.server_close()
+            self.url = f"https://localhost:{self.port}{folder}"
 
     def claims(self, scope: str, **others) -> dict:
         now = int(time.time())

@@ -5,8 +5,10 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+
+from loopback_server import LoopbackServer, QuietHandler
 
 
 def token(**claims) -> str:
@@ -32,7 +34,7 @@ def claims_of(header: str | None) -> dict | None:
         return None
 
 
-class TokenServer:
+class TokenServer(LoopbackServer):
     """Serves one file; `accepts` may refuse tokens that are valid otherwise, and gets the number of the request."""
 
     def __init__(self, file: Path):
@@ -43,32 +45,17 @@ class TokenServer:
         self.lock = threading.Lock()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(QuietHandler):
             def do_GET(self):
                 outer.answer(self)
 
             def do_HEAD(self):
                 outer.answer(self)
 
-            def log_message(self, *_arguments):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+        super().__init__(Handler)
 
     def url(self, path: str = "/data/small.root") -> str:
-        return f"http://127.0.0.1:{self.server.server_port}{path}"
+        return f"http://127.0.0.1:{self.port}{path}"
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         header = request.headers.get("Authorization")

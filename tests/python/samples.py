@@ -1,9 +1,8 @@
 """Folders of sample files; tests that need missing ones are skipped."""
 
-import os
 from pathlib import Path
 
-import pytest
+from needs import missing
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLES = REPOSITORY.parent / "shared" / "testdata" / "root"
@@ -15,9 +14,7 @@ def source_of(project: str) -> Path:
     found = sorted(SOURCES.glob(f"{project}-*/.complete"))
     if found:
         return found[-1].parent
-    if os.environ.get("CI"):
-        pytest.fail(f"CI must have the source package of {project} (tools/setup-peers)")
-    pytest.skip(f"the source package of {project} is not here (tools/setup-peers fetches it)")
+    return missing(f"the source package of {project}")
 
 
 def coffea_samples() -> Path:

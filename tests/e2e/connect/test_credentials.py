@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, Site, require, run
+from conftest import HITHER, Site, run
+from needs import require
 from token_server import TokenServer, good, token
 
 from bench.harness import servers

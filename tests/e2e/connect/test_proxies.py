@@ -1,7 +1,8 @@
 """Through a proxy: tinyproxy, which says in its log whom it was asked for."""
 
 import pytest
-from conftest import HITHER, Site, require, run
+from conftest import HITHER, Site, run
+from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Loopback

@@ -4,7 +4,8 @@ import subprocess
 
 import certificates
 import pytest
-from conftest import HITHER, Site, require, run
+from conftest import HITHER, Site, run
+from needs import require
 
 from bench.harness import servers
 from bench.harness.links import LINKS, Loopback, Wan

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import require
+from needs import require
 
 from bench.harness import servers
 from bench.harness.paths import BINARIES

@@ -3,7 +3,8 @@
 import math
 
 import pytest
-from conftest import Site, require
+from conftest import Site
+from needs import require
 from cutting import Relay
 
 from bench.harness import servers

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, require, run
+from conftest import HITHER, run
+from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Link, Wan

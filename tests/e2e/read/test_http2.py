@@ -4,7 +4,8 @@ import math
 import random
 
 import pytest
-from conftest import require, run
+from conftest import run
+from needs import require
 from cutting import Relay
 
 from bench.harness import access_log, servers

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Site, require, run
+from conftest import Site, run
+from needs import require
 from cutting import Relay
 
 from bench.harness import access_log, servers

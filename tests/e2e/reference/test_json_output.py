@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import require
+from needs import require
 from served import serving
 
 from bench.harness import servers

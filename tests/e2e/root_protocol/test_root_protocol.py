@@ -6,7 +6,8 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import HITHER, require, run
+from conftest import HITHER, run
+from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Loopback

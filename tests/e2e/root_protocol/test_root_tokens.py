@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, require, run
+from conftest import HITHER, run
+from needs import missing, require
 from token_issuer import Issuer, Key
 
 from bench.harness import servers
@@ -35,9 +36,7 @@ def issued(tmp_path, monkeypatch):
     authority of both."""
     require("xrootd")
     if not installed("libXrdAccSciTokens"):
-        if os.environ.get("CI"):
-            pytest.fail("CI must have xrootd-scitokens-plugins (tools/setup-peers)")
-        pytest.skip("xrootd-scitokens-plugins is not installed (tools/setup-peers installs it, as root)")
+        missing("xrootd-scitokens-plugins")
     if os.geteuid() != 0:
         pytest.skip("needs root: the plug-in trusts the system's authorities only, and gets others in their place")
     folder = tmp_path / "served"

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
+from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, run, serving
+from needs import require
 
 from bench.harness import servers
 from bench.harness.contenders import peer

@@ -12,24 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from needs import require
+from served import CONTENT, PATIENCE
 from token_issuer import Issuer, Key
 
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER, ROOT
-
-PATIENCE = 60
-CONTENT = bytes(range(256)) * 4096
-
-
-def program(name: str) -> str:
-    """A program that CI must have; skips where it is not installed."""
-    found = servers.program(name)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have {name} (tools/setup-peers)")
-        pytest.skip(f"{name} is not installed (tools/setup-peers installs it, as root)")
-    return found
 
 
 class Manager:
@@ -81,7 +70,7 @@ class Served:
 
     def curl(self, target: str, *arguments: str) -> tuple[int, str]:
         url = target if "://" in target else self.base + target
-        command = [program("curl"), "-s", "-m", "60", "-o", "-", "-w", "\n%{http_code}", *arguments, url]
+        command = [require("curl"), "-s", "-m", "60", "-o", "-", "-w", "\n%{http_code}", *arguments, url]
         out = subprocess.run(command, capture_output=True, check=True).stdout.decode(errors="replace")
         body, _, status = out.rpartition("\n")
         return int(status), body
@@ -211,7 +200,7 @@ def test_the_log_continues_in_a_new_file(tmp_path):
 
 def test_logrotate_rotates_the_log(tmp_path):
     """With the recipe of the guide."""
-    logrotate = program("logrotate")
+    logrotate = require("logrotate")
     with serving(tmp_path) as served:
         served.curl("file.bin?1")
         recipe = tmp_path / "recipe"
@@ -231,45 +220,48 @@ def test_logrotate_rotates_the_log(tmp_path):
     assert "/file.bin?1" in (tmp_path / "access.json.1").read_text()
 
 
+@contextmanager
+def replicated(folder: Path, *before: str):
+    """A server that offers the copies of nginx over `store`, after those at the addresses `before`."""
+    store = folder / "elsewhere" / "store"
+    store.mkdir(parents=True)
+    with servers.nginx(Loopback(), store.parent) as port:
+        urls = json.dumps([*before, f"http://127.0.0.1:{port}/store"])
+        with serving(folder, f'[[replicas]]\npath = "/"\nurls = {urls}') as served:
+            yield served, store
+
+
 def test_davix_finds_a_replica_when_the_first_ones_are_dead(tmp_path):
     """The file is gone here; one copy's server is dead, the other one's is not."""
-    davix = program("davix-get")
-    elsewhere = tmp_path / "elsewhere" / "store"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "copied").write_bytes(CONTENT)
-    with servers.nginx(Loopback(), elsewhere.parent) as port:
-        text = f'[[replicas]]\npath = "/"\nurls = ["http://127.0.0.1:1/store", "http://127.0.0.1:{port}/store"]'
-        with serving(tmp_path, text) as served:
-            got = tmp_path / "got"
-            subprocess.run([davix, served.base + "copied", got], check=True, timeout=PATIENCE, capture_output=True)
-            assert got.read_bytes() == CONTENT
-            # Ours too, with the document.
-            ours = subprocess.run(
-                [HITHER, "cat", served.base + "copied?metalink"], check=True, timeout=PATIENCE, capture_output=True
-            )
-            assert ours.stdout == CONTENT
+    davix = require("davix-get")
+    with replicated(tmp_path, "http://127.0.0.1:1/store") as (served, store):
+        (store / "copied").write_bytes(CONTENT)
+        got = tmp_path / "got"
+        subprocess.run([davix, served.base + "copied", got], check=True, timeout=PATIENCE, capture_output=True)
+        assert got.read_bytes() == CONTENT
+        # Ours too, with the document.
+        ours = subprocess.run(
+            [HITHER, "cat", served.base + "copied?metalink"], check=True, timeout=PATIENCE, capture_output=True
+        )
+        assert ours.stdout == CONTENT
 
 
 def test_aria2_downloads_from_all_replicas(tmp_path):
-    aria2 = program("aria2c")
-    elsewhere = tmp_path / "elsewhere" / "store"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "file.bin").write_bytes(CONTENT)
-    with servers.nginx(Loopback(), elsewhere.parent) as port:
-        text = f'[[replicas]]\npath = "/"\nurls = ["http://127.0.0.1:{port}/store"]'
-        with serving(tmp_path, text) as served:
-            out = tmp_path / "out"
-            command = [aria2, "-d", out, "--follow-metalink=mem", "--allow-overwrite", "--no-conf", "-q"]
-            subprocess.run([*command, served.base + "file.bin"], check=True, timeout=PATIENCE)
-            assert (out / "file.bin").read_bytes() == CONTENT
-            lines = served.stop()
+    aria2 = require("aria2c")
+    with replicated(tmp_path) as (served, store):
+        (store / "file.bin").write_bytes(CONTENT)
+        out = tmp_path / "out"
+        command = [aria2, "-d", out, "--follow-metalink=mem", "--allow-overwrite", "--no-conf", "-q"]
+        subprocess.run([*command, served.base + "file.bin"], check=True, timeout=PATIENCE)
+        assert (out / "file.bin").read_bytes() == CONTENT
+        lines = served.stop()
     assert lines[0]["target"] == "/file.bin"
     assert lines[0]["sent"] < 2000, "the document"
 
 
 def dom(folder: Path, url: str, *flags: str) -> str:
     """A page as Chromium has it when its scripts have run."""
-    chromium = program("chromium")
+    chromium = require("chromium")
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", *flags]
     done = subprocess.run(
         [*command, "--virtual-time-budget=3000", "--dump-dom", url], capture_output=True, timeout=PATIENCE, check=True

@@ -12,11 +12,12 @@ import subprocess
 import threading
 import zlib
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, require, run, serving
+from loopback_server import LoopbackServer, QuietHandler
+from served import CONTENT, DEBIANS_PYTHON, PATIENCE, Served, run, serving
+from needs import require
 from token_issuer import Issuer, Key
 
 from bench.harness import servers
@@ -173,7 +174,7 @@ def test_an_existing_file_is_kept_on_request(here, there):
     assert "exists" in copy(there, "source", "Overwrite: F", destination=here.url("file"), code="412")[0]
 
 
-class Peer:
+class Peer(LoopbackServer):
     """A source that follows its script, while the block lasts; `asked` are the methods and fields of requests."""
 
     def __init__(self, content: bytes, digest: str = "", **does):
@@ -183,9 +184,7 @@ class Peer:
         self.sent, self.closed = threading.Event(), threading.Event()
         peer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(QuietHandler):
             def answer(self, status: int, content: bytes, **fields: str) -> None:
                 self.send_response(status)
                 for name, value in fields.items():
@@ -230,21 +229,8 @@ class Peer:
                 else:
                     self.wfile.write(piece)
 
-            def log_message(self, *_arguments):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/file"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_error):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+        super().__init__(Handler)
+        self.url = f"http://127.0.0.1:{self.port}/file"
 
     def methods(self) -> set[str]:
         return {method for method, _ in self.asked}
@@ -412,9 +398,7 @@ def test_a_partial_file_of_a_failed_push_is_removed(here):
     taken: list[str] = []
     deleted = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(QuietHandler):
         def do_HEAD(self):
             self.send_response(200 if taken else 404)
             self.send_header("Content-Length", "5")
@@ -433,22 +417,12 @@ def test_a_partial_file_of_a_failed_push_is_removed(here):
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *_arguments):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with LoopbackServer(Handler) as server:
         here.file("file", LARGE)
-        url = f"http://127.0.0.1:{server.server_port}/file"
+        url = f"http://127.0.0.1:{server.port}/file"
         last = copy(here, "file", destination=url)[-1]
         assert last.startswith("failure: ") and "127.0.0.1" in last, last
         assert deleted.wait(PATIENCE)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_an_error_names_the_host_that_does_not_resolve(here):

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import require
+from needs import require
 
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback

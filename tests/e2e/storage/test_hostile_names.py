@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 from served import serving as serving_hither
+from storage.test_storage_commands import s3_bucket
 from storage.test_storage_commands import serving as serving_peer
-
-from bench.harness import servers
-from bench.harness.links import Loopback
-from bench.harness.paths import BUILT_PEERS
 
 SEED = 20
 TREES = int(os.environ.get("HITHER_HOSTILE_TREES", "2"))
@@ -113,16 +110,8 @@ def storage(kind: str, folder: Path, monkeypatch):
             with serving_hither(folder, "--write") as server:
                 yield www, server.base.rstrip("/")
         case "s3":
-            if not (BUILT_PEERS / "bin/s3s-fs").exists():
-                if os.environ.get("CI"):
-                    pytest.fail("CI must have s3s-fs (tools/setup-peers)")
-                pytest.skip("s3s-fs is not installed (tools/setup-peers installs it)")
-            with servers.s3s(Loopback(), folder) as port:
-                key, secret = servers.S3_KEY
-                monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-                monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-                monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
-                yield folder / "bucket", "s3://bucket"
+            with s3_bucket(folder, monkeypatch) as bucket:
+                yield bucket, "s3://bucket"
         case _:
             www.mkdir(mode=0o777)
             www.chmod(0o777)

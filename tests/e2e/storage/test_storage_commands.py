@@ -1,12 +1,12 @@
 """ls, stat, mkdir, rm, mv and checksum against real servers and the local disk: what they print, and what becomes of files."""
 
 import hashlib
-import os
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from needs import missing, require
 
 from bench.harness import servers
 from bench.harness.links import Loopback
@@ -46,12 +46,22 @@ def serving(kind: str, folder: Path):
         "xrootd": lambda: servers.xrootd(Loopback(), folder),
         "root": lambda: servers.xrootd(Loopback(), folder),
     }[kind]
-    if servers.program({"apache": "apache2", "root": "xrootd"}.get(kind, kind)) is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have {kind} (tools/setup-peers)")
-        pytest.skip(f"{kind} is not installed (tools/setup-peers installs it, as root)")
+    require({"apache": "apache2", "root": "xrootd"}.get(kind, kind))
     with start() as port:
         yield f"root://127.0.0.1:{port}/" if kind == "root" else f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def s3_bucket(folder: Path, monkeypatch):
+    """Yields the folder of s3://bucket, which the command reaches with what is in the environment."""
+    if not (BUILT_PEERS / "bin" / "s3s-fs").exists():
+        missing("s3s-fs")
+    with servers.s3s(Loopback(), folder) as port:
+        key, secret = servers.S3_KEY
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        yield folder / "bucket"
 
 
 @pytest.fixture(params=["local", "apache", "nginx", "rclone", "xrootd", "root"])
@@ -236,18 +246,10 @@ def test_no_message_repeats_a_secret(run, place):
 
 
 def test_a_bucket_of_an_object_store_works_like_a_directory(run, hither, tmp_path, monkeypatch):
-    if not (BUILT_PEERS / "bin" / "s3s-fs").exists():
-        if os.environ.get("CI"):
-            pytest.fail("CI must have s3s-fs (tools/setup-peers)")
-        pytest.skip("s3s-fs is not installed (tools/setup-peers installs it)")
-    with servers.s3s(Loopback(), tmp_path) as port:
-        key, secret = servers.S3_KEY
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    with s3_bucket(tmp_path, monkeypatch) as bucket:
         content = bytes(range(256)) * 5000
-        (tmp_path / "bucket/dir").mkdir()
-        (tmp_path / "bucket/dir/a b").write_bytes(content)
+        (bucket / "dir").mkdir()
+        (bucket / "dir/a b").write_bytes(content)
         told = run("ls", "-l", "s3://bucket/dir")
         assert told.code == 0, told.err
         assert told.out.split()[:2] == ["-", str(len(content))] and told.out.endswith("a b\n")

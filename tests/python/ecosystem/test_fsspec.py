@@ -11,7 +11,8 @@ import pytest
 
 fsspec = pytest.importorskip("fsspec")
 
-from serving import LINKS, Wan, access_log, needs_network_namespaces, servers, serving  # noqa: E402
+from needs import require_network_namespaces  # noqa: E402
+from serving import LINKS, Wan, access_log, servers, serving  # noqa: E402
 
 import hither  # noqa: E402
 from hither.fsspec import HitherFileSystem  # noqa: E402
@@ -335,7 +336,7 @@ def test_parquet_columns_take_few_round_trips(way, tmp_path):
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     np = pytest.importorskip("numpy")
-    needs_network_namespaces()
+    require_network_namespaces()
     rng = np.random.default_rng(1)
     columns = ["c3", "c4", "c17"]
     sums = []

@@ -13,13 +13,13 @@ import pytest
 uproot = pytest.importorskip("uproot")
 
 import numpy as np  # noqa: E402
+from needs import require_network_namespaces  # noqa: E402
 from samples import SAMPLES  # noqa: E402
 from serving import (  # noqa: E402
     LINKS,
     Loopback,
     Wan,
     access_log,
-    needs_network_namespaces,
     servers,
     serving,
     talkfile,
@@ -188,7 +188,7 @@ def test_the_talks_query_fetches_what_it_needs(way, tmp_path):
 @pytest.mark.netns
 def test_the_talks_query_takes_as_many_round_trips_as_hithers_own():
     """The ends of the file, the tree, the data."""
-    needs_network_namespaces()
+    require_network_namespaces()
     path, facts = talkfile.DEFAULT_OUTPUT, talkfile.ensure(talkfile.DEFAULT_OUTPUT)
     where = Wan(LINKS["G"])
     with where, servers.nginx(where, path.resolve().parent) as port:

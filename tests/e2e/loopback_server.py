@@ -1,0 +1,38 @@
+"""HTTP servers of tests, in this process: a handler that does not log, and a server that lasts as long as its block."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Keeps connections open and prints nothing."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_arguments):
+        pass
+
+
+class LoopbackServer:
+    """Answers with `handler` while the block lasts, or until it dies."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]):
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    @property
+    def port(self) -> int:
+        return self.server.server_port
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_error):
+        self.die()
+
+    def die(self) -> None:
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()

@@ -1,0 +1,34 @@
+"""Requirements of tests on the machine. A test whose requirement is not met is skipped, or fails if it must be met."""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+from bench.harness import servers
+from bench.harness.links import is_root
+from bench.harness.paths import HITHER_WAN
+
+
+def missing(what: str) -> NoReturn:
+    """End a test that needs what is not installed: skipped, or failed in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"CI must have {what} (tools/setup-peers)")
+    pytest.skip(f"{what} is not installed (tools/setup-peers installs it, as root)")
+
+
+def require(name: str) -> str:
+    """Return the path of a program."""
+    return servers.program(name) or missing(name)
+
+
+def require_network_namespaces() -> None:
+    """End a test that needs namespaces where they cannot be made.
+
+    Round trips are counted where they take time: on loopback an answer arrives before the next
+    request is written.
+    """
+    if not (is_root() and HITHER_WAN.exists()):
+        if os.environ.get("HITHER_REQUIRE_NETNS") == "1":
+            pytest.fail("network namespaces are required here, which needs root and hither-wan")
+        pytest.skip("network namespaces need root and hither-wan")
