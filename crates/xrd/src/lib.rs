@@ -3,7 +3,7 @@
 //! - [`client`]: a session of a client, from the handshake to the last response.
 //! - [`server`]: the server's end of a connection: requests as they arrive, and every form of
 //!   response.
-//! - [`wire`]: every message, encoded and decoded, in both directions.
+//! - [`wire`]: the messages, encoded and decoded, in both directions.
 //!
 //! A driver owns the socket, the clock and the runtime. It passes in the bytes that it reads,
 //! writes the bytes of the outgoing queue, and acts on events. So both ends can talk in one thread:

@@ -1,4 +1,4 @@
-//! Every message of the protocol, encoded and decoded, in both directions.
+//! The messages of the protocol that clients here send and understand, in both directions.
 //!
 //! All numbers are big-endian, without padding. A connection begins with a handshake of 20 bytes,
 //! answered by 16. After that it is a stream of requests in one direction and of responses in the
@@ -41,9 +41,7 @@ mod write_queue;
 
 pub use codes::{ErrorCode, PROTOCOL_VERSION, request_code, status_code};
 pub use error::WireError;
-pub use fattr::{
-    Attribute, AttributeAction, AttributeOutcome, AttributeResponse, AttributesRequest,
-};
+pub use fattr::{Attribute, parse_attributes};
 pub use flags::{
     ability, dirlist, locate, open, prepare, protocol, query as query_kind, server,
     stat as stat_flags,
@@ -57,13 +55,12 @@ pub use login::{
     LoginRequest, LoginResponse, ProtocolRequest, ProtocolResponse, SecurityMethod, Signing,
 };
 pub use pages::{
-    PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, correction, corrections, page_end, paged,
-    unpaged_length,
+    PAGE_BYTES, PAGE_UNIT_BYTES, StatusHead, StatusKind, page_end, paged, unpaged_length,
 };
-pub use request::{OpenRequest, PrepareRequest, Request, Target};
+pub use request::{OpenRequest, PrepareRequest, Request};
 pub use response::dirlist::{Dirlist, DirlistEntry};
 pub use response::locate::{LocateEntry, LocateEntryKind, parse_locate};
-pub use response::query::{SpaceInfo, checksum, config, vector_limits};
+pub use response::query::{checksum, vector_limits};
 pub use response::redirect::{Redirect, RedirectTarget};
 pub use response::stat::StatInfo;
 pub use response::{Attention, ErrorResponse, OpenResponse, WaitResponse};

@@ -122,7 +122,7 @@ impl Files {
                 self.pages(offset, length.into(), again, faults)
             }
             Request::ReadVector(segments) => self.vector(segments, faults),
-            Request::Stat { .. } => vec![Response::status(&self.status(faults))],
+            Request::Stat(_) => vec![Response::status(&self.status(faults))],
             _ => vec![Response::nothing()],
         };
         self.send(connection, stream, &answers, faults);

@@ -9,10 +9,7 @@ use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_xrd::client::Completion;
 use hither_xrd::wire::locate;
-use hither_xrd::wire::{
-    self, AttributeAction, AttributesRequest, LocateEntryKind, PrepareRequest, Request, Target,
-    prepare,
-};
+use hither_xrd::wire::{self, LocateEntryKind, PrepareRequest, Request, prepare};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -196,18 +193,13 @@ impl XrootdPath {
     ///
     /// The errors of the server and of connections.
     pub async fn attributes(&self) -> Result<Vec<ExtendedAttribute>> {
-        let question = |path| {
-            let action = AttributeAction::List { values: true };
-            Request::Attributes(AttributesRequest { target: Target::Path(path), action })
-        };
-        match self.ask(&self.location, Action::Read, question).await {
-            Ok(Completion::Attributes(wire::AttributeResponse { outcomes })) => {
-                let named = outcomes.into_iter().filter(|outcome| outcome.error.is_none());
-                let kept = named.map(|outcome| ExtendedAttribute {
-                    name: outcome.name,
-                    value: outcome.value.map(|value| value.to_vec()).unwrap_or_default(),
-                });
-                Ok(kept.collect())
+        match self.ask(&self.location, Action::Read, Request::ListAttributes).await {
+            Ok(Completion::Attributes(found)) => {
+                let attribute = |wire::Attribute { name, value }| ExtendedAttribute {
+                    name,
+                    value: value.to_vec(),
+                };
+                Ok(found.into_iter().map(attribute).collect())
             }
             Ok(_) => Err(self.unexpected("the request for attributes")),
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(Vec::new()),

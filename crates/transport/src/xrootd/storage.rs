@@ -27,7 +27,7 @@ use hither_core::storage::{
 };
 use hither_xrd::client::Completion;
 use hither_xrd::wire::dirlist;
-use hither_xrd::wire::{self, Request, StatInfo, Target, query_kind};
+use hither_xrd::wire::{self, Request, StatInfo, query_kind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -63,8 +63,7 @@ impl XrootdStorage {
     }
 
     async fn stat_of(&self, path: &str) -> Result<DirEntry> {
-        let stat = |path| Request::Stat { target: Target::Path(path), file_system: false };
-        match self.ask(path, Action::Read, stat).await?.reply {
+        match self.ask(path, Action::Read, Request::Stat).await?.reply {
             Completion::Status(status) => Ok(entry(path.to_owned(), &status)),
             _ => Err(self.unexpected(path, "stat")),
         }
@@ -346,8 +345,7 @@ async fn checksum(
     let query = |path: String| {
         let joint = if path.contains('?') { '&' } else { '?' };
         let text = format!("{path}{joint}cks.type={}", algorithm.name());
-        let handle = wire::FileHandle::default();
-        Operation::Request(Request::Query { kind: query_kind::CHECKSUM, handle, text })
+        Operation::Request(Request::Query { kind: query_kind::CHECKSUM, text })
     };
     let told = match ask(network, location, Action::Read, query).await {
         Ok(asked) => match asked.answered.reply {

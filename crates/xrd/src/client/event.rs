@@ -1,8 +1,6 @@
 //! Events of a session.
 
-use crate::wire::{
-    AttributeResponse, DirlistEntry, ErrorCode, LocateEntry, Redirect, StatInfo, WireError,
-};
+use crate::wire::{Attribute, DirlistEntry, ErrorCode, LocateEntry, Redirect, StatInfo, WireError};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -118,21 +116,13 @@ pub enum Completion {
         /// Pages that arrived damaged and were not delivered; request them again.
         damaged: Vec<Range<u64>>,
     },
-    /// The write is complete, except for pages that arrived damaged; send them again.
-    Written {
-        /// These pages.
-        damaged: Vec<Range<u64>>,
-    },
     /// The status of a file.
     Status(StatInfo),
-    /// The kind of each path: flags of [`stat_flags`](crate::wire::stat_flags).
-    Kinds(Vec<u8>),
     /// The replicas of the file.
     Locations(Vec<LocateEntry>),
-    /// The outcomes of a request on attributes.
-    Attributes(AttributeResponse),
-    /// Text whose meaning depends on the request: see [`checksum`](crate::wire::checksum),
-    /// [`config`](crate::wire::config), [`SpaceInfo`](crate::wire::SpaceInfo).
+    /// The extended attributes of the file.
+    Attributes(Vec<Attribute>),
+    /// Text whose meaning depends on the request: see [`checksum`](crate::wire::checksum).
     Text(Bytes),
 }
 

@@ -25,7 +25,7 @@ use crate::client::frame_reader::Frames;
 use crate::client::session_config::{ServerProfile, SessionConfig};
 use crate::client::stream_ids::StreamIds;
 use crate::client::subrequest::Subrequest;
-use crate::wire::{FileHandle, SessionId, StreamId, VectorLimits, WriteQueue};
+use crate::wire::{FileHandle, StreamId, VectorLimits, WriteQueue};
 use bytes::Bytes;
 use handle_prediction::HandlePredictor;
 use login::Login;
@@ -98,7 +98,6 @@ pub struct Session {
     /// Requests may be sent.
     open_gate: bool,
     over: bool,
-    session_id: Option<SessionId>,
     out: WriteQueue,
     frames: Frames,
     streams: StreamIds,
@@ -131,7 +130,6 @@ impl Session {
             in_tls: false,
             open_gate: false,
             over: false,
-            session_id: None,
             out: WriteQueue::default(),
             frames: Frames::new(),
             streams: StreamIds::default(),
@@ -274,13 +272,6 @@ impl Session {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.streams.in_use()
-    }
-
-    /// The session's id at its server: to bind further connections to it, or to end it from another
-    /// one.
-    #[must_use]
-    pub fn id(&self) -> Option<SessionId> {
-        self.session_id
     }
 
     /// The limits of one vector read on the wire.

@@ -103,11 +103,10 @@ impl Subrequest {
     pub(super) fn begin(&mut self, status: Option<&StatusHead>) -> Result<(), WireError> {
         match (self, status) {
             (Self::Pages(pages), Some(status)) => pages.begin(status),
-            (Self::Gather(gather), status) => gather.begin(status),
-            (Self::Read(_) | Self::Vector(_) | Self::List(_), None) => Ok(()),
-            (_, None) => {
+            (Self::Pages(_), None) => {
                 Err(WireError::number("the status of a response", 0, "4007, with checksums"))
             }
+            (_, None) => Ok(()),
             (_, Some(_)) => {
                 Err(WireError::number("the status of a response", 4007, "one without checksums"))
             }

@@ -194,17 +194,10 @@ impl Connection {
         self.answer(stream, &Response::nothing());
     }
 
-    /// Returns true if TLS has to be set up before anything else is accepted; or, after
-    /// [`expect_tls`](Self::expect_tls), as soon as the responses are written.
+    /// Returns true if TLS has to be set up before anything else is accepted.
     #[must_use]
     pub fn awaits_tls(&self) -> bool {
         self.at_tls
-    }
-
-    /// Expects TLS as the next bytes from the client: for a server that requires it after the
-    /// login.
-    pub fn expect_tls(&mut self) {
-        self.at_tls = true;
     }
 
     /// Continues within TLS: it is set up, and bytes go through it in both directions.

@@ -1,12 +1,10 @@
 //! All forms of a response.
 
 use crate::wire::{
-    AttributeAction, AttributeResponse, DirlistEntry, ErrorCode, ErrorResponse, LocateEntry,
-    OpenResponse, Redirect, Segment, StatInfo, StatusHead, StatusKind, WaitResponse, WireError,
-    correction, paged, request_code, status_code,
+    ErrorCode, ErrorResponse, OpenResponse, Redirect, Segment, StatInfo, StatusHead, StatusKind,
+    WaitResponse, paged, request_code, status_code,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use std::ops::Range;
 
 /// A response, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +22,6 @@ pub enum Response {
     Wait(WaitResponse),
     /// The response will follow within this number of seconds.
     Later(u32),
-    /// Another step of authentication.
-    AuthMore(Bytes),
     /// A response with a checksum: its head, and the data behind it.
     Status(StatusHead, Bytes),
 }
@@ -69,32 +65,6 @@ impl Response {
         Self::text(&status.to_text())
     }
 
-    /// The response to a dirlist.
-    #[must_use]
-    pub fn listing(entries: &[DirlistEntry], with_status: bool) -> Self {
-        Self::Ok(DirlistEntry::to_text(entries, with_status).into())
-    }
-
-    /// The response to a locate.
-    #[must_use]
-    pub fn locations(places: &[LocateEntry]) -> Self {
-        let words: Vec<_> = places.iter().map(LocateEntry::to_text).collect();
-        Self::text(&words.join(" "))
-    }
-
-    /// The response to a request on attributes.
-    ///
-    /// # Errors
-    /// There are too many attributes, or too long ones.
-    pub fn attributes(
-        action: &AttributeAction,
-        answer: &AttributeResponse,
-    ) -> Result<Self, WireError> {
-        let mut out = BytesMut::new();
-        answer.encode(action, &mut out)?;
-        Ok(Self::Ok(out.freeze()))
-    }
-
     /// Ranges of a vector read, or some of them. Each comes with its data, whose length is stated
     /// instead of the range's.
     #[must_use]
@@ -113,21 +83,8 @@ impl Response {
     pub fn pages(offset: u64, data: &[u8], last: bool) -> Self {
         let pages = paged(offset, data);
         let kind = if last { StatusKind::Final } else { StatusKind::Partial };
-        Self::of_pages(request_code::PGREAD, kind, offset, pages)
-    }
-
-    /// The response to a write of pages, with the pages that arrived damaged.
-    ///
-    /// # Errors
-    /// There are too many of them.
-    pub fn written(offset: u64, damaged: &[Range<u64>]) -> Result<Self, WireError> {
-        let list = correction(damaged)?;
-        Ok(Self::of_pages(request_code::PGWRITE, StatusKind::Final, offset, list))
-    }
-
-    fn of_pages(code: u16, kind: StatusKind, offset: u64, data: Bytes) -> Self {
-        let data_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        Self::Status(StatusHead { code, kind, data_bytes, offset }, data)
+        let data_bytes = u32::try_from(pages.len()).unwrap_or(u32::MAX);
+        Self::Status(StatusHead { code: request_code::PGREAD, kind, data_bytes, offset }, pages)
     }
 
     /// The status and the payload; of [`Response::Status`] only the part that its head counts.
@@ -136,7 +93,6 @@ impl Response {
         let status = match self {
             Self::Ok(payload) => return (status_code::OK, payload.clone()),
             Self::Partial(payload) => return (status_code::OKSOFAR, payload.clone()),
-            Self::AuthMore(payload) => return (status_code::AUTHMORE, payload.clone()),
             Self::Error(error) => {
                 error.encode(&mut out);
                 status_code::ERROR

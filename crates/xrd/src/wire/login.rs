@@ -1,6 +1,6 @@
 //! Messages that open a session: versions and abilities, login, required authentication.
 
-use crate::wire::{FieldReader, SessionId, WireError, ability, server, text};
+use crate::wire::{FieldReader, SessionId, WireError, ability, text};
 use bytes::{BufMut, BytesMut};
 
 /// The first request of a client.
@@ -20,7 +20,7 @@ pub struct ProtocolRequest {
 pub struct ProtocolResponse {
     /// The server's version of the protocol.
     pub version: u32,
-    /// [`server`].
+    /// [`server`](crate::wire::server).
     pub flags: u32,
     /// Requests that must be signed, if the client asked and the server requires it.
     pub signing: Option<Signing>,
@@ -48,12 +48,6 @@ impl Signing {
 }
 
 impl ProtocolResponse {
-    /// Returns true if the server is a manager without files.
-    #[must_use]
-    pub fn is_manager(&self) -> bool {
-        self.flags & server::IS_MANAGER != 0
-    }
-
     /// Decodes the payload: two numbers, then blocks `B` (interfaces to bind to) and `S` (signing).
     /// Unknown blocks are skipped.
     ///

@@ -6,17 +6,13 @@
 
 use crate::wire::{
     FieldReader, RESPONSE_HEAD_BYTES, ResponseHead, StreamId, WireError, request_code, status_code,
-    wire_length,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use std::ops::Range;
 
 /// Size of a page.
 pub const PAGE_BYTES: u64 = 4096;
 /// Size of a page with its checksum.
 pub const PAGE_UNIT_BYTES: u64 = PAGE_BYTES + 4;
-/// Maximum number of damaged pages that a server reports (`kXR_pgMaxEpr`) before it gives up.
-const MAX_CORRECTIONS: usize = 128;
 
 /// The kind of a status frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,69 +137,6 @@ pub fn unpaged_length(offset: u64, length: u64) -> Result<u64, WireError> {
     length.checked_sub(units * 4).ok_or_else(wrong)
 }
 
-/// Decodes the pages that a server wants sent again, from the data behind its response to a write
-/// of pages.
-///
-/// The data is the CRC32C of the rest, the lengths of the first and of the last page, and the
-/// offsets of the pages.
-///
-/// # Errors
-/// The checksum is wrong, there are too many pages, or the list is truncated.
-pub fn corrections(data: &[u8]) -> Result<Vec<Range<u64>>, WireError> {
-    if data.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut fields = FieldReader::new("a list of damaged pages", data);
-    let stated = fields.u32()?;
-    let computed = crc32c::crc32c(fields.clone().rest());
-    if stated != computed {
-        return Err(WireError::Checksum { what: "a list of damaged pages", stated, computed });
-    }
-    let (first, last) = (fields.u16()?, fields.u16()?);
-    let mut offsets = Vec::new();
-    while !fields.is_empty() {
-        if offsets.len() == MAX_CORRECTIONS {
-            return Err(WireError::TooLarge {
-                what: "number of damaged pages",
-                seen: MAX_CORRECTIONS as u64 + 1,
-                limit: MAX_CORRECTIONS as u64,
-            });
-        }
-        offsets.push(fields.offset("the offset of a damaged page")?);
-    }
-    let count = offsets.len();
-    let pages = offsets.into_iter().enumerate().map(|(number, offset)| {
-        let length = match number {
-            0 => first.into(),
-            _ if number + 1 == count => last.into(),
-            _ => PAGE_BYTES,
-        };
-        offset..offset.saturating_add(length).min(page_end(offset))
-    });
-    Ok(pages.collect())
-}
-
-/// Encodes the data that [`corrections`] decodes. Each page lies within one page of the file and is
-/// not empty.
-///
-/// # Errors
-/// There are more than 2 GiB of pages.
-pub fn correction(pages: &[Range<u64>]) -> Result<Bytes, WireError> {
-    let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return Ok(Bytes::new()) };
-    wire_length("a list of damaged pages", pages.len().saturating_mul(8))?;
-    let length = |page: &Range<u64>| u16::try_from(page.end - page.start).unwrap_or(u16::MAX);
-    let mut out = BytesMut::new();
-    out.put_u32(0);
-    out.put_u16(length(first));
-    out.put_u16(length(last));
-    pages.iter().for_each(|page| out.put_u64(page.start));
-    let checksum = crc32c::crc32c(out.get(4..).unwrap_or_default());
-    if let Some(place) = out.get_mut(..4) {
-        place.copy_from_slice(&checksum.to_be_bytes());
-    }
-    Ok(out.freeze())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,16 +172,5 @@ mod tests {
         assert_eq!(unpaged_length(4095, 5), Ok(1));
         assert_eq!(unpaged_length(4095, 5 + 4100), Ok(4097));
         assert!(unpaged_length(4095, 6).is_err());
-    }
-
-    #[test]
-    fn damaged_pages_are_named() {
-        let pages = [100..4096, 8192..12_288, 16_384..16_390];
-        assert_eq!(corrections(&correction(&pages).unwrap()).unwrap(), pages);
-        assert_eq!(corrections(&correction(&[5..6]).unwrap()).unwrap(), [5..6]);
-        assert_eq!(corrections(&[]).unwrap(), []);
-        let mut damaged = correction(&pages).unwrap().to_vec();
-        damaged[12] ^= 1;
-        assert!(corrections(&damaged).is_err());
     }
 }

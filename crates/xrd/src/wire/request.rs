@@ -3,21 +3,9 @@
 mod decode;
 mod encode;
 
-use crate::wire::{
-    AttributesRequest, FileHandle, LoginRequest, ProtocolRequest, Segment, SessionId, open,
-    request_code,
-};
+use crate::wire::{FileHandle, LoginRequest, ProtocolRequest, Segment, open, request_code};
 use bytes::Bytes;
 use std::fmt;
-
-/// A file, by path or by handle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A path, with its parameters behind a `?`. Not empty.
-    Path(String),
-    /// An open file.
-    Handle(FileHandle),
-}
 
 /// An open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,36 +57,14 @@ pub enum Request {
         /// The credential.
         credentials: Bytes,
     },
-    /// Binds this connection to a session, as a further path.
-    Bind(SessionId),
-    /// Ends a session.
-    EndSession(SessionId),
     /// Does nothing but get a response.
     Ping,
-    /// Changes a setting of the session.
-    Set(String),
     /// Opens a file.
     Open(OpenRequest),
     /// Closes a file.
     Close(FileHandle),
-    /// Syncs a written file.
-    Sync(FileHandle),
     /// Returns the status of a file.
-    Stat {
-        /// The file.
-        target: Target,
-        /// Return the state of the file system instead (`kXR_vfs`).
-        file_system: bool,
-    },
-    /// Returns the kind of each path: one byte of [`stat_flags`](crate::wire::stat_flags) each.
-    StatMany(Vec<String>),
-    /// Truncates or extends a file.
-    Truncate {
-        /// The file.
-        target: Target,
-        /// Its new size in bytes.
-        size: u64,
-    },
+    Stat(String),
     /// Reads a range of a file.
     Read {
         /// The file.
@@ -107,8 +73,6 @@ pub enum Request {
         offset: u64,
         /// The number of bytes.
         length: u32,
-        /// The path of the session for the response.
-        path_id: u8,
     },
     /// Reads many ranges.
     ReadVector(Vec<Segment>),
@@ -131,17 +95,6 @@ pub enum Request {
         offset: u64,
         /// The bytes.
         data: Bytes,
-    },
-    /// Writes bytes with page checksums into a file.
-    WritePages {
-        /// The file.
-        handle: FileHandle,
-        /// The offset.
-        offset: u64,
-        /// A page that arrived damaged before.
-        again: bool,
-        /// Pages behind their checksums, as from [`paged`](crate::wire::paged).
-        pages: Bytes,
     },
     /// Lists a directory.
     List {
@@ -188,15 +141,13 @@ pub enum Request {
     Query {
         /// [`query_kind`](crate::wire::query_kind).
         kind: u16,
-        /// The handle of the open file it is about; zeros otherwise.
-        handle: FileHandle,
         /// The argument.
         text: String,
     },
     /// Stages files from tape.
     Prepare(PrepareRequest),
-    /// Extended attributes.
-    Attributes(AttributesRequest),
+    /// Lists the extended attributes of a file, with their values.
+    ListAttributes(String),
     /// A request that this crate does not implement, as it came.
     Other {
         /// Its request code.
@@ -216,21 +167,14 @@ impl Request {
             Self::Protocol(_) => request_code::PROTOCOL,
             Self::Login(_) => request_code::LOGIN,
             Self::Auth { .. } => request_code::AUTH,
-            Self::Bind(_) => request_code::BIND,
-            Self::EndSession(_) => request_code::ENDSESS,
             Self::Ping => request_code::PING,
-            Self::Set(_) => request_code::SET,
             Self::Open(_) => request_code::OPEN,
             Self::Close(_) => request_code::CLOSE,
-            Self::Sync(_) => request_code::SYNC,
-            Self::Stat { .. } => request_code::STAT,
-            Self::StatMany(_) => request_code::STATX,
-            Self::Truncate { .. } => request_code::TRUNCATE,
+            Self::Stat(_) => request_code::STAT,
             Self::Read { .. } => request_code::READ,
             Self::ReadVector(_) => request_code::READV,
             Self::ReadPages { .. } => request_code::PGREAD,
             Self::Write { .. } => request_code::WRITE,
-            Self::WritePages { .. } => request_code::PGWRITE,
             Self::List { .. } => request_code::DIRLIST,
             Self::MakeDirectory { .. } => request_code::MKDIR,
             Self::Remove(_) => request_code::RM,
@@ -240,7 +184,7 @@ impl Request {
             Self::Locate { .. } => request_code::LOCATE,
             Self::Query { .. } => request_code::QUERY,
             Self::Prepare(_) => request_code::PREPARE,
-            Self::Attributes(_) => request_code::FATTR,
+            Self::ListAttributes(_) => request_code::FATTR,
             Self::Other { code, .. } => *code,
         }
     }
@@ -267,15 +211,14 @@ impl fmt::Debug for Request {
             | Self::Rename { from: path, .. }
             | Self::ChangeMode { path, .. }
             | Self::Locate { path, .. }
-            | Self::Stat { target: Target::Path(path), .. }
-            | Self::Truncate { target: Target::Path(path), .. } => shown.field("path", &bare(path)),
+            | Self::ListAttributes(path)
+            | Self::Stat(path) => shown.field("path", &bare(path)),
             Self::Read { handle, offset, length, .. }
             | Self::ReadPages { handle, offset, length, .. } => {
                 shown.field("handle", handle).field("offset", offset).field("length", length)
             }
             Self::ReadVector(segments) => shown.field("elements", &segments.len()),
-            Self::Write { handle, offset, data, .. }
-            | Self::WritePages { handle, offset, pages: data, .. } => {
+            Self::Write { handle, offset, data } => {
                 shown.field("handle", handle).field("offset", offset).field("bytes", &data.len())
             }
             Self::Query { kind, .. } => shown.field("kind", kind),

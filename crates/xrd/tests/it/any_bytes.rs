@@ -4,10 +4,7 @@ use bytes::Bytes;
 use hither_xrd::client::{Credential, Pipelining, Session, SessionConfig, SessionEvent};
 use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::dirlist;
-use hither_xrd::wire::{
-    AttributeAction, AttributesRequest, LoginResponse, OpenRequest, Request, SessionId, Target,
-    VectorLimits, query_kind,
-};
+use hither_xrd::wire::{LoginResponse, OpenRequest, Request, SessionId, VectorLimits, query_kind};
 use std::collections::HashMap;
 
 /// Feeds a session with these bytes. The first byte selects the size of the pieces. Returns the
@@ -27,18 +24,16 @@ pub(crate) fn responses(data: &[u8]) -> usize {
         (session.read_vector(file, &ranges), 5114),
         (session.read_pages(file, 4000..20_000, false), 16_000),
     ]);
-    let target = Target::Path("/f".into());
-    let action = AttributeAction::Get(vec!["a".into()]);
     for request in [
-        Request::List { path: "/".into(), options: dirlist::CHECKSUM },
-        Request::Query { kind: query_kind::SPACE, handle: Default::default(), text: "/".into() },
+        Request::List { path: "/".into(), options: dirlist::STAT },
+        Request::Query { kind: query_kind::SPACE, text: "/".into() },
         Request::Locate { path: "/f".into(), options: 0 },
-        Request::Attributes(AttributesRequest { target, action }),
+        Request::ListAttributes("/f".into()),
     ] {
         limits.insert(session.submit(request), 0);
     }
     limits.insert(open, 0);
-    limits.insert(session.write_pages(file, 0, b"data", false), 0);
+    limits.insert(session.write(file, 0, Bytes::from_static(b"data")), 0);
     let cancelled = session.read(file, 0..77);
     session.cancel(cancelled);
     let size = if first & 2 == 0 { data.len().max(1) } else { usize::from(*first) + 1 };

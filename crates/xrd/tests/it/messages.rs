@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use hither_xrd::server::{Connection, IncomingRequest};
 use hither_xrd::wire::{
-    Attribute, AttributeAction, AttributeOutcome, AttributeResponse, AttributesRequest, ErrorCode,
     FileHandle, HANDSHAKE, LoginRequest, LoginResponse, OpenRequest, OpenResponse, PrepareRequest,
     ProtocolRequest, ProtocolResponse, Redirect, RedirectTarget, Request, RequestHead,
-    SecurityMethod, Segment, SessionId, Signing, StatInfo, StreamId, Target, WriteQueue,
+    SecurityMethod, Segment, SessionId, Signing, StatInfo, StreamId, WriteQueue, parse_attributes,
     request_code,
 };
 use proptest::prelude::*;
@@ -17,10 +16,6 @@ fn path() -> impl Strategy<Value = String> {
 
 fn handle() -> impl Strategy<Value = FileHandle> {
     any::<[u8; 4]>().prop_map(FileHandle)
-}
-
-fn target() -> impl Strategy<Value = Target> {
-    prop_oneof![path().prop_map(Target::Path), handle().prop_map(Target::Handle)]
 }
 
 fn offset() -> impl Strategy<Value = u64> {
@@ -35,22 +30,6 @@ fn data() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..300).prop_map(Bytes::from)
 }
 
-fn names() -> impl Strategy<Value = Vec<String>> {
-    prop::collection::vec("[a-z.]{1,20}", 1..16)
-}
-
-fn attributes() -> impl Strategy<Value = AttributesRequest> {
-    let attribute = ("[a-z]{1,20}", data()).prop_map(|(name, value)| Attribute { name, value });
-    let action = prop_oneof![
-        names().prop_map(AttributeAction::Delete),
-        names().prop_map(AttributeAction::Get),
-        any::<bool>().prop_map(|values| AttributeAction::List { values }),
-        (prop::collection::vec(attribute, 1..16), any::<bool>())
-            .prop_map(|(attributes, only_new)| AttributeAction::Set { attributes, only_new }),
-    ];
-    (target(), action).prop_map(|(target, action)| AttributesRequest { target, action })
-}
-
 fn on_sessions() -> impl Strategy<Value = Request> {
     let login = (any::<u32>(), "[a-z]{0,8}", any::<[u8; 3]>(), "[a-z=&]{0,30}");
     prop_oneof![
@@ -62,21 +41,13 @@ fn on_sessions() -> impl Strategy<Value = Request> {
         }),
         (any::<[u8; 4]>(), data())
             .prop_map(|(method, credentials)| Request::Auth { method, credentials }),
-        any::<[u8; 16]>().prop_map(|id| Request::Bind(SessionId(id))),
-        any::<[u8; 16]>().prop_map(|id| Request::EndSession(SessionId(id))),
         Just(Request::Ping),
-        "[a-z ]{0,30}".prop_map(Request::Set),
-        (any::<u16>(), handle(), "[a-z /]{0,30}").prop_map(|(kind, handle, text)| Request::Query {
-            kind,
-            handle,
-            text
-        }),
+        (any::<u16>(), "[a-z /]{0,30}").prop_map(|(kind, text)| Request::Query { kind, text }),
         (any::<[u8; 2]>(), any::<[u16; 2]>(), prop::collection::vec(path(), 0..5)).prop_map(
             |([options, priority], [port, more_options], paths)| {
                 Request::Prepare(PrepareRequest { options, priority, port, more_options, paths })
             }
         ),
-        attributes().prop_map(Request::Attributes),
         (3031..3040_u16, any::<[u8; 16]>(), data())
             .prop_map(|(code, body, payload)| Request::Other { code, body, payload }),
     ]
@@ -93,16 +64,11 @@ fn on_files() -> impl Strategy<Value = Request> {
             Request::Open(OpenRequest { path, options, more_options, mode })
         }),
         handle().prop_map(Request::Close),
-        handle().prop_map(Request::Sync),
-        (target(), any::<bool>())
-            .prop_map(|(target, file_system)| Request::Stat { target, file_system }),
-        prop::collection::vec(path(), 0..5).prop_map(Request::StatMany),
-        (target(), offset()).prop_map(|(target, size)| Request::Truncate { target, size }),
-        (handle(), offset(), length(), any::<u8>()).prop_map(
-            |(handle, offset, length, path_id)| {
-                Request::Read { handle, offset, length, path_id }
-            }
-        ),
+        (handle(), offset(), length()).prop_map(|(handle, offset, length)| Request::Read {
+            handle,
+            offset,
+            length
+        }),
         prop::collection::vec(segment, 1..1025).prop_map(Request::ReadVector),
         (handle(), offset(), length(), any::<bool>()).prop_map(
             |(handle, offset, length, again)| {
@@ -114,14 +80,13 @@ fn on_files() -> impl Strategy<Value = Request> {
             offset,
             data
         }),
-        (handle(), offset(), any::<bool>(), data()).prop_map(|(handle, offset, again, pages)| {
-            Request::WritePages { handle, offset, again, pages }
-        }),
     ]
 }
 
 fn on_names() -> impl Strategy<Value = Request> {
     prop_oneof![
+        path().prop_map(Request::Stat),
+        path().prop_map(Request::ListAttributes),
         (path(), any::<u8>()).prop_map(|(path, options)| Request::List { path, options }),
         (path(), any::<bool>(), any::<u16>())
             .prop_map(|(path, parents, mode)| Request::MakeDirectory { path, parents, mode }),
@@ -211,10 +176,9 @@ proptest! {
     fn answers_come_out_as_they_went_in(
         handle in handle(), size: u64, flags: u32, modified: i64, host in "[a-z.]{1,20}", port: u16,
         opaque in prop::option::of("[a-z=&]{1,20}"), login in prop::option::of("[a-z]{1,9}"),
-        url_flags in 0..=i32::MAX.unsigned_abs(), request in attributes(),
-        failed in prop::collection::vec(any::<bool>(), 16), value in data(),
+        url_flags in 0..=i32::MAX.unsigned_abs(),
     ) {
-        let status = StatInfo { id: "7".into(), size, flags, modified, more: None };
+        let status = StatInfo { id: "7".into(), size, flags, modified };
         let open = OpenResponse { handle, status: Some(status) };
         let mut out = bytes::BytesMut::new();
         open.encode(&mut out);
@@ -228,24 +192,6 @@ proptest! {
             redirect.encode(&mut out).unwrap();
             prop_assert_eq!(Redirect::decode(&out).unwrap(), redirect);
         }
-
-        let (names, valued) = match &request.action {
-            AttributeAction::Delete(names) => (names.clone(), false),
-            AttributeAction::Get(names) => (names.clone(), true),
-            AttributeAction::List { values } => (vec!["one".to_owned()], *values),
-            AttributeAction::Set { attributes, .. } => {
-                (attributes.iter().map(|attribute| attribute.name.clone()).collect(), false)
-            }
-        };
-        let lists = matches!(request.action, AttributeAction::List { .. });
-        let outcomes = names.into_iter().zip(failed).map(|(name, failed)| {
-            let error = (failed && !lists).then_some(ErrorCode::ATTRIBUTE_NOT_FOUND);
-            AttributeOutcome { name, error, value: (valued && error.is_none()).then(|| value.clone()) }
-        });
-        let answer = AttributeResponse { outcomes: outcomes.collect() };
-        let mut out = bytes::BytesMut::new();
-        answer.encode(&request.action, &mut out).unwrap();
-        prop_assert_eq!(AttributeResponse::decode(&request.action, &out).unwrap(), answer);
     }
 }
 
@@ -255,14 +201,11 @@ fn what_does_not_fit_the_wire_is_refused_and_nothing_of_it_sent() {
     let bad = [
         Request::Remove(String::new()),
         Request::Remove("/a\0b".into()),
-        Request::StatMany(vec!["/a\nb".into()]),
+        Request::Stat("/a\nb".into()),
         Request::Rename { from: "x".repeat(40_000), to: "/y".into() },
-        Request::Read { handle, offset: 1 << 63, length: 1, path_id: 0 },
-        Request::Read { handle, offset: 0, length: 1 << 31, path_id: 0 },
-        Request::Attributes(AttributesRequest {
-            target: Target::Handle(handle),
-            action: AttributeAction::Get(vec![String::new()]),
-        }),
+        Request::Read { handle, offset: 1 << 63, length: 1 },
+        Request::Read { handle, offset: 0, length: 1 << 31 },
+        Request::ListAttributes(String::new()),
     ];
     for request in bad {
         let mut out = WriteQueue::default();
@@ -282,7 +225,16 @@ fn too_many_elements_or_broken_paths_are_refused() {
     assert!(refused(request_code::READV, vec![0; 17]).contains("17"));
     assert!(refused(request_code::OPEN, vec![0xff]).contains("UTF-8"));
     assert!(refused(request_code::MV, b"/nothing".to_vec()).contains("blank"));
-    assert!(refused(request_code::FATTR, b"/p".to_vec()).contains("NUL"));
+}
+
+#[test]
+fn attributes_have_their_names_without_the_servers_prefix() {
+    let found = parse_attributes(b"U.a\0\0\0\0\x02xyb\0\0\0\0\0").unwrap();
+    let found: Vec<_> = found.iter().map(|one| (one.name.as_str(), &one.value[..])).collect();
+    assert_eq!(found, [("a", &b"xy"[..]), ("b", b"")]);
+    for cut in [&b"U.a"[..], b"U.a\0\0\0", b"U.a\0\0\0\0\x02x", b"U.a\0\xff\xff\xff\xff"] {
+        assert!(parse_attributes(cut).is_err(), "{cut:?}");
+    }
 }
 
 #[test]

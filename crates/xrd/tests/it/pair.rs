@@ -170,7 +170,6 @@ impl Model {
                         name: format!("entry {number}"),
                         is_utf8: true,
                         status: Some(StatInfo { size: number, ..StatInfo::default() }),
-                        checksum: None,
                     })
                     .collect();
                 let text = DirlistEntry::to_text(&entries, true);

@@ -2,13 +2,14 @@
 
 use crate::driver::Driver;
 use crate::xrootd::{Xrootd, content};
+use bytes::Bytes;
 use hither_xrd::client::{
     Completion, Credential, Pipelining, RequestError, ServerProfile, SessionConfig, SessionError,
     SessionEvent, TlsMode,
 };
 use hither_xrd::wire::{
-    Attribute, AttributeAction, AttributesRequest, DirlistEntry, ErrorCode, OpenRequest, Request,
-    SpaceInfo, Target, VectorLimits, checksum, open, query_kind,
+    Attribute, DirlistEntry, ErrorCode, OpenRequest, Request, VectorLimits, checksum, open,
+    query_kind, request_code,
 };
 use hither_xrd::wire::{dirlist, locate};
 
@@ -238,30 +239,22 @@ fn files_are_written_and_managed() {
     let data = content(300_000);
     let written = [
         driver.session.write(file, 0, data[..100_000].to_vec().into()),
-        driver.session.write_pages(file, 100_000, &data[100_000..], false),
+        driver.session.write(file, 100_000, data[100_000..].to_vec().into()),
     ];
-    assert_eq!(driver.reply(written[0]), Completion::Nothing);
-    assert_eq!(driver.reply(written[1]), Completion::Written { damaged: vec![] });
-    for request_id in [driver.session.sync(file), driver.session.truncate(file, 250_000)] {
+    for request_id in written {
         assert_eq!(driver.reply(request_id), Completion::Nothing);
     }
-    let read = driver.session.read_pages(file, 0..300_000, false);
+    let read = driver.session.read_pages(file, 0..350_000, false);
     assert_eq!(
         driver.reply(read),
-        Completion::Read { missing: vec![250_000..300_000], damaged: vec![] }
+        Completion::Read { missing: vec![300_000..350_000], damaged: vec![] }
     );
-    assert!(driver.bytes(read) == data[..250_000]);
-    let status = driver.session.status(file);
-    let Completion::Status(status) = driver.reply(status) else { panic!() };
-    assert_eq!(status.size, 250_000);
+    assert!(driver.bytes(read) == data);
     let closed = driver.session.close(file);
     assert_eq!(driver.reply(closed), Completion::Nothing);
 
-    let text = driver.session.submit(Request::Query {
-        kind: query_kind::CHECKSUM,
-        handle: Default::default(),
-        text: path.into(),
-    });
+    let text =
+        driver.session.submit(Request::Query { kind: query_kind::CHECKSUM, text: path.into() });
     let Completion::Text(text) = driver.reply(text) else { panic!() };
     assert_eq!(checksum(&text).unwrap().0, "adler32");
     let steps = [
@@ -275,8 +268,8 @@ fn files_are_written_and_managed() {
         let request_id = driver.session.submit(step.clone());
         assert_eq!(driver.reply(request_id), Completion::Nothing, "{step:?}");
     }
-    let options = dirlist::STAT | dirlist::CHECKSUM;
-    let listed = driver.session.submit(Request::List { path: "/new".into(), options });
+    let list = Request::List { path: "/new".into(), options: dirlist::STAT };
+    let listed = driver.session.submit(list);
     driver.reply(listed);
     let mut entries: Vec<DirlistEntry> = Vec::new();
     for event in &driver.events {
@@ -287,15 +280,9 @@ fn files_are_written_and_managed() {
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     let shown: Vec<_> = entries
         .iter()
-        .map(|entry| {
-            (
-                entry.name.as_str(),
-                entry.status.as_ref().unwrap().is_directory(),
-                entry.checksum.is_some(),
-            )
-        })
+        .map(|entry| (entry.name.as_str(), entry.status.as_ref().unwrap().is_directory()))
         .collect();
-    assert_eq!(shown, [("g", false, true), ("made", true, false)]);
+    assert_eq!(shown, [("g", false), ("made", true)]);
     let removed = driver.session.submit(Request::Remove("/new/g".into()));
     assert_eq!(driver.reply(removed), Completion::Nothing);
 }
@@ -304,19 +291,15 @@ fn files_are_written_and_managed() {
 fn questions_are_answered() {
     let Some(server) = Xrootd::start("questions", "") else { return };
     let mut driver = Driver::connect(server.port, setup(Pipelining::Login));
-    let space =
-        Request::Query { kind: query_kind::SPACE, handle: Default::default(), text: "/".into() };
+    let space = Request::Query { kind: query_kind::SPACE, text: "/".into() };
     let space = driver.session.submit(space);
     let Completion::Text(text) = driver.reply(space) else { panic!() };
-    assert!(SpaceInfo::parse(&text).total.unwrap() > 0, "{text:?}");
+    assert!(text.windows(10).any(|part| part == b"oss.space="), "{text:?}");
     let located =
         driver.session.submit(Request::Locate { path: "/f.bin".into(), options: locate::REFRESH });
     let Completion::Locations(places) = driver.reply(located) else { panic!() };
     assert!(places[0].address.ends_with(&server.port.to_string()), "{places:?}");
-    let many = driver.session.submit(Request::StatMany(vec!["/f.bin".into(), "/d".into()]));
-    assert_eq!(driver.reply(many), Completion::Kinds(vec![0, 2]));
-    let stat = Request::Stat { target: Target::Path("/small".into()), file_system: false };
-    let stat = driver.session.submit(stat);
+    let stat = driver.session.submit(Request::Stat("/small".into()));
     let Completion::Status(status) = driver.reply(stat) else { panic!() };
     assert_eq!(status.size, 23);
     let limits = driver.session.profile().vector_limits.unwrap();
@@ -326,33 +309,23 @@ fn questions_are_answered() {
 
 /// The file system may have none: then the server says so, which is understood too.
 fn attributes(driver: &mut Driver) {
-    let target = Target::Path("/small".into());
-    let attributes = vec![Attribute { name: "colour".into(), value: "blue".into() }];
-    let actions = [
-        AttributeAction::Set { attributes, only_new: false },
-        AttributeAction::Get(vec!["colour".into(), "absent".into()]),
-        AttributeAction::List { values: true },
-        AttributeAction::Delete(vec!["colour".into()]),
-    ];
-    let mut answers = Vec::new();
-    for action in actions {
-        let request = AttributesRequest { target: target.clone(), action };
-        let request_id = driver.session.submit(Request::Attributes(request));
+    let mut body = [0; 16];
+    body[4..6].copy_from_slice(&[3, 1]);
+    let payload = Bytes::from_static(b"/small\0\0\0colour\0\0\0\0\x04blue");
+    let set = Request::Other { code: request_code::FATTR, body, payload };
+    for (number, request) in [set, Request::ListAttributes("/small".into())].into_iter().enumerate()
+    {
+        let request_id = driver.session.submit(request);
         match driver.until(request_id).unwrap() {
-            SessionEvent::Done { completion: Completion::Attributes(answer), .. } => {
-                answers.push(answer.outcomes)
+            SessionEvent::Done { completion: Completion::Attributes(found), .. } => {
+                assert_eq!(found, [Attribute { name: "colour".into(), value: "blue".into() }]);
             }
+            SessionEvent::Done { completion: Completion::Text(_), .. } if number == 0 => {}
             SessionEvent::Failed { failure: RequestError::Refused { code, message }, .. } => {
                 eprintln!("attributes: skipped, the server says {code}: {message}");
                 return;
             }
             other => panic!("{other:?}"),
         }
-    }
-    if answers[0][0].error.is_none() {
-        assert_eq!(answers[1][0].value.as_deref(), Some(&b"blue"[..]));
-        assert_eq!(answers[1][1].error, Some(ErrorCode::ATTRIBUTE_NOT_FOUND));
-        assert_eq!((answers[2][0].name.as_str(), answers[2].len()), ("colour", 1));
-        assert_eq!(answers[3][0].error, None);
     }
 }

@@ -6,9 +6,8 @@ use bytes::Bytes;
 use hither_testkit::fuzz_seeds;
 use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
-    AttributeAction, AttributeOutcome, AttributeResponse, DirlistEntry, ErrorCode, FileHandle,
-    HANDSHAKE, LoginResponse, OpenResponse, ProtocolResponse, Segment, SessionId, StatInfo,
-    StreamId,
+    DirlistEntry, ErrorCode, FileHandle, HANDSHAKE, LoginResponse, OpenResponse, ProtocolResponse,
+    Segment, SessionId, StatInfo, StreamId,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -81,21 +80,13 @@ fn all_responses(late: bool) -> Vec<u8> {
     server.answer(stream(3), &Response::pages(4000, &[7; 8288], false));
     server.answer(stream(3), &Response::pages(12_288, &[7; 100], true));
     let status = Some(StatInfo::default());
-    let entries = [DirlistEntry {
-        name: "a".into(),
-        is_utf8: true,
-        status,
-        checksum: Some("adler32:00000001".into()),
-    }];
-    server.answer(StreamId(8), &Response::listing(&entries, true));
+    let entries = [DirlistEntry { name: "a".into(), is_utf8: true, status }];
+    server.answer(StreamId(8), &Response::Ok(DirlistEntry::to_text(&entries, true).into()));
     server.answer(StreamId(9), &Response::text("oss.space=1&oss.free=1"));
     server.answer(StreamId(10), &Response::text("Sr[::1]:1094"));
-    let outcome = AttributeOutcome { name: "a".into(), error: None, value: Some("b".into()) };
-    let outcomes = AttributeResponse { outcomes: vec![outcome] };
-    let asked = AttributeAction::Get(vec!["a".into()]);
-    server.answer(StreamId(11), &Response::attributes(&asked, &outcomes).unwrap());
+    server.answer(StreamId(11), &Response::Ok(b"U.a\0\0\0\0\x01b"[..].into()));
     // The read that was cancelled, and the write.
     server.answer(StreamId(12), &Response::error(ErrorCode::CANCELLED, "no"));
-    server.answer(StreamId(write), &Response::written(0, &[0..4]).unwrap());
+    server.answer(StreamId(write), &Response::nothing());
     [&[0][..], &server.outgoing().take_all()].concat()
 }

@@ -12,7 +12,7 @@ use hither_xrd::client::{
 };
 use hither_xrd::wire::dirlist;
 use hither_xrd::wire::{
-    ErrorCode, OpenRequest, Redirect, Request, Target, VectorLimits, checksum, open, query_kind,
+    ErrorCode, OpenRequest, Redirect, Request, VectorLimits, checksum, open, query_kind,
 };
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -105,12 +105,11 @@ fn names(driver: &mut Driver) {
     names.sort();
     assert_eq!(names, ["d", "f.bin", "small"]);
     let text = "/small".to_owned();
-    let query = Request::Query { kind: query_kind::CHECKSUM, handle: Default::default(), text };
+    let query = Request::Query { kind: query_kind::CHECKSUM, text };
     let asked = driver.session.submit(query);
     let Completion::Text(text) = driver.reply(asked) else { panic!() };
     assert_eq!(checksum(&text).unwrap(), ("adler32".into(), "6e6c08fc".into()));
-    let target = Target::Path("/d".into());
-    let stat = driver.session.submit(Request::Stat { target, file_system: false });
+    let stat = driver.session.submit(Request::Stat("/d".into()));
     let Completion::Status(status) = driver.reply(stat) else { panic!() };
     assert!(status.is_directory());
     let located = driver.session.submit(Request::Locate { path: "/small".into(), options: 0 });
@@ -124,14 +123,14 @@ fn written(driver: &mut Driver) {
     let (file, _) =
         driver.session.open(OpenRequest { path, options, more_options: 0, mode: 0o644 });
     let first = driver.session.write(file, 0, b"0123456789".as_slice().into());
-    let second = driver.session.write_pages(file, 10, b"abcdef", false);
+    let second = driver.session.write(file, 10, b"abcdef".as_slice().into());
     assert_eq!(driver.reply(first), Completion::Nothing);
-    assert_eq!(driver.reply(second), Completion::Written { damaged: vec![] });
-    let status = driver.session.status(file);
-    let Completion::Status(status) = driver.reply(status) else { panic!() };
-    assert_eq!(status.size, 16);
+    assert_eq!(driver.reply(second), Completion::Nothing);
     let closed = driver.session.close(file);
     driver.reply(closed);
+    let status = driver.session.submit(Request::Stat("/d/new".into()));
+    let Completion::Status(status) = driver.reply(status) else { panic!() };
+    assert_eq!(status.size, 16);
     let renamed =
         driver.session.submit(Request::Rename { from: "/d/new".into(), to: "/d/old".into() });
     assert_eq!(driver.reply(renamed), Completion::Nothing);

@@ -208,7 +208,6 @@ impl Session {
     }
 
     fn login_answered(&mut self, answer: LoginResponse) -> Result<(), SessionError> {
-        self.session_id = Some(answer.session);
         self.setup.profile.learn_methods(&answer.methods);
         let wants_proof = !answer.methods.is_empty();
         let sent = self.login.tried.last().and_then(|index| self.setup.credentials.get(*index));
@@ -289,8 +288,7 @@ impl Session {
         self.send_held();
         if self.setup.profile.vector_limits.is_none() && !self.setup.profile.is_manager() {
             let text = "readv_ior_max readv_iov_max".to_owned();
-            let query =
-                Request::Query { kind: query_kind::CONFIG, handle: Default::default(), text };
+            let query = Request::Query { kind: query_kind::CONFIG, text };
             self.add_part(
                 RequestId::INTERNAL,
                 super::Role::Free,

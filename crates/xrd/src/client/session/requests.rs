@@ -4,7 +4,7 @@ use super::{Exchange, Role, Session};
 use crate::client::event::{Completion, File, RequestError, RequestId, SessionEvent};
 use crate::client::session::open_files::OpenFile;
 use crate::client::subrequest::{BufferedResponse, List, Pages, Read, Subrequest, Vector};
-use crate::wire::{FileHandle, OpenRequest, Request, Target, paged};
+use crate::wire::{FileHandle, OpenRequest, Request};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -53,33 +53,6 @@ impl Session {
         self.on_file(file, Request::Write { handle, offset, data })
     }
 
-    /// Writes bytes with page checksums into a file; the result names pages that arrived damaged.
-    /// `again` marks one of those, a page at a time.
-    pub fn write_pages(&mut self, file: File, offset: u64, data: &[u8], again: bool) -> RequestId {
-        let handle = FileHandle::default();
-        self.on_file(
-            file,
-            Request::WritePages { handle, offset, again, pages: paged(offset, data) },
-        )
-    }
-
-    /// Returns the status of an open file.
-    pub fn status(&mut self, file: File) -> RequestId {
-        let target = Target::Handle(FileHandle::default());
-        self.on_file(file, Request::Stat { target, file_system: false })
-    }
-
-    /// Syncs a file to the server's disk.
-    pub fn sync(&mut self, file: File) -> RequestId {
-        self.on_file(file, Request::Sync(FileHandle::default()))
-    }
-
-    /// Changes the size of an open file.
-    pub fn truncate(&mut self, file: File, size: u64) -> RequestId {
-        let target = Target::Handle(FileHandle::default());
-        self.on_file(file, Request::Truncate { target, size })
-    }
-
     /// Closes a file, after its earlier requests. No request on it may follow.
     pub fn close(&mut self, file: File) -> RequestId {
         let request_id = self.on_file(file, Request::Close(FileHandle::default()));
@@ -98,14 +71,10 @@ impl Session {
             Request::List { path, options } => Subrequest::List(List::new(path, options)),
             Request::Open(_)
             | Request::Close(_)
-            | Request::Sync(_)
             | Request::Read { .. }
             | Request::ReadVector(_)
             | Request::ReadPages { .. }
-            | Request::Write { .. }
-            | Request::WritePages { .. }
-            | Request::Stat { target: Target::Handle(_), .. }
-            | Request::Truncate { target: Target::Handle(_), .. } => {
+            | Request::Write { .. } => {
                 let missing = Vec::new();
                 self.events.push_back(SessionEvent::Failed {
                     request_id,

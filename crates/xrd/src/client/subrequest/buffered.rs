@@ -3,12 +3,11 @@
 use super::Outcome;
 use crate::client::event::Completion;
 use crate::wire::{
-    AttributeAction, AttributeResponse, FileHandle, OpenResponse, Request, StatInfo, StatusHead,
-    Target, WireError, corrections, parse_locate, request_code,
+    FileHandle, OpenResponse, Request, StatInfo, WireError, parse_attributes, parse_locate,
 };
 use bytes::{Bytes, BytesMut};
 
-/// Maximum size of a buffered response: 16 attributes of 64 KiB, and their names.
+/// Maximum size of a buffered response: some dozen attributes of 64 KiB, and their names.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// The decoding of the response.
@@ -20,14 +19,10 @@ enum Form {
     Open,
     /// As the status of a file.
     Status,
-    /// As flags, one byte each.
-    Kinds,
     /// As replicas.
     Locations,
     /// As attributes.
     Attributes,
-    /// As a list of damaged pages, with a checksum.
-    Corrections,
     /// As text.
     Text,
 }
@@ -37,22 +32,17 @@ impl Form {
     fn of(request: &Request) -> Self {
         match request {
             Request::Open(_) => Self::Open,
-            Request::Stat { file_system: false, .. } => Self::Status,
-            Request::StatMany(_) => Self::Kinds,
+            Request::Stat(_) => Self::Status,
             Request::Locate { .. } => Self::Locations,
-            Request::Attributes(_) => Self::Attributes,
-            Request::WritePages { .. } => Self::Corrections,
+            Request::ListAttributes(_) => Self::Attributes,
             Request::Close(_)
-            | Request::Sync(_)
-            | Request::Truncate { .. }
             | Request::Write { .. }
             | Request::MakeDirectory { .. }
             | Request::Remove(_)
             | Request::RemoveDirectory(_)
             | Request::Rename { .. }
             | Request::ChangeMode { .. }
-            | Request::Ping
-            | Request::EndSession(_) => Self::Nothing,
+            | Request::Ping => Self::Nothing,
             _ => Self::Text,
         }
     }
@@ -79,36 +69,10 @@ impl BufferedResponse {
         self.gathered.clear();
         self.seen = 0;
         let mut request = self.request.clone();
-        match &mut request {
-            Request::Close(handle)
-            | Request::Sync(handle)
-            | Request::Write { handle, .. }
-            | Request::WritePages { handle, .. }
-            | Request::Stat { target: Target::Handle(handle), .. }
-            | Request::Truncate { target: Target::Handle(handle), .. } => *handle = file,
-            Request::Attributes(attributes) => {
-                if let Target::Handle(handle) = &mut attributes.target {
-                    *handle = file;
-                }
-            }
-            _ => {}
+        if let Request::Close(handle) | Request::Write { handle, .. } = &mut request {
+            *handle = file;
         }
         request
-    }
-
-    pub(super) fn begin(&self, status: Option<&StatusHead>) -> Result<(), WireError> {
-        match status {
-            Some(status)
-                if self.form != Form::Corrections || status.code != request_code::PGWRITE =>
-            {
-                Err(WireError::number(
-                    "the request that a status frame answers",
-                    status.code,
-                    "the one asked",
-                ))
-            }
-            _ => Ok(()),
-        }
     }
 
     pub(super) fn data(&mut self, bytes: &Bytes) {
@@ -136,19 +100,9 @@ impl BufferedResponse {
             Form::Open => return OpenResponse::decode(&bytes).map(Outcome::Opened),
             Form::Nothing => Completion::Nothing,
             Form::Status => Completion::Status(StatInfo::parse(&bytes)?),
-            Form::Kinds => Completion::Kinds(bytes.to_vec()),
             Form::Locations => Completion::Locations(parse_locate(&bytes)?),
-            Form::Corrections => Completion::Written { damaged: corrections(&bytes)? },
             Form::Text => Completion::Text(bytes),
-            Form::Attributes => match &self.request {
-                Request::Attributes(asked) => {
-                    Completion::Attributes(AttributeResponse::decode(&asked.action, &bytes)?)
-                }
-                _ => Completion::Attributes(AttributeResponse::decode(
-                    &AttributeAction::List { values: false },
-                    &bytes,
-                )?),
-            },
+            Form::Attributes => Completion::Attributes(parse_attributes(&bytes)?),
         }))
     }
 }

@@ -22,7 +22,7 @@ impl List {
     }
 
     pub(super) fn request(&mut self) -> Request {
-        let with_status = self.options & (dirlist::STAT | dirlist::CHECKSUM) != 0;
+        let with_status = self.options & dirlist::STAT != 0;
         self.listing = Dirlist::new(with_status);
         Request::List { path: self.path.clone(), options: self.options }
     }

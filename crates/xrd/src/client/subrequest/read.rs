@@ -24,7 +24,7 @@ impl Read {
     pub(super) fn request(&self, handle: FileHandle) -> Request {
         let length = self.left.end.saturating_sub(self.left.start).min(Self::MAX_BYTES);
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        Request::Read { handle, offset: self.left.start, length, path_id: 0 }
+        Request::Read { handle, offset: self.left.start, length }
     }
 
     pub(super) fn data(&mut self, bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {

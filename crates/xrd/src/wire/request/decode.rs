@@ -1,9 +1,10 @@
 //! Decoding of requests.
 
+use crate::wire::fattr::LIST_FIELDS;
 use crate::wire::{
-    AttributesRequest, FieldReader, FileHandle, LoginRequest, MAX_ELEMENTS, OpenRequest,
-    PrepareRequest, ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, Segment, SessionId,
-    Target, WireError, before_nul, request_code, strict_text,
+    FieldReader, FileHandle, LoginRequest, MAX_ELEMENTS, OpenRequest, PrepareRequest,
+    ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, Segment, WireError, before_nul,
+    request_code, strict_text,
 };
 use bytes::Bytes;
 
@@ -29,15 +30,9 @@ impl Request {
                 fields.take(12)?;
                 Self::Auth { method: fields.array()?, credentials: payload.clone() }
             }
-            request_code::BIND => Self::Bind(SessionId(head.body)),
-            request_code::ENDSESS => Self::EndSession(SessionId(head.body)),
             request_code::PING => Self::Ping,
-            request_code::SET => Self::Set(strict_text("a setting", payload)?),
             request_code::QUERY => {
-                let kind = fields.u16()?;
-                fields.take(2)?;
-                let handle = FileHandle(fields.array()?);
-                Self::Query { kind, handle, text: strict_text("a query", payload)? }
+                Self::Query { kind: fields.u16()?, text: strict_text("a query", payload)? }
             }
             request_code::PREPARE => Self::Prepare(PrepareRequest {
                 options: fields.u8()?,
@@ -46,9 +41,6 @@ impl Request {
                 more_options: fields.u16()?,
                 paths: paths(payload)?,
             }),
-            request_code::FATTR => {
-                Self::Attributes(AttributesRequest::decode(&head.body, payload)?)
-            }
             _ => return Self::decode_on_files(head, payload),
         })
     }
@@ -63,22 +55,10 @@ impl Request {
                 path: path(payload)?,
             }),
             request_code::CLOSE => Self::Close(FileHandle(fields.array()?)),
-            request_code::SYNC => Self::Sync(FileHandle(fields.array()?)),
-            request_code::STAT => {
-                let file_system = fields.u8()? & 1 != 0;
-                fields.take(11)?;
-                Self::Stat { target: target(fields.array()?, payload)?, file_system }
-            }
-            request_code::STATX => Self::StatMany(paths(payload)?),
-            request_code::TRUNCATE => {
-                let target = target(fields.array()?, payload)?;
-                Self::Truncate { target, size: fields.offset("a size")? }
-            }
             request_code::READ => Self::Read {
                 handle: FileHandle(fields.array()?),
                 offset: fields.offset("an offset")?,
                 length: fields.length("the length of a read")?,
-                path_id: payload.first().copied().unwrap_or(0),
             },
             request_code::READV => Self::ReadVector(segments(payload)?),
             request_code::PGREAD => Self::ReadPages {
@@ -92,13 +72,6 @@ impl Request {
                 offset: fields.offset("an offset")?,
                 data: payload.clone(),
             },
-            request_code::PGWRITE => {
-                let handle = FileHandle(fields.array()?);
-                let offset = fields.offset("an offset")?;
-                fields.u8()?;
-                let again = fields.u8()? & 1 != 0;
-                Self::WritePages { handle, offset, again, pages: payload.clone() }
-            }
             _ => return Self::decode_on_names(head, payload),
         })
     }
@@ -106,6 +79,8 @@ impl Request {
     fn decode_on_names(head: &RequestHead, payload: &Bytes) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the fields of a request", &head.body);
         Ok(match head.code {
+            request_code::STAT if !payload.is_empty() => Self::Stat(path(payload)?),
+            request_code::FATTR if head.body == LIST_FIELDS => Self::ListAttributes(path(payload)?),
             request_code::DIRLIST => {
                 fields.take(15)?;
                 Self::List { path: path(payload)?, options: fields.u8()? }
@@ -150,13 +125,6 @@ fn paths(payload: &[u8]) -> Result<Vec<String>, WireError> {
         });
     }
     Ok(paths)
-}
-
-fn target(handle: [u8; 4], payload: &[u8]) -> Result<Target, WireError> {
-    if payload.is_empty() {
-        return Ok(Target::Handle(FileHandle(handle)));
-    }
-    path(payload).map(Target::Path)
 }
 
 fn segments(payload: &[u8]) -> Result<Vec<Segment>, WireError> {

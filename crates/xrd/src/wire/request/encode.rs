@@ -1,7 +1,8 @@
 //! Encoding of requests.
 
+use crate::wire::fattr::LIST_FIELDS;
 use crate::wire::{
-    ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, StreamId, Target, WireError, WriteQueue,
+    ProtocolRequest, Request, RequestHead, SEGMENT_BYTES, StreamId, WireError, WriteQueue,
     wire_length,
 };
 use bytes::{BufMut, Bytes, BytesMut};
@@ -35,12 +36,7 @@ impl Request {
                 login.body()
             }
             Self::Auth { method, credentials } => return Ok((tail(method), credentials.clone())),
-            Self::Bind(session) | Self::EndSession(session) => session.0,
             Self::Ping => [0; 16],
-            Self::Set(text) => {
-                payload.put_slice(text.as_bytes());
-                [0; 16]
-            }
             Self::Prepare(prepare) => {
                 paths(&prepare.paths, payload)?;
                 fields(&[
@@ -49,62 +45,27 @@ impl Request {
                     &prepare.more_options.to_be_bytes(),
                 ])
             }
-            Self::Query { kind, handle, text } => {
+            Self::Query { kind, text } => {
                 payload.put_slice(text.as_bytes());
-                fields(&[&kind.to_be_bytes(), &[0; 2], &handle.0])
+                fields(&[&kind.to_be_bytes()])
             }
-            Self::Attributes(attributes) => attributes.encode(payload)?,
             Self::Other { body, payload, .. } => return Ok((*body, payload.clone())),
-            Self::Open(_)
-            | Self::Close(_)
-            | Self::Sync(_)
-            | Self::Stat { .. }
-            | Self::StatMany(_)
-            | Self::Truncate { .. }
-            | Self::Read { .. }
-            | Self::ReadVector(_)
-            | Self::ReadPages { .. }
-            | Self::Write { .. }
-            | Self::WritePages { .. } => return self.file_parts(payload),
-            Self::List { .. }
-            | Self::MakeDirectory { .. }
-            | Self::Remove(_)
-            | Self::RemoveDirectory(_)
-            | Self::Rename { .. }
-            | Self::ChangeMode { .. }
-            | Self::Locate { .. } => self.path_parts(payload)?,
+            Self::Write { handle, offset: at, data } => {
+                return Ok((fields(&[&handle.0, &offset(*at)?]), data.clone()));
+            }
+            Self::Close(handle) => fields(&[&handle.0]),
+            Self::Read { .. } | Self::ReadVector(_) | Self::ReadPages { .. } => {
+                self.read_parts(payload)?
+            }
+            _ => self.path_parts(payload)?,
         };
         Ok((body, Bytes::new()))
     }
 
-    /// Requests on open files.
-    fn file_parts(&self, payload: &mut BytesMut) -> Result<([u8; 16], Bytes), WireError> {
-        let body = match self {
-            Self::Open(open) => {
-                path(&open.path, payload)?;
-                fields(&[
-                    &open.mode.to_be_bytes(),
-                    &open.options.to_be_bytes(),
-                    &open.more_options.to_be_bytes(),
-                ])
-            }
-            Self::Close(handle) | Self::Sync(handle) => fields(&[&handle.0]),
-            Self::Stat { target, file_system } => {
-                let mut body = tail(&target_handle(target, payload)?);
-                body[0] = (*file_system).into();
-                body
-            }
-            Self::StatMany(many) => {
-                paths(many, payload)?;
-                [0; 16]
-            }
-            Self::Truncate { target, size } => {
-                fields(&[&target_handle(target, payload)?, &offset(*size)?])
-            }
-            Self::Read { handle, offset: at, length, path_id } => {
-                if *path_id != 0 {
-                    payload.put_slice(&[*path_id, 0, 0, 0, 0, 0, 0, 0]);
-                }
+    /// Reads of open files.
+    fn read_parts(&self, payload: &mut BytesMut) -> Result<[u8; 16], WireError> {
+        Ok(match self {
+            Self::Read { handle, offset: at, length } => {
                 fields(&[&handle.0, &offset(*at)?, &read_length(*length)?])
             }
             Self::ReadVector(segments) => {
@@ -122,21 +83,26 @@ impl Request {
                 }
                 fields(&[&handle.0, &offset(*at)?, &read_length(*length)?])
             }
-            Self::Write { handle, offset: at, data } => {
-                return Ok((fields(&[&handle.0, &offset(*at)?]), data.clone()));
-            }
-            Self::WritePages { handle, offset: at, again, pages } => {
-                let again = u8::from(*again);
-                return Ok((fields(&[&handle.0, &offset(*at)?, &[0, again]]), pages.clone()));
-            }
             _ => [0; 16],
-        };
-        Ok((body, Bytes::new()))
+        })
     }
 
     /// Requests on paths.
     fn path_parts(&self, payload: &mut BytesMut) -> Result<[u8; 16], WireError> {
         Ok(match self {
+            Self::Open(open) => {
+                path(&open.path, payload)?;
+                fields(&[
+                    &open.mode.to_be_bytes(),
+                    &open.options.to_be_bytes(),
+                    &open.more_options.to_be_bytes(),
+                ])
+            }
+            Self::ListAttributes(of) => {
+                path(of, payload)?;
+                payload.put_u8(0);
+                LIST_FIELDS
+            }
             Self::List { path: of, options } => {
                 path(of, payload)?;
                 tail(&[*options])
@@ -147,7 +113,7 @@ impl Request {
                 body[0] = (*parents).into();
                 body
             }
-            Self::Remove(of) | Self::RemoveDirectory(of) => {
+            Self::Stat(of) | Self::Remove(of) | Self::RemoveDirectory(of) => {
                 path(of, payload)?;
                 [0; 16]
             }
@@ -213,13 +179,6 @@ fn paths(paths: &[String], payload: &mut BytesMut) -> Result<(), WireError> {
         path(one, payload)?;
     }
     Ok(())
-}
-
-fn target_handle(target: &Target, payload: &mut BytesMut) -> Result<[u8; 4], WireError> {
-    match target {
-        Target::Handle(handle) => Ok(handle.0),
-        Target::Path(of) => path(of, payload).map(|()| [0; 4]),
-    }
 }
 
 fn offset(offset: u64) -> Result<[u8; 8], WireError> {

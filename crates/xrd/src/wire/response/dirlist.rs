@@ -1,9 +1,9 @@
 //! Directory listings: one name a line, or pairs of lines, the second of which is the status.
 //!
 //! A listing with statuses begins with the entry `.` and the status `0 0 0 0`. Without that
-//! beginning the server did not support the option, and all lines are names. With checksums a
-//! status ends in ` [ algorithm:value ]`. Frames of xrootd end between entries; that is not relied
-//! on. Only one entry is kept between pieces, and its length is bounded.
+//! beginning the server did not support the option, and all lines are names. Frames
+//! of xrootd end between entries; that is not relied on. Only one entry is kept between pieces, and
+//! its length is bounded.
 
 use crate::wire::{StatInfo, WireError};
 use bytes::Bytes;
@@ -24,8 +24,6 @@ pub struct DirlistEntry {
     pub is_utf8: bool,
     /// Its status, if requested.
     pub status: Option<StatInfo>,
-    /// Its checksum as `algorithm:value`, if requested and known to the server.
-    pub checksum: Option<String>,
 }
 
 /// Decodes a listing as it arrives.
@@ -131,26 +129,10 @@ fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<DirlistEntry>, Wir
     if name.contains(&b'/') {
         return Err(WireError::text("a name in a listing", name, "a name without \"/\""));
     }
-    let (status, checksum) = match status {
-        None => (None, None),
-        Some(line) => {
-            let (status, checksum) = split_checksum(line);
-            (Some(StatInfo::parse(status)?), checksum)
-        }
-    };
+    let status = status.map(StatInfo::parse).transpose()?;
     let name = String::from_utf8_lossy(name);
     let is_utf8 = matches!(name, Cow::Borrowed(_));
-    Ok(Some(DirlistEntry { name: name.into_owned(), is_utf8, status, checksum }))
-}
-
-/// Splits ` [ algorithm:value ]` off the end. The value `none` means that there is no checksum.
-fn split_checksum(line: &[u8]) -> (&[u8], Option<String>) {
-    let Some(at) = line.windows(3).position(|three| three == b" [ ") else { return (line, None) };
-    let (status, checksum) = line.split_at(at);
-    let checksum = String::from_utf8_lossy(checksum);
-    let checksum = checksum.trim_matches(|letter| matches!(letter, ' ' | '[' | ']'));
-    let known = checksum.contains(':') && !checksum.ends_with(":none");
-    (status, known.then(|| checksum.to_owned()))
+    Ok(Some(DirlistEntry { name: name.into_owned(), is_utf8, status }))
 }
 
 impl DirlistEntry {
@@ -161,13 +143,10 @@ impl DirlistEntry {
         if with_status {
             lines.push(".\n0 0 0 0".to_owned());
         }
-        for Self { name, status, checksum, .. } in entries {
+        for Self { name, status, .. } in entries {
             lines.push(name.clone());
             if with_status {
-                let status = status.clone().unwrap_or_default().to_text();
-                let checksum =
-                    checksum.as_ref().map_or_else(String::new, |sum| format!(" [ {sum} ]"));
-                lines.push(status + &checksum);
+                lines.push(status.clone().unwrap_or_default().to_text());
             }
         }
         lines.join("\n") + "\0"
@@ -200,13 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn pairs_with_checksums() {
-        let text = b".\n0 0 0 0\nf\n1 2 16 3 [ adler32:0a0b ]\nd\n4 5 51 6 [ adler32:none ]\0";
+    fn names_with_statuses() {
+        let text = b".\n0 0 0 0\nf\n1 2 16 3\nd\n4 5 51 6\0";
         let entries = all(text, true).unwrap();
         assert_eq!(names(&entries), ["f", "d"]);
-        assert_eq!(entries[0].checksum.as_deref(), Some("adler32:0a0b"));
         assert_eq!(entries[0].status.as_ref().unwrap().size, 2);
-        assert_eq!(entries[1].checksum, None);
         assert!(entries[1].status.as_ref().unwrap().is_directory());
     }
 

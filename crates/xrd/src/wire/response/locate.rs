@@ -62,21 +62,6 @@ fn location(word: &str) -> Result<LocateEntry, WireError> {
     Ok(LocateEntry { kind, writable, address: address.to_owned() })
 }
 
-impl LocateEntry {
-    /// Encodes one location.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        let kind = match self.kind {
-            LocateEntryKind::Server => 'S',
-            LocateEntryKind::PendingServer => 's',
-            LocateEntryKind::Manager => 'M',
-            LocateEntryKind::PendingManager => 'm',
-        };
-        let access = if self.writable { 'w' } else { 'r' };
-        format!("{kind}{access}{}", self.address)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,8 +72,6 @@ mod tests {
         let found = parse_locate(text).unwrap();
         assert_eq!(found[0].address, "[::127.0.0.1]:1094");
         assert_eq!((found[1].kind, found[1].writable), (LocateEntryKind::PendingManager, true));
-        let again: Vec<_> = found.iter().map(LocateEntry::to_text).collect();
-        assert_eq!(again.join(" ").as_bytes(), &text[..text.len() - 1]);
         assert!(
             parse_locate(b"Xr1").is_err()
                 && parse_locate(b"Sr").is_err()
