@@ -170,16 +170,7 @@ impl Column {
         let entries: usize = parts.iter().map(|(_, entries)| entries.len()).sum();
         let values = |(piece, entries): &(&Self, Range<usize>)| piece.values_of(entries).len();
         let capacity = parts.iter().map(values).sum();
-        let mut whole = Self {
-            entries: 0,
-            offsets: first.offsets.as_ref().map(|_| {
-                let mut offsets = Vec::with_capacity(entries + 1);
-                offsets.push(0_i64);
-                offsets
-            }),
-            item_shape: first.item_shape.clone(),
-            values: first.values.none_of(capacity),
-        };
+        let mut whole = first.none_of(entries, capacity);
         for (piece, entries) in parts {
             if !whole.append(piece, entries.clone()) {
                 return Err(invalid("pieces of a column differ in type or shape"));
@@ -188,8 +179,22 @@ impl Column {
         Ok(whole)
     }
 
+    /// No entries of the same type and shape, with room for that many and for their values.
+    pub(crate) fn none_of(&self, entries: usize, values: usize) -> Self {
+        Self {
+            entries: 0,
+            offsets: self.offsets.as_ref().map(|_| {
+                let mut offsets = Vec::with_capacity(entries + 1);
+                offsets.push(0_i64);
+                offsets
+            }),
+            item_shape: self.item_shape.clone(),
+            values: self.values.none_of(values),
+        }
+    }
+
     /// The values of consecutive entries, as indices into [`Column::values`].
-    fn values_of(&self, entries: &Range<usize>) -> Range<usize> {
+    pub(crate) fn values_of(&self, entries: &Range<usize>) -> Range<usize> {
         let end = entries.end.min(self.entries);
         if entries.start >= end {
             return 0..0;

@@ -3,27 +3,6 @@
 use crate::{ElementType, Strings, Values};
 use std::ops::Range;
 
-/// Evaluates `$body` with `$v` bound to the vector of numbers inside, whatever its type; `$other`
-/// for what is no number.
-macro_rules! with_vec {
-    ($values:expr, $v:ident => $body:expr, $other:expr) => {
-        match $values {
-            Values::Bool($v) => $body,
-            Values::I8($v) => $body,
-            Values::U8($v) => $body,
-            Values::I16($v) => $body,
-            Values::U16($v) => $body,
-            Values::I32($v) => $body,
-            Values::U32($v) => $body,
-            Values::I64($v) => $body,
-            Values::U64($v) => $body,
-            Values::F32($v) => $body,
-            Values::F64($v) => $body,
-            _ => $other,
-        }
-    };
-}
-
 /// Pairs of numbers of the same type, both vectors bound; `$other` for all other pairs.
 macro_rules! with_pair {
     (($a:expr, $b:expr), ($x:ident, $y:ident) => $body:expr, $other:expr) => {
@@ -43,26 +22,6 @@ macro_rules! with_pair {
         }
     };
 }
-
-/// A number as the double that an expression works with.
-trait ToF64: Copy {
-    fn to_f64(self) -> f64;
-}
-
-macro_rules! lossless {
-    ($($t:ty),*) => { $(impl ToF64 for $t {
-        fn to_f64(self) -> f64 { f64::from(self) }
-    })* };
-}
-lossless!(bool, i8, u8, i16, u16, i32, u32, f32, f64);
-
-macro_rules! rounding {
-    ($($t:ty),*) => { $(impl ToF64 for $t {
-        #[expect(clippy::cast_precision_loss, reason = "nearest double is what the conversion means")]
-        fn to_f64(self) -> f64 { self as f64 }
-    })* };
-}
-rounding!(i64, u64);
 
 impl ElementType {
     /// Bytes of one number, in a file and in memory; 1 for strings, whose size differs.
@@ -147,35 +106,27 @@ impl Values {
     /// Number of values; a list is one.
     #[must_use]
     pub fn len(&self) -> usize {
-        with_vec!(self, v => v.len(), match self {
+        match self {
+            Self::Bool(v) => v.len(),
+            Self::I8(v) => v.len(),
+            Self::U8(v) => v.len(),
+            Self::I16(v) => v.len(),
+            Self::U16(v) => v.len(),
+            Self::I32(v) => v.len(),
+            Self::U32(v) => v.len(),
+            Self::I64(v) => v.len(),
+            Self::U64(v) => v.len(),
+            Self::F32(v) => v.len(),
+            Self::F64(v) => v.len(),
             Self::Text(strings) => strings.len(),
             Self::Lists(column) => column.entries,
-            _ => 0,
-        })
+        }
     }
 
     /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The number at `index` as a double (64-bit integers round to the nearest; booleans are 0 and
-    /// 1).
-    #[must_use]
-    pub fn get_f64(&self, index: usize) -> Option<f64> {
-        with_vec!(self, v => v.get(index).map(|&x| x.to_f64()), None)
-    }
-
-    /// Appends the numbers of `range` to `out` as doubles; what lies beyond the end is left out,
-    /// and so are strings and lists.
-    pub fn append_f64(&self, range: Range<usize>, out: &mut Vec<f64>) {
-        with_vec!(self, v => {
-            let end = range.end.min(v.len());
-            if let Some(part) = v.get(range.start..end) {
-                out.extend(part.iter().map(|&x| x.to_f64()));
-            }
-        }, ());
     }
 
     /// A copy of the values of `range`; what lies beyond the end is left out.
@@ -303,9 +254,7 @@ mod tests {
         assert_eq!(values.slice(7..9), Values::I16(vec![]));
         assert!(values.append(&Values::I16(vec![4])));
         assert!(!values.append(&Values::U16(vec![4])));
-        assert_eq!(values.len(), 4);
-        assert_eq!(values.get_f64(3), Some(4.0));
-        assert_eq!(values.get_f64(4), None);
+        assert_eq!(values, Values::I16(vec![1, 2, 3, 4]));
     }
 
     #[test]
@@ -331,14 +280,5 @@ mod tests {
         assert_eq!(strings.offsets, [0, 1, 1, 4, 4, 7]);
         assert!(!lists.append(&Values::I8(vec![1])));
         assert_eq!(lists.element_type(), ElementType::Text);
-    }
-
-    #[test]
-    fn every_type_casts_to_double() {
-        let mut out = Vec::new();
-        Values::Bool(vec![true, false]).append_f64(0..2, &mut out);
-        Values::U64(vec![u64::MAX]).append_f64(0..5, &mut out);
-        Values::F32(vec![0.5]).append_f64(0..1, &mut out);
-        assert_eq!(out, [1.0, 0.0, 18_446_744_073_709_551_616.0, 0.5]);
     }
 }

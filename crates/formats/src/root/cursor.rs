@@ -1,5 +1,6 @@
 //! A bounds-checked reader of big-endian bytes.
 
+use crate::ElementType;
 use crate::error::{FormatError, Result};
 
 /// A position in bytes that came from a file. Every read checks that the bytes are there.
@@ -72,7 +73,21 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    number!(u8: u8, u16: u16, i16: i16, u32: u32, i32: i32, i64: i64, u64: u64, f32: f32, f64: f64);
+    number!(u8: u8, u16: u16, i16: i16, u32: u32, i32: i32, i64: i64, f32: f32, f64: f64);
+
+    /// A whole number of this type; none for other types.
+    pub(super) fn int(&mut self, element: ElementType) -> Result<Option<i64>> {
+        Ok(Some(match element {
+            ElementType::Bool | ElementType::U8 => i64::from(self.u8()?),
+            ElementType::I8 => i64::from(self.u8()?.cast_signed()),
+            ElementType::I16 => i64::from(self.i16()?),
+            ElementType::U16 => i64::from(self.u16()?),
+            ElementType::I32 => i64::from(self.i32()?),
+            ElementType::U32 => i64::from(self.u32()?),
+            ElementType::I64 | ElementType::U64 => self.i64()?,
+            ElementType::F32 | ElementType::F64 | ElementType::Text => return Ok(None),
+        }))
+    }
 
     /// A count: an `i32` that must not be negative.
     pub(super) fn count(&mut self) -> Result<usize> {

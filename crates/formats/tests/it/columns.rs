@@ -2,7 +2,7 @@
 
 use crate::done;
 use hither_formats::root::{Branch as Column_, Decompressor, RootFile, Tree as ReadTree};
-use hither_formats::{Column, ElementType, FormatError, SparseBytes, Values};
+use hither_formats::{Column, FormatError, SparseBytes, Values};
 use hither_testkit::root_writer::samples::{big_endian_f32, floats, jagged, mixed};
 use hither_testkit::root_writer::{Basket, Branch, Leaf, Style, Tree, write};
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ fn scalars_leaf_lists_and_embedded_baskets_are_decoded() {
     assert_eq!(column("pair.b").item_shape, [2]);
     let x = tree.branch("x").unwrap();
     assert_eq!(x.baskets().range(1), None, "the last basket is embedded");
-    assert_eq!(x.baskets_for(2..3), 1..2);
+    assert_eq!(x.baskets().holding(&(2..3)), 1..2);
 }
 
 #[test]
@@ -85,23 +85,23 @@ fn the_error_for_an_unsupported_branch_has_name_and_type() {
 #[test]
 fn every_leaf_class_has_its_type() {
     let classes = [
-        ("TLeafO", false, ElementType::Bool),
-        ("TLeafB", false, ElementType::I8),
-        ("TLeafB", true, ElementType::U8),
-        ("TLeafS", false, ElementType::I16),
-        ("TLeafS", true, ElementType::U16),
-        ("TLeafI", false, ElementType::I32),
-        ("TLeafI", true, ElementType::U32),
-        ("TLeafL", false, ElementType::I64),
-        ("TLeafL", true, ElementType::U64),
-        ("TLeafG", false, ElementType::I64),
-        ("TLeafG", true, ElementType::U64),
-        ("TLeafF", false, ElementType::F32),
-        ("TLeafD", false, ElementType::F64),
+        ("TLeafO", false, Values::Bool(vec![true])),
+        ("TLeafB", false, Values::I8(vec![-64])),
+        ("TLeafB", true, Values::U8(vec![192])),
+        ("TLeafS", false, Values::I16(vec![-1 << 14])),
+        ("TLeafS", true, Values::U16(vec![3 << 14])),
+        ("TLeafI", false, Values::I32(vec![-1 << 30])),
+        ("TLeafI", true, Values::U32(vec![3 << 30])),
+        ("TLeafL", false, Values::I64(vec![-1 << 62])),
+        ("TLeafL", true, Values::U64(vec![3 << 62])),
+        ("TLeafG", false, Values::I64(vec![-1 << 62])),
+        ("TLeafG", true, Values::U64(vec![3 << 62])),
+        ("TLeafF", false, Values::F32(vec![-2.0])),
+        ("TLeafD", false, Values::F64(vec![-2.0])),
     ];
-    for (class, unsigned, element) in classes {
+    for (class, unsigned, values) in classes {
         let leaf = Leaf { class, unsigned, name: "x", title: "x", len: 1, counter: None };
-        let mut data = vec![0; element.size()];
+        let mut data = vec![0; values.element_type().size()];
         *data.first_mut().unwrap() = 0xC0;
         let basket = Basket { entries: 1, data, table: None };
         let branch =
@@ -109,18 +109,7 @@ fn every_leaf_class_has_its_type() {
         let (tree, bytes) =
             open(Style::default(), Tree { path: "T", cycle: 1, branches: vec![branch] });
         let column = whole(tree.branch("x").unwrap(), &bytes).unwrap();
-        assert_eq!(column.values.element_type(), element, "{class} {unsigned}");
-        let bits = 0xC0_u64 << (8 * (element.size() - 1));
-        #[expect(clippy::cast_precision_loss, reason = "one bit pattern with two bits set")]
-        let wanted = match element {
-            ElementType::Bool => 1.0,
-            ElementType::F32 | ElementType::F64 => -2.0,
-            _ if unsigned => bits as f64,
-            _ => -((bits >> 1 & !(bits >> 2)) as f64),
-        };
-        if element != ElementType::I8 || unsigned {
-            assert_eq!(column.values.get_f64(0).unwrap().abs(), wanted.abs(), "{class} {unsigned}");
-        }
+        assert_eq!(column.values, values, "{class} {unsigned}");
     }
 }
 
@@ -203,7 +192,7 @@ proptest! {
         prop_assert_eq!(column.offsets, Some(offsets));
         prop_assert_eq!(column.values, Values::I32((0..total).collect()));
         for entry in 0..counts.len() as u64 {
-            let holding = branch.baskets_for(entry..entry + 1);
+            let holding = branch.baskets().holding(&(entry..entry + 1));
             prop_assert_eq!(holding.len(), 1);
             prop_assert!(branch.baskets().entries(holding.start).contains(&entry));
         }

@@ -580,15 +580,5 @@ fn count_in(mut cursor: Cursor<'_>, shape: &StreamedType) -> Option<usize> {
     if !dims.is_empty() {
         return None;
     }
-    let count = match element {
-        ElementType::I8 => i64::from(cursor.u8().ok()?.cast_signed()),
-        ElementType::U8 => i64::from(cursor.u8().ok()?),
-        ElementType::I16 => i64::from(cursor.i16().ok()?),
-        ElementType::U16 => i64::from(cursor.u16().ok()?),
-        ElementType::I32 => i64::from(cursor.i32().ok()?),
-        ElementType::U32 => i64::from(cursor.u32().ok()?),
-        ElementType::I64 | ElementType::U64 => cursor.i64().ok()?,
-        _ => return None,
-    };
-    usize::try_from(count).ok()
+    usize::try_from(cursor.int(*element).ok()??).ok()
 }

@@ -4,8 +4,10 @@
 //! built in, down to the last member that is of use here; what follows is skipped by its byte
 //! count. For other versions the file's own descriptions are translated into the same form.
 
+use crate::ElementType;
 use crate::error::{FormatError, Result};
 use crate::root::cursor::Cursor;
+use crate::root::interpretation::type_builder;
 use crate::root::object::streamer_info::{StreamerInfo, StreamerInfos};
 use crate::root::object::{Buffer, Pointer};
 use std::borrow::Cow;
@@ -14,16 +16,8 @@ use std::ops::ControlFlow;
 /// The storage of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemberKind {
-    I8,
-    U8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
-    U64,
-    F32,
-    F64,
+    /// A number.
+    Number(ElementType),
     /// A `TString`.
     Text,
     /// An object in place, with a byte count; base classes too.
@@ -53,6 +47,13 @@ pub(crate) struct ClassMember {
     /// For [`MemberKind::Counted`]: the member with the count.
     count: Cow<'static, str>,
 }
+
+const F64: MemberKind = MemberKind::Number(ElementType::F64);
+const I16: MemberKind = MemberKind::Number(ElementType::I16);
+const I32: MemberKind = MemberKind::Number(ElementType::I32);
+const I64: MemberKind = MemberKind::Number(ElementType::I64);
+const U8: MemberKind = MemberKind::Number(ElementType::U8);
+const U32: MemberKind = MemberKind::Number(ElementType::U32);
 
 const fn member(name: &'static str, kind: MemberKind) -> ClassMember {
     since(0, name, kind)
@@ -85,23 +86,23 @@ static TREE: [ClassMember; 27] = [
     member("TAttLine", MemberKind::Object),
     member("TAttFill", MemberKind::Object),
     member("TAttMarker", MemberKind::Object),
-    member("fEntries", MemberKind::I64),
-    member("fTotBytes", MemberKind::I64),
-    member("fZipBytes", MemberKind::I64),
-    member("fSavedBytes", MemberKind::I64),
-    since(18, "fFlushedBytes", MemberKind::I64),
-    member("fWeight", MemberKind::F64),
-    member("fTimerInterval", MemberKind::I32),
-    member("fScanField", MemberKind::I32),
-    member("fUpdate", MemberKind::I32),
-    since(17, "fDefaultEntryOffsetLen", MemberKind::I32),
-    since(19, "fNClusterRange", MemberKind::I32),
-    member("fMaxEntries", MemberKind::I64),
-    member("fMaxEntryLoop", MemberKind::I64),
-    member("fMaxVirtualSize", MemberKind::I64),
-    member("fAutoSave", MemberKind::I64),
-    since(18, "fAutoFlush", MemberKind::I64),
-    member("fEstimate", MemberKind::I64),
+    member("fEntries", I64),
+    member("fTotBytes", I64),
+    member("fZipBytes", I64),
+    member("fSavedBytes", I64),
+    since(18, "fFlushedBytes", I64),
+    member("fWeight", F64),
+    member("fTimerInterval", I32),
+    member("fScanField", I32),
+    member("fUpdate", I32),
+    since(17, "fDefaultEntryOffsetLen", I32),
+    since(19, "fNClusterRange", I32),
+    member("fMaxEntries", I64),
+    member("fMaxEntryLoop", I64),
+    member("fMaxVirtualSize", I64),
+    member("fAutoSave", I64),
+    since(18, "fAutoFlush", I64),
+    member("fEstimate", I64),
     clusters("fClusterRangeEnd"),
     clusters("fClusterSize"),
     since(20, "fIOFeatures", MemberKind::Object),
@@ -114,19 +115,19 @@ static TREE: [ClassMember; 27] = [
 static BRANCH: [ClassMember; 22] = [
     member("TNamed", MemberKind::Object),
     member("TAttFill", MemberKind::Object),
-    member("fCompress", MemberKind::I32),
-    member("fBasketSize", MemberKind::I32),
-    member("fEntryOffsetLen", MemberKind::I32),
-    member("fWriteBasket", MemberKind::I32),
-    member("fEntryNumber", MemberKind::I64),
+    member("fCompress", I32),
+    member("fBasketSize", I32),
+    member("fEntryOffsetLen", I32),
+    member("fWriteBasket", I32),
+    member("fEntryNumber", I64),
     since(13, "fIOFeatures", MemberKind::Object),
-    member("fOffset", MemberKind::I32),
-    member("fMaxBaskets", MemberKind::U32),
-    member("fSplitLevel", MemberKind::I32),
-    member("fEntries", MemberKind::I64),
-    since(11, "fFirstEntry", MemberKind::I64),
-    member("fTotBytes", MemberKind::I64),
-    member("fZipBytes", MemberKind::I64),
+    member("fOffset", I32),
+    member("fMaxBaskets", U32),
+    member("fSplitLevel", I32),
+    member("fEntries", I64),
+    since(11, "fFirstEntry", I64),
+    member("fTotBytes", I64),
+    member("fZipBytes", I64),
     member("fBranches", MemberKind::Object),
     member("fLeaves", MemberKind::Object),
     member("fBaskets", MemberKind::Object),
@@ -140,17 +141,17 @@ static BRANCH: [ClassMember; 22] = [
 static OLD_BRANCH: [ClassMember; 20] = [
     member("TNamed", MemberKind::Object),
     since(8, "TAttFill", MemberKind::Object),
-    member("fCompress", MemberKind::I32),
-    member("fBasketSize", MemberKind::I32),
-    member("fEntryOffsetLen", MemberKind::I32),
-    member("fWriteBasket", MemberKind::I32),
-    member("fEntryNumber", MemberKind::I32),
-    member("fOffset", MemberKind::I32),
-    member("fMaxBaskets", MemberKind::I32),
-    since(7, "fSplitLevel", MemberKind::I32),
-    member("fEntries", MemberKind::F64),
-    member("fTotBytes", MemberKind::F64),
-    member("fZipBytes", MemberKind::F64),
+    member("fCompress", I32),
+    member("fBasketSize", I32),
+    member("fEntryOffsetLen", I32),
+    member("fWriteBasket", I32),
+    member("fEntryNumber", I32),
+    member("fOffset", I32),
+    member("fMaxBaskets", I32),
+    since(7, "fSplitLevel", I32),
+    member("fEntries", F64),
+    member("fTotBytes", F64),
+    member("fZipBytes", F64),
     member("fBranches", MemberKind::Object),
     member("fLeaves", MemberKind::Object),
     member("fBaskets", MemberKind::Object),
@@ -160,31 +161,23 @@ static OLD_BRANCH: [ClassMember; 20] = [
     member("fFileName", MemberKind::Text),
 ];
 
-/// `TBranchElement` 8 and 9.
-static ELEMENT: [ClassMember; 9] = [
-    member("TBranch", MemberKind::Object),
-    member("fClassName", MemberKind::Text),
-    member("fParentName", MemberKind::Text),
-    member("fClonesName", MemberKind::Text),
-    member("fCheckSum", MemberKind::U32),
-    member("fClassVersion", MemberKind::I32),
-    member("fID", MemberKind::I32),
-    member("fType", MemberKind::I32),
-    member("fStreamerType", MemberKind::I32),
-];
+static ELEMENT: [ClassMember; 9] = element(I32);
+static ELEMENT_10: [ClassMember; 9] = element(I16);
 
-/// `TBranchElement` 10.
-static ELEMENT_10: [ClassMember; 9] = [
-    member("TBranch", MemberKind::Object),
-    member("fClassName", MemberKind::Text),
-    member("fParentName", MemberKind::Text),
-    member("fClonesName", MemberKind::Text),
-    member("fCheckSum", MemberKind::U32),
-    member("fClassVersion", MemberKind::I16),
-    member("fID", MemberKind::I32),
-    member("fType", MemberKind::I32),
-    member("fStreamerType", MemberKind::I32),
-];
+/// The members of a `TBranchElement`, whose versions store `fClassVersion` differently.
+const fn element(class_version: MemberKind) -> [ClassMember; 9] {
+    [
+        member("TBranch", MemberKind::Object),
+        member("fClassName", MemberKind::Text),
+        member("fParentName", MemberKind::Text),
+        member("fClonesName", MemberKind::Text),
+        member("fCheckSum", U32),
+        member("fClassVersion", class_version),
+        member("fID", I32),
+        member("fType", I32),
+        member("fStreamerType", I32),
+    ]
+}
 
 /// `TBranchObject` 1.
 static BRANCH_OBJECT: [ClassMember; 2] =
@@ -193,11 +186,11 @@ static BRANCH_OBJECT: [ClassMember; 2] =
 /// `TLeaf` 2.
 static LEAF: [ClassMember; 7] = [
     member("TNamed", MemberKind::Object),
-    member("fLen", MemberKind::I32),
-    member("fLenType", MemberKind::I32),
-    member("fOffset", MemberKind::I32),
-    member("fIsRange", MemberKind::U8),
-    member("fIsUnsigned", MemberKind::U8),
+    member("fLen", I32),
+    member("fLenType", I32),
+    member("fOffset", I32),
+    member("fIsRange", U8),
+    member("fIsUnsigned", U8),
     member("fLeafCount", MemberKind::Pointer),
 ];
 
@@ -236,9 +229,10 @@ fn translate(info: &StreamerInfo) -> Vec<ClassMember> {
                 0 => (MemberKind::Object, 1),
                 code @ 1..=19 => (number(code), 1),
                 code @ 21..=39 => (number(code - 20), length),
-                code @ 41..=59 => {
-                    (size(number(code - 40)).map_or(MemberKind::Unknown, MemberKind::Counted), 1)
-                }
+                code @ 41..=59 => match number(code - 40) {
+                    MemberKind::Number(element) => (MemberKind::Counted(element.size()), 1),
+                    other => (other, 1),
+                },
                 62 if element.type_name == "TArrayD" => (MemberKind::TArray(8), 1),
                 62 if element.type_name == "TArrayI" => (MemberKind::TArray(4), 1),
                 61 | 62 | 63 | 67 | 68 | 500 => (MemberKind::Object, length),
@@ -254,31 +248,10 @@ fn translate(info: &StreamerInfo) -> Vec<ClassMember> {
         .collect()
 }
 
-/// `TStreamerInfo`'s codes for numbers.
+/// `TStreamerInfo`'s codes for numbers. A `Double32_t` is stored in single precision.
 fn number(code: i32) -> MemberKind {
-    match code {
-        1 => MemberKind::I8,
-        2 => MemberKind::I16,
-        3 | 6 => MemberKind::I32,
-        4 | 16 => MemberKind::I64,
-        5 | 9 => MemberKind::F32,
-        8 => MemberKind::F64,
-        11 | 18 => MemberKind::U8,
-        12 => MemberKind::U16,
-        13 | 15 => MemberKind::U32,
-        14 | 17 => MemberKind::U64,
-        _ => MemberKind::Unknown,
-    }
-}
-
-fn size(kind: MemberKind) -> Option<usize> {
-    match kind {
-        MemberKind::I8 | MemberKind::U8 => Some(1),
-        MemberKind::I16 | MemberKind::U16 => Some(2),
-        MemberKind::I32 | MemberKind::U32 | MemberKind::F32 => Some(4),
-        MemberKind::I64 | MemberKind::U64 | MemberKind::F64 => Some(8),
-        _ => None,
-    }
+    let element = if code == 9 { Some(ElementType::F32) } else { type_builder::number(code) };
+    element.map_or(MemberKind::Unknown, MemberKind::Number)
 }
 
 /// The value of a member, or where it is.
@@ -356,16 +329,9 @@ fn read<'a>(
     counts: &[(&str, i64)],
 ) -> Result<Option<Field<'a>>> {
     Ok(Some(match member.kind {
-        MemberKind::I8 => Field::Int(i64::from(cursor.u8()?.cast_signed())),
-        MemberKind::U8 => Field::Int(i64::from(cursor.u8()?)),
-        MemberKind::I16 => Field::Int(i64::from(cursor.i16()?)),
-        MemberKind::U16 => Field::Int(i64::from(cursor.u16()?)),
-        MemberKind::I32 => Field::Int(i64::from(cursor.i32()?)),
-        MemberKind::U32 => Field::Int(i64::from(cursor.u32()?)),
-        MemberKind::I64 => Field::Int(cursor.i64()?),
-        MemberKind::U64 => Field::Int(cursor.u64()?.cast_signed()),
-        MemberKind::F32 => Field::Real(f64::from(cursor.f32()?)),
-        MemberKind::F64 => Field::Real(cursor.f64()?),
+        MemberKind::Number(ElementType::F32) => Field::Real(f64::from(cursor.f32()?)),
+        MemberKind::Number(ElementType::F64) => Field::Real(cursor.f64()?),
+        MemberKind::Number(element) => Field::Int(cursor.int(element)?.unwrap_or(0)),
         MemberKind::Text => Field::Text(cursor.text()?),
         MemberKind::Object => Field::Object(buffer.skip_object(cursor)?.start),
         MemberKind::Pointer => Field::Pointer(buffer.pointer(cursor)?),

@@ -7,7 +7,6 @@ use crate::root::codec::Decompressor;
 use crate::root::interpretation::Interpretation;
 use crate::root::interpretation::column_type::ColumnType;
 use crate::root::tree::basket_table::BasketTable;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A column of a tree.
@@ -79,12 +78,6 @@ impl Branch {
 
     pub(crate) fn shared_baskets(&self) -> Arc<BasketTable> {
         Arc::clone(&self.baskets)
-    }
-
-    /// The baskets that hold `entries`.
-    #[must_use]
-    pub fn baskets_for(&self, entries: Range<u64>) -> Range<usize> {
-        self.baskets.holding(&entries)
     }
 
     /// Decodes basket `index` from the bytes of its range; for an embedded basket, whose range is
