@@ -15,7 +15,7 @@ mod source;
 mod upload;
 
 use crate::network::Network;
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
@@ -217,27 +217,26 @@ fn entry(meta: ObjectMeta) -> DirEntry {
     }
 }
 
+#[async_trait]
 impl Storage for S3Storage {
     fn name(&self) -> String {
         self.shown("")
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
-        Box::pin(async move {
-            let key = self.key(path)?;
-            if path.is_empty() {
-                return Ok(directory(&key));
-            }
-            match self.file(path).await? {
-                Some(meta) => Ok(entry(meta)),
-                None if self.is_directory(path).await? => Ok(directory(&key)),
-                None => Err(self.missing(path)),
-            }
-        })
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        let key = self.key(path)?;
+        if path.is_empty() {
+            return Ok(directory(&key));
+        }
+        match self.file(path).await? {
+            Some(meta) => Ok(entry(meta)),
+            None if self.is_directory(path).await? => Ok(directory(&key)),
+            None => Err(self.missing(path)),
+        }
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        Box::pin(self.list_directory(path))
+    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+        self.list_directory(path).await
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -245,109 +244,80 @@ impl Storage for S3Storage {
         Ok(Arc::new(source::PresignedSource::new(self.clone(), path.to_owned(), key)?))
     }
 
-    fn put<'a>(
-        &'a self,
-        path: &'a str,
-        options: PutOptions,
-    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        Box::pin(async move {
-            let key = self.named(path)?;
-            let upload = upload::S3Upload::start(self.clone(), path, key, options).await?;
-            Ok(Box::new(upload) as Box<dyn Upload>)
-        })
+    async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
+        let key = self.named(path)?;
+        let upload = upload::S3Upload::start(self.clone(), path, key, options).await?;
+        Ok(Box::new(upload) as Box<dyn Upload>)
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let key = self.named(path)?;
-            // A bucket reports no error for a missing file.
-            if self.file(path).await?.is_none() {
-                if self.is_directory(path).await? {
-                    let what = format!("cannot remove {}: it is not empty", self.shown(path));
-                    return Err(Error::new(ErrorKind::Invalid, what));
-                }
-                return Err(self.missing(path));
+    async fn remove(&self, path: &str) -> Result<()> {
+        let key = self.named(path)?;
+        // A bucket reports no error for a missing file.
+        if self.file(path).await?.is_none() {
+            if self.is_directory(path).await? {
+                let what = format!("cannot remove {}: it is not empty", self.shown(path));
+                return Err(Error::new(ErrorKind::Invalid, what));
             }
-            self.store.delete(&key).await.map_err(|error| self.failed(path, error))
-        })
+            return Err(self.missing(path));
+        }
+        self.store.delete(&key).await.map_err(|error| self.failed(path, error))
     }
 
-    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let key = self.named(path)?;
-            let found: Vec<_> = self
-                .store
-                .list(Some(&key))
-                .try_collect()
-                .await
-                .map_err(|e| self.failed(path, e))?;
-            let below: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
-            let own = self.file(path).await?;
-            if below.is_empty() && own.is_none() {
-                return Err(self.missing(path));
-            }
-            let all = below.into_iter().chain(own.map(|meta| meta.location));
-            stream::iter(all.map(Ok))
-                .try_for_each_concurrent(AT_ONCE, |location| async move {
-                    let removed = self.store.delete(&location).await;
-                    removed.map_err(|error| self.failed(location.as_ref(), error))
-                })
-                .await
-        })
+    async fn remove_tree(&self, path: &str) -> Result<()> {
+        let key = self.named(path)?;
+        let found: Vec<_> =
+            self.store.list(Some(&key)).try_collect().await.map_err(|e| self.failed(path, e))?;
+        let below: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
+        let own = self.file(path).await?;
+        if below.is_empty() && own.is_none() {
+            return Err(self.missing(path));
+        }
+        let all = below.into_iter().chain(own.map(|meta| meta.location));
+        stream::iter(all.map(Ok))
+            .try_for_each_concurrent(AT_ONCE, |location| async move {
+                let removed = self.store.delete(&location).await;
+                removed.map_err(|error| self.failed(location.as_ref(), error))
+            })
+            .await
     }
 
-    fn rename<'a>(
-        &'a self,
-        from: &'a str,
-        to: &'a str,
-        overwrite: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let source = self.named(from)?;
-            let target = self.named(to)?;
-            if self.file(from).await?.is_none() {
-                if self.is_directory(from).await? {
-                    let what = format!(
-                        "{} is a directory: on an object store only files can be renamed",
-                        self.shown(from)
-                    );
-                    return Err(Error::new(ErrorKind::Unsupported, what));
-                }
-                return Err(self.missing(from));
+    async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+        let source = self.named(from)?;
+        let target = self.named(to)?;
+        if self.file(from).await?.is_none() {
+            if self.is_directory(from).await? {
+                let what = format!(
+                    "{} is a directory: on an object store only files can be renamed",
+                    self.shown(from)
+                );
+                return Err(Error::new(ErrorKind::Unsupported, what));
             }
-            // Not every store supports conditional copies. Another client may create the file in
-            // between.
-            if !overwrite && self.file(to).await?.is_some() {
-                return Err(self.exists(to));
-            }
-            let options = CopyOptions::new().with_mode(CopyMode::Overwrite);
-            let copied = self.store.copy_opts(&source, &target, options).await;
-            copied.map_err(|error| self.failed(to, error))?;
-            self.store.delete(&source).await.map_err(|error| self.failed(from, error))
-        })
+            return Err(self.missing(from));
+        }
+        // Not every store supports conditional copies. Another client may create the file in
+        // between.
+        if !overwrite && self.file(to).await?.is_some() {
+            return Err(self.exists(to));
+        }
+        let options = CopyOptions::new().with_mode(CopyMode::Overwrite);
+        let copied = self.store.copy_opts(&source, &target, options).await;
+        copied.map_err(|error| self.failed(to, error))?;
+        self.store.delete(&source).await.map_err(|error| self.failed(from, error))
     }
 
-    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.named(path)?;
-            if self.file(path).await?.is_some() || self.is_directory(path).await? {
-                return Err(self.exists(path));
-            }
-            Ok(())
-        })
+    async fn make_directory(&self, path: &str) -> Result<()> {
+        self.named(path)?;
+        if self.file(path).await?.is_some() || self.is_directory(path).await? {
+            return Err(self.exists(path));
+        }
+        Ok(())
     }
 
-    fn checksum<'a>(
-        &'a self,
-        path: &'a str,
-        _: Algorithm,
-    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        Box::pin(async move {
-            // An entity tag is sometimes an MD5, but nothing says when.
-            match self.file(path).await? {
-                Some(_) => Ok(None),
-                None => Err(self.missing(path)),
-            }
-        })
+    async fn checksum(&self, path: &str, _: Algorithm) -> Result<Option<Checksum>> {
+        // An entity tag is sometimes an MD5, but nothing says when.
+        match self.file(path).await? {
+            Some(_) => Ok(None),
+            None => Err(self.missing(path)),
+        }
     }
 }

@@ -26,6 +26,7 @@ use crate::http::source::HttpSource;
 use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
+use async_trait::async_trait;
 use futures_core::future::BoxFuture;
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
@@ -185,23 +186,20 @@ impl WebDavStorage {
     }
 }
 
+#[async_trait]
 impl Storage for WebDavStorage {
     fn name(&self) -> String {
         self.root.to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
-        Box::pin(async move {
-            check_path(path)?;
-            listing::stat(self, path).await
-        })
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        check_path(path)?;
+        listing::stat(self, path).await
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        Box::pin(async move {
-            check_path(path)?;
-            listing::list(self, path).await
-        })
+    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+        check_path(path)?;
+        listing::list(self, path).await
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -210,107 +208,81 @@ impl Storage for WebDavStorage {
         Ok(Arc::new(HttpSource::new(place, Arc::clone(&self.network))))
     }
 
-    fn put<'a>(
-        &'a self,
-        path: &'a str,
-        options: PutOptions,
-    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        Box::pin(async move {
-            check_name(path, &self.root)?;
-            let upload = WebDavUpload::start(self.clone(), path.to_owned(), &options).await?;
-            Ok(Box::new(upload) as Box<dyn Upload>)
-        })
+    async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
+        check_name(path, &self.root)?;
+        let upload = WebDavUpload::start(self.clone(), path.to_owned(), &options).await?;
+        Ok(Box::new(upload) as Box<dyn Upload>)
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            check_name(path, &self.root)?;
-            let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
-            // DELETE of a directory also removes its content.
-            if directory && !listing::list(self, path).await?.is_empty() {
-                let place = self.root.below(path, true);
-                let what = format!("cannot remove {place}: it is not empty");
-                return Err(Error::new(ErrorKind::Invalid, what));
-            }
-            self.delete(path, directory).await
-        })
+    async fn remove(&self, path: &str) -> Result<()> {
+        check_name(path, &self.root)?;
+        let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
+        // DELETE of a directory also removes its content.
+        if directory && !listing::list(self, path).await?.is_empty() {
+            let place = self.root.below(path, true);
+            let what = format!("cannot remove {place}: it is not empty");
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        self.delete(path, directory).await
     }
 
-    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            check_name(path, &self.root)?;
-            let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
-            match self.delete(path, directory).await {
-                Err(error)
-                    if directory
-                        && !matches!(
-                            error.kind(),
-                            ErrorKind::PermissionDenied | ErrorKind::Unauthenticated
-                        ) =>
-                {
-                    // Either it removes empty directories only, or the reason shows now.
-                    self.clear(path).await?;
-                    self.delete(path, true).await
-                }
-                done => done,
-            }
-        })
-    }
-
-    fn rename<'a>(
-        &'a self,
-        from: &'a str,
-        to: &'a str,
-        overwrite: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            check_name(from, &self.root)?;
-            check_name(to, &self.root)?;
-            let directory = listing::stat(self, from).await?.kind == FileKind::Directory;
-            if directory {
-                self.move_to(from, to, true, false).await
-            } else {
-                self.move_file(from, to, overwrite).await
-            }
-        })
-    }
-
-    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            check_path(path)?;
-            // Not every server reports that it exists.
-            if self.look(path).await?.is_some() {
-                return Err(self.exists(path));
-            }
-            if self.names().replaces {
-                // The server would create the parents, too.
-                listing::stat(self, parent(path)).await?;
-            }
-            let reply = self.call(self.request(b"MKCOL", path, true)).await?;
-            if reply.status.is_success() {
-                return Ok(());
-            }
-            let error = status_error::of_response(&reply, "MKCOL");
-            let told =
-                matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
-            if !told && self.look(path).await?.is_some() {
-                return Err(self.exists(path));
-            }
-            if !told && self.look(parent(path)).await?.is_none() {
-                return Err(self.missing(parent(path)));
-            }
+    async fn remove_tree(&self, path: &str) -> Result<()> {
+        check_name(path, &self.root)?;
+        let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
+        match self.delete(path, directory).await {
             Err(error)
-        })
+                if directory
+                    && !matches!(
+                        error.kind(),
+                        ErrorKind::PermissionDenied | ErrorKind::Unauthenticated
+                    ) =>
+            {
+                // Either it removes empty directories only, or the reason shows now.
+                self.clear(path).await?;
+                self.delete(path, true).await
+            }
+            done => done,
+        }
     }
 
-    fn checksum<'a>(
-        &'a self,
-        path: &'a str,
-        algorithm: Algorithm,
-    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        Box::pin(async move {
-            check_path(path)?;
-            self.network.digest(&self.root.below(path, false), algorithm).await
-        })
+    async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+        check_name(from, &self.root)?;
+        check_name(to, &self.root)?;
+        let directory = listing::stat(self, from).await?.kind == FileKind::Directory;
+        if directory {
+            self.move_to(from, to, true, false).await
+        } else {
+            self.move_file(from, to, overwrite).await
+        }
+    }
+
+    async fn make_directory(&self, path: &str) -> Result<()> {
+        check_path(path)?;
+        // Not every server reports that it exists.
+        if self.look(path).await?.is_some() {
+            return Err(self.exists(path));
+        }
+        if self.names().replaces {
+            // The server would create the parents, too.
+            listing::stat(self, parent(path)).await?;
+        }
+        let reply = self.call(self.request(b"MKCOL", path, true)).await?;
+        if reply.status.is_success() {
+            return Ok(());
+        }
+        let error = status_error::of_response(&reply, "MKCOL");
+        let told = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
+        if !told && self.look(path).await?.is_some() {
+            return Err(self.exists(path));
+        }
+        if !told && self.look(parent(path)).await?.is_none() {
+            return Err(self.missing(parent(path)));
+        }
+        Err(error)
+    }
+
+    async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        check_path(path)?;
+        self.network.digest(&self.root.below(path, false), algorithm).await
     }
 }

@@ -11,15 +11,15 @@ use crate::method::preconditions::no_parent;
 use crate::method::put::too_large;
 use crate::third_party::copier::local_error;
 use crate::third_party::perf_markers::CopyProgress;
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;
-use hither_core::{Algorithm, Checksum, Source};
+use hither_core::{Checksum, Source};
 use hither_transport::HttpSource;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -116,11 +116,6 @@ impl PullTarget {
     fn open(&self) -> Option<Open> {
         lock(&self.state).open.clone()
     }
-
-    fn cannot<T: Send + 'static>() -> BoxFuture<'static, Result<T>> {
-        let what = "the target of a pull can only be written";
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, what))))
-    }
 }
 
 impl CopyProgress for PullTarget {
@@ -144,47 +139,34 @@ struct Writing {
     open: Open,
 }
 
+#[async_trait]
 impl Upload for Writing {
     fn parallel(&self) -> usize {
         self.target.streams
     }
 
-    fn block_bytes(&self) -> u64 {
-        1
+    async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        let open = &self.open;
+        let size = bytes.len() as u64;
+        let written = open.writer.write(offset, vec![bytes]).await;
+        written.map_err(|error| local_error(error.into()))?;
+        open.written.fetch_add(size, Ordering::AcqRel);
+        Ok(())
     }
 
-    fn present(&self) -> Vec<Range<u64>> {
-        Vec::new()
-    }
-
-    fn token(&self) -> Option<String> {
-        None
-    }
-
-    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
-        let open = self.open.clone();
-        Box::pin(async move {
-            let size = bytes.len() as u64;
-            let written = open.writer.write(offset, vec![bytes]).await;
-            written.map_err(|error| local_error(error.into()))?;
-            open.written.fetch_add(size, Ordering::AcqRel);
-            Ok(())
-        })
-    }
-
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
         let (path, size) = {
             let mut state = lock(&self.target.state);
             state.sum = checksum;
             (self.target.path.path().to_owned(), self.open.written.load(Ordering::Acquire))
         };
         let entry = DirEntry { path, kind: FileKind::File, size, modified: None, validator: None };
-        Box::pin(std::future::ready(Ok(entry)))
+        Ok(entry)
     }
 
-    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+    async fn abort(self: Box<Self>) -> Result<()> {
         self.target.give_up();
-        Box::pin(std::future::ready(Ok(())))
+        Ok(())
     }
 }
 
@@ -192,57 +174,28 @@ impl Upload for Writing {
 #[derive(Debug)]
 pub(crate) struct PullTargetStorage(pub(crate) Arc<PullTarget>);
 
+#[async_trait]
 impl Storage for PullTargetStorage {
     fn name(&self) -> String {
         String::new()
     }
 
-    fn put<'a>(
-        &'a self,
-        _: &'a str,
-        options: PutOptions,
-    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        Box::pin(async move {
-            let target = Arc::clone(&self.0);
-            let ready = lock(&target.state).open.as_ref().is_some_and(|it| it.size == options.size);
-            if !ready {
-                target.begin(options.size).await.map_err(local_error)?;
-            }
-            let over = || Error::new(ErrorKind::Cancelled, "the copy has already ended");
-            let open = target.open().ok_or_else(over)?;
-            Ok(Box::new(Writing { target, open }) as Box<dyn Upload>)
-        })
+    async fn put(&self, _: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
+        let target = Arc::clone(&self.0);
+        let ready = lock(&target.state).open.as_ref().is_some_and(|it| it.size == options.size);
+        if !ready {
+            target.begin(options.size).await.map_err(local_error)?;
+        }
+        let over = || Error::new(ErrorKind::Cancelled, "the copy has already ended");
+        let open = target.open().ok_or_else(over)?;
+        Ok(Box::new(Writing { target, open }) as Box<dyn Upload>)
     }
 
-    fn stat<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
-        PullTarget::cannot()
-    }
-
-    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        PullTarget::cannot()
+    async fn stat(&self, _: &str) -> Result<DirEntry> {
+        Err(Error::new(ErrorKind::Unsupported, "the target of a pull cannot be read"))
     }
 
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
         Err(Error::new(ErrorKind::Unsupported, "the target of a pull cannot be read"))
-    }
-
-    fn remove<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        PullTarget::cannot()
-    }
-
-    fn remove_tree<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        PullTarget::cannot()
-    }
-
-    fn rename<'a>(&'a self, _: &'a str, _: &'a str, _: bool) -> BoxFuture<'a, Result<()>> {
-        PullTarget::cannot()
-    }
-
-    fn make_directory<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        PullTarget::cannot()
-    }
-
-    fn checksum<'a>(&'a self, _: &'a str, _: Algorithm) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        PullTarget::cannot()
     }
 }

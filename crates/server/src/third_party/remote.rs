@@ -3,10 +3,10 @@
 use crate::method::digest_fields::supported;
 use crate::third_party::copy_request::CopyRequest;
 use crate::third_party::perf_markers::one_line;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
-use hither_core::{Algorithm, Checksum, Source};
+use hither_core::storage::{DirEntry, FileKind, Storage};
+use hither_core::{Checksum, Source};
 use hither_http::ResponseHead;
 use hither_http::digest::{self, DigestAlgorithm, WANT_DIGEST, WANT_REPR_DIGEST};
 use hither_transport::{HttpRequest, HttpResponse, HttpSource, Location, Network};
@@ -123,7 +123,8 @@ pub(crate) fn denied(name: &dyn std::fmt::Display, code: u16, copy_request: &Cop
     Error::new(kind, format!("{name} responded with {code}: {why}"))
 }
 
-/// A storage that contains only the file.
+/// A storage that contains only the file. Its checksums are requested beside the copy, all at
+/// once.
 #[derive(Debug)]
 pub(crate) struct PullSourceStorage {
     location: Location,
@@ -146,20 +147,19 @@ impl PullSourceStorage {
     pub(crate) fn path(&self) -> &str {
         self.location.path().trim_start_matches('/')
     }
-
-    fn cannot<T: Send + 'static>(&self) -> BoxFuture<'static, Result<T>> {
-        let what = format!("{}: the source of a pull can only be read", self.location);
-        Box::pin(std::future::ready(Err(Error::new(ErrorKind::Unsupported, what))))
-    }
 }
 
+#[async_trait]
 impl Storage for PullSourceStorage {
     fn name(&self) -> String {
         self.location.root().to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
-        let Some(size) = self.size else { return self.cannot() };
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        let Some(size) = self.size else {
+            let what = format!("{}: the size of the file is not known", self.location);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        };
         // The version comes with the first bytes.
         let entry = DirEntry {
             path: path.to_owned(),
@@ -168,39 +168,10 @@ impl Storage for PullSourceStorage {
             modified: None,
             validator: None,
         };
-        Box::pin(std::future::ready(Ok(entry)))
-    }
-
-    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        self.cannot()
+        Ok(entry)
     }
 
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
         Ok(Arc::<HttpSource>::clone(&self.source))
-    }
-
-    fn put<'a>(&'a self, _: &'a str, _: PutOptions) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        self.cannot()
-    }
-
-    fn remove<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        self.cannot()
-    }
-
-    fn remove_tree<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        self.cannot()
-    }
-
-    fn rename<'a>(&'a self, _: &'a str, _: &'a str, _: bool) -> BoxFuture<'a, Result<()>> {
-        self.cannot()
-    }
-
-    fn make_directory<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        self.cannot()
-    }
-
-    fn checksum<'a>(&'a self, _: &'a str, _: Algorithm) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        // `checksums` requests them beside the copy, all at once.
-        Box::pin(std::future::ready(Ok(None)))
     }
 }

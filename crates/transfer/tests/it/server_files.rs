@@ -1,9 +1,8 @@
 //! The files of a testkit peer as a storage: they can be read, and that is all.
 
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 use hither_core::{
-    Algorithm, Checksum, DirEntry, Error, ErrorKind, FileKind, PutOptions, Result, Source, Storage,
-    Upload,
+    Algorithm, Checksum, DirEntry, Error, ErrorKind, FileKind, Result, Source, Storage,
 };
 use hither_testkit::mock_http::MockHttpServer;
 use hither_transfer::CopyPath;
@@ -56,28 +55,25 @@ impl ServerFiles {
     }
 }
 
-fn cannot<'a, T>() -> BoxFuture<'a, Result<T>> {
-    Box::pin(async { Err(Error::new(ErrorKind::Unsupported, "the test server cannot do that")) })
-}
-
+#[async_trait]
 impl Storage for ServerFiles {
     fn name(&self) -> String {
         // The same whatever port the peer got: a job is known by its names.
         "http://peer".to_owned()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
         if path == "tree" {
             let path = path.to_owned();
             let kind = FileKind::Directory;
             let entry = DirEntry { path, kind, size: 0, modified: None, validator: None };
-            return Box::pin(async { Ok(entry) });
+            return Ok(entry);
         }
-        cannot()
+        Err(Error::new(ErrorKind::Unsupported, "the test server cannot do that"))
     }
 
-    fn list<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        Box::pin(async { Ok(self.entries.clone()) })
+    async fn list(&self, _: &str) -> Result<Vec<DirEntry>> {
+        Ok(self.entries.clone())
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -85,32 +81,7 @@ impl Storage for ServerFiles {
         Ok(Arc::new(HttpSource::new(location, Arc::clone(&self.network))))
     }
 
-    fn put<'a>(&'a self, _: &'a str, _: PutOptions) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        cannot()
-    }
-
-    fn remove<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        cannot()
-    }
-
-    fn remove_tree<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        cannot()
-    }
-
-    fn rename<'a>(&'a self, _: &'a str, _: &'a str, _: bool) -> BoxFuture<'a, Result<()>> {
-        cannot()
-    }
-
-    fn make_directory<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<()>> {
-        cannot()
-    }
-
-    fn checksum<'a>(
-        &'a self,
-        _: &'a str,
-        algorithm: Algorithm,
-    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        let known = self.checksum.clone().filter(|known| known.algorithm() == algorithm);
-        Box::pin(async { Ok(known) })
+    async fn checksum(&self, _: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        Ok(self.checksum.clone().filter(|known| known.algorithm() == algorithm))
     }
 }

@@ -13,7 +13,7 @@
 use crate::counters::TransferCounters;
 use crate::local::source::LocalSource;
 use crate::local::upload::LocalUpload;
-use futures_core::future::BoxFuture;
+use async_trait::async_trait;
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -80,103 +80,77 @@ impl LocalStorage {
     }
 }
 
+#[async_trait]
 impl Storage for LocalStorage {
     fn name(&self) -> String {
         self.root.display().to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
-        Box::pin(async move {
-            let place = self.place(path)?;
-            let path = path.to_owned();
-            blocking(move || {
-                let metadata =
-                    std::fs::metadata(&place).map_err(|error| failed("look at", &place, error))?;
-                Ok(entry(path, &metadata))
-            })
-            .await
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        let place = self.place(path)?;
+        let path = path.to_owned();
+        blocking(move || {
+            let metadata =
+                std::fs::metadata(&place).map_err(|error| failed("look at", &place, error))?;
+            Ok(entry(path, &metadata))
         })
+        .await
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        Box::pin(async move {
-            let place = self.place(path)?;
-            let path = path.to_owned();
-            blocking(move || list(&path, &place)).await
-        })
+    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+        let place = self.place(path)?;
+        let path = path.to_owned();
+        blocking(move || list(&path, &place)).await
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
         Ok(Arc::new(LocalSource::open(&self.place(path)?, Arc::clone(&self.account))?))
     }
 
-    fn put<'a>(
-        &'a self,
-        path: &'a str,
-        options: PutOptions,
-    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        Box::pin(async move {
-            let place = self.named(path)?;
-            let path = path.to_owned();
-            blocking(move || {
-                LocalUpload::start(path, place, &options)
-                    .map(|upload| Box::new(upload) as Box<dyn Upload>)
-            })
-            .await
+    async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
+        let place = self.named(path)?;
+        let path = path.to_owned();
+        blocking(move || {
+            LocalUpload::start(path, place, &options)
+                .map(|upload| Box::new(upload) as Box<dyn Upload>)
         })
+        .await
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.remove_with(path, |place| std::fs::remove_dir(place)))
+    async fn remove(&self, path: &str) -> Result<()> {
+        self.remove_with(path, |place| std::fs::remove_dir(place)).await
     }
 
-    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+    async fn remove_tree(&self, path: &str) -> Result<()> {
         // Descends by directory handles: a link that appears meanwhile is not followed.
-        Box::pin(self.remove_with(path, |place| std::fs::remove_dir_all(place)))
+        self.remove_with(path, |place| std::fs::remove_dir_all(place)).await
     }
 
-    fn rename<'a>(
-        &'a self,
-        from: &'a str,
-        to: &'a str,
-        overwrite: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let from = self.named(from)?;
-            let to = self.named(to)?;
-            blocking(move || {
-                rename(&from, &to, overwrite).map_err(|error| {
-                    let to = to.display();
-                    failed("rename", &from, error).context(format_args!("as {to}"))
-                })
+    async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+        let from = self.named(from)?;
+        let to = self.named(to)?;
+        blocking(move || {
+            rename(&from, &to, overwrite).map_err(|error| {
+                let to = to.display();
+                failed("rename", &from, error).context(format_args!("as {to}"))
             })
-            .await
         })
+        .await
     }
 
-    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let place = self.place(path)?;
-            blocking(move || {
-                std::fs::create_dir(&place).map_err(|error| failed("make", &place, error))
-            })
+    async fn make_directory(&self, path: &str) -> Result<()> {
+        let place = self.place(path)?;
+        blocking(move || std::fs::create_dir(&place).map_err(|error| failed("make", &place, error)))
             .await
-        })
     }
 
-    fn checksum<'a>(
-        &'a self,
-        path: &'a str,
-        algorithm: Algorithm,
-    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        Box::pin(async move {
-            let place = self.place(path)?;
-            blocking(move || {
-                let file = open_regular(&place)?;
-                summed(&file, algorithm).map(Some).map_err(|error| failed("read", &place, error))
-            })
-            .await
+    async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        let place = self.place(path)?;
+        blocking(move || {
+            let file = open_regular(&place)?;
+            summed(&file, algorithm).map(Some).map_err(|error| failed("read", &place, error))
         })
+        .await
     }
 }
 

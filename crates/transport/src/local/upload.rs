@@ -1,8 +1,8 @@
 //! An upload into a local directory.
 
 use crate::local::storage::{blocking, entry, failed, rename, summed};
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::unique_partial_name;
@@ -11,7 +11,6 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -118,21 +117,13 @@ impl LocalUpload {
     }
 }
 
+#[async_trait]
 impl Upload for LocalUpload {
     fn parallel(&self) -> usize {
         match self.way {
             Way::Aside { .. } | Way::Null => PARALLEL,
             Way::Stream => 1,
         }
-    }
-
-    fn block_bytes(&self) -> u64 {
-        1
-    }
-
-    fn present(&self) -> Vec<Range<u64>> {
-        // The space is allocated as a whole, so the file does not show what was written.
-        Vec::new()
     }
 
     fn token(&self) -> Option<String> {
@@ -142,50 +133,46 @@ impl Upload for LocalUpload {
         }
     }
 
-    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
+    async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
         let inside = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.size);
-        Box::pin(async move {
-            if !inside {
-                return Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!(
-                        "{}: {} bytes at {offset} are beyond the declared size, {}",
-                        self.place.display(),
-                        bytes.len(),
-                        self.size
-                    ),
-                ));
-            }
-            let stream = match self.way {
-                Way::Null => return Ok(()),
-                Way::Stream => true,
-                Way::Aside { .. } => false,
-            };
-            let file = Arc::clone(&self.file);
-            let place = self.place.clone();
-            blocking(move || {
-                let written = if stream {
-                    (&*file).write_all(&bytes)
-                } else {
-                    file.write_all_at(&bytes, offset)
-                };
-                written.map_err(|error| failed("write", &place, error))
-            })
-            .await
+        if !inside {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "{}: {} bytes at {offset} are beyond the declared size, {}",
+                    self.place.display(),
+                    bytes.len(),
+                    self.size
+                ),
+            ));
+        }
+        let stream = match self.way {
+            Way::Null => return Ok(()),
+            Way::Stream => true,
+            Way::Aside { .. } => false,
+        };
+        let file = Arc::clone(&self.file);
+        let place = self.place.clone();
+        blocking(move || {
+            let written =
+                if stream { (&*file).write_all(&bytes) } else { file.write_all_at(&bytes, offset) };
+            written.map_err(|error| failed("write", &place, error))
         })
+        .await
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
-        Box::pin(blocking(move || self.finish(checksum.as_ref())))
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
+        blocking(move || self.finish(checksum.as_ref())).await
     }
 
-    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(blocking(move || match &self.way {
+    async fn abort(self: Box<Self>) -> Result<()> {
+        blocking(move || match &self.way {
             Way::Aside { at, .. } => {
                 std::fs::remove_file(at).map_err(|error| failed("remove", at, error))
             }
             Way::Stream | Way::Null => Ok(()),
-        }))
+        })
+        .await
     }
 }
 

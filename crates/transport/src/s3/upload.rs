@@ -1,8 +1,8 @@
 //! An upload into a bucket.
 
 use super::S3Storage;
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Upload};
@@ -122,6 +122,7 @@ impl S3Upload {
     }
 }
 
+#[async_trait]
 impl Upload for S3Upload {
     fn parallel(&self) -> usize {
         match self.way {
@@ -155,34 +156,29 @@ impl Upload for S3Upload {
         Some(token)
     }
 
-    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            match &self.way {
-                Way::Parts { .. } => self.write_part(offset, bytes).await,
-                Way::Together(buffer) => {
-                    let mut buffer = lock(buffer);
-                    let end = offset.checked_add(bytes.len() as u64);
-                    if buffer.len() as u64 != offset || end.is_none_or(|end| end > self.size) {
-                        let what = format!(
-                            "bytes at {offset} instead of {}, of {}",
-                            buffer.len(),
-                            self.size
-                        );
-                        return Err(Error::new(ErrorKind::Invalid, what));
-                    }
-                    buffer.extend_from_slice(&bytes);
-                    Ok(())
+    async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        match &self.way {
+            Way::Parts { .. } => self.write_part(offset, bytes).await,
+            Way::Together(buffer) => {
+                let mut buffer = lock(buffer);
+                let end = offset.checked_add(bytes.len() as u64);
+                if buffer.len() as u64 != offset || end.is_none_or(|end| end > self.size) {
+                    let what =
+                        format!("bytes at {offset} instead of {}, of {}", buffer.len(), self.size);
+                    return Err(Error::new(ErrorKind::Invalid, what));
                 }
+                buffer.extend_from_slice(&bytes);
+                Ok(())
             }
-        })
+        }
     }
 
-    fn commit(self: Box<Self>, _: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
-        Box::pin(self.finish())
+    async fn commit(self: Box<Self>, _: Option<Checksum>) -> Result<DirEntry> {
+        self.finish().await
     }
 
-    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async move { self.give_up().await })
+    async fn abort(self: Box<Self>) -> Result<()> {
+        self.give_up().await
     }
 }
 

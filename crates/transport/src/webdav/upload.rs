@@ -19,8 +19,8 @@ use super::{WebDavStorage, listing};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::{RequestBody, StreamedBody};
 use crate::http::status_error;
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures_core::future::BoxFuture;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::unique_partial_name;
@@ -29,7 +29,6 @@ use hither_core::storage::{
 };
 use hither_core::sync::lock;
 use http::{Method, StatusCode};
-use std::ops::Range;
 use std::sync::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -294,6 +293,7 @@ impl WebDavUpload {
     }
 }
 
+#[async_trait]
 impl Upload for WebDavUpload {
     fn parallel(&self) -> usize {
         match self.way {
@@ -304,77 +304,63 @@ impl Upload for WebDavUpload {
         }
     }
 
-    fn block_bytes(&self) -> u64 {
-        1
-    }
-
-    fn present(&self) -> Vec<Range<u64>> {
-        // The file has its final length from the beginning, so the server cannot tell which bytes
-        // it received.
-        Vec::new()
-    }
-
     fn token(&self) -> Option<String> {
         matches!(self.way, Way::Pieces).then(|| file_name(&self.at).to_owned())
     }
 
-    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            if bytes.is_empty() {
-                return Ok(());
+    async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.size) {
+            let place = self.dav.root.below(&self.path, false);
+            let what = format!("{place}: bytes beyond the declared size of {}", self.size);
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        match &self.way {
+            Way::Pieces => self.write_piece(offset, bytes).await,
+            Way::Stream(feeding) => {
+                let mut feeding = feeding.lock().await;
+                self.feed(&mut feeding, offset, bytes).await
             }
-            if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.size) {
-                let place = self.dav.root.below(&self.path, false);
-                let what = format!("{place}: bytes beyond the declared size of {}", self.size);
-                return Err(Error::new(ErrorKind::Invalid, what));
-            }
-            match &self.way {
-                Way::Pieces => self.write_piece(offset, bytes).await,
-                Way::Stream(feeding) => {
-                    let mut feeding = feeding.lock().await;
-                    self.feed(&mut feeding, offset, bytes).await
+            Way::Together(buffer) => {
+                let mut buffer = lock(buffer);
+                if buffer.len() as u64 != offset {
+                    let what = format!(
+                        "bytes at {offset}, expected at {}: this upload is sequential",
+                        buffer.len()
+                    );
+                    return Err(Error::new(ErrorKind::Invalid, what));
                 }
-                Way::Together(buffer) => {
-                    let mut buffer = lock(buffer);
-                    if buffer.len() as u64 != offset {
-                        let what = format!(
-                            "bytes at {offset}, expected at {}: this upload is sequential",
-                            buffer.len()
-                        );
-                        return Err(Error::new(ErrorKind::Invalid, what));
-                    }
-                    buffer.extend_from_slice(&bytes);
-                    Ok(())
-                }
+                buffer.extend_from_slice(&bytes);
+                Ok(())
             }
-        })
+        }
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
-        Box::pin(self.finish(checksum))
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
+        self.finish(checksum).await
     }
 
-    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async move {
-            match &self.way {
-                Way::Together(_) => return Ok(()),
-                Way::Pieces => {}
-                Way::Stream(feeding) => {
-                    let mut feeding = feeding.lock().await;
-                    feeding.feed = None;
-                    if feeding.fed == self.size {
-                        // The server has all of it, and would create the file after it was removed.
-                        drop(self.answered(&mut feeding).await);
-                    } else if let Some(answer) = feeding.answer.take() {
-                        answer.abort();
-                    }
+    async fn abort(self: Box<Self>) -> Result<()> {
+        match &self.way {
+            Way::Together(_) => return Ok(()),
+            Way::Pieces => {}
+            Way::Stream(feeding) => {
+                let mut feeding = feeding.lock().await;
+                feeding.feed = None;
+                if feeding.fed == self.size {
+                    // The server has all of it, and would create the file after it was removed.
+                    drop(self.answered(&mut feeding).await);
+                } else if let Some(answer) = feeding.answer.take() {
+                    answer.abort();
                 }
             }
-            if !self.is_aside() {
-                return Ok(());
-            }
-            self.dav.discard(&self.at).await
-        })
+        }
+        if !self.is_aside() {
+            return Ok(());
+        }
+        self.dav.discard(&self.at).await
     }
 }
 

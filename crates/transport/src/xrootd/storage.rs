@@ -16,6 +16,7 @@ use crate::xrootd::job::{Operation, OperationResponse, validator};
 use crate::xrootd::request::ask;
 use crate::xrootd::source::XrootdSource;
 use crate::xrootd::storage::upload::XrootdUpload;
+use async_trait::async_trait;
 use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::Source;
@@ -200,32 +201,29 @@ fn entry(path: String, status: &StatInfo) -> DirEntry {
     }
 }
 
+#[async_trait]
 impl Storage for XrootdStorage {
     fn name(&self) -> String {
         self.root.to_string()
     }
 
-    fn stat<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<DirEntry>> {
-        Box::pin(async move {
-            check(path)?;
-            self.stat_of(path).await
-        })
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        check(path)?;
+        self.stat_of(path).await
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<DirEntry>>> {
-        Box::pin(async move {
-            check(path)?;
-            let listed = self.list_of(path).await;
-            // Servers list a file as an empty directory, or respond with any error.
-            if listed.as_ref().map_or(true, Vec::is_empty)
-                && let Some(there) = self.look(path).await?
-                && there.kind != FileKind::Directory
-            {
-                let what = format!("{} is a file, not a directory", self.at(path));
-                return Err(Error::new(ErrorKind::Invalid, what));
-            }
-            listed
-        })
+    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+        check(path)?;
+        let listed = self.list_of(path).await;
+        // Servers list a file as an empty directory, or respond with any error.
+        if listed.as_ref().map_or(true, Vec::is_empty)
+            && let Some(there) = self.look(path).await?
+            && there.kind != FileKind::Directory
+        {
+            let what = format!("{} is a file, not a directory", self.at(path));
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        listed
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -233,86 +231,61 @@ impl Storage for XrootdStorage {
         Ok(Arc::new(XrootdSource::new(self.at(path), Arc::clone(&self.network))))
     }
 
-    fn put<'a>(
-        &'a self,
-        path: &'a str,
-        options: PutOptions,
-    ) -> BoxFuture<'a, Result<Box<dyn Upload>>> {
-        Box::pin(async move {
-            self.check_name(path)?;
-            self.check_target(path, options.overwrite).await?;
-            let upload = XrootdUpload::start(self.clone(), path.to_owned(), &options).await?;
-            Ok(Box::new(upload) as Box<dyn Upload>)
-        })
+    async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
+        self.check_name(path)?;
+        self.check_target(path, options.overwrite).await?;
+        let upload = XrootdUpload::start(self.clone(), path.to_owned(), &options).await?;
+        Ok(Box::new(upload) as Box<dyn Upload>)
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.check_name(path)?;
-            let entry = self.stat_of(path).await?;
-            if entry.kind == FileKind::Directory && !self.list_of(path).await?.is_empty() {
-                let what = format!("cannot remove {}: it is not empty", self.at(path));
+    async fn remove(&self, path: &str) -> Result<()> {
+        self.check_name(path)?;
+        let entry = self.stat_of(path).await?;
+        if entry.kind == FileKind::Directory && !self.list_of(path).await?.is_empty() {
+            let what = format!("cannot remove {}: it is not empty", self.at(path));
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        self.remove_one(&entry).await
+    }
+
+    async fn remove_tree(&self, path: &str) -> Result<()> {
+        self.check_name(path)?;
+        let entry = self.stat_of(path).await?;
+        if entry.kind == FileKind::Directory {
+            self.clear(path).await?;
+        }
+        self.remove_one(&entry).await
+    }
+
+    async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+        self.check_name(from)?;
+        self.check_name(to)?;
+        let directory = self.stat_of(from).await?.kind == FileKind::Directory;
+        match self.look(to).await? {
+            Some(_) if directory || !overwrite => return Err(self.exists(to)),
+            Some(there) if there.kind == FileKind::Directory => {
+                let what = format!("{} is a directory", self.at(to));
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
-            self.remove_one(&entry).await
-        })
+            Some(_) => {}
+            None => self.check_parent(to).await?,
+        }
+        self.rename_to(from, to).await
     }
 
-    fn remove_tree<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.check_name(path)?;
-            let entry = self.stat_of(path).await?;
-            if entry.kind == FileKind::Directory {
-                self.clear(path).await?;
-            }
-            self.remove_one(&entry).await
-        })
+    async fn make_directory(&self, path: &str) -> Result<()> {
+        check(path)?;
+        if self.look(path).await?.is_some() {
+            return Err(self.exists(path));
+        }
+        self.check_parent(path).await?;
+        let make = |path| Request::MakeDirectory { path, parents: false, mode: DIRECTORY_MODE };
+        self.ask(path, Action::Create, make).await.map(drop)
     }
 
-    fn rename<'a>(
-        &'a self,
-        from: &'a str,
-        to: &'a str,
-        overwrite: bool,
-    ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.check_name(from)?;
-            self.check_name(to)?;
-            let directory = self.stat_of(from).await?.kind == FileKind::Directory;
-            match self.look(to).await? {
-                Some(_) if directory || !overwrite => return Err(self.exists(to)),
-                Some(there) if there.kind == FileKind::Directory => {
-                    let what = format!("{} is a directory", self.at(to));
-                    return Err(Error::new(ErrorKind::Invalid, what));
-                }
-                Some(_) => {}
-                None => self.check_parent(to).await?,
-            }
-            self.rename_to(from, to).await
-        })
-    }
-
-    fn make_directory<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            check(path)?;
-            if self.look(path).await?.is_some() {
-                return Err(self.exists(path));
-            }
-            self.check_parent(path).await?;
-            let make = |path| Request::MakeDirectory { path, parents: false, mode: DIRECTORY_MODE };
-            self.ask(path, Action::Create, make).await.map(drop)
-        })
-    }
-
-    fn checksum<'a>(
-        &'a self,
-        path: &'a str,
-        algorithm: Algorithm,
-    ) -> BoxFuture<'a, Result<Option<Checksum>>> {
-        Box::pin(async move {
-            check(path)?;
-            self.told_checksum(path, algorithm).await
-        })
+    async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        check(path)?;
+        self.told_checksum(path, algorithm).await
     }
 }
 

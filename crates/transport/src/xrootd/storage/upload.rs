@@ -6,8 +6,8 @@ use crate::xrootd::session_pool::SessionHandle;
 use crate::xrootd::shared_file::SharedFile;
 use crate::xrootd::storage::XrootdStorage;
 use crate::xrootd::target::XrootdTarget;
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures_core::future::BoxFuture;
 use hither_auth::Action;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -16,7 +16,6 @@ use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Upload, file_name, partial_token, sibling,
 };
 use hither_xrd::wire::{OpenRequest, open};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -113,67 +112,55 @@ impl XrootdUpload {
     }
 }
 
+#[async_trait]
 impl Upload for XrootdUpload {
     fn parallel(&self) -> usize {
         PARALLEL
-    }
-
-    fn block_bytes(&self) -> u64 {
-        1
-    }
-
-    fn present(&self) -> Vec<Range<u64>> {
-        // Blocks are written in any order, so the file may have gaps that only the writer knows.
-        Vec::new()
     }
 
     fn token(&self) -> Option<String> {
         Some(file_name(&self.at).to_owned())
     }
 
-    fn write(&self, offset: u64, bytes: Bytes) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            self.with_open(|name| Operation::Write(name, offset, bytes.clone())).await
-        })
+    async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.with_open(|name| Operation::Write(name, offset, bytes.clone())).await
     }
 
-    fn commit(self: Box<Self>, checksum: Option<Checksum>) -> BoxFuture<'static, Result<DirEntry>> {
-        Box::pin(async move {
-            let committed = async {
-                self.with_open(Operation::Close).await?;
-                self.open.lock().await.take();
-                if let Some(expected) = checksum
-                    && let Some(told) =
-                        self.storage.told_checksum(&self.at, expected.algorithm()).await?
-                    && told != expected
-                {
-                    let what = format!(
-                        "{}: {} of the bytes on the server is {}, expected {}",
-                        self.storage.at(&self.path),
-                        told.algorithm().name(),
-                        told.hex(),
-                        expected.hex()
-                    );
-                    return Err(Error::new(ErrorKind::Corrupt, what));
-                }
-                self.storage.check_target(&self.path, self.overwrite).await?;
-                self.storage.rename_to(&self.at, &self.path).await?;
-                self.storage.stat_of(&self.path).await
-            };
-            let result = committed.await;
-            if result.is_err() {
-                // A file that cannot be renamed is useless.
-                let _gone = self.discard().await;
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
+        let committed = async {
+            self.with_open(Operation::Close).await?;
+            self.open.lock().await.take();
+            if let Some(expected) = checksum
+                && let Some(told) =
+                    self.storage.told_checksum(&self.at, expected.algorithm()).await?
+                && told != expected
+            {
+                let what = format!(
+                    "{}: {} of the bytes on the server is {}, expected {}",
+                    self.storage.at(&self.path),
+                    told.algorithm().name(),
+                    told.hex(),
+                    expected.hex()
+                );
+                return Err(Error::new(ErrorKind::Corrupt, what));
             }
-            result
-        })
+            self.storage.check_target(&self.path, self.overwrite).await?;
+            self.storage.rename_to(&self.at, &self.path).await?;
+            self.storage.stat_of(&self.path).await
+        };
+        let result = committed.await;
+        if result.is_err() {
+            // A file that cannot be renamed is useless.
+            let _gone = self.discard().await;
+        }
+        result
     }
 
-    fn abort(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
-        Box::pin(async move { self.discard().await })
+    async fn abort(self: Box<Self>) -> Result<()> {
+        self.discard().await
     }
 }
 
