@@ -19,7 +19,7 @@
 //! know it: with the base `/atlas`, `storage.read:/data` covers the URL path `/atlas/data/x`. So a
 //! client has a third verdict between yes and no, [`Permission::GrantedBelow`].
 
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// Characters that a scope cannot contain (RFC 6749 section 3.3), and the percent sign.
 const IN_SCOPE: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'\\').add(b'%');
@@ -147,36 +147,13 @@ pub(crate) fn granted_path(word: &str, action: Action) -> Option<&str> {
 fn components(path: &str) -> Vec<String> {
     let mut components: Vec<String> = Vec::new();
     for component in path.split('/') {
-        match decoded(component).as_str() {
+        match &*percent_decode_str(component).decode_utf8_lossy() {
             "" | "." => {}
             ".." => drop(components.pop()),
             name => components.push(name.to_owned()),
         }
     }
     components
-}
-
-/// Decodes `%41` to `A`. Keeps a `%` without two hexadecimal digits; replaces invalid UTF-8.
-fn decoded(text: &str) -> String {
-    let digit = |byte: Option<&u8>| {
-        byte.and_then(|&byte| char::from(byte).to_digit(16))
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
-    let mut bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    while let Some((&byte, rest)) = bytes.split_first() {
-        bytes = match (byte, digit(rest.first()), digit(rest.get(1))) {
-            (b'%', Some(high), Some(low)) => {
-                plain.push(high << 4 | low);
-                rest.get(2..).unwrap_or_default()
-            }
-            _ => {
-                plain.push(byte);
-                rest
-            }
-        };
-    }
-    String::from_utf8_lossy(&plain).into_owned()
 }
 
 #[cfg(test)]
