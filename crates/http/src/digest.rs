@@ -80,7 +80,7 @@ impl DigestAlgorithm {
     }
 
     /// The name in `Want-Digest`.
-    fn old_name(self) -> &'static str {
+    pub(crate) fn old_name(self) -> &'static str {
         match self {
             Self::Adler32 => "adler32",
             Self::Crc32c => "crc32c",

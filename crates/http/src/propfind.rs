@@ -48,15 +48,6 @@ pub const fn body() -> &'static str {
     )
 }
 
-/// The request body for available and used space (RFC 4331), and the kind.
-#[must_use]
-pub const fn quota_body() -> &'static str {
-    concat!(
-        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<propfind xmlns=\"DAV:\"><prop><resourcetype/>",
-        "<quota-available-bytes/><quota-used-bytes/></prop></propfind>"
-    )
-}
-
 /// Limits on a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -92,10 +83,6 @@ pub struct Resource {
     pub modified: Option<SystemTime>,
     /// `getetag`, with its quotes, also `W/` where the server says so.
     pub etag: Option<String>,
-    /// `quota-available-bytes`.
-    pub quota_available_bytes: Option<u64>,
-    /// `quota-used-bytes`.
-    pub quota_used_bytes: Option<u64>,
 }
 
 /// Reason why a message cannot be used.
@@ -193,8 +180,6 @@ struct Properties {
     size: Option<u64>,
     modified: Option<SystemTime>,
     etag: Option<String>,
-    quota_available_bytes: Option<u64>,
-    quota_used_bytes: Option<u64>,
 }
 
 impl Properties {
@@ -204,8 +189,6 @@ impl Properties {
         self.size = other.size.or(self.size);
         self.modified = other.modified.or(self.modified);
         self.etag = other.etag.or_else(|| self.etag.take());
-        self.quota_available_bytes = other.quota_available_bytes.or(self.quota_available_bytes);
-        self.quota_used_bytes = other.quota_used_bytes.or(self.quota_used_bytes);
     }
 }
 
@@ -255,8 +238,6 @@ impl<'a> Reader<'a> {
             size: known.size,
             modified: known.modified,
             etag: known.etag,
-            quota_available_bytes: known.quota_available_bytes,
-            quota_used_bytes: known.quota_used_bytes,
         })
     }
 
@@ -298,10 +279,6 @@ impl<'a> Reader<'a> {
                 properties.collection = Some(collection);
             }
             "getcontentlength" => properties.size = self.number("size")?,
-            "quota-available-bytes" => {
-                properties.quota_available_bytes = self.number("quota")?;
-            }
-            "quota-used-bytes" => properties.quota_used_bytes = self.number("quota")?,
             // An invalid date counts as absent.
             "getlastmodified" => {
                 properties.modified = httpdate::parse_http_date(&self.value()?).ok();

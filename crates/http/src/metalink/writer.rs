@@ -64,11 +64,7 @@ fn push(file: &MetalinkFile, out: &mut String) {
 fn name(algorithm: DigestAlgorithm) -> &'static str {
     match algorithm {
         DigestAlgorithm::Sha1 => "sha-1",
-        DigestAlgorithm::Adler32 => "adler32",
-        DigestAlgorithm::Crc32c => "crc32c",
-        DigestAlgorithm::Md5 => "md5",
-        DigestAlgorithm::Sha256 => "sha-256",
-        DigestAlgorithm::Sha512 => "sha-512",
+        other => other.old_name(),
     }
 }
 
