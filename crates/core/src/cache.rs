@@ -43,7 +43,7 @@ mod version;
 mod waiter;
 
 pub(crate) use claims::Claimed;
-pub use config::{CacheConfig, HISTORICAL_BLOCK_BYTES};
+pub use config::CacheConfig;
 pub(crate) use entry::ByteCounters;
 pub use version::{CacheKey, Version};
 pub(crate) use waiter::{Collected, WaitOutcome};

@@ -153,11 +153,6 @@ impl Store {
         true
     }
 
-    /// Forgets the learned sets of trees of this schema.
-    pub fn remove_learned(&self, schema: &str) {
-        self.folder.remove(&RecordKind::Learned.file_name(schema.as_bytes()));
-    }
-
     fn write_learned(&self, tree: &LearnedTree, now: SystemTime) {
         if let (true, Ok(record)) = (tree.is_plausible(), serde_json::to_vec(tree)) {
             self.write(RecordKind::Learned, tree.schema.as_bytes(), &record, &[], now);

@@ -25,15 +25,4 @@ impl CacheConfig {
     pub const fn with_budget(budget_bytes: u64) -> Self {
         Self { budget_bytes, ahead_bytes: budget_bytes / 2 }
     }
-
-    /// The size that XrdClient had in 2006: 3 MB (Furano et al., "Latencies and data access", CHEP
-    /// 2006). The block of 128 KB that went with it is [`HISTORICAL_BLOCK_BYTES`]; blocks are a
-    /// matter of who reads ahead.
-    #[must_use]
-    pub const fn historical() -> Self {
-        Self::with_budget(3_000_000)
-    }
 }
-
-/// The block of XrdClient's cache, in bytes; see [`CacheConfig::historical`].
-pub const HISTORICAL_BLOCK_BYTES: u64 = 128_000;

@@ -28,8 +28,6 @@ fn sets_are_returned_newest_first() {
     assert_eq!(known.tree, "T");
     assert_eq!(known.sets, [set(&["x"], &["y", "z"]), set(&["E33", "rawtr"], &[])]);
     assert_eq!(store.learned(&SCHEMA.replace('0', "1"), at(2)), None);
-    store.remove_learned(SCHEMA);
-    assert_eq!(store.learned(SCHEMA, at(2)), None);
 }
 
 #[test]
