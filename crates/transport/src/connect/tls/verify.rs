@@ -25,15 +25,16 @@ pub(crate) fn verifier(
     config: &TlsConfig,
     provider: &Provider,
 ) -> Result<Arc<dyn ServerCertVerifier>> {
+    let provider = Arc::clone(provider);
     if config.insecure {
-        return Ok(Arc::new(TrustsAnybody(Arc::clone(provider))));
+        return Ok(Arc::new(Verifier { strict: None, provider }));
     }
     let roots = Arc::new(roots::load(config)?);
-    let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider)).build();
+    let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
     let strict = strict.map_err(|error| {
         Error::new(ErrorKind::Local, "cannot set up certificate verification").with_source(error)
     })?;
-    Ok(Arc::new(Telling(strict)))
+    Ok(Arc::new(Verifier { strict: Some(strict), provider }))
 }
 
 /// A reason why a certificate is rejected, where that of rustls is too short.
@@ -68,11 +69,15 @@ impl fmt::Display for CertificateRejection {
 
 impl std::error::Error for CertificateRejection {}
 
-/// The verifier of rustls, with reasons that contain names.
+/// Checks the signatures of a server, and its certificate unless everybody is trusted.
 #[derive(Debug)]
-struct Telling(Arc<WebPkiServerVerifier>);
+struct Verifier {
+    /// None if every certificate is accepted.
+    strict: Option<Arc<WebPkiServerVerifier>>,
+    provider: Provider,
+}
 
-impl ServerCertVerifier for Telling {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -81,8 +86,9 @@ impl ServerCertVerifier for Telling {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(strict) = &self.strict else { return Ok(ServerCertVerified::assertion()) };
         let checked =
-            self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+            strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         let Err(rustls::Error::InvalidCertificate(reason)) = &checked else { return checked };
         let refusal = match reason {
             CertificateError::UnknownIssuer => signer(intermediates.last().unwrap_or(end_entity)),
@@ -106,7 +112,8 @@ impl ServerCertVerifier for Telling {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -115,11 +122,12 @@ impl ServerCertVerifier for Telling {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -159,45 +167,4 @@ fn address(bytes: &[u8]) -> Option<String> {
 fn printable(text: &str) -> String {
     let harmless = |c: char| if c.is_control() { '?' } else { c };
     text.chars().take(MAX_NAME).map(harmless).collect()
-}
-
-/// A verifier that accepts any certificate whose key the server has.
-#[derive(Debug)]
-struct TrustsAnybody(Provider);
-
-impl ServerCertVerifier for TrustsAnybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
