@@ -4,8 +4,7 @@
 //! thread sleeps until the earliest of all deadlines and wakes its task.
 
 use hither_core::sync::lock;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -24,35 +23,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Earliest first.
-    queue: BinaryHeap<Reverse<Entry>>,
+    /// The tasks that each deadline wakes.
+    queue: BTreeMap<Instant, Vec<oneshot::Sender<()>>>,
     closed: bool,
-}
-
-#[derive(Debug)]
-struct Entry {
-    due: Instant,
-    wake: oneshot::Sender<()>,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.due == other.due
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.due.cmp(&other.due)
-    }
 }
 
 impl Shared {
@@ -64,15 +37,15 @@ impl Shared {
         let mut waiting = self.lock();
         while !waiting.closed {
             let now = Instant::now();
-            while waiting.queue.peek().is_some_and(|Reverse(entry)| entry.due <= now) {
-                if let Some(Reverse(entry)) = waiting.queue.pop() {
+            while let Some(due) = waiting.queue.first_entry().filter(|first| *first.key() <= now) {
+                for wake in due.remove() {
                     // Cancelled tasks have dropped their receiver.
-                    let _ = entry.wake.send(());
+                    let _ = wake.send(());
                 }
             }
-            waiting = match waiting.queue.peek() {
-                Some(Reverse(entry)) => {
-                    let left = entry.due.saturating_duration_since(now);
+            waiting = match waiting.queue.first_key_value() {
+                Some((due, _)) => {
+                    let left = due.saturating_duration_since(now);
                     self.changed
                         .wait_timeout(waiting, left)
                         .unwrap_or_else(PoisonError::into_inner)
@@ -95,8 +68,8 @@ impl PreciseTimer {
 
     fn set(&self, due: Instant, wake: oneshot::Sender<()>) {
         let mut waiting = self.shared.lock();
-        let first = waiting.queue.peek().is_none_or(|Reverse(entry)| due < entry.due);
-        waiting.queue.push(Reverse(Entry { due, wake }));
+        let first = waiting.queue.first_key_value().is_none_or(|(first, _)| due < *first);
+        waiting.queue.entry(due).or_default().push(wake);
         if first {
             self.shared.changed.notify_one();
         }
