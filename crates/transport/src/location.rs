@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_is_known_behind_redirects() {
+    fn the_original_origin_is_kept_through_redirects() {
         let first = Location::parse("https://me:p%40ss@a/x").unwrap();
         let sent = |location: &Location| {
             let credentials = location.credentials(&Credentials::default());
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_go_where_credentials_may_go() {
+    fn extra_fields_follow_the_rules_of_credentials() {
         let fields = HeaderMap::from_iter([(http::header::AUTHORIZATION, "hush".parse().unwrap())]);
         let first = Location::parse("https://a/x").unwrap().with_fields(fields);
         assert!(!format!("{first:?}").contains("hush"));
@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_would_be_read_as_others_are_refused() {
+    fn urls_that_parsers_would_change_are_refused() {
         for url in ["http://h/a\tb", "http://h/a\n", "http://h/a\\b", " http://h/a", "http://h/a "]
         {
             assert!(Location::parse(url).is_err(), "{url:?}");
@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_are_resolved_against_where_they_came_from() {
+    fn redirects_are_resolved_against_the_current_url() {
         let here = Location::parse("http://a/x/y").unwrap();
         assert_eq!(here.join("/z").unwrap().cache_key(), "http://a:80/z");
         assert_eq!(here.join("http://b:81/q").unwrap().cache_key(), "http://b:81/q");

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn families_take_turns_from_the_resolvers_first_on() {
+    async fn address_families_alternate_from_the_first_address_on() {
         let (book, _) = book("2001:db8::1 2001:db8::2 2001:db8::3 192.0.2.1 192.0.2.2");
         assert_eq!(
             book.of("host", 80).await.unwrap(),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_winner_of_last_time_is_first_and_forgiven() {
+    async fn the_last_winner_is_tried_first_even_if_it_failed_before() {
         let (book, _) = book("192.0.2.1 192.0.2.2 192.0.2.3");
         let all = book.of("host", 80).await.unwrap();
         book.failed(all[2]);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_answers_soon_is_alone() {
+    fn a_fast_first_address_is_the_only_one_tried() {
         let told = told(&[Answer(240), Answer(1)]);
         assert_eq!(told.result, Ok((0, vec![])));
         assert_eq!((told.after, told.tried), (240, vec![(0, 0)]));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn all_refusals_are_told_in_their_order() {
+    fn all_failures_are_returned_in_order() {
         assert_eq!(told(&[Refuse(300), Refuse(1)]).result, Err(vec![1, 0]));
         assert_eq!(told(&[]).result, Err(vec![]));
     }

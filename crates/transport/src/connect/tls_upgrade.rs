@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn words_go_first_and_their_answer_is_not_for_tls() {
+    async fn early_bytes_precede_the_handshake_and_their_response_is_kept_from_tls() {
         // A pipe of this size splits everything.
         for pipe in [3, 64, 4096] {
             let (ours, mut theirs) = duplex(pipe);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_without_end_is_refused_and_half_a_one_too() {
+    async fn endless_and_truncated_responses_before_tls_are_errors() {
         for (sent, kind) in [
             (answer(u32::MAX, b""), io::ErrorKind::InvalidData),
             (answer(3, b"ye"), io::ErrorKind::UnexpectedEof),

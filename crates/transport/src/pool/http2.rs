@@ -283,7 +283,7 @@ mod tests {
     use crate::http::request;
 
     #[test]
-    fn whom_a_request_is_for_moves_into_its_target() {
+    fn the_host_field_becomes_the_authority_of_the_target() {
         let request = http::Request::builder()
             .uri("/a%20b?c=d")
             .header(HOST, "example.org:8443")

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_asked_for_is_waited_for() {
+    async fn a_retry_waits_as_long_as_the_server_asks() {
         let after = Duration::from_secs(3);
         let later = Retry::Later { after };
         let soon = Retry::SameServer { after };

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_elsewhere_are_no_names() {
+    fn links_out_of_the_directory_are_not_listed() {
         let text = "<title>Index of x</title><a href=\"http://other/x\"><a href=\"//other/x\"><a href=\"..\">\
             <a href=\"%2e%2e/\"><a href=\"a%2Fb\"><a href=\"../x\"><a href=\"%zz\"><a href=\"%f\"><a href=\"%ff\">\
             <a href=\"\"><a href=\"/\"><a href=\"./\"><a href=\"a%00\"><a href=\"mailto:x\"><a href=\"unended";
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_are_none() {
+    fn pages_without_an_index_are_not_listings() {
         assert_eq!(page("<html><title>Welcome</title><a href=\"x\">"), None);
         assert_eq!(page(""), None);
         assert_eq!(parse(&HeaderMap::new(), b"<title>Index of /</title>"), None);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_file_of_a_directory_is_where_the_last_one_was() {
+    fn a_directory_is_expected_on_the_server_of_its_last_file() {
         let mut directions = RedirectCache::default();
         assert_eq!(directions.to("/a/f"), None);
         directions.told("/a/f", &server(1));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn where_files_lie_apart_nothing_is_guessed_until_they_lie_together() {
+    fn wrong_predictions_stop_until_files_share_a_server_again() {
         let mut directions = RedirectCache::default();
         directions.told("/a/f", &server(1));
         for (nth, other) in [(1, 2), (2, 1)] {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_long_gives_way() {
+    fn the_least_recently_used_directory_is_evicted() {
         let mut directions = RedirectCache::default();
         for nth in 0..=MAX_DIRECTIONS {
             directions.told(&format!("/{nth}/f"), &server(1));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_one_file_is_not_remembered() {
+    fn redirects_of_a_single_file_are_not_cached() {
         let mut redirect = Redirect::to("data", 1094);
         assert!(is_plain(&redirect));
         redirect.opaque = Some("cap.sym=secret".to_owned());

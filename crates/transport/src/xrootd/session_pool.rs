@@ -395,7 +395,7 @@ mod tests {
     use tokio::runtime::Handle;
 
     #[tokio::test]
-    async fn a_job_that_comes_after_a_redirected_login_is_tried_again() {
+    async fn a_job_after_a_redirected_login_is_retried() {
         let server = MockXrootdServer::start(vec![0; 10]).unwrap();
         let redirect = Fault::Elsewhere(Redirect::to("127.0.0.1", 1));
         server.add_fault(FaultStage::Login, FaultTrigger::Always, redirect);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trusting_nobody_is_an_error_that_says_what_to_do() {
+    fn an_empty_trust_store_is_an_error_that_says_what_to_do() {
         let config = TlsConfig { system_roots: false, ..TlsConfig::default() };
         let error = load(&config).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Local);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_passed_over() {
+    fn invalid_certificates_are_skipped() {
         let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let good = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();

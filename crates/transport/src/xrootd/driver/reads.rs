@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_that_make_no_sense_are_told_from_those_that_do() {
+    fn errors_of_servers_that_garble_requests_are_recognised() {
         for (code, of_any, of_runs) in [
             (ErrorCode::INVALID_REQUEST, true, true),
             (ErrorCode(77), true, true),

@@ -122,7 +122,7 @@ fn ten() -> Response {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_told_to_wait_is_asked_again_when_that_is_over() {
+async fn a_request_is_sent_again_after_the_wait_that_the_server_asks_for() {
     // Longer than any timeout.
     let (came, took) = read(|request, before| match (request, before) {
         (wire::Request::Login(_), 0) => vec![(0, Response::wait(100, "full"))],
@@ -137,7 +137,7 @@ async fn what_was_told_to_wait_is_asked_again_when_that_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_always_says_wait_is_given_up_after_ten_minutes() {
+async fn a_request_fails_after_ten_minutes_of_waits() {
     for login in [true, false] {
         let (came, took) = read(move |request, _| match request {
             wire::Request::Login(_) if login => vec![(0, Response::wait(50, "full"))],
@@ -151,7 +151,7 @@ async fn a_server_that_always_says_wait_is_given_up_after_ten_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_made_ready_is_left_to_who_wants_it() {
+async fn a_long_wait_for_staging_is_returned_at_once() {
     let (came, took) = read(|request, _| match request {
         wire::Request::Open(_) => vec![(0, Response::wait(1800, "staging"))],
         _ => Vec::new(),
@@ -167,7 +167,7 @@ async fn a_file_that_is_made_ready_is_left_to_who_wants_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_announced_is_waited_for_that_long() {
+async fn an_announced_response_is_awaited_as_long_as_announced() {
     for (after, good) in [(299, true), (100_000, false)] {
         let (came, took) = read(move |request, _| match request {
             wire::Request::Open(_) => vec![(0, opened())],
@@ -181,7 +181,7 @@ async fn an_answer_that_was_announced_is_waited_for_that_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_is_waited_for_as_long_as_the_clocks_say() {
+async fn a_silent_server_times_out() {
     let config = TransportConfig::default();
     let (came, took) = read(|request, _| match request {
         wire::Request::Open(_) => vec![(0, opened())],
@@ -201,7 +201,7 @@ async fn a_silent_server_is_waited_for_as_long_as_the_clocks_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn less_than_there_is_has_the_reader_ask_for_the_rest() {
+async fn a_short_read_is_an_error_that_allows_a_retry() {
     let (came, _) = read(|request, _| match request {
         wire::Request::Open(_) => vec![(0, opened())],
         wire::Request::Read { .. } => vec![(0, Response::Ok(Bytes::from_static(&[1; 7])))],
