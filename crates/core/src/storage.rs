@@ -59,6 +59,14 @@ pub struct DirEntry {
     pub validator: Option<String>,
 }
 
+impl DirEntry {
+    /// An entry of which nothing else is known.
+    #[must_use]
+    pub fn new(path: impl Into<String>, kind: FileKind, size: u64) -> Self {
+        Self { path: path.into(), kind, size, modified: None, validator: None }
+    }
+}
+
 /// Options of a write.
 #[derive(Debug, Clone, Default)]
 pub struct PutOptions {

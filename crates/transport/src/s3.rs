@@ -203,8 +203,7 @@ fn failed(name: &str, error: object_store::Error) -> Error {
 }
 
 fn directory(prefix: &Path) -> DirEntry {
-    let path = prefix.as_ref().to_owned();
-    DirEntry { path, kind: FileKind::Directory, size: 0, modified: None, validator: None }
+    DirEntry::new(prefix.as_ref(), FileKind::Directory, 0)
 }
 
 fn entry(meta: ObjectMeta) -> DirEntry {

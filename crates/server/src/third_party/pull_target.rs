@@ -160,8 +160,7 @@ impl Upload for Writing {
             state.sum = checksum;
             (self.target.path.path().to_owned(), self.open.written.load(Ordering::Acquire))
         };
-        let entry = DirEntry { path, kind: FileKind::File, size, modified: None, validator: None };
-        Ok(entry)
+        Ok(DirEntry::new(path, FileKind::File, size))
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {

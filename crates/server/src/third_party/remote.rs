@@ -161,14 +161,7 @@ impl Storage for PullSourceStorage {
             return Err(Error::new(ErrorKind::Unsupported, what));
         };
         // The version comes with the first bytes.
-        let entry = DirEntry {
-            path: path.to_owned(),
-            kind: FileKind::File,
-            size,
-            modified: None,
-            validator: None,
-        };
-        Ok(entry)
+        Ok(DirEntry::new(path, FileKind::File, size))
     }
 
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {

@@ -217,9 +217,7 @@ fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
         let found = found.map_err(reading)?;
         let name = found.file_name();
         let Some(name) = name.to_str() else {
-            let path = join(path, &name.to_string_lossy());
-            let kind = FileKind::Unnamed;
-            entries.push(DirEntry { path, kind, size: 0, modified: None, validator: None });
+            entries.push(DirEntry::new(join(path, &name.to_string_lossy()), FileKind::Unnamed, 0));
             continue;
         };
         // Links are not followed.

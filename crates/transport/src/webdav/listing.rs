@@ -147,13 +147,7 @@ fn entry(path: String, resource: Resource) -> DirEntry {
 
 /// The metadata of a name, without PROPFIND.
 async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
-    let directory = DirEntry {
-        path: path.to_owned(),
-        kind: FileKind::Directory,
-        size: 0,
-        modified: None,
-        validator: None,
-    };
+    let directory = DirEntry::new(path, FileKind::Directory, 0);
     if path.is_empty() {
         return Ok(directory);
     }
@@ -205,10 +199,8 @@ async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
         let path = joined(path, &name);
         let kind = if directory { FileKind::Directory } else { FileKind::File };
         match size {
-            Some(size) => Ok(DirEntry { path, kind, size, modified: None, validator: None }),
-            None if directory => {
-                Ok(DirEntry { path, kind, size: 0, modified: None, validator: None })
-            }
+            Some(size) => Ok(DirEntry::new(path, kind, size)),
+            None if directory => Ok(DirEntry::new(path, kind, 0)),
             None => head(dav, &path).await,
         }
     });

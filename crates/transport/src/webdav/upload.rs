@@ -286,10 +286,7 @@ impl WebDavUpload {
             }
             return Err(error);
         }
-        let file = FileKind::File;
-        let path = self.path.clone();
-        let size = self.size;
-        Ok(DirEntry { path, kind: file, size, modified: None, validator: None })
+        Ok(DirEntry::new(&self.path, FileKind::File, self.size))
     }
 }
 

@@ -90,8 +90,7 @@ impl XrootdStorage {
         for name in names {
             let path = join(path, &name.name);
             if !name.is_utf8 {
-                let kind = FileKind::Unnamed;
-                entries.push(DirEntry { path, kind, size: 0, modified: None, validator: None });
+                entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
                 continue;
             }
             // A server that lists names only is asked for the metadata of each.
