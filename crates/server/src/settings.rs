@@ -257,9 +257,10 @@ impl Settings {
             third_party.check()?;
         }
         self.network.check()?;
-        match self.listen.is_empty() {
-            true => Err(invalid("listen is empty, expected at least one address".to_owned())),
-            false => Ok(()),
+        if self.listen.is_empty() {
+            Err(invalid("listen is empty, expected at least one address".to_owned()))
+        } else {
+            Ok(())
         }
     }
 }

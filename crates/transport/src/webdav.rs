@@ -135,10 +135,11 @@ impl WebDavStorage {
         if !replace && self.names().replaces && self.look(to).await?.is_some() {
             return Err(self.exists(to));
         }
-        let destination = match self.names().replaces {
+        let destination = if self.names().replaces {
             // XrdHttp 5.5 takes the name literally.
-            true => format!("{}{to}", self.root.below("", true)),
-            false => self.root.below(to, directory).to_string(),
+            format!("{}{to}", self.root.below("", true))
+        } else {
+            self.root.below(to, directory).to_string()
         };
         let call = self
             .request(b"MOVE", from, directory)

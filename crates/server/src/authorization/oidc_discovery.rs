@@ -103,9 +103,10 @@ async fn read(network: &Network, url: &str) -> Result<Vec<u8>> {
     if url.starts_with("https://") && !reply.location.is_tls() {
         return Err(protocol(format!("{url} redirects to an unencrypted URL")));
     }
-    match reply.status.is_success() {
-        true => Ok(reply.body.to_vec()),
-        false => Err(protocol(format!("{url} responded with status {}", reply.status.as_u16()))),
+    if reply.status.is_success() {
+        Ok(reply.body.to_vec())
+    } else {
+        Err(protocol(format!("{url} responded with status {}", reply.status.as_u16())))
     }
 }
 

@@ -121,9 +121,10 @@ impl AuthSettings {
     /// Loads the authorities for client certificates.
     pub(crate) fn authorities(&self) -> Result<Option<RootCertStore>> {
         let Some(path) = &self.authorities else {
-            return match self.certificates.is_empty() {
-                true => Ok(None),
-                false => Err(invalid("auth.certificates needs auth.authorities".into())),
+            return if self.certificates.is_empty() {
+                Ok(None)
+            } else {
+                Err(invalid("auth.certificates needs auth.authorities".into()))
             };
         };
         let mut trust = TrustConfig::default();

@@ -19,9 +19,10 @@ pub(crate) struct Cancellation(Arc<AtomicBool>);
 impl Cancellation {
     /// Fails if nobody waits for the result any more.
     pub(crate) fn check(&self) -> io::Result<()> {
-        match self.0.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("nobody waits for the result any more")),
-            false => Ok(()),
+        if self.0.load(Ordering::Relaxed) {
+            Err(io::Error::other("nobody waits for the result any more"))
+        } else {
+            Ok(())
         }
     }
 

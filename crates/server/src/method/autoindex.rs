@@ -101,20 +101,13 @@ impl ListingFormat for Page {
         let time = rfc3339(meta.version.modified);
         let date = time.replace('T', " ");
         let date = date.trim_end_matches('Z');
-        let (size, exact, sums) = match is_directory {
-            true => {
-                self.folders += 1;
-                (String::new(), String::new(), String::new())
-            }
-            false => {
-                self.files += 1;
-                self.bytes = self.bytes.saturating_add(meta.size);
-                (
-                    human(meta.size),
-                    format!(" title=\"{} bytes\"", meta.size),
-                    sums(&entry.checksums),
-                )
-            }
+        let (size, exact, sums) = if is_directory {
+            self.folders += 1;
+            (String::new(), String::new(), String::new())
+        } else {
+            self.files += 1;
+            self.bytes = self.bytes.saturating_add(meta.size);
+            (human(meta.size), format!(" title=\"{} bytes\"", meta.size), sums(&entry.checksums))
         };
         let _ = writeln!(
             out,

@@ -66,9 +66,10 @@ pub(crate) async fn handle(
     let precondition = checks(conditions, request, &to, deep);
     let options = ChangeOptions { replace: replace && may_replace, precondition };
     let (from, backend) = (request.path.path(), &context.backend);
-    let changed = match moves {
-        true => backend.rename(from, to.path(), options).await,
-        false => backend.copy(from, to.path(), deep, options).await,
+    let changed = if moves {
+        backend.rename(from, to.path(), options).await
+    } else {
+        backend.copy(from, to.path(), deep, options).await
     };
     let created = match changed {
         Err(error) if error.kind() == BackendErrorKind::AlreadyExists => {

@@ -52,9 +52,10 @@ pub(crate) async fn handle(
     }
     let size = reader.metadata().size;
     let is_get = request.method == Method::GET;
-    let chosen = match is_get && if_range_matches(&request.headers, version, SystemTime::now()) {
-        true => choose(&request.headers, size, context.limits().ranges)?,
-        false => Chosen::Whole,
+    let chosen = if is_get && if_range_matches(&request.headers, version, SystemTime::now()) {
+        choose(&request.headers, size, context.limits().ranges)?
+    } else {
+        Chosen::Whole
     };
     let kind = media_type(request.path.path());
     let sums = digest_fields::wanted(&*reader, &request.headers).await;

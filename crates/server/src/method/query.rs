@@ -77,13 +77,12 @@ fn check_type(kind: Option<&str>) -> Result<(), HttpError> {
         let what = "the request has no Content-Type";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     };
-    match essence(kind).eq_ignore_ascii_case(RANGES_TYPE) {
-        true => Ok(()),
-        false => {
-            let what = format!("Content-Type is {:?}, expected {RANGES_TYPE}", essence(kind));
-            Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
-                .with(ACCEPT_QUERY, &accept_query()))
-        }
+    if essence(kind).eq_ignore_ascii_case(RANGES_TYPE) {
+        Ok(())
+    } else {
+        let what = format!("Content-Type is {:?}, expected {RANGES_TYPE}", essence(kind));
+        Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
+            .with(ACCEPT_QUERY, &accept_query()))
     }
 }
 

@@ -20,9 +20,10 @@ fn pipelined_requests_are_answered_in_order() {
     let wanted = [0..SIZE, 10..20, 0..0, 1_000_000..4_000_000, 4_999_000..SIZE];
     let mut stream = served.connect();
     for range in &wanted {
-        let (method, field) = match range.is_empty() {
-            true => ("HEAD", String::new()),
-            false => ("GET", format!("Range: bytes={}-{}\r\n", range.start, range.end - 1)),
+        let (method, field) = if range.is_empty() {
+            ("HEAD", String::new())
+        } else {
+            ("GET", format!("Range: bytes={}-{}\r\n", range.start, range.end - 1))
         };
         let request = format!("{method} /file HTTP/1.1\r\nHost: a\r\n{field}\r\n");
         stream.write_all(request.as_bytes()).unwrap();

@@ -92,13 +92,14 @@ struct Discreet;
 
 impl Authorizer for Discreet {
     fn decide(&self, asking: &AccessRequest<'_>) -> Decision {
-        match asking.path.contains("secret") {
-            false => Decision::Allowed,
-            true => Decision::Refused {
+        if asking.path.contains("secret") {
+            Decision::Refused {
                 status: StatusCode::FORBIDDEN,
                 reason: "that is secret".to_owned(),
                 challenge: None,
-            },
+            }
+        } else {
+            Decision::Allowed
         }
     }
 
