@@ -99,7 +99,7 @@ class Hint:
 
 @final
 class Client:
-    """What files share in this process."""
+    """The connections, cache and credentials that the files of this process share."""
 
     def __new__(cls, options: Mapping[str, Any]) -> Client: ...
     def open(self, url: str, tree_cache: bool = True) -> File: ...

@@ -193,12 +193,18 @@ def test_limits_have_one_spelling():
     assert words("crates/core/src/a.rs", "const MAX_READS: usize = 1;") == []
 
 
+def test_a_let_binds_one_value():
+    assert len(rust("crates/core/src/a.rs", "    let (a, mut b) = (1, f(2));")) == 1
+    assert rust("crates/core/src/a.rs", "    let (a, b) = pair();") == []
+
+
 def test_doc_comments_begin_with_a_subject_or_a_verb():
     for line in ("/// Whether it is open.", "//! What a plan is.", "    /// How many there are.", '    """Who asks."""'):
         assert len(words("crates/core/src/a.rs", line)) == 1, line
     assert words("crates/core/src/a.rs", "/// Returns true if it is open.") == []
     assert words("crates/core/src/a.rs", "/// The plan, and\n/// what it costs.") == []
     assert words("crates/core/src/a.rs", "/// True. It depends on\n/// Whether or not.") == []
+    assert len(words("crates/core/src/a.rs", "//! Bets.\n//!\n//! What is fetched is a bet.")) == 1
 
 
 def test_comments_fit_into_a_hundred_columns():

@@ -17,6 +17,7 @@ IMPURE = re.compile(r"\b(tokio\b|std::net\b|std::fs\b)")
 IMPURE_IN_BRACES = re.compile(r"\buse\s+std::\{[^}]*\b(net|fs)\b")
 SLEEP = re.compile(r"\bsleep\s*\(")
 VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(")
+TUPLE_LET = re.compile(r"^\s*let \((?:mut )?\w+, .*\) = \(.*,.*\);$")
 LIB_ITEM = re.compile(r"(pub(\([^)]*\))?\s+)?(async\s+|const\s+|unsafe\s+)*(fn|struct|enum|trait|impl|static|macro_rules!)\b")
 
 
@@ -88,6 +89,8 @@ def check_rust(path: Path, source: str, virtual_time: bool = False) -> Iterator[
                 yield Finding(str(path), number, "process-wide state; let a Client or its like own it")
         if crate in PURE_CRATES and (IMPURE.search(code) or IMPURE_IN_BRACES.search(code)):
             yield Finding(str(path), number, f"{crate} does no I/O: no tokio, std::net or std::fs here")
+        if TUPLE_LET.match(code):
+            yield Finding(str(path), number, "several values bound by one let: write a let for each")
     virtual = virtual_time or VIRTUAL_TIME.search("\n".join(line for _, line in tests))
     for number, line in tests:
         code = without_comment(line)

@@ -45,7 +45,8 @@ def check_words(path: Path, source: str) -> Iterator[Finding]:
         if found := UPPER_LIMITS.search(line):
             yield Finding(str(path), number, f"`{found[0]}...`: limits are MAX_*, MIN_*, DEFAULT_*")
         begins = DOC.match(line)
-        if begins and (continued := DOC.match(before)) and continued[1] != '"""':
+        continued = DOC.match(before)
+        if begins and continued and continued[1] != '"""' and continued[2]:
             begins = None
         if begins and HEADLESS.match(begins[2]):
             yield Finding(str(path), number, "a doc comment begins with a noun phrase or a verb: 'Returns ...', 'The ...'")

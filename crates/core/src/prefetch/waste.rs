@@ -1,6 +1,6 @@
 //! Limits on bytes that are prefetched in vain.
 //!
-//! What is fetched ahead is a bet. Two things keep the losses small.
+//! Every prefetch is a bet. Two rules keep the losses small.
 //!
 //! A cursor has as much **credit** as it has earned: however far its reader waits, its window is no
 //! longer than what the cursor has foreseen rightly so far. A reader that leaves after `n` bytes

@@ -2,10 +2,11 @@
 //!
 //! A worker that takes a whole block shortly before the end is still at it when all others have
 //! nothing left to do, and the path is idle but for it. So pieces become smaller towards the end.
-//! What is left, divided by the rate of all workers, is the time left; what a worker brings in half
-//! of that is its next piece. Halves, because a rate is an estimate: the worker comes again, and
-//! each time less depends on it. But each piece costs its worker a round trip, so when only a few
-//! are left, it takes what it can bring until the end, and all end at nearly the same time.
+//! The bytes left, divided by the rate of all workers, are the time left; a worker's next piece is
+//! the bytes that it brings in half of that. Halves, because a rate is an estimate: the worker
+//! comes again, and each time less depends on it. But each piece costs its worker a round trip, so
+//! when only a few are left, it takes what it can bring until the end, and all end at nearly the
+//! same time.
 
 use hither_core::sync::lock;
 use std::collections::BTreeMap;

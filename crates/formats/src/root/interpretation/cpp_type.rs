@@ -1,8 +1,8 @@
 //! C++ type names as they stand in files: `vector<vector<Float_t> >`, `map<string,double>`,
 //! `unsigned int`.
 //!
-//! What a name means for the bytes is decided in `shape`; here it is only taken apart, and written
-//! again as uproot writes it. Names that are not known are classes.
+//! `shape` decides what a name means for the bytes; here it is only taken apart, and written again
+//! as uproot writes it. Names that are not known are classes.
 
 use crate::ElementType;
 use std::fmt;
