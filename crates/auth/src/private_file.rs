@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn links_pipes_folders_and_large_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("bt"), folder.path().join("link"));
+        let path = folder.path().join("bt");
+        let link = folder.path().join("link");
         std::fs::write(&path, "longer than ten").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         symlink(&path, &link).unwrap();

@@ -492,7 +492,8 @@ fn limits(text: &str) -> Result<(f64, f64), String> {
         Ok(number) if number.is_finite() => Ok(number),
         _ => Err(format!("{text:?} is not a number")),
     };
-    let (lo, hi) = (number(lo)?, number(hi)?);
+    let lo = number(lo)?;
+    let hi = number(hi)?;
     (lo < hi).then_some((lo, hi)).ok_or_else(|| format!("{lo} is not below {hi}"))
 }
 
@@ -502,7 +503,8 @@ fn entries(text: &str) -> Result<(u64, u64), String> {
         "" => Ok(empty),
         text => text.parse::<u64>().map_err(|_| format!("{text:?} is not an entry number")),
     };
-    let (first, end) = (number(first, 0)?, number(end, u64::MAX)?);
+    let first = number(first, 0)?;
+    let end = number(end, u64::MAX)?;
     (first <= end).then_some((first, end)).ok_or_else(|| format!("{first} is beyond {end}"))
 }
 

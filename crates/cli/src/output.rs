@@ -75,14 +75,16 @@ pub(super) fn date(time: SystemTime) -> String {
     let seconds = since % 86_400;
     // Years from March on, in cycles of 400 years: a leap day is then the last of its year.
     let shifted = days + 719_468;
-    let (cycle, day) = (shifted / 146_097, shifted % 146_097);
+    let cycle = shifted / 146_097;
+    let day = shifted % 146_097;
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     let year = cycle * 400 + year + carry;
-    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let hours = seconds / 3600;
+    let minutes = seconds / 60 % 60;
     let seconds = seconds % 60;
     format!("{year:04}-{month:02}-{day_of_month:02} {hours:02}:{minutes:02}:{seconds:02}")
 }

@@ -4,7 +4,9 @@ use crate::text::trim;
 
 /// Splits a list at commas outside of quotes and `<…>`; drops empty items.
 pub(crate) fn list_items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let (mut quoted, mut escaped, mut bracketed) = (false, false, false);
+    let mut quoted = false;
+    let mut escaped = false;
+    let mut bracketed = false;
     let items = list.split(move |&byte| {
         if escaped {
             escaped = false;

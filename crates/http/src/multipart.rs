@@ -365,7 +365,8 @@ impl MultipartReader {
             refuse_status_line(line)?;
             return Err(MultipartError::Field { seen: excerpt(line) });
         };
-        let (name, value) = (line.slice(..colon), line.slice(colon + 1..));
+        let name = line.slice(..colon);
+        let value = line.slice(colon + 1..);
         if !trim(&name).eq_ignore_ascii_case(b"content-range") {
             return Ok(None);
         }

@@ -72,7 +72,8 @@ impl ServerContext {
     ) -> Result<(), HttpError> {
         let allowed = self.decide(request, path, action);
         if let Err(denied) = &allowed {
-            let (status, reason) = (denied.status.as_u16(), &denied.what);
+            let status = denied.status.as_u16();
+            let reason = &denied.what;
             debug!(?action, %path, status, reason, "authorization denied");
         }
         allowed

@@ -34,7 +34,8 @@ const ALL_METHODS: &str =
 
 /// The span of a request. Its path has no query, which may hold a token.
 pub(crate) fn span<B>(request: &Request<B>, peer: &Peer) -> Span {
-    let (method, path) = (request.method(), request.uri().path());
+    let method = request.method();
+    let path = request.uri().path();
     info_span!("request", connection = peer.connection, %method, path, client = Empty)
 }
 

@@ -184,7 +184,8 @@ impl Server {
             let urls = server.urls();
             let began = Instant::now();
             let connections = settings.limits.connections;
-            let (tls, stop) = (tls.clone(), stopped);
+            let tls = tls.clone();
+            let stop = stopped;
             let admin = AdminServer { context, stats, tls, stop, urls, connections, began };
             let admin = Arc::new(admin);
             server.runtime.spawn(Arc::clone(&admin).serve(listener));

@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn same_seed_same_numbers() {
-        let (mut a, mut b) = (Random::new(7), Random::new(7));
+        let mut a = Random::new(7);
+        let mut b = Random::new(7);
         assert!((0..100).all(|_| a.next_u64() == b.next_u64()));
         assert_ne!(Random::new(8).next_u64(), Random::new(7).next_u64());
     }

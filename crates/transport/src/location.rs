@@ -581,7 +581,8 @@ mod tests {
             ("DAVS://h:8443//x", "https://h:8443//x"),
             ("davs://h/x", "https://h/x"),
         ] {
-            let (one, other) = (Location::parse(url).unwrap(), Location::parse(same).unwrap());
+            let one = Location::parse(url).unwrap();
+            let other = Location::parse(same).unwrap();
             assert!(one == other, "{url}");
             assert_eq!(one.port(), other.port());
             let base = Location::parse("http://b/y").unwrap();

@@ -50,7 +50,8 @@ impl Attempts {
         if self.made <= self.max_redirects + 1 {
             return Ok(());
         }
-        let (first, max) = (&self.first, self.max_redirects);
+        let first = &self.first;
+        let max = self.max_redirects;
         let what = format!("{first}: more than {max} redirects, probably a loop between servers");
         Err(Error::new(ErrorKind::Protocol, what))
     }

@@ -117,7 +117,8 @@ impl fmt::Display for Report {
             "{:.3} s: {} connections{of}, {} turns, {} round trips ({} on whole responses)",
             self.seconds, self.connections, self.turns, self.round_trips, self.whole_round_trips
         )?;
-        let (mean, most) = (self.late_mean * 1e6, self.max_late * 1e6);
+        let mean = self.late_mean * 1e6;
+        let most = self.max_late * 1e6;
         writeln!(f, "packets came out {mean:.0} us late on average, {most:.0} us at most")?;
         if self.truncated {
             writeln!(

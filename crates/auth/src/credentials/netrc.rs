@@ -23,7 +23,8 @@ impl Netrc {
         let mut netrc = Self::default();
         let mut words = Words { rest: text };
         let mut machine: Option<String> = None;
-        let (mut login, mut password): (Option<String>, Option<Secret>) = (None, None);
+        let mut login: Option<String> = None;
+        let mut password: Option<Secret> = None;
         loop {
             let word = words.next();
             let ends =

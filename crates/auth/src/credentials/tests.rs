@@ -121,7 +121,8 @@ fn the_most_deliberate_credential_is_chosen() {
 fn a_token_is_read_again_before_it_expires() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bt");
-    let (first, second) = (expiring("1", 1_000), expiring("2", 2_000));
+    let first = expiring("1", 1_000);
+    let second = expiring("2", 2_000);
     private(&path, first.expose());
     let credentials = reading(TokenSource::File(path.clone()));
     assert_eq!(sent(&credentials, "https://h/", 0), bearer(&first));
@@ -158,7 +159,8 @@ fn a_token_of_seconds_is_read_again_when_half_of_them_have_passed() {
 fn a_failed_renewal_is_no_error_while_the_token_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bt");
-    let (first, second) = (expiring("1", 1_000), expiring("2", 2_000));
+    let first = expiring("1", 1_000);
+    let second = expiring("2", 2_000);
     private(&path, first.expose());
     let credentials = reading(TokenSource::File(path.clone()));
     assert_eq!(sent(&credentials, "https://h/", 0), bearer(&first));
@@ -291,7 +293,8 @@ fn secrets_are_in_no_debug_output() {
     assert!(sent(&credentials, "https://x/", 0).is_some());
     let shown = format!("{credentials:?} {credentials:#?}");
     assert!(shown.contains("(secret)") && !shown.contains("hush"), "{shown}");
-    let (a, b) = (origin("https://h/"), origin("https://x/"));
+    let a = origin("https://h/");
+    let b = origin("https://x/");
     for origin in [a, b] {
         let answer = credentials.authorization(&origin, &origin, at(0));
         assert!(!format!("{answer:?}").contains("hush"), "{answer:?}");

@@ -161,11 +161,13 @@ impl Key {
         }
         let material = match wire.kty.as_str() {
             "RSA" => {
-                let (modulus, exponent) = (number(&wire.n?)?, number(&wire.e?)?);
+                let modulus = number(&wire.n?)?;
+                let exponent = number(&wire.e?)?;
                 Material::Rsa { modulus, exponent }
             }
             "EC" if wire.crv.as_deref() == Some("P-256") => {
-                let (x, y) = (coordinate(&wire.x?)?, coordinate(&wire.y?)?);
+                let x = coordinate(&wire.x?)?;
+                let y = coordinate(&wire.y?)?;
                 Material::P256([&[4], x.as_slice(), y.as_slice()].concat())
             }
             _ => return None,

@@ -262,7 +262,8 @@ mod tests {
         };
         assert_eq!(places, [at(&format!("bt_u{}", uid())), format!("/tmp/bt_u{}", uid()).into()]);
 
-        let (first, second) = (at("first"), at("second"));
+        let first = at("first");
+        let second = at("second");
         let places = vec![first.clone(), second.clone()];
         let guessed = TokenSource::Discovery { value: None, named: None, places: places.clone() };
         assert_eq!(fetch(&guessed).unwrap(), None);
@@ -328,7 +329,8 @@ mod tests {
     fn a_command_that_hangs_is_killed_with_all_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::RWXU;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
         // The process that the shell leaves behind holds both pipes open until it is killed.
         let line = format!("exec 3>{}; tail -f /dev/null & echo abc", pipe.display());

@@ -163,7 +163,8 @@ pub(crate) struct Summary {
 impl Summary {
     fn of(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Self> {
         let mut person: Option<(String, String)> = None;
-        let (mut not_before, mut not_after) = (i64::MIN, i64::MAX);
+        let mut not_before = i64::MIN;
+        let mut not_after = i64::MAX;
         for (n, der) in chain.iter().enumerate() {
             let (_, certificate) = X509Certificate::from_der(der).map_err(|_| {
                 AuthError::malformed(path.display(), format!("certificate {} is corrupt", n + 1))

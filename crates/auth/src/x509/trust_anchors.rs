@@ -145,7 +145,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let write =
             |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-        let (a, b) = (authority("a"), authority("b"));
+        let a = authority("a");
+        let b = authority("b");
         write("5168735f.0", &a);
         write("A.pem", &a);
         write("0a1b2c3d.1", &b);

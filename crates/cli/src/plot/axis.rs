@@ -12,7 +12,8 @@ pub(super) fn ticks(lo: f64, hi: f64, max: usize) -> Vec<f64> {
     for _ in 0..2 {
         for digit in [1.0, 2.0, 5.0] {
             let step = digit * decade;
-            let (first, last) = ((lo / step).ceil(), (hi / step).floor());
+            let first = (lo / step).ceil();
+            let last = (hi / step).floor();
             #[expect(clippy::cast_precision_loss, reason = "there are a few ticks")]
             let fits = last - first < max as f64;
             if step >= smallest * 0.999_999 && fits {

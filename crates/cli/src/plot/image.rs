@@ -131,9 +131,11 @@ fn draw_bars<B: DrawingBackend>(area: &Area<B>, bars: &Bars, scale: &Scale) -> P
     let floor = scale.y(0.0);
     let mut outline = vec![(scale.x(bars.edge(0)), floor)];
     for (i, height) in bars.heights.iter().enumerate() {
-        let (left, right) = (scale.x(bars.edge(i)), scale.x(bars.edge(i + 1)));
+        let left = scale.x(bars.edge(i));
+        let right = scale.x(bars.edge(i + 1));
         let y = scale.y(*height);
-        let (top, bottom) = (y.min(floor), y.max(floor));
+        let top = y.min(floor);
+        let bottom = y.max(floor);
         if top < bottom {
             area.draw(&Rectangle::new([(left, top), (right, bottom)], FILL.filled()))?;
         }
@@ -198,13 +200,15 @@ impl Facts {
             let heights = covered.filter_map(|i| bars.heights.get(i).copied());
             Self { left, height, highest: heights.fold(0.0, f64::max) }
         };
-        let (left, right) = (at(FRAME.0), at(FRAME.2 - Self::WIDTH));
+        let left = at(FRAME.0);
+        let right = at(FRAME.2 - Self::WIDTH);
         if left.highest < right.highest { left } else { right }
     }
 }
 
 fn draw_facts<B: DrawingBackend>(area: &Area<B>, bars: &Bars, facts: &Facts) -> Painted<B> {
-    let (left, top) = (facts.left, FRAME.1);
+    let left = facts.left;
+    let top = FRAME.1;
     let right = left + Facts::WIDTH;
     let frame = [(left, top), (right, top + facts.height)];
     area.draw(&Rectangle::new(frame, WHITE.filled()))?;

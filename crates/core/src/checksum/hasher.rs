@@ -130,7 +130,8 @@ pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Op
 
 fn adler32_combined(first: u32, next: u32, next_bytes: u64) -> u32 {
     let parts = |sum: u32| (u64::from(sum & 0xffff) % ADLER, u64::from(sum >> 16) % ADLER);
-    let ((a, b), (next_a, next_b)) = (parts(first), parts(next));
+    let (a, b) = parts(first);
+    let (next_a, next_b) = parts(next);
     // One less than `a`, kept from going below zero.
     let before = a + ADLER - 1;
     let joined_a = (before + next_a) % ADLER;

@@ -125,7 +125,8 @@ mod tests {
             for part in &parts {
                 assembly.accept(part, |id, bytes| {
                     let range = &ranges[id];
-                    let (a, b) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+                    let a = usize::try_from(range.start).unwrap();
+                    let b = usize::try_from(range.end).unwrap();
                     assert_eq!(&bytes[..], &file[a..b]);
                     seen[id] += 1;
                 });

@@ -68,7 +68,8 @@ impl PropfindRequest {
         }
         let mut reader = Reader::new(body, max_bytes)?;
         reader.enter("propfind")?;
-        let (mut question, mut include) = (None, Vec::new());
+        let mut question = None;
+        let mut include = Vec::new();
         while let Some(element) = reader.tokens.child()? {
             if is(&element, "prop") {
                 question.get_or_insert(Self::These(reader.names()?));
@@ -103,7 +104,8 @@ impl PropertyUpdate {
         reader.enter("propertyupdate")?;
         let mut changes = Vec::new();
         while let Some(element) = reader.tokens.child()? {
-            let (set, remove) = (is(&element, "set"), is(&element, "remove"));
+            let set = is(&element, "set");
+            let remove = is(&element, "remove");
             if !set && !remove {
                 reader.tokens.skip_element()?;
                 continue;
@@ -148,7 +150,8 @@ impl<'a> Reader<'a> {
 
     /// The names of the elements within the open one.
     fn names(&mut self) -> Result<Vec<PropertyName>, PropfindError> {
-        let (mut names, mut bytes) = (Vec::new(), 0);
+        let mut names = Vec::new();
+        let mut bytes = 0;
         while let Some(element) = self.tokens.child()? {
             let name = self.name(&element)?;
             bytes += name.namespace.len() + name.local.len();

@@ -51,7 +51,8 @@ impl OidcDiscovery {
 
 impl KeyDiscovery for OidcDiscovery {
     fn keys(&self, issuer: &str) -> Asked {
-        let (network, issuer) = (Arc::clone(&self.0), issuer.to_owned());
+        let network = Arc::clone(&self.0);
+        let issuer = issuer.to_owned();
         Box::pin(async move {
             let asked = tokio::time::timeout(TIMEOUT, found(&network, &issuer)).await;
             asked.map_err(|_| {

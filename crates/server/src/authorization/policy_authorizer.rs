@@ -75,7 +75,8 @@ impl PolicyAuthorizer {
         ring: JwksCache,
         discovery: Arc<dyn KeyDiscovery>,
     ) -> Self {
-        let (ring, asking) = (Mutex::new(ring), tokio::sync::Mutex::new(()));
+        let ring = Mutex::new(ring);
+        let asking = tokio::sync::Mutex::new(());
         let shared = Arc::new(PolicyState { ring, asking, discovery });
         Self { policy, write, shared, believed: Mutex::default() }
     }
@@ -178,7 +179,8 @@ impl PolicyState {
     }
 
     fn need(&self, token: &UnverifiedJwt<'_>) -> (JwksRefresh, u64) {
-        let (ring, now) = (self.ring(), seconds());
+        let ring = self.ring();
+        let now = seconds();
         let fits = ring.keys(token.issuer(), now).is_some_and(|keys| token.has_key_in(keys));
         (ring.need(token.issuer(), fits, now), now)
     }
@@ -231,7 +233,8 @@ fn refused(denial: &Denial, action: hither_auth::Action, path: &str) -> Decision
             )
         }
         Denial::Forbidden(_) => {
-            let (why, scope) = (described(&reason), action.scope(path));
+            let why = described(&reason);
+            let scope = action.scope(path);
             let challenge = format!(
                 r#", error="insufficient_scope", error_description="{why}", scope="{scope}""#
             );

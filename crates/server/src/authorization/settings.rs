@@ -199,7 +199,8 @@ impl IssuerSettings {
     fn keys(&self) -> Result<Option<Jwks>> {
         let Some(path) = &self.keys else { return Ok(None) };
         let cannot = |error: &dyn std::fmt::Display| {
-            let (url, path) = (&self.url, path.display());
+            let url = &self.url;
+            let path = path.display();
             invalid(format!("cannot read the keys of {url} from {path}: {error}"))
         };
         let text = std::fs::read(path).map_err(|error| cannot(&error))?;

@@ -244,7 +244,8 @@ impl Backend for DiskBackend {
         path: &'a str,
         options: CreateOptions,
     ) -> BackendFuture<'a, Arc<dyn FileWriter>> {
-        let (disk, path) = (self.clone(), path.to_owned());
+        let disk = self.clone();
+        let path = path.to_owned();
         Box::pin(self.run(move |tree| {
             let writer = DiskWriter::create(&disk, tree, path, options)?;
             Ok::<_, BackendError>(Arc::new(writer) as Arc<dyn FileWriter>)
@@ -257,7 +258,9 @@ impl Backend for DiskBackend {
         to: &'a str,
         options: ChangeOptions,
     ) -> BackendFuture<'a, bool> {
-        let (lots, from, to) = (self.lots.clone(), from.to_owned(), to.to_owned());
+        let lots = self.lots.clone();
+        let from = from.to_owned();
+        let to = to.to_owned();
         Box::pin(self.run_durably(move |tree| {
             let ChangeOptions { replace, precondition } = options;
             let check = || check(tree, &from, &precondition);
@@ -274,7 +277,9 @@ impl Backend for DiskBackend {
         deep: bool,
         options: ChangeOptions,
     ) -> BackendFuture<'a, bool> {
-        let (lots, from, to) = (self.lots.clone(), from.to_owned(), to.to_owned());
+        let lots = self.lots.clone();
+        let from = from.to_owned();
+        let to = to.to_owned();
         let copy = move |tree: &ConfinedDir, cancellation: &Cancellation| {
             let ChangeOptions { replace, precondition } = options;
             let check = || check(tree, &from, &precondition);
@@ -288,7 +293,8 @@ impl Backend for DiskBackend {
     }
 
     fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
-        let (lots, path) = (self.lots.clone(), path.to_owned());
+        let lots = self.lots.clone();
+        let path = path.to_owned();
         // A directory may have any number of entries.
         Box::pin(self.run_durably(move |tree| {
             let check = || check(tree, &path, &precondition);

@@ -164,7 +164,8 @@ impl Acceptor {
         let context = Arc::clone(&self.context);
         let watchdog = Arc::clone(&peer.watchdog);
         let service = service_fn(move |request| {
-            let (context, peer) = (Arc::clone(&context), peer.clone());
+            let context = Arc::clone(&context);
+            let peer = peer.clone();
             let span = router::span(&request, &peer);
             async move { Ok::<_, Infallible>(router::handle(&context, request, peer).await) }
                 .instrument(span)

@@ -177,7 +177,8 @@ impl Accounts {
             return Err(LotError::Overlap);
         }
         let id = new_id();
-        let (owner, path) = (owner.to_owned(), path.to_owned());
+        let owner = owner.to_owned();
+        let path = path.to_owned();
         self.restore(Lot { id: id.clone(), owner, path, bytes, expires, used: 0 }, used);
         self.by_id(&id).map(|account| account.lot())
     }

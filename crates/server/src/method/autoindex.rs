@@ -97,7 +97,8 @@ impl ListingFormat for Page {
         let meta = &entry.metadata;
         let is_directory = meta.is_directory();
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-        let (link, slash) = (href(path, is_directory), if is_directory { "/" } else { "" });
+        let link = href(path, is_directory);
+        let slash = if is_directory { "/" } else { "" };
         let time = rfc3339(meta.version.modified);
         let date = time.replace('T', " ");
         let date = date.trim_end_matches('Z');

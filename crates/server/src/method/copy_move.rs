@@ -65,7 +65,8 @@ pub(crate) async fn handle(
     let conditions = Conditions::read(context, request).await?;
     let precondition = checks(conditions, request, &to, deep);
     let options = ChangeOptions { replace: replace && may_replace, precondition };
-    let (from, backend) = (request.path.path(), &context.backend);
+    let from = request.path.path();
+    let backend = &context.backend;
     let changed = if moves {
         backend.rename(from, to.path(), options).await
     } else {
@@ -98,7 +99,8 @@ fn checks(
     to: &NamespacePath,
     deep: bool,
 ) -> Precondition {
-    let (from, to) = (request.path.clone(), to.clone());
+    let from = request.path.clone();
+    let to = to.clone();
     let conditions = conditions.on_existing(&from);
     Box::new(move |there| {
         conditions(there)?;

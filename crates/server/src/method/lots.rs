@@ -90,7 +90,8 @@ pub(crate) async fn handle(
     lots: &Arc<Lots>,
     mut request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
-    let (owner, now) = (context.client_name(&request)?, seconds());
+    let owner = context.client_name(&request)?;
+    let now = seconds();
     let id = below(&request.path).unwrap_or_default().to_owned();
     match (&request.method, id.is_empty()) {
         (&Method::GET | &Method::HEAD, true) => {

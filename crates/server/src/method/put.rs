@@ -156,7 +156,8 @@ async fn receive(
 ) -> Result<u64, HttpError> {
     let timings = Arc::clone(&body.tally);
     let mut writing: Option<BackendFuture<'static, Duration>> = None;
-    let (mut received, mut written) = (0u64, 0u64);
+    let mut received = 0u64;
+    let mut written = 0u64;
     let mut batch: Vec<Bytes> = Vec::new();
     loop {
         let next = body.next().await?;

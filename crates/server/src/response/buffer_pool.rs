@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn large_listings_hold_a_quarter_of_the_memory_at_most() {
         let memory = BufferPool::new(40 * UNIT_BYTES);
-        let (mut one, mut other) = (ListingCharge::default(), ListingCharge::default());
+        let mut one = ListingCharge::default();
+        let mut other = ListingCharge::default();
         assert!(memory.charge_listing(&mut one, FREE_LISTING_BYTES + 4 * UNIT_BYTES));
         assert!(memory.charge_listing(&mut one, FREE_LISTING_BYTES + 8 * UNIT_BYTES));
         assert_eq!(memory.in_use().0, 8 * UNIT_BYTES as u64);

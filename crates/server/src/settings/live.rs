@@ -22,7 +22,8 @@ pub(crate) struct LiveSettings {
 
 /// The keys that differ between the two settings and that only a restart changes.
 pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str> {
-    let (limits, other) = (&now.limits, &next.limits);
+    let limits = &now.limits;
+    let other = &next.limits;
     let differs = [
         ("root", now.root != next.root),
         ("listen", now.listen != next.listen),

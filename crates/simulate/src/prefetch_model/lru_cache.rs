@@ -126,7 +126,8 @@ impl LruCache {
                 if range.end < piece.end {
                     self.insert(range.end, piece);
                 }
-                let (start, end) = (start.max(range.start), piece.end.min(range.end));
+                let start = start.max(range.start);
+                let end = piece.end.min(range.end);
                 self.insert(start, Piece { end, ahead: false, ..piece });
             } else {
                 self.insert(start, piece);

@@ -51,7 +51,8 @@ mod tests {
         let mut reads = SubmissionOrder::new(reads.into_iter().map(Ok));
         let of = Statistics::of(&mut reads, |_| vec!["babar".to_owned()]).unwrap();
         assert_eq!((of.all.reads, of.all.bytes), (job.steps.len() as u64, job.bytes()));
-        let (think, first) = (job.think(), job.steps[0].think);
+        let think = job.think();
+        let first = job.steps[0].think;
         assert!((of.seconds - (think - first).as_secs_f64()).abs() < 1e-3);
         // as the paper has it
         assert!((0.94..0.96).contains(&of.all.displacements.near_share()));

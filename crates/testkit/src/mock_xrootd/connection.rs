@@ -40,7 +40,8 @@ async fn converse(
         return line.strike().await;
     }
     let bytes = shared.state().bytes.clone();
-    let (mut connection, mut files) = (Connection::default(), Files::new(bytes, here));
+    let mut connection = Connection::default();
+    let mut files = Files::new(bytes, here);
     let mut nth = 0;
     loop {
         let mut bytes = line.read().await?;

@@ -193,7 +193,9 @@ impl Files {
 
     /// Data split into frames.
     fn in_frames(&self, data: Bytes, faults: &[Fault]) -> Vec<Response> {
-        let (mut data, mut most, mut never_last) = (BytesMut::from(&data[..]), usize::MAX, false);
+        let mut data = BytesMut::from(&data[..]);
+        let mut most = usize::MAX;
+        let mut never_last = false;
         let mut answers = Vec::new();
         for fault in faults {
             match fault {
@@ -248,8 +250,11 @@ impl Files {
     }
 
     fn pages(&self, offset: u64, length: u64, again: bool, faults: &[Fault]) -> Vec<Response> {
-        let (mut length, mut answers) = (length, Vec::new());
-        let (mut shift, mut damaged, mut never_last) = (0, None, false);
+        let mut length = length;
+        let mut answers = Vec::new();
+        let mut shift = 0;
+        let mut damaged = None;
+        let mut never_last = false;
         for fault in faults {
             match fault {
                 Fault::Short(less) => length = length.saturating_sub(*less as u64),
@@ -282,7 +287,8 @@ impl Files {
 /// Pages from `at` on, of which one in `every` of the file has a wrong bit.
 fn damage(at: u64, pages: &Bytes, every: u64) -> Bytes {
     let mut bytes = BytesMut::from(&pages[..]);
-    let (mut page, mut place) = (at / PAGE_BYTES, 4);
+    let mut page = at / PAGE_BYTES;
+    let mut place = 4;
     let mut length = PAGE_BYTES - at % PAGE_BYTES;
     while let Some(byte) = bytes.get_mut(place) {
         if page.is_multiple_of(every.max(1)) {

@@ -32,7 +32,8 @@ fn events(
     }
     let mut stream = TcpStream::connect(peer.address()).unwrap();
     let mut buffer = [0; 4096];
-    let (mut events, mut ends) = (Vec::new(), 0);
+    let mut events = Vec::new();
+    let mut ends = 0;
     while ends < 1 + if pages { ranges.len() } else { 1 } {
         let out = session.outgoing();
         let bytes = out.copy_to_bytes(out.remaining());

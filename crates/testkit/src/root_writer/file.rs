@@ -135,7 +135,8 @@ pub fn write_with_classes(style: Style, trees: &[Tree], classes: &[Class]) -> Ve
     for (name, keys) in &directories {
         let place = write_keys(style, &mut out, keys);
         let record = directory_record(style, place).0;
-        let (seek, n) = (out.0.len(), record.len());
+        let seek = out.0.len();
+        let n = record.len();
         let strings = ["TDirectory", name, ""];
         let key = Key { strings, more: 0, objlen: n, payload: n, cycle: 1, seek };
         key.write(style.large, &mut out);
@@ -145,7 +146,8 @@ pub fn write_with_classes(style: Style, trees: &[Tree], classes: &[Class]) -> Ve
     let keys = write_keys(style, &mut out, &top);
     let record = directory_record(style, keys).0;
     out.0[record_at..record_at + record.len()].copy_from_slice(&record);
-    let (seek, n) = (out.0.len(), described.len());
+    let seek = out.0.len();
+    let n = described.len();
     if !classes.is_empty() {
         let strings = ["TList", "StreamerInfo", ""];
         let payload = pack(style, &described);

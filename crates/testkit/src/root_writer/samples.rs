@@ -35,12 +35,14 @@ pub fn floats(name: &'static str, baskets: &[&[f32]], embedded: bool) -> Branch 
 #[must_use]
 pub fn jagged(counts: &[usize], k: usize, per_basket: usize, embedded: bool) -> [Branch; 2] {
     let title = if k == 1 { "x[n]" } else { "x[n][2]" };
-    let (mut n, mut x) = (Vec::new(), Vec::new());
+    let mut n = Vec::new();
+    let mut x = Vec::new();
     let mut next = 0_i32;
     for chunk in counts.chunks(per_basket) {
         let as_i32: Vec<i32> = chunk.iter().map(|&c| i32::try_from(c).unwrap()).collect();
         n.push(Basket { entries: chunk.len(), data: big_endian_i32(&as_i32), table: None });
-        let (mut data, mut table) = (Vec::new(), Vec::new());
+        let mut data = Vec::new();
+        let mut table = Vec::new();
         for &count in chunk {
             table.push(data.len());
             for _ in 0..count * k {
@@ -50,7 +52,8 @@ pub fn jagged(counts: &[usize], k: usize, per_basket: usize, embedded: bool) -> 
         }
         x.push(Basket { entries: chunk.len(), data, table: Some(table) });
     }
-    let (mut last_n, mut last_x) = (None, None);
+    let mut last_n = None;
+    let mut last_x = None;
     if embedded {
         (last_n, last_x) = (n.pop(), x.pop());
     }

@@ -37,7 +37,8 @@ impl Flips {
     /// Flips the due bits of the next bytes; returns their number.
     pub(super) fn strike(&mut self, bytes: &mut [u8]) -> u64 {
         let bits = 8 * bytes.len() as u64;
-        let (mut at, mut count) = (self.left, 0);
+        let mut at = self.left;
+        let mut count = 0;
         while at < bits {
             let place = usize::try_from(at / 8).ok().and_then(|byte| bytes.get_mut(byte));
             if let Some(byte) = place {
@@ -58,7 +59,8 @@ mod tests {
     #[test]
     fn as_many_bits_are_flipped_as_are_told() {
         let mut flips = Flips::new(1e-3, 5);
-        let (mut told, mut seen) = (0, 0);
+        let mut told = 0;
+        let mut seen = 0;
         for length in [1, 0, 1000, 77, 500_000, 3] {
             let mut bytes = vec![0; length];
             told += flips.strike(&mut bytes);

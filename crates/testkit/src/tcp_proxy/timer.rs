@@ -105,7 +105,8 @@ mod tests {
         let start = Instant::now();
         let order = Mutex::new(Vec::new());
         let at = |millis| {
-            let (alarm, order) = (&alarm, &order);
+            let alarm = &alarm;
+            let order = &order;
             async move {
                 let due = start + Duration::from_millis(millis);
                 alarm.until(due).await;

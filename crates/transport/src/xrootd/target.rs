@@ -113,7 +113,8 @@ impl XrootdTarget {
         error: &Error,
         attempts: &mut Attempts,
     ) -> bool {
-        let (location, config) = (&self.location, network.config());
+        let location = &self.location;
+        let config = network.config();
         match error.kind() {
             ErrorKind::Unauthenticated | ErrorKind::PermissionDenied => {}
             _ => return false,

@@ -52,7 +52,8 @@ impl Emptiness {
     fn end(&mut self) -> Result<(), WireError> {
         self.in_a_row = if std::mem::take(&mut self.full) { 0 } else { self.in_a_row + 1 };
         if self.in_a_row > MAX_EMPTY_FRAMES {
-            let (seen, limit) = (self.in_a_row.into(), MAX_EMPTY_FRAMES.into());
+            let seen = self.in_a_row.into();
+            let limit = MAX_EMPTY_FRAMES.into();
             return Err(WireError::TooLarge { what: "number of frames without data", seen, limit });
         }
         Ok(())

@@ -55,7 +55,8 @@ impl ProtocolResponse {
     /// There are fewer than 8 bytes, or a block is truncated.
     pub fn decode(payload: &[u8]) -> Result<Self, WireError> {
         let mut fields = FieldReader::new("the answer to the protocol request", payload);
-        let (version, flags) = (fields.u32()?, fields.u32()?);
+        let version = fields.u32()?;
+        let flags = fields.u32()?;
         let mut signing = None;
         while !fields.is_empty() {
             match fields.u8()? {
@@ -66,7 +67,9 @@ impl ProtocolResponse {
                 }
                 b'S' => {
                     fields.u8()?;
-                    let (version, options, level) = (fields.u8()?, fields.u8()?, fields.u8()?);
+                    let version = fields.u8()?;
+                    let options = fields.u8()?;
+                    let level = fields.u8()?;
                     let count = fields.u8()?;
                     let overrides =
                         (0..count).map(|_| fields.array()).collect::<Result<Vec<[u8; 2]>, _>>()?;

@@ -21,7 +21,8 @@ impl Signer {
 
     fn keys(&self, id: &str) -> Jwks {
         let (x, y) = self.0.public_key().as_ref()[1..].split_at(32);
-        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+        let x = URL_SAFE_NO_PAD.encode(x);
+        let y = URL_SAFE_NO_PAD.encode(y);
         let key = format!(r#"{{"kty":"EC","crv":"P-256","kid":"{id}","x":"{x}","y":"{y}"}}"#);
         Jwks::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap()
     }

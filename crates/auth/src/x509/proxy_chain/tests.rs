@@ -130,7 +130,8 @@ fn every_defect_of_a_proxy_is_found() {
 
 #[test]
 fn broken_chains_are_rejected() {
-    let (alice, other) = (person(), person());
+    let alice = person();
+    let other = person();
     let proxy = signed(&alice, |_| ());
     assert!(
         behind(&[&proxy]).is_err_and(|error| error.to_string().contains("end-entity certificate"))

@@ -128,7 +128,8 @@ impl BasketTable {
     /// exist.
     #[must_use]
     pub fn range(&self, index: usize) -> Option<Range<u64>> {
-        let (&seek, &size) = (self.seeks.get(index)?, self.bytes.get(index)?);
+        let &seek = self.seeks.get(index)?;
+        let &size = self.bytes.get(index)?;
         (seek != 0).then(|| seek..seek.saturating_add(u64::from(size)))
     }
 

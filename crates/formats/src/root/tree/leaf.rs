@@ -41,7 +41,8 @@ pub(crate) fn read_leaf(
         buffer.header(&mut cursor)?;
     }
     let header = buffer.header(&mut cursor)?;
-    let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
+    let mut name: &[u8] = &[];
+    let mut title: &[u8] = &[];
     let mut length = 1;
     let mut unsigned = false;
     let mut counter = None;

@@ -80,7 +80,8 @@ pub(crate) fn read_tree<'a>(
         buffer.header(&mut cursor)?;
     }
     let version = buffer.header(&mut cursor)?.version;
-    let (mut name, mut title): (&[u8], &[u8]) = (&[], &[]);
+    let mut name: &[u8] = &[];
+    let mut title: &[u8] = &[];
     let mut entries = 0;
     let mut branches = None;
     let mut clusters = RawClusters::default();

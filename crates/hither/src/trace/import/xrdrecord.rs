@@ -69,14 +69,16 @@ impl<'a> Row<'a> {
             let [id, action, start, arguments, stop, status, response] = fields[..] else {
                 return None;
             };
-            let (start, stop) = (time(start)?, time(stop)?);
+            let start = time(start)?;
+            let stop = time(stop)?;
             return Some(Self { id, action, start, arguments, stop, status, response });
         }
         let fields: Vec<_> = line.splitn(4, ',').collect();
         let [id, action, start, rest] = fields[..] else { return None };
         // The field before the first field that is a time.
         let (arguments, stop, rest) = rest.match_indices(',').find_map(|(comma, _)| {
-            let (arguments, after) = (rest.get(..comma)?, rest.get(comma + 1..)?);
+            let arguments = rest.get(..comma)?;
+            let after = rest.get(comma + 1..)?;
             let (stop, rest) = after.split_once(',')?;
             Some((arguments, time(stop)?, rest))
         })?;
@@ -120,7 +122,8 @@ impl Xrdrecord {
             return Some(Line::Other);
         }
         let name = self.open.get(row.id)?.clone();
-        let (submitted, completed) = (row.start, row.stop.max(row.start));
+        let submitted = row.start;
+        let completed = row.stop.max(row.start);
         let times = ReadTimes { submitted, completed, consumed: completed };
         Some(Line::Read(Read { name, thread: 0, ranges, times }))
     }

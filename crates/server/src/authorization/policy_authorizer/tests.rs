@@ -29,7 +29,8 @@ impl std::fmt::Debug for Iam {
 
 impl Iam {
     fn new() -> Arc<Self> {
-        let (random, kind) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+        let random = SystemRandom::new();
+        let kind = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(kind, &random).unwrap();
         let key = EcdsaKeyPair::from_pkcs8(kind, pkcs8.as_ref(), &random).unwrap();
         Arc::new(Self { key, asked: AtomicUsize::new(0), dead: AtomicBool::new(false) })
@@ -59,7 +60,8 @@ impl KeyDiscovery for Iam {
             return Box::pin(async { Err(Error::new(ErrorKind::Unavailable, "dead")) });
         }
         let (x, y) = self.key.public_key().as_ref()[1..].split_at(32);
-        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+        let x = URL_SAFE_NO_PAD.encode(x);
+        let y = URL_SAFE_NO_PAD.encode(y);
         let key = format!(r#"{{"kty":"EC","crv":"P-256","kid":"k","x":"{x}","y":"{y}"}}"#);
         let keys = Jwks::parse(format!(r#"{{"keys":[{key}]}}"#).as_bytes()).unwrap();
         Box::pin(async { Ok(keys) })
@@ -134,7 +136,8 @@ async fn a_token_opens_what_its_scope_names_and_its_issuer_is_asked_once() {
 
 #[tokio::test]
 async fn who_is_not_believed_is_told_nothing() {
-    let (iam, other) = (Iam::new(), Iam::new());
+    let iam = Iam::new();
+    let other = Iam::new();
     let guard = guard(&iam, true);
     let scope = r#""scope":"storage.read:/""#;
     let stranger = iam.token("k", scope).replacen("eyJ", "eyK", 1);

@@ -232,7 +232,8 @@ mod tests {
         };
         let (file, meta) = sparse(8 << 20);
         let (large, large_meta) = sparse(1 << 40);
-        let (mut first, mut second) = (wait(&file, &meta), wait(&file, &meta));
+        let mut first = wait(&file, &meta);
+        let mut second = wait(&file, &meta);
         let mut abandoned = (wait(&large, &large_meta), wait(&large, &large_meta));
         assert!(futures_util::poll!(&mut first).is_pending());
         assert!(futures_util::poll!(&mut second).is_pending());

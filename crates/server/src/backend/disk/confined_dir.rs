@@ -74,7 +74,8 @@ impl ConfinedDir {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(cannot)?;
         let is_local = fstatfs(&root).is_ok_and(|fs| LOCAL.contains(&fs.f_type));
-        let (changing, patching) = (Mutex::default(), Mutex::default());
+        let changing = Mutex::default();
+        let patching = Mutex::default();
         let floor = SpaceFloor::new(min_free_bytes);
         let tree = Self { root, durable, is_local, changing, patching, floor };
         // A kernel that cannot confine names (before 5.6) serves nothing.

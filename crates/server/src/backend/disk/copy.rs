@@ -105,7 +105,8 @@ impl ConfinedDir {
         }
         for entry in self.entries(from, usize::MAX - 1, options.cancellation)? {
             options.cancellation.check()?;
-            let (from, to) = (join(from, &entry.name), join(to, &entry.name));
+            let from = join(from, &entry.name);
+            let to = join(to, &entry.name);
             let is_link = self.is_link(&from)?;
             let kind = match self.meta(&from) {
                 // It leads nowhere, or out of the tree: nobody is served it.
@@ -154,7 +155,8 @@ fn copy_range(
     while start < end {
         cancellation.check()?;
         let at_once = usize::try_from(AT_ONCE.min(end - start)).map_err(io::Error::other)?;
-        let (mut read_at, mut write_at) = (start, start);
+        let mut read_at = start;
+        let mut write_at = start;
         match copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), at_once) {
             // The file became shorter; the caller notices.
             Ok(0) => return Ok(()),

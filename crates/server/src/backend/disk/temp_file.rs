@@ -116,7 +116,8 @@ impl Drop for TempFile {
 }
 
 fn is_same(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
-    let (one, other) = (fstat(one)?, fstat(other)?);
+    let one = fstat(one)?;
+    let other = fstat(other)?;
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 

@@ -237,7 +237,8 @@ impl FileWriter for DiskWriter {
     }
 
     fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed> {
-        let (state, path) = (Arc::clone(&self.state), self.path.clone());
+        let state = Arc::clone(&self.state);
+        let path = self.path.clone();
         Box::pin(self.disk.run_durably(move |tree| {
             let Some(Temp { file, charge }) = State::lock(&state.temp).take() else {
                 let what = "the file was already committed, or is written in place";

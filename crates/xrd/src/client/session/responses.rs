@@ -86,7 +86,8 @@ impl Session {
             Some(Taker::Step(_, gathered)) => {
                 let seen = gathered.len() + bytes.len();
                 if seen > MAX_STEP_BYTES {
-                    let (seen, limit) = (seen as u64, MAX_STEP_BYTES as u64);
+                    let seen = seen as u64;
+                    let limit = MAX_STEP_BYTES as u64;
                     return Err(WireError::TooLarge {
                         what: "response to a login in bytes",
                         seen,
@@ -130,7 +131,8 @@ impl Session {
     /// Ends the response to a part.
     fn part_answered(&mut self, id: SubrequestId) -> Result<(), WireError> {
         let Some(part) = self.parts.get_mut(&id) else { return Ok(()) };
-        let (request_id, role) = (part.request_id, part.role);
+        let request_id = part.request_id;
+        let role = part.role;
         let job =
             std::mem::replace(&mut part.job, crate::client::subrequest::Subrequest::nothing());
         let outcome = job.finish(&mut Sink { request_id, events: &mut self.events })?;
@@ -210,7 +212,8 @@ impl Session {
             return Ok(());
         }
         let Some(part) = self.parts.get(&id) else { return Ok(()) };
-        let (request_id, role) = (part.request_id, part.role);
+        let request_id = part.request_id;
+        let role = part.role;
         if let Role::Opens(file) = role {
             if status == status_code::WAITRESP {
                 self.numbers.postponed(id);
@@ -265,7 +268,8 @@ impl Session {
     /// Redirects a request: it ends here, with all its parts.
     fn redirected(&mut self, id: SubrequestId, redirect: Redirect) {
         let Some(part) = self.parts.get(&id) else { return };
-        let (request_id, role) = (part.request_id, part.role);
+        let request_id = part.request_id;
+        let role = part.role;
         let missing = self.missing(request_id);
         let Some(exchange) = self.exchanges.remove(&request_id) else {
             self.parts.remove(&id);

@@ -150,7 +150,8 @@ impl Session {
     pub(super) fn part_failed(&mut self, id: SubrequestId, failure: RequestError) {
         let Some(part) = self.parts.get(&id) else { return };
         let missing = part.job.missing();
-        let (request_id, role) = (part.request_id, part.role);
+        let request_id = part.request_id;
+        let role = part.role;
         if let Some(exchange) = self.exchanges.get_mut(&request_id) {
             exchange.failure.get_or_insert(failure);
             exchange.missing.extend(missing);
@@ -164,7 +165,8 @@ impl Session {
     /// Cancels a part.
     pub(super) fn drop_part(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
-        let (role, state) = (part.role, part.state);
+        let role = part.role;
+        let state = part.state;
         if let (Role::Opens(file), PartState::Sent { .. }) = (role, state) {
             // It is closed when it comes to be open.
             part.request_id = RequestId::INTERNAL;

@@ -10,7 +10,8 @@ pub fn vector_limits(answer: &[u8]) -> Option<VectorLimits> {
     let text = std::str::from_utf8(before_nul(answer)).ok()?;
     let (element_bytes, elements) = text.trim_end_matches('\n').split_once('\n')?;
     let number = |text: &str| text.trim().parse::<u64>().ok();
-    let (element_bytes, elements) = (number(element_bytes)?, number(elements)?);
+    let element_bytes = number(element_bytes)?;
+    let elements = number(elements)?;
     let usual = VectorLimits::default();
     Some(
         VectorLimits {

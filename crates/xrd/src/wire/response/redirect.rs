@@ -88,7 +88,8 @@ impl Redirect {
             return Err(WireError::text("the host of a redirect", host.as_bytes(), "a host"));
         }
         let mut word = || words.next().filter(|word| !word.is_empty()).map(str::to_owned);
-        let (opaque, login) = (word(), word());
+        let opaque = word();
+        let login = word();
         Ok(Self { target: RedirectTarget::Server { host, port }, opaque, login, flags: 0 })
     }
 

@@ -291,7 +291,9 @@ pub(super) fn context(size: u64, ahead_budget_bytes: u64) -> PrefetchContext {
 
 impl<'a> Run<'a> {
     pub(super) fn new(shape: &'a Shape) -> Self {
-        let (forgetting, budget, entries) = (false, 32 << 20, None);
+        let forgetting = false;
+        let budget = 32 << 20;
+        let entries = None;
         Self { shape, layout_after: 0.0, learned: &[], forgetting, budget, entries }
     }
 

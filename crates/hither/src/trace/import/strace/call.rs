@@ -69,7 +69,8 @@ fn time(word: &str) -> Option<Duration> {
         return word.contains('.').then(|| seconds(word)).flatten();
     };
     let (minutes, rest) = rest.split_once(':')?;
-    let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let hours: u32 = hours.parse().ok()?;
+    let minutes: u32 = minutes.parse().ok()?;
     let whole = hours.checked_mul(60)?.checked_add(minutes)?;
     seconds(rest)?.checked_add(Duration::from_secs(60).checked_mul(whole)?)
 }

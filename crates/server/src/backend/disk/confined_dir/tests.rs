@@ -208,7 +208,8 @@ fn leftovers_are_swept_away_when_they_are_old_enough() {
         swept.sort();
         swept
     };
-    let (past, future) = (UNIX_EPOCH, SystemTime::now() + Duration::from_secs(9));
+    let past = UNIX_EPOCH;
+    let future = SystemTime::now() + Duration::from_secs(9);
     assert_eq!(swept(Some(past), past), [""; 0]);
     assert_eq!(swept(None, future), [format!("d/{part}")]);
     assert_eq!(swept(Some(future), past), [format!("d/{private}"), format!("d/e/{private}")]);
