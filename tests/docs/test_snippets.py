@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import types
@@ -72,6 +73,7 @@ class Scratch:
             os.link(talkfile.DEFAULT_OUTPUT, data / "talk.root")
         except OSError:
             (data / "talk.root").write_bytes(talkfile.DEFAULT_OUTPUT.read_bytes())
+        shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
         (folder / "bin/hither").symlink_to(HITHER)
         (folder / "target/release").mkdir()
         (folder / "target/release/hither").symlink_to(HITHER)
