@@ -15,6 +15,7 @@ import collections
 import concurrent.futures
 import functools
 import json
+import multiprocessing
 import os
 import pathlib
 import resource
@@ -232,7 +233,9 @@ def compare(path, program):
 def compare_all(files, program):
     """The comparisons of all files, the largest first."""
     files = sorted(files, key=lambda path: -os.path.getsize(path))
-    with concurrent.futures.ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+    # A forked child would wait for threads of fsspec that only its parent has.
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1), mp_context=spawn) as pool:
         yield from pool.map(functools.partial(compare, program=program), files)
 
 
