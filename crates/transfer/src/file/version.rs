@@ -1,6 +1,6 @@
 //! Version of a file: size, validator, time of the last change.
 
-use hither_core::DirEntry;
+use hither_core::{DirEntry, validators_differ};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,17 +32,16 @@ impl FileVersion {
     }
 
     /// Returns true if the two are surely the same version: the sizes are equal, no property known
-    /// of both differs, and at least one is known of both.
+    /// of both differs, and at least one is known of both. Weak entity tags that agree say nothing:
+    /// a server sends them for a file that changed a moment ago, and a strong one later.
     pub(crate) fn is_surely(&self, other: &Self) -> bool {
-        fn agree<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> Option<bool> {
-            Some(a? == b?)
-        }
-        let validators = agree(self.validator.as_ref(), other.validator.as_ref());
-        let times = agree(self.modified.as_ref(), other.modified.as_ref());
-        let agreements = [validators, times];
-        self.size == other.size
-            && agreements.contains(&Some(true))
-            && !agreements.contains(&Some(false))
+        let validators = self.validator.as_ref().zip(other.validator.as_ref());
+        let times = self.modified.zip(other.modified);
+        let differs = validators.is_some_and(|(a, b)| validators_differ(a, b))
+            || times.is_some_and(|(a, b)| a != b);
+        let agrees = validators.is_some_and(|(a, b)| a == b && !a.starts_with("W/"))
+            || times.is_some_and(|(a, b)| a == b);
+        self.size == other.size && agrees && !differs
     }
 }
 
@@ -57,11 +56,15 @@ mod tests {
             validator: Some(tag.to_owned()),
             modified,
         };
-        let a = tagged("a", Some((1, 0)));
+        let a = tagged("\"a\"", Some((1, 0)));
         assert!(a.is_surely(&a));
-        assert!(a.is_surely(&tagged("a", None)));
-        assert!(!a.is_surely(&tagged("b", Some((1, 0)))));
-        assert!(!a.is_surely(&tagged("a", Some((1, 1)))));
+        assert!(a.is_surely(&tagged("\"a\"", None)));
+        assert!(!a.is_surely(&tagged("\"b\"", Some((1, 0)))));
+        assert!(!a.is_surely(&tagged("\"a\"", Some((1, 1)))));
+        let weak = tagged("W/\"a\"", Some((1, 0)));
+        assert!(a.is_surely(&weak));
+        assert!(!tagged("\"b\"", Some((1, 0))).is_surely(&weak));
+        assert!(!tagged("W/\"a\"", None).is_surely(&weak));
         assert!(!a.is_surely(&FileVersion { size: 2, ..a.clone() }));
         let silent = FileVersion { size: 1, ..FileVersion::default() };
         assert!(!silent.is_surely(&silent));
