@@ -1,7 +1,7 @@
 //! Checksums in header fields: those that a client requests by `Want-` fields, and those that it
 //! announces for what it sends.
 //!
-//! What a client announces is verified, or the request is refused. `Content-Digest` and
+//! Every announced checksum is verified, or the request is refused. `Content-Digest` and
 //! `Content-MD5` are about the body of any request ([`ContentDigests`]); `Digest` and `Repr-Digest`
 //! are about the whole file that a PUT makes ([`announced_file`]). They may come in trailers, too.
 
