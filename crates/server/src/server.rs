@@ -115,35 +115,32 @@ impl Server {
         backend: Option<Arc<dyn Backend>>,
     ) -> Result<Self> {
         settings.check()?;
+        let limits = &settings.limits;
         let lots = settings.lots.as_ref().map(|lots| lots.open(&settings.root)).transpose()?;
         let disk = match &backend {
             Some(_) => None,
             None => Some(DiskBackend::new(
-                ConfinedDir::open(
-                    &settings.root,
-                    settings.durable,
-                    settings.limits.min_free_bytes,
-                )?,
+                ConfinedDir::open(&settings.root, settings.durable, limits.min_free_bytes)?,
                 LotCharging::new(lots.clone()),
-                settings.limits.disk_threads,
+                limits.disk_threads,
             )),
         };
         let log = AccessLog::open(settings.access_log.as_deref())?;
         let stats = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
         raise_open_files();
-        let runtime = runtime(settings.limits.disk_threads)?;
+        let runtime = runtime(limits.disk_threads)?;
         let PreparedReload { rules, certificate } =
             PreparedReload::new(&settings, authorizer.as_ref(), runtime.handle())?;
         let tls = certificate.map(|current| Arc::new(CertificateReloader::new(current)));
         let (stop, stopped) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(settings.limits.connections));
+        let connections = Arc::new(Semaphore::new(limits.connections));
         let is_secure = tls.is_some();
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
         }
         let records = RequestRecorder { log: log.clone(), stats: stats.clone() };
         if let Some(disk) = disk.as_ref().filter(|_| settings.write) {
-            runtime.spawn(remove_stale(disk.clone(), settings.limits.unfinished()));
+            runtime.spawn(remove_stale(disk.clone(), limits.unfinished()));
         }
         let disk = disk.map(|disk| Arc::new(disk) as Arc<dyn Backend>);
         let no_backend = || Error::new(ErrorKind::Invalid, "there is nothing to serve");
@@ -181,13 +178,15 @@ impl Server {
         if let Some((address, stats)) = settings.metrics.zip(stats) {
             let (listener, address) = server.listen(address)?;
             server.metrics = Some(address);
-            let urls = server.urls();
-            let began = Instant::now();
-            let connections = settings.limits.connections;
-            let tls = tls.clone();
-            let stop = stopped;
-            let admin = AdminServer { context, stats, tls, stop, urls, connections, began };
-            let admin = Arc::new(admin);
+            let admin = Arc::new(AdminServer {
+                context,
+                stats,
+                tls: tls.clone(),
+                stop: stopped,
+                urls: server.urls(),
+                connections: limits.connections,
+                began: Instant::now(),
+            });
             server.runtime.spawn(Arc::clone(&admin).serve(listener));
             server.runtime.spawn(admin.sample());
         }
