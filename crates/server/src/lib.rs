@@ -44,6 +44,7 @@ pub use backend::{
 pub use connection::socket_options::NetworkSettings;
 pub use lots::settings::LotSettings;
 pub use replica_map::ReplicaSettings;
+pub use server::sandbox::confine;
 pub use server::{Server, ShutdownHandle};
 pub use settings::reload::Reloader;
 pub use settings::{ServerLimits, Settings, TlsFiles};

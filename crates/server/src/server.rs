@@ -14,6 +14,8 @@
 //!  response        from the backend to the connection in bounded memory
 //! ```
 
+pub(crate) mod sandbox;
+
 use crate::authorization::authorizer::Authorizer;
 use crate::backend::Backend;
 use crate::backend::disk::cleanup::{self, CleanupAges};

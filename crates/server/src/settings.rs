@@ -67,6 +67,10 @@ pub struct Settings {
     /// authentication.
     #[serde(default)]
     pub metrics: Option<SocketAddr>,
+    /// Confines the process of `hither serve` to the folders that the settings name, and to the
+    /// system calls that it needs, where the kernel can do that (Landlock, seccomp).
+    #[serde(default = "yes")]
+    pub sandbox: bool,
     /// Socket options of connections.
     #[serde(default)]
     pub network: NetworkSettings,
@@ -199,6 +203,7 @@ impl Settings {
             tls: None,
             access_log: None,
             metrics: None,
+            sandbox: true,
             network: NetworkSettings::default(),
             limits: ServerLimits::default(),
             auth: None,

@@ -1,5 +1,6 @@
 """Running `hither serve`: its log, metrics, health, status page, reloads, the service manager, and copies elsewhere."""
 
+import ctypes
 import json
 import os
 import re
@@ -318,3 +319,29 @@ def test_the_systemd_unit_is_valid_and_restricted(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def landlock() -> int:
+    """The version of Landlock that the kernel has; 0 if none."""
+    return max(0, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1))
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_the_process_reaches_only_the_files_and_system_calls_of_its_settings(hither, tmp_path, tmp_path_factory, confined):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "keys.json"
+    elsewhere.write_text("{}")
+    with serving(tmp_path, f"write = true\nsandbox = {str(confined).lower()}\n") as served:
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{served.process.pid}/status").read_text().splitlines())
+        assert (status["Seccomp"], status["NoNewPrivs"]) == (("2", "1") if confined else ("0", "0"))
+        if landlock() < 2:
+            pytest.skip("this kernel has no Landlock that allows to move files (Linux 5.19)")
+        # A reload looks for a file that the settings did not name when the server started.
+        served.configure(f'write = true\n[auth]\n[[auth.issuers]]\nurl = "https://iam.example/"\nkeys = "{elsewhere}"\n')
+        said = served.reload()
+        assert "not reloaded" in said and str(elsewhere) in said, said
+        assert ("ermission denied" in said) == confined, said
+        # Beside the configuration it is found.
+        beside = tmp_path / "keys.json"
+        beside.write_text("{}")
+        served.configure(f'write = true\n[auth]\n[[auth.issuers]]\nurl = "https://iam.example/"\nkeys = "{beside}"\n')
+        assert "ermission denied" not in served.reload()

@@ -1,17 +1,21 @@
 //! `hither serve`: serves a directory until Ctrl-C or SIGTERM. SIGHUP reloads the configuration.
 
 use crate::arguments::{GlobalArgs, Serve};
+use crate::environment;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{eprint_line, print};
 use hither_server::{Reloader, Server, Settings, TlsFiles};
 use sd_notify::NotifyState;
 use serde_json::json;
+use std::path::PathBuf;
 
 pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandError> {
     let settings = settings(request, common)?;
     let root = settings.root.clone();
     let write = settings.write;
+    // Threads hand it down, so it comes first.
+    hither_server::confine(&settings, &read_later(common));
     let mut server = Server::start(settings)?;
     server.stop_on_termination()?;
     let stopper = server.stopper();
@@ -36,6 +40,13 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     notify(&[NotifyState::Ready]);
     server.wait();
     Ok(())
+}
+
+/// The files that a reload reads and the settings do not name.
+fn read_later(common: &GlobalArgs) -> Vec<PathBuf> {
+    let authorities = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(environment::variable);
+    let authorities = authorities.into_iter().flatten().map(PathBuf::from);
+    common.config.clone().into_iter().chain(authorities).collect()
 }
 
 /// Notifies the service manager, if there is one.

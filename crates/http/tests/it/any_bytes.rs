@@ -3,10 +3,13 @@
 use crate::parts;
 use bytes::Bytes;
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
+use hither_http::if_header::IfHeader;
 use hither_http::metalink::{self, LOWEST_PRIORITY, Metalink};
 use hither_http::vector::RangeList;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
-use hither_http::{ContentRange, MultipartReader, digest, digests, propfind, range_set};
+use hither_http::{
+    ContentRange, DigestAlgorithm, MultipartReader, digest, digests, propfind, range_set,
+};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 use std::time::{Duration, UNIX_EPOCH};
@@ -131,6 +134,15 @@ pub(crate) fn request_header(data: &[u8]) {
         assert!(HeaderValue::from_str(&digest.to_repr_field()).is_ok());
     }
     drop((digest::wanted(&headers), digest::wanted_repr(&headers)));
+    for field in [digest::CONTENT_DIGEST, digest::REPR_DIGEST, digest::DIGEST] {
+        let found = digest::announced(&headers, &field, &[DigestAlgorithm::Md5]);
+        // Whatever a field announces is verified, or refused.
+        let is_ignored = found.is_ok_and(|found| found.is_empty());
+        assert_eq!(is_ignored, !headers.contains_key(&field), "{headers:?}");
+    }
+    if let Ok(Some(header)) = IfHeader::parse(&headers) {
+        let _held = header.holds(|resource| resource.is_none().then_some("\"1-2-3-4\""));
+    }
     for value in headers.values() {
         if let Ok(ContentRange::Satisfied { range, total }) = ContentRange::parse(value.as_bytes())
         {
