@@ -9,7 +9,7 @@
 //!
 //! let client = Client::new(ClientConfig::default())?;
 //! let target = TreeUrl::parse("http://host/path/file.root:T");
-//! let request = DrawRequest::new("rawtr", Some("E33>5"))?;
+//! let request = DrawRequest::new("rawtr", Some("E33>5"));
 //! let drawing = client.draw(&target, &request, &ScanProgress::default())?;
 //! println!("{} values, mean {}", drawing.histogram.selected, drawing.histogram.mean);
 //! # Ok::<(), hither::Error>(())

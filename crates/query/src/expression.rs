@@ -29,6 +29,32 @@ impl Expression {
         }
     }
 
+    /// Reads a request of the user: the name of a branch if `is_branch` knows it, otherwise an
+    /// expression. A name is taken literally, whatever characters it has: `jets/jets.pt`, `track.`,
+    /// `a:b`.
+    ///
+    /// # Errors
+    /// The errors of `is_branch`, and those of [`Expression::parse`].
+    pub fn resolve<E: Into<Error>>(
+        text: &str,
+        is_branch: impl FnOnce(&str) -> Result<bool, E>,
+    ) -> Result<Self, Error> {
+        if is_branch(text).map_err(Into::into)? {
+            let name = text.to_owned();
+            return Ok(Self { root: Node::Column { name, indices: Vec::new() } });
+        }
+        Self::parse(text)
+    }
+
+    /// The name of the branch, if the expression is one without indices.
+    #[must_use]
+    pub fn as_branch(&self) -> Option<&str> {
+        match &self.root {
+            Node::Column { name, indices } if indices.is_empty() => Some(name),
+            _ => None,
+        }
+    }
+
     /// The names of the branches in it, each once, in the order in which they appear.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {

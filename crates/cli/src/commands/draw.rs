@@ -33,7 +33,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
 /// Draws, and writes the image files that were requested.
 pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, CommandError> {
     let target = TreeUrl::parse(&arguments.target);
-    let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref())?;
+    let mut request = DrawRequest::new(&arguments.expression, arguments.cut.as_deref());
     request.bins = usize::try_from(arguments.bins).unwrap_or(usize::MAX);
     request.range = arguments.range;
     if let Some((first, end)) = arguments.entries {

@@ -18,6 +18,7 @@ use crate::root::tree::reader::read_tree;
 use bytes::Bytes;
 use hither_core::error::suggest::Suggestion;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A table of entries (events) and branches (columns).
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub struct Tree {
     clusters: Clusters,
     branches: Vec<Branch>,
     by_path: HashMap<String, usize>,
+    /// The columns of each branch that has several, by its path.
+    several: HashMap<String, Range<usize>>,
 }
 
 /// A tree as it was read, before its branches are indexed.
@@ -37,6 +40,7 @@ pub(super) struct Parts {
     pub(super) entries: u64,
     pub(super) clusters: Clusters,
     pub(super) branches: Vec<Branch>,
+    pub(super) several: HashMap<String, Range<usize>>,
 }
 
 impl Tree {
@@ -50,13 +54,13 @@ impl Tree {
         let object = read_object(stored, &mut Decompressor::new(), "tree")?;
         let shared = Bytes::from(object.bytes);
         let buffer = Buffer { bytes: &shared, origin: object.origin, what: "tree" };
-        let Parts { name, title, entries, clusters, branches } =
+        let Parts { name, title, entries, clusters, branches, several } =
             read_tree(buffer, &shared, &key.class, file_end, streamers)?;
         let mut by_path = HashMap::with_capacity(branches.len());
         for (index, branch) in branches.iter().enumerate() {
             by_path.entry(branch.name().to_owned()).or_insert(index);
         }
-        Ok(Self { name, title, entries, clusters, branches, by_path })
+        Ok(Self { name, title, entries, clusters, branches, by_path, several })
     }
 
     /// The tree's name.
@@ -88,6 +92,19 @@ impl Tree {
         self.branches.iter()
     }
 
+    /// Returns true if `name` names a column, exactly as it is written. The columns in an
+    /// expression are found by [`Tree::branch`] in the same way.
+    ///
+    /// # Errors
+    /// [`FormatError::Several`] for a name that several columns have.
+    pub fn has_branch(&self, name: &str) -> Result<bool> {
+        match self.branch(name) {
+            Ok(_) => Ok(true),
+            Err(FormatError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, where that is unique,
     /// by the name of the branch without the groups above it, or by the name of its leaf.
     ///
@@ -96,6 +113,11 @@ impl Tree {
     pub fn branch(&self, name: &str) -> Result<&Branch> {
         if let Some(branch) = self.by_path.get(name).and_then(|&index| self.branches.get(index)) {
             return Ok(branch);
+        }
+        if let Some(columns) = self.several.get(name) {
+            let columns = self.branches.get(columns.clone()).unwrap_or_default();
+            let choices = columns.iter().map(|column| column.name().to_owned()).collect();
+            return Err(FormatError::Several { kind: "branch", choices });
         }
         let with_leaf = |branch: &Branch| {
             name.strip_prefix(branch.name())

@@ -76,6 +76,26 @@ fn columns_are_found_by_path_own_name_and_leaf() {
 }
 
 #[test]
+fn a_name_is_found_as_it_is_written_in_the_file() {
+    let pair = mixed("T", 1).branches.remove(3);
+    let names = ["track.", "a:b", "x/y", "p.q.", "n-1", "[0]"];
+    let mut branches: Vec<_> =
+        names.iter().map(|name| Branch { name, ..floats("E", &[&[1.0]], false) }).collect();
+    branches.push(Branch { name: "pair.", ..pair });
+    let inner = ["E.", "track."].map(|name| Branch { name, ..floats("E", &[&[2.0]], false) });
+    branches.push(Branch { name: "group.", branches: inner.to_vec(), ..Branch::default() });
+    let (tree, _) = open(Style::default(), Tree { path: "T", cycle: 1, branches });
+    for name in names.into_iter().chain(["pair.a", "group.", "group./E.", "group./track."]) {
+        assert_eq!(tree.branch(name).map(Column_::name), Ok(name));
+        assert_eq!(tree.has_branch(name), Ok(true));
+    }
+    assert_eq!(tree.branch("E.").map(Column_::name), Ok("group./E."));
+    assert_eq!(tree.has_branch("n-2"), Ok(false));
+    let several = tree.has_branch("pair.").unwrap_err();
+    assert_eq!(several.to_string(), "which branch? there are `pair.a`, `pair.b`");
+}
+
+#[test]
 fn the_error_for_an_unsupported_branch_has_name_and_type() {
     let (tree, _) = open(Style::default(), mixed("T", 1));
     let text = |name: &str| tree.branch(name).unwrap().column_type().unwrap_err().to_string();

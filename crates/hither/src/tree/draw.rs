@@ -21,10 +21,10 @@ use tokio::time::Instant;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DrawRequest {
-    /// The expression to draw.
-    pub value: Expression,
+    /// The branch or expression to draw.
+    pub value: String,
     /// The cut. A value counts with the weight of the cut, and not at all if that is 0.
-    pub cut: Option<Expression>,
+    pub cut: Option<String>,
     /// The number of bins; 100 by default, as in ROOT.
     pub bins: usize,
     /// The axis limits; taken from the values if none.
@@ -35,18 +35,10 @@ pub struct DrawRequest {
 
 impl DrawRequest {
     /// A request with all entries, 100 bins, and limits from the values.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] if an expression does not parse.
-    pub fn new(value: &str, cut: Option<&str>) -> Result<Self> {
-        Ok(Self {
-            value: Expression::parse(value)?,
-            cut: cut.map(Expression::parse).transpose()?,
-            bins: 100,
-            range: None,
-            entries: 0..u64::MAX,
-        })
+    #[must_use]
+    pub fn new(value: &str, cut: Option<&str>) -> Self {
+        let (value, cut) = (value.to_owned(), cut.map(str::to_owned));
+        Self { value, cut, bins: 100, range: None, entries: 0..u64::MAX }
     }
 }
 
@@ -72,7 +64,8 @@ impl Client {
     /// # Errors
     ///
     /// The errors of opening and reading the file; [`ErrorKind::NotFound`] with near matches for a
-    /// missing tree or branch; [`ErrorKind::Unsupported`] for a branch of an unsupported type.
+    /// missing tree or branch; [`ErrorKind::Unsupported`] for a branch of an unsupported type;
+    /// [`ErrorKind::Invalid`] for an expression that does not parse.
     pub fn draw(
         &self,
         target: &TreeUrl,
@@ -141,7 +134,9 @@ async fn draw(
     let open = tree.opened().await?;
     let opened = started.elapsed();
     let file = &tree.file;
-    let selection = Selection { value: request.value.clone(), cut: request.cut.clone() };
+    let resolve = |text: &str| Expression::resolve(text, |name| open.tree.has_branch(name));
+    let cut = request.cut.as_deref().map(resolve).transpose()?;
+    let selection = Selection { value: resolve(&request.value)?, cut };
     let columns = selection.columns();
     refuse_strings(&open.tree, &columns).map_err(|e| Error::from(e).context(file.name()))?;
     let tree_entries = open.tree.entries();

@@ -17,10 +17,7 @@ fn described(error: &Error, url: &str) -> String {
 }
 
 fn drawn(peer: &MockHttpServer, tree: Option<&str>, value: &str) -> String {
-    let request = match DrawRequest::new(value, None) {
-        Ok(request) => request,
-        Err(error) => return described(&error, &peer.url()),
-    };
+    let request = DrawRequest::new(value, None);
     let target = TreeUrl { url: peer.url(), tree: tree.map(str::to_owned) };
     match client(1, None).draw(&target, &request, &ScanProgress::default()) {
         Ok(drawing) => format!("{} values of {}", drawing.histogram.selected, drawing.entries),

@@ -27,7 +27,7 @@ fn every_prefix_of_a_small_file_is_corrupt() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file.root");
     let client = client(1, None);
-    let request = DrawRequest::new("E", None).unwrap();
+    let request = DrawRequest::new("E", None);
     let target = TreeUrl { url: path.display().to_string(), tree: None };
     for len in 0..whole.len() {
         std::fs::write(&path, &whole[..len]).unwrap();

@@ -25,7 +25,7 @@ use crate::root::tree::leaf::{Leaf, leaf_name_at, read_leaf};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// Branches inside branches that are followed.
@@ -48,6 +48,8 @@ struct Reader<'a> {
     layouts: HashMap<(&'a [u8], u16), Cow<'static, [ClassMember]>>,
     visited: HashSet<usize>,
     branches: Vec<Branch>,
+    /// The columns of each branch that has several, by its path.
+    several: HashMap<String, Range<usize>>,
     /// Path of the column whose leaf was written at a position.
     leaf_paths: HashMap<usize, String>,
     /// Columns, and where the leaf is that counts their items.
@@ -72,6 +74,7 @@ pub(crate) fn read_tree<'a>(
         layouts: HashMap::new(),
         visited: HashSet::new(),
         branches: Vec::new(),
+        several: HashMap::new(),
         leaf_paths: HashMap::new(),
         counters: Vec::new(),
     };
@@ -111,6 +114,7 @@ pub(crate) fn read_tree<'a>(
         entries,
         clusters: Clusters::new(&clusters, entries),
         branches: reader.branches,
+        several: reader.several,
     })
 }
 
@@ -228,6 +232,11 @@ impl<'a> Reader<'a> {
             Err(error) => (Arc::new(BasketTable::default()), Some(error)),
         };
         let title = String::from_utf8_lossy(raw.title);
+        if parts.iter().any(|part| !part.suffix.is_empty()) {
+            let first = self.branches.len();
+            self.pay(2 * path.len())?;
+            self.several.entry(path.to_owned()).or_insert(first..first + parts.len());
+        }
         for part in parts {
             let leaf = leaves.get(part.leaf);
             let leaf_name = match (leaf, part.suffix.as_str()) {

@@ -43,10 +43,10 @@ impl ColumnPlan {
             tree_entries: tree.entries(),
         };
         for text in &request.columns {
-            let output = match tree.branch(text) {
-                Ok(_) => Output::Branch(plan.read(tree, text, true)?, text.clone()),
-                Err(_) => {
-                    let expression = Expression::parse(text)?;
+            let expression = Expression::resolve(text, |name| tree.has_branch(name))?;
+            let output = match expression.as_branch() {
+                Some(name) => Output::Branch(plan.read(tree, name, true)?, text.clone()),
+                None => {
                     plan.read_all(tree, &expression)?;
                     Output::Expression(text.clone(), expression)
                 }
@@ -54,7 +54,8 @@ impl ColumnPlan {
             plan.outputs.push(output);
         }
         if let Some(text) = &request.cut {
-            let expression = Expression::parse(text).map_err(|error| error.context("cut"))?;
+            let expression = Expression::resolve(text, |name| tree.has_branch(name))
+                .map_err(|error| error.context("cut"))?;
             plan.read_all(tree, &expression)?;
             plan.cut = Some((text.clone(), expression));
         }

@@ -51,7 +51,7 @@ pub(crate) fn client(connections: usize, store: Option<&Path>) -> Client {
 
 /// `x` where `y` is at least 39,000, in ten bins.
 pub(crate) fn draw(client: &Client, url: &str) -> Result<DrawResult, Error> {
-    let mut request = DrawRequest::new("x", Some("y>=39000")).unwrap();
+    let mut request = DrawRequest::new("x", Some("y>=39000"));
     request.bins = 10;
     request.range = Some((0.0, 100.0));
     client.draw(
