@@ -44,6 +44,7 @@ pub use codec::Decompressor;
 pub use file::{RootFile, TreeKey};
 pub use hither_core::prefetch::layout::BasketRef;
 pub use interpretation::column_type::ColumnType;
+pub use interpretation::record_type::RecordType;
 pub use key::Key;
 pub use tree::Tree;
 pub use tree::basket_map::BasketMap;

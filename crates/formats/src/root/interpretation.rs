@@ -9,6 +9,7 @@ pub(crate) mod column_type;
 pub(crate) mod cpp_type;
 pub(crate) mod entry_reader;
 pub(crate) mod number_encoding;
+pub(crate) mod record_type;
 pub(crate) mod streamed_type;
 pub(crate) mod type_builder;
 use super::basket::{ColumnDecoding, Placement};

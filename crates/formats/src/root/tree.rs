@@ -18,7 +18,6 @@ use crate::root::tree::reader::read_tree;
 use bytes::Bytes;
 use hither_core::error::suggest::Suggestion;
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// A table of entries (events) and branches (columns).
 #[derive(Debug, Clone)]
@@ -29,8 +28,6 @@ pub struct Tree {
     clusters: Clusters,
     branches: Vec<Branch>,
     by_path: HashMap<String, usize>,
-    /// The columns of each branch that has several, by its path.
-    several: HashMap<String, Range<usize>>,
 }
 
 /// A tree as it was read, before its branches are indexed.
@@ -40,7 +37,6 @@ pub(super) struct Parts {
     pub(super) entries: u64,
     pub(super) clusters: Clusters,
     pub(super) branches: Vec<Branch>,
-    pub(super) several: HashMap<String, Range<usize>>,
 }
 
 impl Tree {
@@ -54,13 +50,13 @@ impl Tree {
         let object = read_object(stored, &mut Decompressor::new(), "tree")?;
         let shared = Bytes::from(object.bytes);
         let buffer = Buffer { bytes: &shared, origin: object.origin, what: "tree" };
-        let Parts { name, title, entries, clusters, branches, several } =
+        let Parts { name, title, entries, clusters, branches } =
             read_tree(buffer, &shared, &key.class, file_end, streamers)?;
         let mut by_path = HashMap::with_capacity(branches.len());
         for (index, branch) in branches.iter().enumerate() {
             by_path.entry(branch.name().to_owned()).or_insert(index);
         }
-        Ok(Self { name, title, entries, clusters, branches, by_path, several })
+        Ok(Self { name, title, entries, clusters, branches, by_path })
     }
 
     /// The tree's name.
@@ -113,11 +109,6 @@ impl Tree {
     pub fn branch(&self, name: &str) -> Result<&Branch> {
         if let Some(branch) = self.by_path.get(name).and_then(|&index| self.branches.get(index)) {
             return Ok(branch);
-        }
-        if let Some(columns) = self.several.get(name) {
-            let columns = self.branches.get(columns.clone()).unwrap_or_default();
-            let choices = columns.iter().map(|column| column.name().to_owned()).collect();
-            return Err(FormatError::Several { kind: "branch", choices });
         }
         let with_leaf = |branch: &Branch| {
             name.strip_prefix(branch.name())

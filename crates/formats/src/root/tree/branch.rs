@@ -6,6 +6,7 @@ use crate::root::basket::decode_stored;
 use crate::root::codec::Decompressor;
 use crate::root::interpretation::Interpretation;
 use crate::root::interpretation::column_type::ColumnType;
+use crate::root::interpretation::record_type::RecordType;
 use crate::root::tree::basket_table::BasketTable;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub struct Branch {
     pub(crate) type_name: String,
     pub(crate) content: Result<Interpretation, FormatError>,
     pub(crate) baskets: Arc<BasketTable>,
+    /// The type of an entry, of a branch that groups others or has several columns.
+    pub(crate) record: Option<RecordType>,
 }
 
 impl Branch {
@@ -68,6 +71,19 @@ impl Branch {
     /// [`FormatError::Unsupported`] naming branch and type, or what is corrupt about the branch.
     pub fn column_type(&self) -> Result<ColumnType> {
         self.content.as_ref().map(|content| content.column.clone()).map_err(Clone::clone)
+    }
+
+    /// The type of an entry as a record, of a branch that groups others or has several columns.
+    #[must_use]
+    pub fn record(&self) -> Option<&RecordType> {
+        self.record.as_ref()
+    }
+
+    /// Returns true for the number of items of a split collection, `@jets.size()`, which is a
+    /// column for expressions and no branch.
+    #[must_use]
+    pub fn is_size(&self) -> bool {
+        self.path.starts_with('@')
     }
 
     /// Where the data are.

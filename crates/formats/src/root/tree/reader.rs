@@ -7,11 +7,13 @@
 //! and names made are paid from a budget that grows with the buffer.
 
 use crate::error::{FormatError, Result};
+use crate::root::basket::ColumnDecoding;
 use crate::root::basket::EmbeddedBasket;
 use crate::root::interpretation::column_type::LeafKind;
+use crate::root::interpretation::record_type::{RecordType, of_columns};
 use crate::root::interpretation::type_builder::TypeBuilder;
 use crate::root::interpretation::{
-    BranchColumn, ElementBranch, count, of_element, of_leaves, refused,
+    BranchColumn, ElementBranch, Interpretation, count, of_element, of_leaves, refused,
 };
 use crate::root::object::class_members::{ClassMember, Field, members, visit_members};
 use crate::root::object::streamer_info::StreamerInfos;
@@ -25,7 +27,7 @@ use crate::root::tree::leaf::{Leaf, leaf_name_at, read_leaf};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Branches inside branches that are followed.
@@ -48,8 +50,6 @@ struct Reader<'a> {
     layouts: HashMap<(&'a [u8], u16), Cow<'static, [ClassMember]>>,
     visited: HashSet<usize>,
     branches: Vec<Branch>,
-    /// The columns of each branch that has several, by its path.
-    several: HashMap<String, Range<usize>>,
     /// Path of the column whose leaf was written at a position.
     leaf_paths: HashMap<usize, String>,
     /// Columns, and where the leaf is that counts their items.
@@ -74,7 +74,6 @@ pub(crate) fn read_tree<'a>(
         layouts: HashMap::new(),
         visited: HashSet::new(),
         branches: Vec::new(),
-        several: HashMap::new(),
         leaf_paths: HashMap::new(),
         counters: Vec::new(),
     };
@@ -114,8 +113,28 @@ pub(crate) fn read_tree<'a>(
         entries,
         clusters: Clusters::new(&clusters, entries),
         branches: reader.branches,
-        several: reader.several,
     })
+}
+
+/// The record that the columns of the branch at `path` are, unless it has only itself.
+fn record_of(parts: &[BranchColumn], path: &str) -> Option<RecordType> {
+    let stem = path.strip_suffix('.').unwrap_or(path);
+    if parts.iter().all(|part| part.suffix.is_empty()) {
+        return None;
+    }
+    let shape = parts.iter().find_map(|part| match &part.content {
+        Ok(Interpretation { plan: ColumnDecoding::Shaped { shape, .. }, .. }) => Some(shape),
+        _ => None,
+    });
+    match shape {
+        Some(shape) => RecordType::of_shape(shape, stem),
+        None => Some(of_columns(
+            parts
+                .iter()
+                .map(|part| (part.suffix.clone(), format!("{stem}.{}", part.suffix)))
+                .collect(),
+        )),
+    }
 }
 
 impl<'a> Reader<'a> {
@@ -126,8 +145,15 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads the branches in the array at `at`, whose path begins with `parent`.
-    fn read_branches(&mut self, parent: &str, at: usize, depth: usize) -> Result<()> {
+    /// Reads the branches in the array at `at`, whose path begins with `parent`. Returns their names
+    /// and types.
+    fn read_branches(
+        &mut self,
+        parent: &str,
+        at: usize,
+        depth: usize,
+    ) -> Result<Vec<(String, RecordType)>> {
+        let mut read = Vec::new();
         if depth >= MAX_DEPTH {
             let why = format!("branches nested more than {MAX_DEPTH} deep");
             return Err(FormatError::corrupt(self.buffer.what, why));
@@ -140,10 +166,10 @@ impl<'a> Reader<'a> {
                 && self.visited.insert(position)
             {
                 self.pay(end - position)?;
-                self.read_branch(parent, class, body, depth)?;
+                read.push(self.read_branch(parent, class, body, depth)?);
             }
         }
-        Ok(())
+        Ok(read)
     }
 
     fn read_branch(
@@ -152,17 +178,35 @@ impl<'a> Reader<'a> {
         class: &'a [u8],
         body: usize,
         depth: usize,
-    ) -> Result<()> {
+    ) -> Result<(String, RecordType)> {
         let mut raw = BranchMembers { class_version: -1, id: -1, ..BranchMembers::default() };
         self.read_members(class, body, 0, &mut raw)?;
         let name = String::from_utf8_lossy(raw.name);
-        let path = if parent.is_empty() { name.into_owned() } else { format!("{parent}/{name}") };
+        let path = if parent.is_empty() { name.to_string() } else { format!("{parent}/{name}") };
         self.pay(path.len())?;
-        self.add_columns(&path, parent, class, &raw)?;
-        match raw.branches {
-            Some(at) => self.read_branches(&path, at, depth + 1),
-            None => Ok(()),
+        let first = self.branches.len();
+        let own = self.add_columns(&path, parent, class, &raw)?;
+        let fields = match raw.branches {
+            Some(at) => self.read_branches(&path, at, depth + 1)?,
+            None => Vec::new(),
+        };
+        let record = match own {
+            // uproot reads the count of a `TClonesArray`.
+            Some(own) if fields.is_empty() => own,
+            _ if fields.is_empty() || self.is_clones(first) => RecordType::Column(path),
+            _ => RecordType::Record { class: None, fields },
+        };
+        if let (
+            RecordType::Record { .. }
+            | RecordType::List(_)
+            | RecordType::Map(_)
+            | RecordType::Fixed(..),
+            Some(branch),
+        ) = (&record, self.branches.get_mut(first))
+        {
+            branch.record = Some(record.clone());
         }
+        Ok((name.into_owned(), record))
     }
 
     /// Reads the members of a branch, those of its base class first.
@@ -215,7 +259,7 @@ impl<'a> Reader<'a> {
         parent: &str,
         class: &[u8],
         raw: &BranchMembers<'a>,
-    ) -> Result<()> {
+    ) -> Result<Option<RecordType>> {
         let baskets = self.read_baskets(raw);
         let group = match raw.branches {
             Some(at) => !self.buffer.obj_array(&mut self.buffer.cursor(at))?.is_empty(),
@@ -227,16 +271,17 @@ impl<'a> Reader<'a> {
             Some(why) => (vec![refused(why)], self.type_name(parent, raw, &leaves)),
             None => self.parts(parent, class, raw, &bare),
         };
+        let record = record_of(&parts, path);
+        let listed = parts.iter().any(|part| !part.suffix.is_empty());
+        let counted = group && raw.kind == 4 && type_name != "TClonesArray";
+        if listed || counted {
+            self.push_group(path, parent, raw, &type_name, counted)?;
+        }
         let (baskets, damage) = match baskets {
             Ok(baskets) => (Arc::new(baskets), None),
             Err(error) => (Arc::new(BasketTable::default()), Some(error)),
         };
         let title = String::from_utf8_lossy(raw.title);
-        if parts.iter().any(|part| !part.suffix.is_empty()) {
-            let first = self.branches.len();
-            self.pay(2 * path.len())?;
-            self.several.entry(path.to_owned()).or_insert(first..first + parts.len());
-        }
         for part in parts {
             let leaf = leaves.get(part.leaf);
             let leaf_name = match (leaf, part.suffix.as_str()) {
@@ -244,6 +289,7 @@ impl<'a> Reader<'a> {
                 (_, suffix) => suffix,
             };
             let column = match part.suffix.as_str() {
+                "" if counted => format!("@{path}.size()"),
                 "" => path.to_owned(),
                 suffix => format!("{}.{suffix}", path.strip_suffix('.').unwrap_or(path)),
             };
@@ -280,9 +326,46 @@ impl<'a> Reader<'a> {
                 type_name,
                 content,
                 baskets: Arc::clone(&baskets),
+                record: None,
             });
         }
+        Ok(record)
+    }
+
+    /// Adds a branch whose values are in other columns.
+    fn push_group(
+        &mut self,
+        path: &str,
+        parent: &str,
+        raw: &BranchMembers<'a>,
+        type_name: &str,
+        counted: bool,
+    ) -> Result<()> {
+        let title = String::from_utf8_lossy(raw.title).into_owned();
+        self.pay(2 * path.len() + title.len() + type_name.len() + size_of::<Branch>())?;
+        let own = if parent.is_empty() { 0 } else { parent.len() + 1 };
+        let why = if counted {
+            format!("it is a record of its branches; name one of them, or write `@{path}.size()`")
+        } else {
+            "it is a record of several columns; name one of them".to_owned()
+        };
+        let (branch, type_name) = (path.to_owned(), type_name.to_owned());
+        self.branches.push(Branch {
+            path: branch.clone(),
+            own,
+            leaf: String::new(),
+            title,
+            type_name: type_name.clone(),
+            content: Err(FormatError::Unsupported { branch, type_name, why }),
+            baskets: Arc::default(),
+            record: None,
+        });
         Ok(())
+    }
+
+    /// Returns true if the branch at `index` is a `TClonesArray`.
+    fn is_clones(&self, index: usize) -> bool {
+        self.branches.get(index).is_some_and(|branch| branch.type_name == "TClonesArray")
     }
 
     /// The columns of a branch that is not refused as a whole, and the name of its type where that

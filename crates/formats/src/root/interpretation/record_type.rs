@@ -1,0 +1,92 @@
+//! Records: how columns make up the entries of a branch.
+
+use crate::root::interpretation::streamed_type::{StreamedMember, StreamedType};
+
+/// The type of an entry whose values lie in one or several columns, with the field names of uproot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordType {
+    /// A column, by its path in the tree.
+    Column(String),
+    /// Values by name, and their class where it has a name.
+    Record {
+        /// Name of the class.
+        class: Option<String>,
+        /// Names and types, in the order of the file.
+        fields: Vec<(String, RecordType)>,
+    },
+    /// Any number of values.
+    List(Box<Self>),
+    /// A fixed number of values.
+    Fixed(usize, Box<Self>),
+    /// Any number of keys, ascending, each with a value.
+    Map(Box<[Self; 2]>),
+}
+
+impl RecordType {
+    /// The paths of its columns.
+    #[must_use]
+    pub fn columns(&self) -> Vec<&str> {
+        match self {
+            Self::Column(path) => vec![path],
+            Self::Record { fields, .. } => {
+                fields.iter().flat_map(|(_, field)| field.columns()).collect()
+            }
+            Self::List(item) | Self::Fixed(_, item) => item.columns(),
+            Self::Map(types) => types.iter().flat_map(Self::columns).collect(),
+        }
+    }
+
+    /// The record of a shape whose columns begin with `path`; none for a shape without columns.
+    pub(crate) fn of_shape(shape: &StreamedType, path: &str) -> Option<Self> {
+        Some(match shape {
+            StreamedType::TObject => return None,
+            StreamedType::Numbers { .. }
+            | StreamedType::Text { .. }
+            | StreamedType::Counted { .. }
+            | StreamedType::Bits
+            | StreamedType::Unknown(_) => Self::Column(path.to_owned()),
+            StreamedType::Fixed { dims, item } => {
+                let item = Self::of_shape(item, path)?;
+                dims.iter().rev().fold(item, |item, &n| Self::Fixed(n, Box::new(item)))
+            }
+            StreamedType::Headed(item) => Self::of_shape(item, path)?,
+            StreamedType::List(item) | StreamedType::Rest(item) => match item.as_ref() {
+                StreamedType::Pair(members) => {
+                    let [key, value] = members.as_ref();
+                    let part = |member: &StreamedMember| {
+                        Self::of_shape(&member.shape, &format!("{path}.{}", member.name))
+                    };
+                    Self::Map(Box::new([part(key)?, part(value)?]))
+                }
+                item => Self::List(Box::new(Self::of_shape(item, path)?)),
+            },
+            StreamedType::Pair(members) => Self::of_members(None, members.as_ref(), path),
+            StreamedType::Object(class) => {
+                let members = class.layouts.first().map_or(&[][..], |it| it.members.as_slice());
+                Self::of_members(Some(class.name.clone()), members, path)
+            }
+        })
+    }
+
+    fn of_members(class: Option<String>, members: &[StreamedMember], path: &str) -> Self {
+        let mut fields: Vec<(String, Self)> = Vec::new();
+        for StreamedMember { name, base, shape } in members {
+            let own = if *base { path.to_owned() } else { format!("{path}.{name}") };
+            let more = match Self::of_shape(shape, &own) {
+                Some(Self::Record { fields, .. }) if *base => fields,
+                Some(field) if !base => vec![(name.to_string(), field)],
+                _ => Vec::new(),
+            };
+            // A member hides those of the same name in the bases.
+            fields.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
+            fields.extend(more);
+        }
+        Self::Record { class, fields }
+    }
+}
+
+/// The columns of one branch as a record; `columns` are suffixes and paths.
+pub(crate) fn of_columns(columns: Vec<(String, String)>) -> RecordType {
+    let fields = columns.into_iter().map(|(name, path)| (name, RecordType::Column(path)));
+    RecordType::Record { class: None, fields: fields.collect() }
+}
