@@ -6,7 +6,7 @@ use crate::error::invalid;
 use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork, lock};
 use crate::job::Job;
 use futures_util::lock::Mutex as AsyncMutex;
-use hither::{ArraysRequest, RemoteTree};
+use hither::{ArraysRequest, RecordType, RemoteTree};
 use pyo3::prelude::*;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
@@ -22,8 +22,8 @@ pub(crate) struct Tree {
     opened: ReopenedAfterFork<RemoteTree>,
 }
 
-/// Name, type, reason why it cannot be read, baskets, compressed bytes, uncompressed bytes.
-type Branch = (String, String, Option<String>, usize, u64, u64);
+/// Name, type, reason why it cannot be read, baskets, compressed bytes, uncompressed bytes, record.
+type Branch = (String, String, Option<String>, usize, u64, u64, Option<Py<PyAny>>);
 
 impl Tree {
     pub(crate) fn new(client: Py<Client>, url: String, path: Option<String>) -> Self {
@@ -54,9 +54,11 @@ impl Tree {
                 .into_iter()
                 .map(|it| {
                     let sizes = (it.compressed_bytes, it.uncompressed_bytes);
-                    (it.name, it.type_name, it.unsupported, it.baskets, sizes.0, sizes.1)
+                    let record = it.record.map(|record| record_type(record, py)).transpose()?;
+                    let baskets = it.baskets;
+                    Ok((it.name, it.type_name, it.unsupported, baskets, sizes.0, sizes.1, record))
                 })
-                .collect();
+                .collect::<PyResult<_>>()?;
             let listing = (tree.path, tree.title, tree.entries, branches);
             Ok(listing.into_pyobject(py)?.into_any().unbind())
         }))
@@ -176,4 +178,28 @@ fn request(columns: Vec<String>, cut: Option<String>, (start, stop): (u64, u64))
     request.cut = cut;
     request.entries = start..stop.max(start);
     request
+}
+
+/// A record type as tuples, each of which begins with its kind.
+fn record_type(record: RecordType, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    Ok(match record {
+        RecordType::Column(path) => ("column", path).into_pyobject(py)?.into_any(),
+        RecordType::Record { class, fields } => {
+            let fields = fields
+                .into_iter()
+                .map(|(name, field)| Ok((name, record_type(field, py)?)))
+                .collect::<PyResult<Vec<_>>>()?;
+            ("record", class, fields).into_pyobject(py)?.into_any()
+        }
+        RecordType::List(item) => ("list", record_type(*item, py)?).into_pyobject(py)?.into_any(),
+        RecordType::Fixed(size, item) => {
+            ("fixed", size, record_type(*item, py)?).into_pyobject(py)?.into_any()
+        }
+        RecordType::Map(types) => {
+            let [key, value] = *types;
+            let types = (record_type(key, py)?, record_type(value, py)?);
+            ("map", types.0, types.1).into_pyobject(py)?.into_any()
+        }
+    }
+    .unbind())
 }

@@ -10,12 +10,15 @@ from hither import _core
 from hither.exceptions import MissingKeyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from hither._tree.request import Library
     from hither._tree.tree import Tree
 
+    RecordType: TypeAlias = tuple[Any, ...]
+    """``("column", path)``, ``("record", class, fields)``, ``("list", item)``, ``("fixed", size, item)``
+    or ``("map", key, value)``."""
     NameFilter: TypeAlias = str | Iterable[str] | Callable[[str], bool] | None
 
 
@@ -42,6 +45,8 @@ class BranchInfo(NamedTuple):
     """Compressed size in bytes."""
     uncompressed_bytes: int
     """Uncompressed size in bytes."""
+    record: RecordType | None = None
+    """How columns make up its entries, of a branch that groups others or has several columns."""
 
 
 class TreeInfo(NamedTuple):
@@ -53,11 +58,44 @@ class TreeInfo(NamedTuple):
     branches: dict[str, BranchInfo]
 
 
-def tree_info(listing: tuple[str, str, int, list[tuple[str, str, str | None, int, int, int]]]) -> TreeInfo:
+def tree_info(listing: tuple[str, str, int, list[tuple[str, str, str | None, int, int, int, Any]]]) -> TreeInfo:
     """Return the description of a tree from the core's tuples."""
     path, title, entries, branches = listing
     infos = (BranchInfo(*branch) for branch in branches)
     return TreeInfo(path, title, entries, {info.name: info for info in infos})
+
+
+def record_columns(record: RecordType) -> Iterator[str]:
+    """Yield the paths of the columns of a record."""
+    if record[0] == "column":
+        yield record[1]
+    elif record[0] == "record":
+        for _, field in record[2]:
+            yield from record_columns(field)
+    elif record[0] == "map":
+        yield from record_columns(record[1])
+        yield from record_columns(record[2])
+    else:
+        yield from record_columns(record[-1])
+
+
+def without_repeated(names: Sequence[str], branches: Mapping[str, BranchInfo]) -> list[str]:
+    """Return ``names`` without records and columns that repeat each other, as uproot reads them.
+
+    A record all of whose columns are among the names is left out. Otherwise its columns are.
+    """
+    kept = set(names)
+    for name in names:
+        record = branches[name].record
+        if record is None or name not in kept:
+            continue
+        columns = set(record_columns(record))
+        if columns and not columns <= set(names):
+            inner = {other for other in names if other.startswith(f"{name}/")}
+            kept -= columns | inner
+        else:
+            kept.discard(name)
+    return [name for name in names if name in kept]
 
 
 class Branch:

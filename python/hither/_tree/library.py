@@ -8,34 +8,46 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hither import _core
+from hither._tree.branches import record_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from hither._tree.request import Library
+    from hither._tree.branches import RecordType
+    from hither._tree.request import ArraysRequest, Library
 
 
-def build(names: Sequence[str], columns: Sequence[_core.Column], library: Library) -> Any:  # noqa: ANN401
-    """Return the result of ``arrays`` for these columns.
+def build(request: ArraysRequest, columns: Sequence[_core.Column]) -> Any:  # noqa: ANN401
+    """Return the result of ``arrays`` for these columns, which are those of ``request.branches``.
 
     ``"ak"``: an ``ak.Array`` of records; ``"np"``: a dict of NumPy arrays, of objects where entries
     differ in length; ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``. A name that is
-    requested twice appears once.
+    requested twice appears once. A branch that is a record is one field.
     """
-    named = dict(zip(names, columns, strict=True))
-    if library == "ak":
-        return _records({name: awkward_layout(column) for name, column in named.items()})
-    if library == "np":
-        return {name: numpy_array(column) for name, column in named.items()}
-    if library == "pd":
+    read = dict(zip(request.branches, columns, strict=True))
+    entries = columns[0].entries if columns else 0
+
+    def record(name: str) -> Any:  # noqa: ANN401
+        paths = record_columns(request.records[name])
+        return record_layout(request.records[name], {path: awkward_layout(read[path]) for path in paths}, entries)
+
+    def fields(of_column: Callable[[_core.Column], Any], of_record: Callable[[Any], Any]) -> dict[str, Any]:
+        names = dict.fromkeys(request.columns)
+        return {name: of_record(record(name)) if name in request.records else of_column(read[name]) for name in names}
+
+    if request.library == "ak":
+        return _records(fields(awkward_layout, lambda layout: layout))
+    if request.library == "np":
+        return fields(numpy_array, _objects)
+    if request.library == "pd":
         import pandas as pd
 
-        return pd.DataFrame({name: _series(column) for name, column in named.items()})
+        return pd.DataFrame(fields(_series, lambda layout: list(_objects(layout))))
     import pyarrow as pa
 
-    return pa.table({name: arrow_array(column) for name, column in named.items()})
+    return pa.table(fields(arrow_array, _arrow_record))
 
 
 def concatenate(parts: Sequence[Any], library: Library) -> Any:  # noqa: ANN401
@@ -115,6 +127,48 @@ def _awkward_values(values: object) -> Any:  # noqa: ANN401
         return ak.contents.ListOffsetArray(offsets, characters, parameters={"__array__": "string"})
     assert isinstance(values, _core.Buffer)  # noqa: S101
     return ak.contents.NumpyArray(as_numpy(values))
+
+
+def record_layout(record: RecordType, columns: Mapping[str, Any], length: int) -> Any:  # noqa: ANN401
+    """Return uproot's layout of a record from those of its columns; ``length`` is that of the columns."""
+    import awkward as ak
+
+    kind = record[0]
+    if kind == "column":
+        return columns[record[1]]
+    if kind == "record":
+        fields = {name: record_layout(field, columns, length) for name, field in record[2]}
+        parameters = {"__record__": record[1]} if record[1] else None
+        return ak.contents.RecordArray(list(fields.values()), list(fields), length=length, parameters=parameters)
+    paths = list(record_columns(record))
+    outer = columns[paths[0]]
+    inner = {path: columns[path].content for path in paths}
+    items = len(inner[paths[0]])
+    if kind == "fixed":
+        return ak.contents.RegularArray(record_layout(record[2], inner, items), record[1], zeros_length=length)
+    if kind == "list":
+        return ak.contents.ListOffsetArray(outer.offsets, record_layout(record[1], inner, items))
+    pair = [record_layout(part, inner, items) for part in record[1:]]
+    parameters = {"__array__": "sorted_map"}
+    return ak.contents.ListOffsetArray(outer.offsets, ak.contents.RecordArray(pair, None), parameters=parameters)
+
+
+def _arrow_record(layout: Any) -> Any:  # noqa: ANN401
+    import awkward as ak
+
+    return ak.to_arrow(ak.Array(layout), extensionarray=False)
+
+
+def _objects(layout: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+    import awkward as ak
+
+    array = ak.Array(layout)
+    try:
+        return np.asarray(ak.to_numpy(array))
+    except ValueError:
+        rows = np.empty(len(array), dtype=object)
+        rows[:] = ak.to_list(array)
+        return rows
 
 
 # --- NumPy and pandas -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ use crate::tree::RemoteTree;
 use crate::tree::root_opener::RootOpener;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::DecodeResult;
-use hither_formats::root::{Branch, Clusters, RootFile, Tree, TreeKey};
+use hither_formats::root::{Branch, Clusters, RecordType, RootFile, Tree, TreeKey};
 use serde::Serialize;
 use std::num::NonZeroU64;
 
@@ -33,6 +33,9 @@ pub struct BranchListing {
     pub type_name: String,
     /// The reason why this version cannot read its values; none if it can.
     pub unsupported: Option<String>,
+    /// How columns make up its entries, of a branch that groups others or has several columns.
+    #[serde(skip)]
+    pub record: Option<RecordType>,
     /// Number of baskets.
     pub baskets: usize,
     /// Compressed bytes.
@@ -150,16 +153,36 @@ pub(crate) fn describe_tree(tree: &Tree, path: &str) -> TreeListing {
         path: path.to_owned(),
         title: tree.title().to_owned(),
         entries: tree.entries(),
-        branches: tree.branches().map(describe).collect(),
+        branches: tree
+            .branches()
+            .filter(|branch| !branch.is_size())
+            .map(|it| describe(tree, it))
+            .collect(),
     }
 }
 
-fn describe(branch: &Branch) -> BranchListing {
+/// The reason why the values of a branch cannot be read.
+fn unsupported(tree: &Tree, branch: &Branch) -> Option<String> {
+    let Some(record) = branch.record() else {
+        return branch.column_type().err().map(|error| error.to_string());
+    };
+    let columns = record.columns();
+    if columns.is_empty() {
+        return Some(format!("branch `{}` stores nothing", branch.name()));
+    }
+    let first = columns.into_iter().find_map(|path| {
+        tree.branch(path).and_then(Branch::column_type).err().map(|error| error.to_string())
+    });
+    first
+}
+
+fn describe(tree: &Tree, branch: &Branch) -> BranchListing {
     let baskets = branch.baskets();
     BranchListing {
         name: branch.name().to_owned(),
         type_name: branch.type_name(),
-        unsupported: branch.column_type().err().map(|error| error.to_string()),
+        unsupported: unsupported(tree, branch),
+        record: branch.record().cloned(),
         baskets: baskets.len(),
         compressed_bytes: baskets.compressed_bytes(),
         uncompressed_bytes: baskets.uncompressed_bytes(),
