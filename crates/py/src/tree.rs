@@ -54,7 +54,7 @@ impl Tree {
                 .into_iter()
                 .map(|it| {
                     let sizes = (it.compressed_bytes, it.uncompressed_bytes);
-                    let record = it.record.map(|record| record_type(record, py)).transpose()?;
+                    let record = it.record.map(|record| record_type(&record, py)).transpose()?;
                     let baskets = it.baskets;
                     Ok((it.name, it.type_name, it.unsupported, baskets, sizes.0, sizes.1, record))
                 })
@@ -64,7 +64,7 @@ impl Tree {
         }))
     }
 
-    /// Columns, and the report of the read.
+    /// Columns, the record of each name, and the report of the read.
     fn arrays(
         &self,
         py: Python<'_>,
@@ -79,7 +79,8 @@ impl Tree {
         let read = async move { tree.arrays(&request, &progress).await };
         Ok(Job::new(&client, read, |arrays, py| {
             let report = pythonize::pythonize(py, &arrays.report)?;
-            let result = (Column::list(arrays.columns, py)?, report);
+            let records = record_types(&arrays.records, py)?;
+            let result = (Column::list(arrays.columns, py)?, records, report);
             Ok(result.into_pyobject(py)?.into_any().unbind())
         }))
     }
@@ -151,7 +152,7 @@ pub(crate) struct ArraysIterator {
 
 #[pymethods]
 impl ArraysIterator {
-    /// First entry, end and columns of the next step; None after the last step.
+    /// First entry, end, columns and records of the next step; None after the last step.
     fn next(&self) -> PyResult<Job> {
         let reading = lock(&self.steps).get().cloned();
         let (client, steps) = reading
@@ -161,7 +162,8 @@ impl ArraysIterator {
             None => Ok(py.None()),
             Some(step) => {
                 let columns = Column::list(step.columns, py)?;
-                let step = (step.entries.start, step.entries.end, columns);
+                let records = record_types(&step.records, py)?;
+                let step = (step.entries.start, step.entries.end, columns, records);
                 Ok(step.into_pyobject(py)?.into_any().unbind())
             }
         }))
@@ -180,23 +182,31 @@ fn request(columns: Vec<String>, cut: Option<String>, (start, stop): (u64, u64))
     request
 }
 
+fn record_types(
+    records: &[Option<RecordType>],
+    py: Python<'_>,
+) -> PyResult<Vec<Option<Py<PyAny>>>> {
+    let record = |it: &Option<RecordType>| it.as_ref().map(|it| record_type(it, py)).transpose();
+    records.iter().map(record).collect()
+}
+
 /// A record type as tuples, each of which begins with its kind.
-fn record_type(record: RecordType, py: Python<'_>) -> PyResult<Py<PyAny>> {
+fn record_type(record: &RecordType, py: Python<'_>) -> PyResult<Py<PyAny>> {
     Ok(match record {
         RecordType::Column(path) => ("column", path).into_pyobject(py)?.into_any(),
         RecordType::Record { class, fields } => {
             let fields = fields
-                .into_iter()
+                .iter()
                 .map(|(name, field)| Ok((name, record_type(field, py)?)))
                 .collect::<PyResult<Vec<_>>>()?;
             ("record", class, fields).into_pyobject(py)?.into_any()
         }
-        RecordType::List(item) => ("list", record_type(*item, py)?).into_pyobject(py)?.into_any(),
+        RecordType::List(item) => ("list", record_type(item, py)?).into_pyobject(py)?.into_any(),
         RecordType::Fixed(size, item) => {
-            ("fixed", size, record_type(*item, py)?).into_pyobject(py)?.into_any()
+            ("fixed", size, record_type(item, py)?).into_pyobject(py)?.into_any()
         }
         RecordType::Map(types) => {
-            let [key, value] = *types;
+            let [key, value] = types.as_ref();
             let types = (record_type(key, py)?, record_type(value, py)?);
             ("map", types.0, types.1).into_pyobject(py)?.into_any()
         }

@@ -16,32 +16,36 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from hither._tree.branches import RecordType
-    from hither._tree.request import ArraysRequest, Library
+    from hither._tree.request import Library
 
 
-def build(request: ArraysRequest, columns: Sequence[_core.Column]) -> Any:  # noqa: ANN401
-    """Return the result of ``arrays`` for these columns, which are those of ``request.branches``.
+def build(
+    names: Sequence[str], columns: Sequence[_core.Column], records: Sequence[RecordType | None], library: Library
+) -> Any:  # noqa: ANN401
+    """Return the result of ``arrays`` for these columns.
 
     ``"ak"``: an ``ak.Array`` of records; ``"np"``: a dict of NumPy arrays, of objects where entries
     differ in length; ``"pd"``: a ``DataFrame``; ``"arrow"``: a ``pyarrow.Table``. A name that is
-    requested twice appears once. A branch that is a record is one field.
+    requested twice appears once. A name with a record is one field, made of the record's columns.
     """
-    read = dict(zip(request.branches, columns, strict=True))
     entries = columns[0].entries if columns else 0
-
-    def record(name: str) -> Any:  # noqa: ANN401
-        paths = record_columns(request.records[name])
-        return record_layout(request.records[name], {path: awkward_layout(read[path]) for path in paths}, entries)
+    rest = iter(columns)
 
     def fields(of_column: Callable[[_core.Column], Any], of_record: Callable[[Any], Any]) -> dict[str, Any]:
-        names = dict.fromkeys(request.columns)
-        return {name: of_record(record(name)) if name in request.records else of_column(read[name]) for name in names}
+        named = {}
+        for name, record in zip(names, records, strict=True):
+            if record is None:
+                named[name] = of_column(next(rest))
+            else:
+                layouts = {path: awkward_layout(next(rest)) for path in record_columns(record)}
+                named[name] = of_record(record_layout(record, layouts, entries))
+        return named
 
-    if request.library == "ak":
+    if library == "ak":
         return _records(fields(awkward_layout, lambda layout: layout))
-    if request.library == "np":
+    if library == "np":
         return fields(numpy_array, _objects)
-    if request.library == "pd":
+    if library == "pd":
         import pandas as pd
 
         return pd.DataFrame(fields(_series, lambda layout: list(_objects(layout))))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from hither._tree.branches import record_columns
 from hither.exceptions import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hither._tree.branches import NameFilter, RecordType
+    from hither._tree.branches import NameFilter
 
 Library = Literal["ak", "np", "pd", "arrow"]
 LIBRARIES = ("ak", "np", "pd", "arrow")
@@ -33,14 +31,6 @@ class ArraysRequest(NamedTuple):
     """Library of the result."""
     foreign: list[str]
     """Columns that only uproot can read."""
-    records: dict[str, RecordType]
-    """Those of ``columns`` that are records of branches."""
-
-    @property
-    def branches(self) -> list[str]:
-        """Branches and expressions that are read, without duplicates."""
-        each = (record_columns(self.records[name]) if name in self.records else (name,) for name in self.columns)
-        return list(dict.fromkeys(itertools.chain.from_iterable(each)))
 
 
 def select_columns(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hither import _core
     from hither._client import UrlOrPath
-    from hither._tree.branches import BranchInfo, NameFilter
+    from hither._tree.branches import BranchInfo, NameFilter, RecordType
     from hither._tree.request import Library
 
     Result = TypeVar("Result")
@@ -348,7 +348,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         if isinstance(step_size, int):
             entries = max(1, step_size)
         else:
-            entries = await self._core.num_entries_for(request.branches, parse_bytes(step_size))
+            entries = await self._core.num_entries_for(request.columns, parse_bytes(step_size))
         steps = self._start_iterator(request, entries, HIDDEN.add_read())
         try:
             while (step := await steps.next()) is not None:
@@ -367,52 +367,47 @@ class Tree(Closing, Mapping[str, "Branch"]):
         native: bool,  # noqa: FBT001
     ) -> ArraysRequest:
         wanted = select_columns(columns, filter_name, lambda passing: self.keys(filter_name=passing))
-        branches = self._tree_info().branches
-        if columns is None:
-            wanted = without_repeated(wanted, branches)
         foreign: list[str] = []
-        if not native:
-            foreign = [name for name in wanted if name in branches and branches[name].unsupported]
-        known = {name: branches[name].record for name in wanted if name in branches}
-        records = {name: record for name, record in known.items() if record is not None}
+        if columns is None:
+            branches = self._tree_info().branches
+            wanted = without_repeated(wanted, branches)
+            foreign = [] if native else [name for name in wanted if branches[name].unsupported]
         start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
-        return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign, records)
+        return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign)
 
     def _read_job(
         self, request: ArraysRequest, progress: _core.ScanProgress
-    ) -> _core.Job[tuple[list[_core.Column], dict[str, Any]]]:
-        return self._core.arrays(request.branches, request.cut, (request.start, request.stop), progress)
+    ) -> _core.Job[tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]]:
+        return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
-    def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], dict[str, Any]]) -> Any:  # noqa: ANN401
+    def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]) -> Any:  # noqa: ANN401
         from hither._tree.library import build
 
-        columns, report = result
+        columns, records, report = result
         self._report = report_from_core(report)
-        return build(request, columns)
+        return build(request.columns, columns, records, request.library)
 
     def _start_iterator(
         self, request: ArraysRequest, entries: int, progress: _core.ScanProgress
     ) -> _core.ArraysIterator:
-        return self._core.iterate(request.branches, request.cut, (request.start, request.stop), entries, progress)
+        return self._core.iterate(request.columns, request.cut, (request.start, request.stop), entries, progress)
 
     def _step_entries(self, request: ArraysRequest, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
-        return self._core.num_entries_for(request.branches, parse_bytes(step_size)).wait()
+        return self._core.num_entries_for(request.columns, parse_bytes(step_size)).wait()
 
     def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
         """Return the first entry of each partition, and the number of entries."""
         branches = self._tree_info().branches
         own = [name for name in columns if name not in branches or not branches[name].unsupported]
-        known = {name: branches[name].record for name in own if name in branches}
-        records = {name: record for name, record in known.items() if record is not None}
-        request = ArraysRequest(own, None, 0, 0, "ak", [], records)
+        request = ArraysRequest(own, None, 0, 0, "ak", [])
         return self._core.partitions(self._step_entries(request, step_size)).wait()
 
-    def _build_step(self, request: ArraysRequest, step: tuple[int, int, list[_core.Column]]) -> Any:  # noqa: ANN401
+    def _build_step(self, request: ArraysRequest, step: tuple[int, int, list[_core.Column], list[RecordType | None]]) -> Any:  # noqa: ANN401
         from hither._tree.library import build
 
-        return build(request, step[2])
+        return build(request.columns, step[2], step[3], request.library)
 
     # --- branches read by uproot ------------------------------------------------------------------
 
@@ -437,7 +432,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         """Read the request; return the number of selected entries, and the report."""
 
         def own() -> int:
-            columns, report = self._read_job(request, HIDDEN.add_read()).wait()
+            columns, _, report = self._read_job(request, HIDDEN.add_read()).wait()
             self._report = report_from_core(report)
             return columns[0].entries if columns else 0
 

@@ -38,6 +38,7 @@ use futures_util::future::{FutureExt, ready};
 use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::Column;
+use hither_formats::root::RecordType;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,8 +68,10 @@ impl ArraysRequest {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Arrays {
-    /// One column for each name of the request.
+    /// One column for each name of the request; for a record, all its columns.
     pub columns: Vec<Column>,
+    /// For each name of the request, the type of its entries if that is a record.
+    pub records: Arc<[Option<RecordType>]>,
     /// Times, requests and bytes.
     pub report: Report,
 }
@@ -95,11 +98,11 @@ impl RemoteTree {
             done => done,
         };
         progress.done();
-        let (pieces, timings) = read?;
+        let (pieces, records, timings) = read?;
         let columns = joined(&self.file.context, pieces).await?;
         let after = counters.totals();
         let report = report(&timings, started.elapsed(), &before, &after, &self.file);
-        Ok(Arrays { columns, report })
+        Ok(Arrays { columns, records, report })
     }
 
     /// The pieces of each column.
@@ -107,12 +110,13 @@ impl RemoteTree {
         &self,
         request: &ArraysRequest,
         progress: &ScanProgress,
-    ) -> Result<(Vec<Vec<Piece>>, PhaseTimings)> {
+    ) -> Result<(Vec<Vec<Piece>>, Arc<[Option<RecordType>]>, PhaseTimings)> {
         let started = Instant::now();
         let open = self.opened().await?;
         let opened = started.elapsed();
         let plan = ColumnPlan::new(&open.tree, request).map_err(|e| e.context(self.file.name()))?;
-        let mut pieces: Vec<Vec<Piece>> = request.columns.iter().map(|_| Vec::new()).collect();
+        let mut pieces: Vec<Vec<Piece>> = (0..plan.output_count()).map(|_| Vec::new()).collect();
+        let records = plan.records();
         let entries = plan.entries();
         if entries.is_empty() {
             let none = plan.none()?.into_iter().map(Piece::whole);
@@ -141,7 +145,7 @@ impl RemoteTree {
             from_store: open.from_store,
             scan,
         };
-        Ok((pieces, timings))
+        Ok((pieces, records, timings))
     }
 }
 

@@ -4,10 +4,11 @@ use crate::tree::arrays::ArraysRequest;
 use crate::tree::arrays::cut::Mask;
 use crate::tree::scan::{ChunkColumns, ChunkPieces, Piece};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_formats::root::{ColumnType, Tree};
+use hither_formats::root::{Branch, ColumnType, RecordType, Tree};
 use hither_formats::{Column, ElementType, FormatError, Values};
 use hither_query::{Chunk, Expression};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A request that was checked against its tree.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct ColumnPlan {
     /// The type of each of these branches.
     kinds: Vec<ColumnType>,
     outputs: Vec<Output>,
+    /// For each name of the request, the type of its entries if that is a record.
+    records: Vec<Option<RecordType>>,
     cut: Option<(String, Expression)>,
     entries: Range<u64>,
     tree_entries: u64,
@@ -38,20 +41,32 @@ impl ColumnPlan {
             branches: Vec::new(),
             kinds: Vec::new(),
             outputs: Vec::new(),
+            records: Vec::new(),
             cut: None,
             entries,
             tree_entries: tree.entries(),
         };
         for text in &request.columns {
             let expression = Expression::resolve(text, |name| tree.has_branch(name))?;
-            let output = match expression.as_branch() {
-                Some(name) => Output::Branch(plan.read(tree, name, true)?, text.clone()),
-                None => {
-                    plan.read_all(tree, &expression)?;
-                    Output::Expression(text.clone(), expression)
+            let branch = expression.as_branch().map(|name| tree.branch(name)).transpose()?;
+            let record = branch.and_then(Branch::record);
+            match (record, expression.as_branch()) {
+                (Some(record), _) => {
+                    for path in record.columns() {
+                        let output = Output::Branch(plan.read(tree, path, true)?, text.clone());
+                        plan.outputs.push(output);
+                    }
                 }
-            };
-            plan.outputs.push(output);
+                (None, Some(name)) => {
+                    let output = Output::Branch(plan.read(tree, name, true)?, text.clone());
+                    plan.outputs.push(output);
+                }
+                (None, None) => {
+                    plan.read_all(tree, &expression)?;
+                    plan.outputs.push(Output::Expression(text.clone(), expression));
+                }
+            }
+            plan.records.push(record.cloned());
         }
         if let Some(text) = &request.cut {
             let expression = Expression::resolve(text, |name| tree.has_branch(name))
@@ -67,6 +82,16 @@ impl ColumnPlan {
     /// The branches that are read, each once.
     pub(crate) fn branches(&self) -> &[String] {
         &self.branches
+    }
+
+    /// For each name of the request, the type of its entries if that is a record.
+    pub(crate) fn records(&self) -> Arc<[Option<RecordType>]> {
+        self.records.as_slice().into()
+    }
+
+    /// The number of columns of the result.
+    pub(crate) fn output_count(&self) -> usize {
+        self.outputs.len()
     }
 
     /// The entries that are read.

@@ -12,6 +12,7 @@ use crate::tree::scan::{Piece, Scan};
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::Column;
+use hither_formats::root::RecordType;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct ArraysStep {
     pub entries: Range<u64>,
     /// One column for each name of the request.
     pub columns: Vec<Column>,
+    /// For each name of the request, the type of its entries if that is a record.
+    pub records: Arc<[Option<RecordType>]>,
 }
 
 /// An iterator over steps. Dropping it cancels the reads.
@@ -42,6 +45,7 @@ pub struct ArraysIterator {
 struct Pieces {
     entries: Range<u64>,
     columns: Vec<Vec<Piece>>,
+    records: Arc<[Option<RecordType>]>,
 }
 
 impl ArraysIterator {
@@ -51,12 +55,12 @@ impl ArraysIterator {
     ///
     /// As [`RemoteTree::arrays`].
     pub async fn next(&mut self) -> Option<Result<ArraysStep>> {
-        let Pieces { entries, columns } = match self.ready.recv().await? {
+        let Pieces { entries, columns, records } = match self.ready.recv().await? {
             Ok(pieces) => pieces,
             Err(error) => return Some(Err(error)),
         };
         let columns = joined(&self.context, columns).await;
-        Some(columns.map(|columns| ArraysStep { entries, columns }))
+        Some(columns.map(|columns| ArraysStep { entries, columns, records }))
     }
 }
 
@@ -131,7 +135,11 @@ impl RemoteTree {
             first: entries.start,
             end: entries.end,
             step: step_entries,
-            pieces: Pieces { entries: entries.start..entries.start, columns: Vec::new() },
+            pieces: Pieces {
+                entries: entries.start..entries.start,
+                columns: Vec::new(),
+                records: plan.records(),
+            },
             sender: sender.clone(),
         };
         let step_entries = Some(step_entries);
@@ -172,7 +180,11 @@ impl Collector {
         if (entries.end - self.first) % self.step != 0 && entries.end < self.end {
             return ready(Ok(())).boxed();
         }
-        let none = Pieces { entries: entries.end..entries.end, columns: Vec::new() };
+        let none = Pieces {
+            entries: entries.end..entries.end,
+            columns: Vec::new(),
+            records: Arc::clone(&self.pieces.records),
+        };
         let whole = std::mem::replace(&mut self.pieces, none);
         let Sender { send, sent } = self.sender.clone();
         async move {
