@@ -1,7 +1,9 @@
 //! Values: what was written is what is read.
 
 use crate::done;
-use hither_formats::root::{Branch as Column_, Decompressor, RootFile, Tree as ReadTree};
+use hither_formats::root::{
+    Branch as Column_, Decompressor, RecordType, RootFile, Tree as ReadTree,
+};
 use hither_formats::{Column, FormatError, SparseBytes, Values};
 use hither_testkit::root_writer::samples::{big_endian_f32, floats, jagged, mixed};
 use hither_testkit::root_writer::{Basket, Branch, Leaf, Style, Tree, write};
@@ -34,6 +36,7 @@ fn a_tree_lists_its_columns_with_types_and_counters() {
             ("E", "float"),
             ("n", "int32_t"),
             ("x", "int32_t[]"),
+            ("pair", "unknown"),
             ("pair.a", "int16_t"),
             ("pair.b", "float[2]"),
             ("s", "char*"),
@@ -69,8 +72,9 @@ fn columns_are_found_by_path_own_name_and_leaf() {
     {
         assert_eq!(tree.branch(name).unwrap().name(), found, "{name}");
     }
-    let several = tree.branch("pair").unwrap_err();
-    assert_eq!(several.to_string(), "which branch? there are `pair.a`, `pair.b`");
+    let pair = tree.branch("pair").unwrap();
+    assert!(pair.column_type().unwrap_err().to_string().contains("it is a record"));
+    assert_eq!(pair.record().unwrap().columns(), ["pair.a", "pair.b"]);
     let missing = tree.branch("par.a").unwrap_err();
     assert_eq!(missing.to_string(), "no branch `par.a`; did you mean `pair.a` or `pair.b`?");
 }
@@ -85,14 +89,17 @@ fn a_name_is_found_as_it_is_written_in_the_file() {
     let inner = ["E.", "track."].map(|name| Branch { name, ..floats("E", &[&[2.0]], false) });
     branches.push(Branch { name: "group.", branches: inner.to_vec(), ..Branch::default() });
     let (tree, _) = open(Style::default(), Tree { path: "T", cycle: 1, branches });
-    for name in names.into_iter().chain(["pair.a", "group.", "group./E.", "group./track."]) {
+    for name in names.into_iter().chain(["pair.", "pair.a", "group.", "group./E.", "group./track."])
+    {
         assert_eq!(tree.branch(name).map(Column_::name), Ok(name));
         assert_eq!(tree.has_branch(name), Ok(true));
     }
     assert_eq!(tree.branch("E.").map(Column_::name), Ok("group./E."));
     assert_eq!(tree.has_branch("n-2"), Ok(false));
-    let several = tree.has_branch("pair.").unwrap_err();
-    assert_eq!(several.to_string(), "which branch? there are `pair.a`, `pair.b`");
+    let fields = ["E.", "track."]
+        .map(|name| (name.to_owned(), RecordType::Column(format!("group./{name}"))));
+    let record = RecordType::Record { class: None, fields: fields.to_vec() };
+    assert_eq!(tree.branch("group.").unwrap().record(), Some(&record));
 }
 
 #[test]

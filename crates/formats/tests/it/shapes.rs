@@ -1,7 +1,7 @@
 //! Vectors, strings, objects and collections: what was written is what is read.
 
 use crate::done;
-use hither_formats::root::{Decompressor, RootFile, Tree};
+use hither_formats::root::{Decompressor, RecordType, RootFile, Tree};
 use hither_formats::{Column, FormatError, SparseBytes, Strings, Values};
 use hither_testkit::root_writer::samples::{classes, counted, headed, hit, objects, variable};
 use hither_testkit::root_writer::{self as writer, Element, Style, write_with_classes};
@@ -36,6 +36,24 @@ fn strings(texts: &[&str]) -> Values {
 }
 
 #[test]
+fn a_record_has_the_fields_of_its_class_at_any_depth() {
+    let (tree, _) = open(objects("T"));
+    let column = |path: &str| RecordType::Column(path.to_owned());
+    let record = |class: Option<&str>, fields: &[(&str, &str)]| RecordType::Record {
+        class: class.map(str::to_owned),
+        fields: fields.iter().map(|(name, path)| ((*name).to_owned(), column(path))).collect(),
+    };
+    let of = |name: &str| tree.branch(name).unwrap().record().cloned();
+    let hit = [("fE", "hits.fE"), ("fCell", "hits.fCell"), ("fTimes", "hits.fTimes")];
+    assert_eq!(of("hits"), Some(RecordType::List(Box::new(record(Some("Hit"), &hit)))));
+    let map = ["map.first", "map.second"].map(column);
+    assert_eq!(of("map"), Some(RecordType::Map(Box::new(map))));
+    let split = [("split.fE", "split/split.fE"), ("split.fTimes", "split/split.fTimes")];
+    assert_eq!(of("split"), Some(record(None, &split)));
+    assert_eq!(of("v"), None);
+}
+
+#[test]
 fn columns_of_objects_are_listed_with_their_types() {
     let (tree, _) = open(objects("T"));
     let listed: Vec<String> =
@@ -47,18 +65,22 @@ fn columns_of_objects_are_listed_with_their_types() {
             "vv std::vector<std::vector<int32_t>>",
             "s std::string",
             "vs std::vector<std::string>",
+            "hits std::vector<Hit>",
             "hits.fUniqueID uint32_t[]",
             "hits.fBits uint32_t[]",
             "hits.fE float[]",
             "hits.fCell int32_t[][2]",
             "hits.fTimes double[][]",
+            "pad Pad",
             "pad.fN int32_t",
             "pad.fQ float[]",
             "pad.fSum double",
+            "map std::map<std::string, double>",
             "map.first std::string[]",
             "map.second double[]",
             "name char*",
-            "split int32_t",
+            "split vector<Hit>",
+            "@split.size() int32_t",
             "split/split.fE float[]",
             "split/split.fTimes std::vector<double>[]",
         ]
@@ -84,7 +106,7 @@ fn values_of_objects_are_those_written() {
     assert_eq!(values("pad.fSum"), Values::F64(vec![5.0, 0.0]));
     assert_eq!(values("map.first"), strings(&["a", "bc"]));
     assert_eq!(values("map.second"), Values::F64(vec![1.5, 2.5]));
-    assert_eq!(values("split"), Values::I32(vec![2, 0]));
+    assert_eq!(values("@split.size()"), Values::I32(vec![2, 0]));
     assert_eq!(values("split.fE"), Values::F32(vec![0.25, 0.75]));
     let Values::Lists(times) = values("split.fTimes") else { panic!("lists of lists") };
     assert_eq!((times.offsets, times.values), (Some(vec![0, 1, 1]), Values::F64(vec![2.5])));

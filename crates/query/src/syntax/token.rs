@@ -65,6 +65,9 @@ fn token(rest: &str) -> Result<(TokenKind, usize), (String, usize)> {
     if first == '`' {
         return quoted(rest);
     }
+    if first == '@' {
+        return size(rest);
+    }
     if rest.starts_with(',') {
         return Ok((TokenKind::Symbol(","), 1));
     }
@@ -107,6 +110,27 @@ pub(crate) fn name_length(rest: &str) -> usize {
         }
     }
     end + usize::from(bytes.get(end) == Some(&b'$'))
+}
+
+/// `@name.size()`: the name of the column with the number of items of a split collection.
+fn size(rest: &str) -> Result<(TokenKind, usize), (String, usize)> {
+    const CALL: &str = ".size()";
+    let inside = rest.get(1..).unwrap_or_default();
+    let (name, length) = if inside.starts_with('`') {
+        match quoted(inside)? {
+            (TokenKind::Quoted(name), length) => (name, length),
+            (_, length) => (String::new(), length),
+        }
+    } else {
+        let length = inside.find(CALL).filter(|&end| name_length(inside) == end + CALL.len() - 2);
+        let length = length.unwrap_or(0);
+        (inside.get(..length).unwrap_or_default().to_owned(), length)
+    };
+    if name.is_empty() || !inside.get(length..).is_some_and(|rest| rest.starts_with(CALL)) {
+        let message = "write `@name.size()` for the number of items of a collection";
+        return Err((message.to_owned(), 1));
+    }
+    Ok((TokenKind::Quoted(format!("@{name}{CALL}")), 1 + length + CALL.len()))
 }
 
 fn quoted(rest: &str) -> Result<(TokenKind, usize), (String, usize)> {
@@ -202,6 +226,20 @@ mod tests {
                 TokenKind::End
             ]
         );
+    }
+
+    #[test]
+    fn the_size_of_a_collection_is_one_name() {
+        for (text, name) in [
+            ("@jets.size()", "@jets.size()"),
+            ("@a.b.size()", "@a.b.size()"),
+            ("@`a/b.`.size()", "@a/b..size()"),
+        ] {
+            assert_eq!(kinds(text), [TokenKind::Quoted(name.into()), TokenKind::End], "{text}");
+        }
+        for text in ["@jets", "@.size()", "@jets.size", "@`jets`"] {
+            assert!(tokens(text).unwrap_err().message.contains("@name.size()"), "{text}");
+        }
     }
 
     #[test]

@@ -47,7 +47,8 @@ impl RecordType {
             | StreamedType::Unknown(_) => Self::Column(path.to_owned()),
             StreamedType::Fixed { dims, item } => {
                 let item = Self::of_shape(item, path)?;
-                dims.iter().rev().fold(item, |item, &n| Self::Fixed(n, Box::new(item)))
+                let fixed = |item: Self, &n: &usize| item.within(|item| Self::Fixed(n, item));
+                dims.iter().rev().fold(item, fixed)
             }
             StreamedType::Headed(item) => Self::of_shape(item, path)?,
             StreamedType::List(item) | StreamedType::Rest(item) => match item.as_ref() {
@@ -58,7 +59,7 @@ impl RecordType {
                     };
                     Self::Map(Box::new([part(key)?, part(value)?]))
                 }
-                item => Self::List(Box::new(Self::of_shape(item, path)?)),
+                item => Self::of_shape(item, path)?.within(Self::List),
             },
             StreamedType::Pair(members) => Self::of_members(None, members.as_ref(), path),
             StreamedType::Object(class) => {
@@ -66,6 +67,14 @@ impl RecordType {
                 Self::of_members(Some(class.name.clone()), members, path)
             }
         })
+    }
+
+    /// Several of it; a column has its own dimensions.
+    fn within(self, several: impl FnOnce(Box<Self>) -> Self) -> Self {
+        match self {
+            Self::Column(_) => self,
+            item => several(Box::new(item)),
+        }
     }
 
     fn of_members(class: Option<String>, members: &[StreamedMember], path: &str) -> Self {
