@@ -153,8 +153,8 @@ def record_layout(record: RecordType, columns: Mapping[str, Any], length: int) -
     if kind == "list":
         return ak.contents.ListOffsetArray(outer.offsets, record_layout(record[1], inner, items))
     pair = [record_layout(part, inner, items) for part in record[1:]]
-    parameters = {"__array__": "sorted_map"}
-    return ak.contents.ListOffsetArray(outer.offsets, ak.contents.RecordArray(pair, None), parameters=parameters)
+    pairs = ak.contents.RecordArray(pair, None, length=items, parameters={"__array__": "sorted_map"})
+    return ak.contents.ListOffsetArray(outer.offsets, pairs)
 
 
 def _arrow_record(layout: Any) -> Any:  # noqa: ANN401
