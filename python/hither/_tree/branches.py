@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hither._tree.tree import Tree
 
     RecordType: TypeAlias = tuple[Any, ...]
-    """``("column", path)``, ``("record", class, fields)``, ``("list", item)``, ``("fixed", size, item)``
-    or ``("map", key, value)``."""
+    """``("column", path)``, ``("record", class, fields)``, ``("list", item)``,
+    ``("fixed", size, item)`` or ``("map", key, value)``."""
     NameFilter: TypeAlias = str | Iterable[str] | Callable[[str], bool] | None
 
 

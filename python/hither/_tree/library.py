@@ -134,7 +134,7 @@ def _awkward_values(values: object) -> Any:  # noqa: ANN401
 
 
 def record_layout(record: RecordType, columns: Mapping[str, Any], length: int) -> Any:  # noqa: ANN401
-    """Return uproot's layout of a record from those of its columns; ``length`` is that of the columns."""
+    """Return uproot's layout of a record from its columns, which have ``length`` entries."""
     import awkward as ak
 
     kind = record[0]

@@ -380,7 +380,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
     ) -> _core.Job[tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]]:
         return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
 
-    def _build(self, request: ArraysRequest, result: tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]) -> Any:  # noqa: ANN401
+    def _build(
+        self, request: ArraysRequest, result: tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]
+    ) -> Any:  # noqa: ANN401
         from hither._tree.library import build
 
         columns, records, report = result
@@ -404,7 +406,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
         request = ArraysRequest(own, None, 0, 0, "ak", [])
         return self._core.partitions(self._step_entries(request, step_size)).wait()
 
-    def _build_step(self, request: ArraysRequest, step: tuple[int, int, list[_core.Column], list[RecordType | None]]) -> Any:  # noqa: ANN401
+    def _build_step(
+        self, request: ArraysRequest, step: tuple[int, int, list[_core.Column], list[RecordType | None]]
+    ) -> Any:  # noqa: ANN401
         from hither._tree.library import build
 
         return build(request.columns, step[2], step[3], request.library)
