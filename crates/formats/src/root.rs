@@ -45,6 +45,7 @@ pub use file::{RootFile, TreeKey};
 pub use hither_core::prefetch::layout::BasketRef;
 pub use interpretation::column_type::ColumnType;
 pub use interpretation::record_type::RecordType;
+pub use interpretation::streamed_type::ListKind;
 pub use key::Key;
 pub use tree::Tree;
 pub use tree::basket_map::BasketMap;

@@ -47,7 +47,7 @@ pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
     SourceReport,
 };
-pub use hither_formats::root::RecordType;
+pub use hither_formats::root::{ListKind, RecordType};
 pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_store::{LearnedSet, LearnedTree};

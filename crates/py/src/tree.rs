@@ -6,7 +6,7 @@ use crate::error::invalid;
 use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork, lock};
 use crate::job::Job;
 use futures_util::lock::Mutex as AsyncMutex;
-use hither::{ArraysRequest, RecordType, RemoteTree};
+use hither::{ArraysRequest, ListKind, RecordType, RemoteTree};
 use pyo3::prelude::*;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
@@ -201,7 +201,14 @@ fn record_type(record: &RecordType, py: Python<'_>) -> PyResult<Py<PyAny>> {
                 .collect::<PyResult<Vec<_>>>()?;
             ("record", class, fields).into_pyobject(py)?.into_any()
         }
-        RecordType::List(item) => ("list", record_type(item, py)?).into_pyobject(py)?.into_any(),
+        RecordType::List(kind, item) => {
+            let mark = match kind {
+                ListKind::Plain => None,
+                ListKind::Set => Some("set"),
+                ListKind::Bitset => Some("bitset"),
+            };
+            ("list", mark, record_type(item, py)?).into_pyobject(py)?.into_any()
+        }
         RecordType::Fixed(size, item) => {
             ("fixed", size, record_type(item, py)?).into_pyobject(py)?.into_any()
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,14 +11,14 @@ from hither import _core
 from hither.exceptions import MissingKeyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     from hither._tree.request import Library
     from hither._tree.tree import Tree
 
     RecordType: TypeAlias = tuple[Any, ...]
-    """``("column", path)``, ``("record", class, fields)``, ``("list", item)``,
+    """``("column", path)``, ``("record", class, fields)``, ``("list", mark, item)``,
     ``("fixed", size, item)`` or ``("map", key, value)``."""
     NameFilter: TypeAlias = str | Iterable[str] | Callable[[str], bool] | None
 
@@ -46,7 +47,7 @@ class BranchInfo(NamedTuple):
     uncompressed_bytes: int
     """Uncompressed size in bytes."""
     record: RecordType | None = None
-    """How columns make up its entries, of a branch that groups others or has several columns."""
+    """How columns make up its entries, of a branch that is not one plain column."""
 
 
 class TreeInfo(NamedTuple):
@@ -56,6 +57,7 @@ class TreeInfo(NamedTuple):
     title: str
     num_entries: int
     branches: dict[str, BranchInfo]
+    is_ntuple: bool = False
 
 
 def tree_info(listing: tuple[str, str, int, list[tuple[str, str, str | None, int, int, int, Any]]]) -> TreeInfo:
@@ -65,18 +67,15 @@ def tree_info(listing: tuple[str, str, int, list[tuple[str, str, str | None, int
     return TreeInfo(path, title, entries, {info.name: info for info in infos})
 
 
-def record_columns(record: RecordType) -> Iterator[str]:
-    """Yield the paths of the columns of a record."""
+def record_columns(record: RecordType) -> list[str]:
+    """Return the paths of the columns of a record."""
     if record[0] == "column":
-        yield record[1]
-    elif record[0] == "record":
-        for _, field in record[2]:
-            yield from record_columns(field)
-    elif record[0] == "map":
-        yield from record_columns(record[1])
-        yield from record_columns(record[2])
+        return [record[1]]
+    if record[0] == "record":
+        parts = [field for _, field in record[2]]
     else:
-        yield from record_columns(record[-1])
+        parts = list(record[1:] if record[0] == "map" else record[-1:])
+    return [path for part in parts for path in record_columns(part)]
 
 
 def without_repeated(names: Sequence[str], branches: Mapping[str, BranchInfo]) -> list[str]:
@@ -90,12 +89,21 @@ def without_repeated(names: Sequence[str], branches: Mapping[str, BranchInfo]) -
         if record is None or name not in kept:
             continue
         columns = set(record_columns(record))
+        if columns == {name}:
+            continue
         if columns and not columns <= set(names):
             inner = {other for other in names if other.startswith(f"{name}/")}
             kept -= columns | inner
         else:
             kept.discard(name)
     return [name for name in names if name in kept]
+
+
+def outermost(names: Sequence[str]) -> list[str]:
+    """Return the fields of an RNTuple that are in none of the others."""
+    given = set(names)
+    parts = {name: list(itertools.accumulate(name.split("."), "{}.{}".format)) for name in names}
+    return [name for name in names if given.isdisjoint(parts[name][:-1])]
 
 
 class Branch:

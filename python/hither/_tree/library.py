@@ -34,7 +34,7 @@ def build(
     def fields(of_column: Callable[[_core.Column], Any], of_record: Callable[[Any], Any]) -> dict[str, Any]:
         named = {}
         for name, record in zip(names, records, strict=True):
-            if record is None:
+            if record is None or (library != "ak" and record_columns(record) == [name]):
                 named[name] = of_column(next(rest))
             else:
                 layouts = {path: awkward_layout(next(rest)) for path in record_columns(record)}
@@ -42,13 +42,13 @@ def build(
         return named
 
     if library == "ak":
-        return _records(fields(awkward_layout, lambda layout: layout))
+        return record_array(fields(awkward_layout, lambda layout: layout))
     if library == "np":
-        return fields(numpy_array, _objects)
+        return fields(numpy_array, objects)
     if library == "pd":
         import pandas as pd
 
-        return pd.DataFrame(fields(_series, lambda layout: list(_objects(layout))))
+        return pd.DataFrame(fields(_series, lambda layout: list(objects(layout))))
     import pyarrow as pa
 
     return pa.table(fields(arrow_array, _arrow_record))
@@ -75,7 +75,7 @@ def merge_fields(parts: Sequence[Any], names: Sequence[str], library: Library) -
     """Return one result with the fields ``names`` of several results of the same entries."""
     if library == "ak":
         fields = {name: part[name].layout for part in parts for name in part.fields}
-        return _records({name: fields[name] for name in names})
+        return record_array({name: fields[name] for name in names})
     if library == "np":
         every = {name: array for part in parts for name, array in part.items()}
         return {name: every[name] for name in names}
@@ -101,7 +101,8 @@ def as_numpy(buffer: _core.Buffer, item_shape: Sequence[int] = ()) -> npt.NDArra
 # --- awkward --------------------------------------------------------------------------------------
 
 
-def _records(fields: dict[str, Any]) -> Any:  # noqa: ANN401
+def record_array(fields: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Return an array of records of these layouts."""
     import awkward as ak
 
     length = None if fields else 0
@@ -144,14 +145,15 @@ def record_layout(record: RecordType, columns: Mapping[str, Any], length: int) -
         fields = {name: record_layout(field, columns, length) for name, field in record[2]}
         parameters = {"__record__": record[1]} if record[1] else None
         return ak.contents.RecordArray(list(fields.values()), list(fields), length=length, parameters=parameters)
-    paths = list(record_columns(record))
+    paths = record_columns(record)
     outer = columns[paths[0]]
     inner = {path: columns[path].content for path in paths}
     items = len(inner[paths[0]])
     if kind == "fixed":
         return ak.contents.RegularArray(record_layout(record[2], inner, items), record[1], zeros_length=length)
     if kind == "list":
-        return ak.contents.ListOffsetArray(outer.offsets, record_layout(record[1], inner, items))
+        parameters = {"__array__": record[1]} if record[1] else None
+        return ak.contents.ListOffsetArray(outer.offsets, record_layout(record[2], inner, items), parameters=parameters)
     pair = [record_layout(part, inner, items) for part in record[1:]]
     pairs = ak.contents.RecordArray(pair, None, length=items, parameters={"__array__": "sorted_map"})
     return ak.contents.ListOffsetArray(outer.offsets, pairs)
@@ -163,7 +165,8 @@ def _arrow_record(layout: Any) -> Any:  # noqa: ANN401
     return ak.to_arrow(ak.Array(layout), extensionarray=False)
 
 
-def _objects(layout: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+def objects(layout: Any) -> npt.NDArray[Any]:  # noqa: ANN401
+    """Return an array with one item per entry, of objects where lengths differ."""
     import awkward as ak
 
     array = ak.Array(layout)

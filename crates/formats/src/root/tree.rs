@@ -11,6 +11,7 @@ use super::codec::Decompressor;
 use super::key::{Key, read_object};
 use super::object::Buffer;
 use crate::error::{FormatError, Result};
+use crate::root::interpretation::record_type::RecordType;
 use crate::root::object::streamer_info::StreamerInfos;
 use crate::root::tree::branch::Branch;
 use crate::root::tree::clusters::Clusters;
@@ -103,13 +104,46 @@ impl Tree {
 
     /// Finds a column: by its path (`E33`, `event/tracks`, `branch.leaf`) or, where that is unique,
     /// by the name of the branch without the groups above it, or by the name of its leaf.
+    /// `@name.size()` is the number of items of a split collection, and of other collections the
+    /// column whose outermost lists are to be counted.
     ///
     /// # Errors
-    /// [`FormatError::NotFound`] with near matches, or [`FormatError::Several`].
+    /// [`FormatError::NotFound`] with near matches, or [`FormatError::Several`];
+    /// [`FormatError::Invalid`] for the size of a branch that is no collection.
     pub fn branch(&self, name: &str) -> Result<&Branch> {
-        if let Some(branch) = self.by_path.get(name).and_then(|&index| self.branches.get(index)) {
+        if let Some(branch) = self.at_path(name) {
             return Ok(branch);
         }
+        match name.strip_prefix('@').and_then(|name| name.strip_suffix(".size()")) {
+            Some(collection) => self.first_list(collection),
+            None => self.named(name),
+        }
+    }
+
+    fn at_path(&self, path: &str) -> Option<&Branch> {
+        self.by_path.get(path).and_then(|&index| self.branches.get(index))
+    }
+
+    /// The first column of the collection `name`.
+    fn first_list(&self, name: &str) -> Result<&Branch> {
+        let branch = self.at_path(name).map_or_else(|| self.named(name), Ok)?;
+        if let Some(count) = self.at_path(&format!("@{}.size()", branch.name())) {
+            return Ok(count);
+        }
+        let column = match branch.record() {
+            None => Some(branch),
+            Some(record @ (RecordType::List(..) | RecordType::Map(_))) => {
+                record.columns().first().and_then(|path| self.at_path(path))
+            }
+            Some(_) => None,
+        };
+        let is_list = |column: &&Branch| column.column_type().is_ok_and(|kind| kind.jagged);
+        column.filter(is_list).ok_or_else(|| FormatError::Invalid {
+            what: format!("`@{name}.size()`: `{name}` is not a collection"),
+        })
+    }
+
+    fn named(&self, name: &str) -> Result<&Branch> {
         let with_leaf = |branch: &Branch| {
             name.strip_prefix(branch.name())
                 .and_then(|rest| rest.strip_prefix('.'))

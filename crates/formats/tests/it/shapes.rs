@@ -1,7 +1,7 @@
 //! Vectors, strings, objects and collections: what was written is what is read.
 
 use crate::done;
-use hither_formats::root::{Decompressor, RecordType, RootFile, Tree};
+use hither_formats::root::{Decompressor, ListKind, RecordType, RootFile, Tree};
 use hither_formats::{Column, FormatError, SparseBytes, Strings, Values};
 use hither_testkit::root_writer::samples::{classes, counted, headed, hit, objects, variable};
 use hither_testkit::root_writer::{self as writer, Element, Style, write_with_classes};
@@ -45,11 +45,31 @@ fn a_record_has_the_fields_of_its_class_at_any_depth() {
     };
     let of = |name: &str| tree.branch(name).unwrap().record().cloned();
     let hit = [("fE", "hits.fE"), ("fCell", "hits.fCell"), ("fTimes", "hits.fTimes")];
-    assert_eq!(of("hits"), Some(RecordType::List(Box::new(record(Some("Hit"), &hit)))));
+    let hits = Box::new(record(Some("Hit"), &hit));
+    assert_eq!(of("hits"), Some(RecordType::List(ListKind::Plain, hits)));
     let map = ["map.first", "map.second"].map(column);
     assert_eq!(of("map"), Some(RecordType::Map(Box::new(map))));
     let split = [("split.fE", "split/split.fE"), ("split.fTimes", "split/split.fTimes")];
     assert_eq!(of("split"), Some(record(None, &split)));
+    assert_eq!(of("v"), None);
+}
+
+#[test]
+fn a_set_is_marked_wherever_it_stands() {
+    let set = |name, class| variable(name, class, &[headed(9, &counted(0, &[]))]);
+    let branches = vec![
+        set("s", "set<int>"),
+        set("vs", "vector<set<int> >"),
+        set("b.", "bitset<4>"),
+        set("v", "vector<int>"),
+    ];
+    let (tree, _) = open(writer::Tree { path: "T", cycle: 1, branches });
+    let of = |name: &str| tree.branch(name).unwrap().record().cloned();
+    let list = |kind, item| RecordType::List(kind, Box::new(item));
+    let column = |path: &str| RecordType::Column(path.to_owned());
+    assert_eq!(of("s"), Some(list(ListKind::Set, column("s"))));
+    assert_eq!(of("vs"), Some(list(ListKind::Plain, list(ListKind::Set, column("vs")))));
+    assert_eq!(of("b."), Some(list(ListKind::Bitset, column("b."))));
     assert_eq!(of("v"), None);
 }
 

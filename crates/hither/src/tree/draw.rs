@@ -181,7 +181,7 @@ async fn draw(
 
 /// Checks, before anything is read, that no expression names a branch of strings.
 fn refuse_strings(tree: &Tree, columns: &[String]) -> Result<(), FormatError> {
-    for name in columns {
+    for name in columns.iter().filter(|name| !name.starts_with('@')) {
         let branch = tree.branch(name)?;
         if branch.column_type()?.element == ElementType::Text {
             return Err(FormatError::Unsupported {

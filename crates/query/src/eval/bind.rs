@@ -90,6 +90,9 @@ impl<'a> Scope<'a> {
             Node::Number(value) => Bound::Number(*value),
             Node::Column { name, indices } => {
                 let column = self.chunk.column(name)?;
+                if let (true, Some(offsets)) = (is_size(name), &column.offsets) {
+                    return sizes(name, indices, offsets);
+                }
                 let indices = indices
                     .iter()
                     .map(|index| self.index(name, index))
@@ -144,6 +147,22 @@ impl<'a> Scope<'a> {
             )?),
         })
     }
+}
+
+/// True if `name` is that of the number of items of a collection.
+fn is_size(name: &str) -> bool {
+    name.starts_with('@') && name.ends_with(".size()")
+}
+
+/// The number of items in each entry of the list column `name`.
+fn sizes(name: &str, indices: &[Index], offsets: &[i64]) -> Result<Bound, Error> {
+    if !indices.is_empty() {
+        let message = format!("`{name}` is not an array and takes no index");
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "as in ROOT")]
+    let count = |pair: &[i64]| (pair[1] - pair[0]) as f64;
+    Ok(Bound::PerEntry(offsets.windows(2).map(count).collect()))
 }
 
 /// True if the formula contains `Iteration$`.

@@ -240,7 +240,7 @@ impl<'a> EntryReader<'a, '_> {
                 target.map_or(Ok(()), |_| self.out.text(text))
             }
             StreamedType::Fixed { dims, item } => self.fixed(dims, item, target),
-            StreamedType::List(item) => self.list(item, Order::Objects, target),
+            StreamedType::List(_, item) => self.list(item, Order::Objects, target),
             StreamedType::Pair(members) => {
                 for member in members.iter() {
                     self.value(&member.shape, wanted(target, member))?;
@@ -335,7 +335,7 @@ impl<'a> EntryReader<'a, '_> {
         target: Option<Target<'_>>,
     ) -> Result<()> {
         match (content, order) {
-            (StreamedType::List(item), _) => self.list(item, order, target),
+            (StreamedType::List(_, item), _) => self.list(item, order, target),
             (StreamedType::Rest(item), _) => {
                 let left = end.saturating_sub(self.cursor.position());
                 self.rest(item, order, left, target)

@@ -1,6 +1,6 @@
 //! Records: how columns make up the entries of a branch.
 
-use crate::root::interpretation::streamed_type::{StreamedMember, StreamedType};
+use crate::root::interpretation::streamed_type::{ListKind, StreamedMember, StreamedType};
 
 /// The type of an entry whose values lie in one or several columns, with the field names of uproot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum RecordType {
         fields: Vec<(String, RecordType)>,
     },
     /// Any number of values.
-    List(Box<Self>),
+    List(ListKind, Box<Self>),
     /// A fixed number of values.
     Fixed(usize, Box<Self>),
     /// Any number of keys, ascending, each with a value.
@@ -31,7 +31,7 @@ impl RecordType {
             Self::Record { fields, .. } => {
                 fields.iter().flat_map(|(_, field)| field.columns()).collect()
             }
-            Self::List(item) | Self::Fixed(_, item) => item.columns(),
+            Self::List(_, item) | Self::Fixed(_, item) => item.columns(),
             Self::Map(types) => types.iter().flat_map(Self::columns).collect(),
         }
     }
@@ -51,7 +51,10 @@ impl RecordType {
                 dims.iter().rev().fold(item, fixed)
             }
             StreamedType::Headed(item) => Self::of_shape(item, path)?,
-            StreamedType::List(item) | StreamedType::Rest(item) => match item.as_ref() {
+            StreamedType::List(kind, item) if *kind != ListKind::Plain => {
+                Self::List(*kind, Box::new(Self::of_shape(item, path)?))
+            }
+            StreamedType::List(_, item) | StreamedType::Rest(item) => match item.as_ref() {
                 StreamedType::Pair(members) => {
                     let [key, value] = members.as_ref();
                     let part = |member: &StreamedMember| {
@@ -59,7 +62,9 @@ impl RecordType {
                     };
                     Self::Map(Box::new([part(key)?, part(value)?]))
                 }
-                item => Self::of_shape(item, path)?.within(Self::List),
+                item => {
+                    Self::of_shape(item, path)?.within(|item| Self::List(ListKind::Plain, item))
+                }
             },
             StreamedType::Pair(members) => Self::of_members(None, members.as_ref(), path),
             StreamedType::Object(class) => {

@@ -40,7 +40,7 @@ pub(crate) enum StreamedType {
     /// A fixed array of values.
     Fixed { dims: Vec<usize>, item: Arc<Self> },
     /// A count and as many values. May have a head.
-    List(Arc<Self>),
+    List(ListKind, Arc<Self>),
     /// Two values: what maps are made of.
     Pair(Arc<[StreamedMember; 2]>),
     /// A marker byte and as many numbers as another member of the object says.
@@ -57,6 +57,17 @@ pub(crate) enum StreamedType {
     TObject,
     /// Not known, and why.
     Unknown(Arc<str>),
+}
+
+/// The kind of a collection, as far as arrays show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListKind {
+    /// A sequence.
+    Plain,
+    /// `std::set`.
+    Set,
+    /// `std::bitset`.
+    Bitset,
 }
 
 /// A class, in the versions that the file describes.
@@ -130,7 +141,7 @@ impl StreamedType {
         match self {
             Self::Numbers { packed, dims } => times(dims, packed.size()),
             Self::Text { wide: false } | Self::Counted { .. } => 1,
-            Self::Text { wide: true } | Self::List(_) | Self::Bits => 4,
+            Self::Text { wide: true } | Self::List(..) | Self::Bits => 4,
             Self::Fixed { dims, item } => times(dims, item.least()),
             Self::Pair(members) => {
                 members.iter().fold(0, |sum, member| sum.saturating_add(member.shape.least()))
@@ -206,7 +217,7 @@ impl Finder {
                 self.levels.extend(fixed(dims));
                 self.visit(item, found)
             }
-            StreamedType::List(item) | StreamedType::Rest(item) => {
+            StreamedType::List(_, item) | StreamedType::Rest(item) => {
                 self.levels.push(Level::List);
                 self.visit(item, found)
             }

@@ -5,7 +5,7 @@ use crate::ElementType;
 use crate::root::interpretation::cpp_type::{CppType, normal};
 use crate::root::interpretation::number_encoding::NumberEncoding;
 use crate::root::interpretation::streamed_type::{
-    ClassLayout, StreamedClass, StreamedMember, StreamedType,
+    ClassLayout, ListKind, StreamedClass, StreamedMember, StreamedType,
 };
 use crate::root::object::streamer_info::{StreamerElement, StreamerInfo, StreamerInfos};
 use std::collections::HashMap;
@@ -85,13 +85,17 @@ impl<'a> TypeBuilder<'a> {
             CppType::Float16 => StreamedType::numbers(NumberEncoding::truncated(false, "")),
             CppType::String | CppType::TString => StreamedType::Text { wide: false },
             CppType::CharStar => StreamedType::Text { wide: true },
-            CppType::Bitset(_) => StreamedType::List(Arc::new(StreamedType::numbers(
-                NumberEncoding::Plain(ElementType::Bool),
-            ))),
-            CppType::List(_, item) => StreamedType::List(Arc::new(self.content(item, depth + 1))),
+            CppType::Bitset(_) => StreamedType::List(
+                ListKind::Bitset,
+                Arc::new(StreamedType::numbers(NumberEncoding::Plain(ElementType::Bool))),
+            ),
+            CppType::List(name, item) => {
+                let kind = if *name == "std::set" { ListKind::Set } else { ListKind::Plain };
+                StreamedType::List(kind, Arc::new(self.content(item, depth + 1)))
+            }
             CppType::Map(_, types) => {
                 let pair = self.pair(types, depth);
-                StreamedType::List(Arc::new(StreamedType::Pair(Arc::new(pair))))
+                StreamedType::List(ListKind::Plain, Arc::new(StreamedType::Pair(Arc::new(pair))))
             }
             CppType::Array(item, n) => repeated(self.content(item, depth + 1), &[*n]),
             CppType::Pointer(_) => StreamedType::unknown("pointers cannot be followed"),
@@ -215,7 +219,8 @@ impl<'a> TypeBuilder<'a> {
 /// Classes whose bytes are known without a description.
 fn special(name: &str) -> Option<StreamedType> {
     let list = |element| {
-        StreamedType::List(Arc::new(StreamedType::numbers(NumberEncoding::Plain(element))))
+        let numbers = StreamedType::numbers(NumberEncoding::Plain(element));
+        StreamedType::List(ListKind::Plain, Arc::new(numbers))
     };
     Some(match name {
         "TObject" => StreamedType::TObject,

@@ -25,7 +25,7 @@ pub struct Branch {
     pub(crate) type_name: String,
     pub(crate) content: Result<Interpretation, FormatError>,
     pub(crate) baskets: Arc<BasketTable>,
-    /// The type of an entry, of a branch that groups others or has several columns.
+    /// The type of an entry, of a branch that is not one plain column.
     pub(crate) record: Option<RecordType>,
 }
 
@@ -73,7 +73,7 @@ impl Branch {
         self.content.as_ref().map(|content| content.column.clone()).map_err(Clone::clone)
     }
 
-    /// The type of an entry as a record, of a branch that groups others or has several columns.
+    /// The type of an entry, of a branch that groups others, has several columns, or is a set.
     #[must_use]
     pub fn record(&self) -> Option<&RecordType> {
         self.record.as_ref()
@@ -83,7 +83,7 @@ impl Branch {
     /// column for expressions and no branch.
     #[must_use]
     pub fn is_size(&self) -> bool {
-        self.path.starts_with('@')
+        self.path.starts_with('@') && self.path.ends_with(".size()")
     }
 
     /// Where the data are.

@@ -116,18 +116,18 @@ pub(crate) fn read_tree<'a>(
     })
 }
 
-/// The record that the columns of the branch at `path` are, unless it has only itself.
+/// The record that the columns of the branch at `path` are, unless the branch is one plain column.
 fn record_of(parts: &[BranchColumn], path: &str) -> Option<RecordType> {
-    let stem = path.strip_suffix('.').unwrap_or(path);
-    if parts.iter().all(|part| part.suffix.is_empty()) {
-        return None;
-    }
+    let is_column = parts.iter().all(|part| part.suffix.is_empty());
+    let stem = if is_column { path } else { path.strip_suffix('.').unwrap_or(path) };
     let shape = parts.iter().find_map(|part| match &part.content {
         Ok(Interpretation { plan: ColumnDecoding::Shaped { shape, .. }, .. }) => Some(shape),
         _ => None,
     });
     match shape {
-        Some(shape) => RecordType::of_shape(shape, stem),
+        Some(shape) => RecordType::of_shape(shape, stem)
+            .filter(|record| !matches!(record, RecordType::Column(_))),
+        None if is_column => None,
         None => Some(of_columns(
             parts
                 .iter()
@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads the branches in the array at `at`, whose path begins with `parent`. Returns their names
-    /// and types.
+    /// Reads the branches in the array at `at`, whose path begins with `parent`. Returns their
+    /// names and types.
     fn read_branches(
         &mut self,
         parent: &str,
@@ -196,13 +196,8 @@ impl<'a> Reader<'a> {
             _ if fields.is_empty() || self.is_clones(first) => RecordType::Column(path),
             _ => RecordType::Record { class: None, fields },
         };
-        if let (
-            RecordType::Record { .. }
-            | RecordType::List(_)
-            | RecordType::Map(_)
-            | RecordType::Fixed(..),
-            Some(branch),
-        ) = (&record, self.branches.get_mut(first))
+        if !matches!(record, RecordType::Column(_))
+            && let Some(branch) = self.branches.get_mut(first)
         {
             branch.record = Some(record.clone());
         }

@@ -49,8 +49,10 @@ impl ColumnPlan {
         for text in &request.columns {
             let expression = Expression::resolve(text, |name| tree.has_branch(name))?;
             let branch = expression.as_branch().map(|name| tree.branch(name)).transpose()?;
+            // The size of a collection that is not split is computed.
+            let branch = branch.filter(|it| !text.starts_with('@') || it.name().starts_with('@'));
             let record = branch.and_then(Branch::record);
-            match (record, expression.as_branch()) {
+            match (record, branch.and(expression.as_branch())) {
                 (Some(record), _) => {
                     for path in record.columns() {
                         let output = Output::Branch(plan.read(tree, path, true)?, text.clone());
@@ -179,7 +181,7 @@ impl ColumnPlan {
     fn read(&mut self, tree: &Tree, name: &str, allow_text: bool) -> Result<usize> {
         let branch = tree.branch(name)?;
         let kind = branch.column_type()?;
-        if kind.element == ElementType::Text && !allow_text {
+        if kind.element == ElementType::Text && !allow_text && !name.starts_with('@') {
             return Err(FormatError::Unsupported {
                 branch: branch.name().to_owned(),
                 type_name: branch.type_name(),
