@@ -63,10 +63,16 @@ pub enum FormatError {
         /// Names that exist.
         suggestion: Suggestion,
     },
+    /// The file has no tree, and none was named.
+    #[error("no tree in this file{suggestion}")]
+    NoTree {
+        /// The other objects, with their classes.
+        suggestion: Suggestion,
+    },
     /// A name was needed because there are several objects.
     #[error("which {kind}? {}", listed(.choices))]
     Several {
-        /// The kind of object: `tree`, `branch`.
+        /// The kind of object: `tree`, `RNTuple`, `branch`.
         kind: &'static str,
         /// The names to choose from.
         choices: Vec<String>,
@@ -92,7 +98,7 @@ impl FormatError {
                 ErrorKind::Corrupt
             }
             Self::Unsupported { .. } | Self::UnsupportedFeature { .. } => ErrorKind::Unsupported,
-            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NotFound { .. } | Self::NoTree { .. } => ErrorKind::NotFound,
             Self::Several { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
         }
     }
@@ -103,7 +109,7 @@ impl From<FormatError> for hither_core::Error {
         let whole = Self::new(error.kind(), error.to_string());
         match error {
             // Bindings tell a missing name in a file from a missing file.
-            FormatError::NotFound { .. } => whole.with_source(error),
+            FormatError::NotFound { .. } | FormatError::NoTree { .. } => whole.with_source(error),
             _ => whole,
         }
     }

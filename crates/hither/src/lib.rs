@@ -64,7 +64,7 @@ pub use hither_transport::{
 pub use tree::RemoteTree;
 pub use tree::arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
 pub use tree::draw::{DrawRequest, DrawResult};
-pub use tree::listing::{BranchListing, TreeListing};
+pub use tree::listing::{BranchListing, FileListing, TreeListing};
 pub use tree::progress::{ScanPhase, ScanProgress};
 pub use tree::tree_url::TreeUrl;
 pub use tree_cache::TreeCacheConfig;

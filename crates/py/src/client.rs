@@ -84,10 +84,10 @@ impl Client {
         Tree::new(slf, url, path)
     }
 
-    /// The paths of the trees in a file.
+    /// The paths of the trees in a file, and those of its RNTuples.
     fn tree_paths(&self, url: String) -> PyResult<Job> {
         let list = |it: Arc<ClientHandle>| async move { it.client().tree_paths(&url).await };
-        self.job(list, |paths: Vec<String>, py| Ok(paths.into_pyobject(py)?.unbind()))
+        self.job(list, |paths, py| Ok(paths.into_pyobject(py)?.into_any().unbind()))
     }
 
     /// Kind, size and version of a file or directory.

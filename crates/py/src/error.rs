@@ -77,5 +77,5 @@ fn message_with_causes(error: &Error) -> String {
 /// True for a missing tree or branch, false for a missing file.
 fn is_missing_key(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());
-    matches!(cause, Some(FormatError::NotFound { .. }))
+    matches!(cause, Some(FormatError::NotFound { .. } | FormatError::NoTree { .. }))
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RootFile(Closing, Mapping[str, Tree]):
-    """The trees of a ROOT file, by path. Each is opened when it is asked for.
+    """The trees and RNTuples of a ROOT file, by path. Each is opened when it is asked for.
 
     Parameters
     ----------
@@ -58,9 +58,10 @@ class RootFile(Closing, Mapping[str, Tree]):
         return f"<hither.RootFile {self._url.split('?')[0]!r}>"
 
     def keys(self) -> list[str]:  # type: ignore[override]
-        """Return the paths of the trees, including those in directories."""
+        """Return the paths of the trees and RNTuples, including those in directories."""
         if self._paths is None:
-            self._paths = self._client._core.tree_paths(self._url).wait()  # noqa: SLF001
+            trees, ntuples = self._client._core.tree_paths(self._url).wait()  # noqa: SLF001
+            self._paths = trees + ntuples
         return list(self._paths)
 
     def __iter__(self) -> Iterator[str]:

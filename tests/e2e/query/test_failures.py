@@ -2,13 +2,15 @@
 
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from cutting import Relay
 
 from bench.harness.paths import HITHER
 
-USAGE, NOT_FOUND, CREDENTIALS, UNAVAILABLE, TIMEOUT, CORRUPT = 2, 3, 4, 5, 6, 7
+USAGE, NOT_FOUND, CREDENTIALS, UNAVAILABLE, TIMEOUT, CORRUPT, UNSUPPORTED = 2, 3, 4, 5, 6, 7, 8
+SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "testdata" / "root"
 
 
 def draw(hither, url, *options, expression="rawtr"):
@@ -65,6 +67,15 @@ def test_a_truncated_file_is_an_error(hither, site, small, part):
 
 def test_a_missing_tree_lists_the_existing_ones(hither, site, small):
     assert_failed(draw(hither, site.link_in(small) + ":Tree"), NOT_FOUND, "Tree", "`T`")
+
+
+def test_an_rntuple_is_named_with_the_way_to_read_it(hither):
+    sample = SAMPLES / "ntpl001_staff_rntuple_v1-0-0-0.root"
+    if not sample.exists():
+        pytest.skip(f"no sample files in {SAMPLES}")
+    assert_failed(hither("tree", sample, "--no-store"), UNSUPPORTED, "no trees", "RNTuple Staff: read it from Python")
+    for target in (sample, f"{sample}:Staff"):
+        assert_failed(draw(hither, target), UNSUPPORTED, "`Staff` is an RNTuple; read it from Python")
 
 
 @pytest.mark.parametrize(("wrong", "near"), [("rawt", "rawtr"), ("e33", "E33"), ("ecal_enrgy", "ecal_energy")])

@@ -4,7 +4,8 @@ use crate::arguments::Tree;
 use crate::exit::CommandError;
 use crate::output::{count, human_bytes, print};
 use hither::{
-    Client, Error, ErrorKind, LearnedExport, LearnedListing, LearnedSet, TreeListing, TreeUrl,
+    Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
+    TreeUrl,
 };
 use serde_json::json;
 use std::fmt::Write;
@@ -26,9 +27,15 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Com
             None => show(&target, &listings, json),
         };
     }
-    let trees = client.list_trees(&target.url, target.tree.as_deref())?;
+    let FileListing { trees, ntuples } = client.list_trees(&target.url, target.tree.as_deref())?;
+    let read_from_python = |path: &String| format!("RNTuple {path}: read it from Python");
+    if trees.is_empty() && !ntuples.is_empty() {
+        let ntuples: Vec<_> = ntuples.iter().map(read_from_python).collect();
+        let what = format!("{}: no trees in this file; {}", target.shown(), ntuples.join("; "));
+        return Err(Error::new(ErrorKind::Unsupported, what).into());
+    }
     if json {
-        let object = json!({ "url": target.shown(), "trees": trees });
+        let object = json!({ "url": target.shown(), "trees": trees, "ntuples": ntuples });
         print(&format!("{object}\n"))?;
         return Ok(());
     }
@@ -38,6 +45,10 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Com
     }
     for tree in &trees {
         describe(tree, &mut text);
+    }
+    for path in &ntuples {
+        text.push_str(&read_from_python(path));
+        text.push('\n');
     }
     Ok(print(&text)?)
 }

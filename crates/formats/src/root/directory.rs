@@ -67,6 +67,11 @@ pub(super) fn is_tree(class: &str) -> bool {
     matches!(class, "TTree" | "TNtuple" | "TNtupleD")
 }
 
+/// Returns true if objects of this class are RNTuples.
+pub(super) fn is_ntuple(class: &str) -> bool {
+    matches!(class, "ROOT::RNTuple" | "ROOT::Experimental::RNTuple")
+}
+
 /// For each name, the key of the highest cycle that `wanted` accepts, in the order of first
 /// appearance.
 pub(super) fn newest<'a>(keys: &'a [Key], wanted: impl Fn(&Key) -> bool) -> Vec<&'a Key> {

@@ -1,7 +1,7 @@
 //! The file's header, and finding trees in its directories.
 
 use super::cursor::Cursor;
-use super::directory::{RECORD, is_directory, is_tree, keys_range, newest, read_keys};
+use super::directory::{RECORD, is_directory, is_ntuple, is_tree, keys_range, newest, read_keys};
 use super::key::Key;
 use super::tree::Tree;
 use crate::error::{FormatError, Result};
@@ -40,7 +40,7 @@ pub struct RootFile {
     keys: Vec<Key>,
 }
 
-/// A tree found in a file.
+/// A tree or RNTuple found in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeKey {
@@ -182,7 +182,24 @@ impl RootFile {
     /// A corrupt directory. Directories nested more than 32 deep, or beyond the 10,000th, and trees
     /// beyond the 100,000th are left out.
     pub fn trees(&self, bytes: &SparseBytes) -> Result<DecodeResult<Vec<TreeKey>>> {
-        let mut found = trees_in("", &self.keys);
+        self.objects(bytes, is_tree)
+    }
+
+    /// All RNTuples, which this crate finds but does not read; as [`RootFile::trees`].
+    ///
+    /// # Errors
+    /// As [`RootFile::trees`].
+    pub fn ntuples(&self, bytes: &SparseBytes) -> Result<DecodeResult<Vec<TreeKey>>> {
+        self.objects(bytes, is_ntuple)
+    }
+
+    /// The objects whose class is `wanted`.
+    fn objects(
+        &self,
+        bytes: &SparseBytes,
+        wanted: fn(&str) -> bool,
+    ) -> Result<DecodeResult<Vec<TreeKey>>> {
+        let mut found = objects_in("", &self.keys, wanted);
         let mut level = directories_in("", &self.keys);
         let mut seen = HashSet::new();
         // Lists of keys don't overlap in an honest file.
@@ -197,7 +214,7 @@ impl RootFile {
                 }
                 match self.directory(bytes, &key, &mut budget)? {
                     Got::Have(keys) => {
-                        found.extend(trees_in(&path, &keys));
+                        found.extend(objects_in(&path, &keys, wanted));
                         next.extend(directories_in(&path, &keys));
                     }
                     Got::Missing(range) => missing.push(range),
@@ -252,21 +269,34 @@ impl RootFile {
     }
 
     fn only_tree(&self, bytes: &SparseBytes) -> Result<DecodeResult<Key>> {
-        let mut trees = trees_in("", &self.keys);
+        let mut trees = objects_in("", &self.keys, is_tree);
         if trees.is_empty() {
             trees = match self.trees(bytes)? {
                 DecodeResult::Data(trees) => trees,
                 DecodeResult::NeedsData(need) => return Ok(DecodeResult::NeedsData(need)),
             };
         }
+        let several = |kind, found: Vec<TreeKey>| FormatError::Several {
+            kind,
+            choices: found.into_iter().map(|found| found.path).collect(),
+        };
         if trees.len() > 1 {
-            let choices = trees.into_iter().map(|tree| tree.path).collect();
-            return Err(FormatError::Several { kind: "tree", choices });
+            return Err(several("tree", trees));
         }
-        trees.pop().map(|tree| DecodeResult::Data(tree.key)).ok_or_else(|| {
-            let classes = self.keys.iter().map(|key| format!("{} ({})", key.name, key.class));
-            let suggestion = Suggestion::All(classes.take(10).collect());
-            FormatError::NotFound { kind: "tree", name: "*".to_owned(), suggestion }
+        if let Some(tree) = trees.pop() {
+            return Ok(DecodeResult::Data(tree.key));
+        }
+        let ntuples = match self.ntuples(bytes)? {
+            DecodeResult::Data(ntuples) => ntuples,
+            DecodeResult::NeedsData(need) => return Ok(DecodeResult::NeedsData(need)),
+        };
+        Err(match ntuples.as_slice() {
+            [] => {
+                let classes = self.keys.iter().map(|key| format!("{} ({})", key.name, key.class));
+                FormatError::NoTree { suggestion: Suggestion::All(classes.take(10).collect()) }
+            }
+            [one] => not_a_tree(&one.path, &one.key),
+            _ => several("RNTuple", ntuples),
         })
     }
 
@@ -294,8 +324,7 @@ impl RootFile {
             return Ok(Got::Have((*key).clone()));
         }
         if let Some(key) = keys.iter().find(|key| named(key)) {
-            let what = format!("`{path}` is a {}, not a TTree", key.class);
-            return Err(FormatError::UnsupportedFeature { what });
+            return Err(not_a_tree(path, key));
         }
         let trees = newest(&keys, |key| is_tree(&key.class));
         let cycles = keys.iter().filter(|key| is_tree(&key.class) && key.name == name);
@@ -349,9 +378,21 @@ fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
-fn trees_in(directory: &str, keys: &[Key]) -> Vec<TreeKey> {
-    let trees = newest(keys, |key| is_tree(&key.class)).into_iter();
-    trees.map(|key| TreeKey { path: join(directory, &key.name), key: key.clone() }).collect()
+/// The error for the object at `path`, which is no tree.
+fn not_a_tree(path: &str, key: &Key) -> FormatError {
+    let what = if is_ntuple(&key.class) {
+        format!(
+            "`{path}` is an RNTuple; read it from Python, with `hither.open_tree(url, '{path}')`"
+        )
+    } else {
+        format!("`{path}` is a {}, not a TTree", key.class)
+    };
+    FormatError::UnsupportedFeature { what }
+}
+
+fn objects_in(directory: &str, keys: &[Key], wanted: fn(&str) -> bool) -> Vec<TreeKey> {
+    let objects = newest(keys, |key| wanted(&key.class)).into_iter();
+    objects.map(|key| TreeKey { path: join(directory, &key.name), key: key.clone() }).collect()
 }
 
 fn directories_in(directory: &str, keys: &[Key]) -> Vec<(String, Key)> {

@@ -109,6 +109,42 @@ fn the_only_tree_of_a_directory_needs_no_name() {
     assert_eq!(done(file.tree(None, &bytes)).name(), "T");
 }
 
+/// A file of trees, with the key strings `to` in place of `from`.
+fn renamed(names: &[&'static str], from: &str, to: &str) -> SparseBytes {
+    let trees: Vec<_> = names.iter().map(|name| mixed(name, 1)).collect();
+    assert_eq!(from.len(), to.len());
+    let mut data = write(Style::default(), &trees);
+    for at in 0..data.len() - from.len() {
+        if data[at..].starts_with(from.as_bytes()) {
+            data[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+    }
+    SparseBytes::whole(data.into())
+}
+
+#[test]
+fn an_rntuple_is_found_and_the_error_says_how_to_read_it() {
+    let ntuple = ("\x05TTree\x09ntuple_xy", "\x0dROOT::RNTuple\x01n");
+    let bytes = renamed(&["ntuple_xy"], ntuple.0, ntuple.1);
+    let file = done(RootFile::open(&bytes));
+    assert_eq!(done(file.trees(&bytes)), []);
+    assert_eq!(done(file.ntuples(&bytes)).first().map(|it| it.path.as_str()), Some("n"));
+    for path in [None, Some("n")] {
+        let error = file.tree(path, &bytes).unwrap_err().to_string();
+        assert!(error.contains("`n` is an RNTuple; read it from Python"), "{error}");
+    }
+    let bytes = renamed(&["ntuple_xy", "T"], ntuple.0, ntuple.1);
+    let file = done(RootFile::open(&bytes));
+    assert_eq!(done(file.tree(None, &bytes)).name(), "T", "an RNTuple is no tree");
+}
+
+#[test]
+fn the_error_for_a_file_without_trees_names_its_objects() {
+    let bytes = renamed(&["T"], "\x05TTree\x01T", "\x05TList\x01T");
+    let error = done(RootFile::open(&bytes)).tree(None, &bytes).unwrap_err().to_string();
+    assert_eq!(error, "no tree in this file; there is only `T (TList)`");
+}
+
 #[test]
 fn other_formats_are_recognized_by_their_first_bytes() {
     for (data, message) in [

@@ -5,10 +5,19 @@ use crate::file::origin::FileOrigin;
 use crate::tree::RemoteTree;
 use crate::tree::root_opener::RootOpener;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_formats::DecodeResult;
 use hither_formats::root::{Branch, Clusters, RecordType, RootFile, Tree, TreeKey};
+use hither_formats::{DecodeResult, FormatError, SparseBytes};
 use serde::Serialize;
 use std::num::NonZeroU64;
+
+/// The trees and RNTuples of a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FileListing {
+    /// Its trees.
+    pub trees: Vec<TreeListing>,
+    /// The paths of its RNTuples, which are not read.
+    pub ntuples: Vec<String>,
+}
 
 /// A description of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,7 +42,7 @@ pub struct BranchListing {
     pub type_name: String,
     /// The reason why this version cannot read its values; none if it can.
     pub unsupported: Option<String>,
-    /// How columns make up its entries, of a branch that groups others or has several columns.
+    /// How columns make up its entries, of a branch that is not one plain column.
     #[serde(skip)]
     pub record: Option<RecordType>,
     /// Number of baskets.
@@ -45,28 +54,40 @@ pub struct BranchListing {
 }
 
 impl Client {
-    /// Lists the trees of a file, or only the one at `path`.
+    /// Lists the trees and RNTuples of a file, or only the tree at `path`.
     ///
     /// # Errors
     ///
     /// The errors of opening the file; [`hither_core::ErrorKind::NotFound`] for a missing tree.
-    pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<Vec<TreeListing>> {
-        let described = |path: &str, tree: &Tree| describe_tree(tree, path);
-        self.block_on(each_tree(&*self.origin(url)?, path, described))
+    pub fn list_trees(&self, url: &str, path: Option<&str>) -> Result<FileListing> {
+        let file = self.origin(url)?;
+        self.block_on(async {
+            let (mut opening, root) = open_root(&file).await?;
+            let described = |path: &str, tree: &Tree| describe_tree(tree, path);
+            let trees = opening.each_tree(&root, path, described).await?;
+            let ntuples = match path {
+                Some(_) => Vec::new(),
+                None => opening.paths(&root, RootFile::ntuples).await?,
+            };
+            file.remember_endpoint();
+            Ok(FileListing { trees, ntuples })
+        })
     }
 
-    /// The paths of the trees of a file. The trees are not read. Runs on the client's runtime.
+    /// The paths of the trees of a file, and those of its RNTuples. None of them is read. Runs on
+    /// the client's runtime.
     ///
     /// # Errors
     ///
     /// The errors of opening the file.
-    pub async fn tree_paths(&self, url: &str) -> Result<Vec<String>> {
+    pub async fn tree_paths(&self, url: &str) -> Result<(Vec<String>, Vec<String>)> {
         let file = self.origin(url)?;
         let (mut opening, root) = open_root(&file).await?;
-        let keys = opening.tree_keys(&root).await?;
+        let trees = opening.paths(&root, RootFile::trees).await?;
+        let ntuples = opening.paths(&root, RootFile::ntuples).await?;
         file.keep(opening.metadata_to_keep(true));
         file.remember_endpoint();
-        Ok(keys.into_iter().map(|tree| tree.path).collect())
+        Ok((trees, ntuples))
     }
 }
 
@@ -115,15 +136,7 @@ pub(crate) async fn each_tree<T>(
     look: impl Fn(&str, &Tree) -> T,
 ) -> Result<Vec<T>> {
     let (mut opening, root) = open_root(file).await?;
-    let paths = match path {
-        Some(path) => vec![path.to_owned()],
-        None => opening.tree_keys(&root).await?.into_iter().map(|tree| tree.path).collect(),
-    };
-    let mut seen = Vec::new();
-    for path in paths {
-        let tree = opening.tree(&root, Some(&path)).await?;
-        seen.push(look(&path, &tree));
-    }
+    let seen = opening.each_tree(&root, path, look).await?;
     file.remember_endpoint();
     Ok(seen)
 }
@@ -189,12 +202,39 @@ fn describe(tree: &Tree, branch: &Branch) -> BranchListing {
     }
 }
 
+/// [`RootFile::trees`] or [`RootFile::ntuples`].
+type FindKeys = fn(&RootFile, &SparseBytes) -> Result<DecodeResult<Vec<TreeKey>>, FormatError>;
+
 impl RootOpener<'_> {
-    /// All trees of the file.
-    pub(crate) async fn tree_keys(&mut self, root: &RootFile) -> Result<Vec<TreeKey>> {
+    /// Calls `look` with the trees of the file, or only with the one at `path`.
+    async fn each_tree<T>(
+        &mut self,
+        root: &RootFile,
+        path: Option<&str>,
+        look: impl Fn(&str, &Tree) -> T,
+    ) -> Result<Vec<T>> {
+        let paths = match path {
+            Some(path) => vec![path.to_owned()],
+            None => self.paths(root, RootFile::trees).await?,
+        };
+        let mut seen = Vec::new();
+        for path in paths {
+            let tree = self.tree(root, Some(&path)).await?;
+            seen.push(look(&path, &tree));
+        }
+        Ok(seen)
+    }
+
+    /// The paths of all objects of the file that `find` returns.
+    async fn paths(&mut self, root: &RootFile, find: FindKeys) -> Result<Vec<String>> {
+        Ok(self.keys(root, find).await?.into_iter().map(|found| found.path).collect())
+    }
+
+    /// The keys of all objects of the file that `find` returns.
+    pub(crate) async fn keys(&mut self, root: &RootFile, find: FindKeys) -> Result<Vec<TreeKey>> {
         loop {
-            match root.trees(self.bytes()).map_err(|error| self.in_file(error))? {
-                DecodeResult::Data(trees) => return Ok(trees),
+            match find(root, self.bytes()).map_err(|error| self.in_file(error))? {
+                DecodeResult::Data(found) => return Ok(found),
                 DecodeResult::NeedsData(need) => self.fetch(need).await?,
             }
         }

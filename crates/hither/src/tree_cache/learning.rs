@@ -16,7 +16,7 @@ use hither_core::prefetch::columnar::{ColumnarPrefetcher, ColumnarPrefetcherHand
 use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
 use hither_core::sync::lock;
 use hither_formats::NeededRanges;
-use hither_formats::root::{BasketMap, Tree, TreeKey};
+use hither_formats::root::{BasketMap, RootFile, Tree, TreeKey};
 use hither_store::Store;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -225,7 +225,7 @@ impl TreeLoader {
 /// The trees of a file.
 async fn trees(opening: &mut RootOpener<'_>) -> Result<Vec<Tree>> {
     let root = opening.root().await?;
-    let keys = bounded(opening.tree_keys(&root).await?);
+    let keys = bounded(opening.keys(&root, RootFile::trees).await?);
     let objects = keys.iter().map(|tree| tree.key.range());
     let missing: Vec<_> =
         objects.filter(|range| opening.bytes().get(range.clone()).is_none()).collect();

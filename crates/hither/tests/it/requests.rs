@@ -62,7 +62,7 @@ fn payload_exceeds_the_used_bytes_by_a_tenth_at_most() {
 #[test]
 fn a_listing() {
     let peer = MockHttpServer::start(file(0)).unwrap();
-    let trees = client(1, None).list_trees(&peer.url(), None).unwrap();
+    let trees = client(1, None).list_trees(&peer.url(), None).unwrap().trees;
     let branches: Vec<_> = trees[0].branches.iter().map(|branch| branch.name.as_str()).collect();
     assert_eq!(branches, ["before", "x", "between", "y", "after"]);
     assert_snapshot!(log(&peer));

@@ -28,7 +28,7 @@ fn requests(
 }
 
 fn list(client: &Client, url: &str) {
-    assert_eq!(client.list_trees(url, Some("T")).unwrap()[0].entries, 40_000);
+    assert_eq!(client.list_trees(url, Some("T")).unwrap().trees[0].entries, 40_000);
 }
 
 fn stat(client: &Client, url: &str) {
