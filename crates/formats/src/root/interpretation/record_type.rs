@@ -91,9 +91,13 @@ impl RecordType {
                 Some(field) if !base => vec![(name.to_string(), field)],
                 _ => Vec::new(),
             };
-            // A member hides those of the same name in the bases.
-            fields.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
-            fields.extend(more);
+            for (name, field) in more {
+                // A member hides that of the same name in a base, and takes its place.
+                match fields.iter_mut().find(|(other, _)| *other == name) {
+                    Some((_, hidden)) => *hidden = field,
+                    None => fields.push((name, field)),
+                }
+            }
         }
         Self::Record { class, fields }
     }

@@ -191,9 +191,11 @@ impl<'a> Reader<'a> {
             None => Vec::new(),
         };
         let record = match own {
-            // uproot reads the count of a `TClonesArray`.
             Some(own) if fields.is_empty() => own,
-            _ if fields.is_empty() || self.is_clones(first) => RecordType::Column(path),
+            // uproot reads the count of a `TClonesArray`.
+            _ if fields.is_empty() || self.type_name(parent, &raw, &[]) == "TClonesArray" => {
+                RecordType::Column(path)
+            }
             _ => RecordType::Record { class: None, fields },
         };
         if !matches!(record, RecordType::Column(_))
@@ -356,11 +358,6 @@ impl<'a> Reader<'a> {
             record: None,
         });
         Ok(())
-    }
-
-    /// Returns true if the branch at `index` is a `TClonesArray`.
-    fn is_clones(&self, index: usize) -> bool {
-        self.branches.get(index).is_some_and(|branch| branch.type_name == "TClonesArray")
     }
 
     /// The columns of a branch that is not refused as a whole, and the name of its type where that
