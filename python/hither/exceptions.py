@@ -37,6 +37,7 @@ __all__ = [
     "NotFoundError",
     "PermissionDeniedError",
     "ProtocolError",
+    "ThroughUprootWarning",
     "TimedOutError",
     "TooLargeError",
     "UnauthenticatedError",
@@ -172,3 +173,7 @@ class LocalError(HitherError, OSError):
 
     kind = "local"
     errno = errno.EIO
+
+
+class ThroughUprootWarning(UserWarning):
+    """uproot reads branches or an RNTuple that hither cannot read itself; values are complete."""

@@ -90,6 +90,8 @@ class Report:
     """Time that reads of bytes waited, summed over calls."""
     metadata_from_store: bool = False
     """True if the store knew the tree from an earlier run."""
+    through_uproot: int = 0
+    """Number of columns that uproot read, because hither cannot; they are in no other counter."""
     sources: tuple[SourceReport, ...] = ()
     """Replicas that were read from, in the order of preference."""
     notices: tuple[str, ...] = field(default=())

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hither._client import Client, default_client
@@ -13,7 +14,15 @@ from hither._closing import Closing
 from hither._reporting.progress_bar import HIDDEN, ProgressBar
 from hither._reporting.report import Report, report_from_core
 from hither._sizes import parse_bytes
-from hither._tree.branches import Branch, TreeInfo, missing_key_error, name_filter, tree_info, without_repeated
+from hither._tree.branches import (
+    Branch,
+    TreeInfo,
+    missing_key_error,
+    name_filter,
+    outermost,
+    tree_info,
+    without_repeated,
+)
 from hither._tree.request import ArraysRequest, check_library, entry_range, select_columns
 from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from hither._client import UrlOrPath
     from hither._tree.branches import BranchInfo, NameFilter, RecordType
     from hither._tree.request import Library
+    from hither._tree.uproot_fallback import UprootTree
 
     Result = TypeVar("Result")
 
@@ -33,7 +43,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     The tree is opened in the background. The first use waits for that and reports what is wrong
     with the file or the tree. A tree can be pickled and can be used in a forked child; it is opened
-    again there.
+    again there. An RNTuple is read through uproot, with a warning; its branches are its fields.
 
     Parameters
     ----------
@@ -61,6 +71,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         self._core = self._client._core.open_tree(os.fspath(url), path)  # noqa: SLF001
         self._core.begin()
         self._info: TreeInfo | None = None
+        self._theirs: UprootTree | None = None
         self._report = Report()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,14 +84,32 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     def close(self) -> None:
         """Close the tree. It is opened again if it is used."""
+        theirs, self._theirs = self._theirs, None
+        if theirs is not None:
+            theirs.close()
         self._core.close()
 
     # --- description ------------------------------------------------------------------------------
 
     def _tree_info(self) -> TreeInfo:
         if self._info is None:
-            self._info = tree_info(self._core.listing().wait())
+            try:
+                self._info = tree_info(self._core.listing().wait())
+            except UnsupportedError as error:
+                self._info = self._ntuple_info(error)
         return self._info
+
+    def _ntuple_info(self, error: UnsupportedError) -> TreeInfo:
+        """Return the description of an RNTuple; raise ``error`` if it is something else."""
+        from hither._tree.uproot_fallback import warn
+
+        _, ntuples = self._client._core.tree_paths(self._core.url).wait()  # noqa: SLF001
+        path = self._core.path or "".join(ntuples[:1])
+        if path.partition(";")[0].strip("/") not in ntuples:
+            raise error
+        info = self._uproot(path).ntuple_info(path)
+        warn(f"`{path}` is an RNTuple: hither reads it through uproot")
+        return info
 
     @property
     def client(self) -> Client:
@@ -114,7 +143,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     @property
     def report(self) -> Report:
-        """Counters and timings of the last ``arrays``; notices name branches that uproot read."""
+        """Counters and timings of the last ``arrays``; notices name what uproot read."""
         return self._report
 
     @property
@@ -212,7 +241,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
             ``pyarrow.Table``.
         native
             Refuse branches that hither cannot read itself. Otherwise uproot reads them over the
-            same connections, if it is installed; :attr:`report` names them.
+            same connections, if it is installed; a warning and :attr:`report` name them.
         progress
             Show a progress bar of the received bytes, if tqdm is installed.
 
@@ -369,8 +398,9 @@ class Tree(Closing, Mapping[str, "Branch"]):
         wanted = select_columns(columns, filter_name, lambda passing: self.keys(filter_name=passing))
         foreign: list[str] = []
         if columns is None:
-            branches = self._tree_info().branches
-            wanted = without_repeated(wanted, branches)
+            info = self._tree_info()
+            branches = info.branches
+            wanted = outermost(wanted) if info.is_ntuple else without_repeated(wanted, branches)
             foreign = [] if native else [name for name in wanted if branches[name].unsupported]
         start, stop = entry_range(entry_start, entry_stop, lambda: self.num_entries)
         return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign)
@@ -397,14 +427,24 @@ class Tree(Closing, Mapping[str, "Branch"]):
     def _step_entries(self, request: ArraysRequest, step_size: int | str) -> int:
         if isinstance(step_size, int):
             return max(1, step_size)
-        return self._core.num_entries_for(request.columns, parse_bytes(step_size)).wait()
+        size = parse_bytes(step_size)
+        counts = []
+        own = [name for name in request.columns if name not in request.foreign]
+        if own or not request.foreign:
+            counts.append(self._core.num_entries_for(own, size).wait())
+        if request.foreign:
+            counts.append(self._uproot().num_entries_for(request.foreign, size))
+        # The bytes of an entry add up.
+        return max(1, reduce(lambda a, b: a * b // (a + b), counts))
 
     def _partitions(self, columns: list[str], step_size: int | str) -> list[int]:
         """Return the first entry of each partition, and the number of entries."""
-        branches = self._tree_info().branches
-        own = [name for name in columns if name not in branches or not branches[name].unsupported]
-        request = ArraysRequest(own, None, 0, 0, "ak", [])
-        return self._core.partitions(self._step_entries(request, step_size)).wait()
+        info = self._tree_info()
+        foreign = [name for name in columns if name in info.branches and info.branches[name].unsupported]
+        step = self._step_entries(ArraysRequest(columns, None, 0, 0, "ak", foreign), step_size)
+        if info.is_ntuple:
+            return [*range(0, info.num_entries, step), info.num_entries]
+        return self._core.partitions(step).wait()
 
     def _build_step(
         self, request: ArraysRequest, step: tuple[int, int, list[_core.Column], list[RecordType | None]]
@@ -423,14 +463,17 @@ class Tree(Closing, Mapping[str, "Branch"]):
         with_uproot: Callable[[], Result],
     ) -> Result:
         """Read natively if possible, otherwise with uproot unless ``native`` forbids that."""
-        if request.foreign:
-            return with_uproot()
-        try:
-            return own()
-        except (MissingKeyError, UnsupportedError, InvalidError) as error:
-            if native or not self._find_foreign(request, error):
-                raise
-            return with_uproot()
+        if not request.foreign:
+            try:
+                return own()
+            except (MissingKeyError, UnsupportedError, InvalidError) as error:
+                if native or not self._find_foreign(request, error):
+                    raise
+        if not self._tree_info().is_ntuple:
+            from hither._tree.uproot_fallback import warn
+
+            warn(f"hither reads through uproot: {', '.join(request.foreign)}")
+        return with_uproot()
 
     def _read_for_report(self, request: ArraysRequest, native: bool) -> tuple[int, Report]:  # noqa: FBT001
         """Read the request; return the number of selected entries, and the report."""
@@ -445,35 +488,55 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     def _find_foreign(self, request: ArraysRequest, error: Exception) -> bool:
         """Add columns that uproot has to read to ``request.foreign``; return if there are any."""
-        from hither._tree import uproot_fallback
-
-        branches = self._tree_info().branches
+        info = self._tree_info()
+        branches = info.branches
         suspects = [name for name in request.columns if name not in branches or branches[name].unsupported]
+        if info.is_ntuple and (missing := [name for name in suspects if name not in branches]):
+            raise missing_key_error("field", missing[0], branches) from error
         if not suspects and isinstance(error, UnsupportedError):
             # The content of a branch showed only in its data.
             suspects = request.columns
-        found = uproot_fallback.select_readable(self, suspects) if suspects else []
-        request.foreign.extend(found)
-        return bool(found)
+        if not suspects:
+            return False
+        try:
+            theirs = self._uproot()
+        except UnsupportedError:
+            return False
+        request.foreign.extend(name for name in suspects if name in theirs)
+        return bool(request.foreign)
+
+    def _uproot(self, path: str | None = None) -> UprootTree:
+        """Return the tree as uproot reads it; opened once."""
+        if self._theirs is None:
+            from hither._tree.uproot_fallback import UprootTree
+
+            self._theirs = UprootTree(self._core.url, path or self.name, self._client)
+        return self._theirs
 
     def _read_with_uproot(self, request: ArraysRequest) -> Any:  # noqa: ANN401
-        from hither._tree import uproot_fallback
         from hither._tree.library import merge_fields
 
+        info = self._tree_info()
         own = [name for name in request.columns if name not in request.foreign]
-        parts = []
+        parts, report, mask = [], Report(), None
         if own:
             part = request._replace(columns=own, foreign=[])
             parts.append(self._build(part, self._read_job(part, HIDDEN.add_read()).wait()))
-        report = self._report if own else Report()
-        parts.append(uproot_fallback.read_arrays(self, request.foreign, request))
+            report = self._report
+        span = (request.start, min(request.stop, info.num_entries))
+        if request.cut is not None:
+            if info.is_ntuple:
+                message = f"cut `{request.cut}`: hither computes no expressions over an RNTuple; select what was read"
+                raise UnsupportedError(message)
+            cut = ArraysRequest([request.cut], None, *span, "ak", [])
+            mask = self._build(cut, self._read_job(cut, HIDDEN.add_read()).wait())[request.cut]
+        parts.append(self._uproot().arrays(request.foreign, span, request.library, mask))
         notices = (*report.notices, f"read by uproot: {', '.join(request.foreign)}")
-        self._report = replace(report, notices=notices)
+        self._report = replace(report, notices=notices, through_uproot=len(request.foreign))
         return merge_fields(parts, request.columns, request.library)
 
     def _iterate_with_uproot(self, request: ArraysRequest, step_size: int | str) -> Iterator[Any]:
-        own = [name for name in request.columns if name not in request.foreign] or list(self._tree_info().branches)[:1]
-        step = self._step_entries(request._replace(columns=own), step_size)
+        step = self._step_entries(request, step_size)
         for start in range(request.start, min(request.stop, self.num_entries), step):
             stop = min(start + step, request.stop)
             yield self._read_with_uproot(request._replace(start=start, stop=stop))

@@ -1,74 +1,111 @@
-"""Branches that hither cannot read itself, read by uproot over hither's file."""
+"""Branches and RNTuples that hither cannot read itself, read by uproot over hither's source."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from hither.exceptions import UnsupportedError
+from hither._tree.branches import BranchInfo, TreeInfo
+from hither._tree.library import objects, record_array
+from hither.exceptions import ThroughUprootWarning, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hither._tree.request import ArraysRequest
-    from hither._tree.tree import Tree
+    from hither._client import Client
+    from hither._tree.request import Library
 
 
-def _open_with_uproot(tree: Tree) -> Any:  # noqa: ANN401
-    """Return uproot's tree over hither's file; None if uproot is not installed."""
-    try:
-        import uproot
-    except ImportError:
-        return None
-    return uproot.open(tree.client.open(tree.url))[tree.name]
+class UprootTree:
+    """A tree or RNTuple as uproot reads it."""
+
+    def __init__(self, url: str, path: str, client: Client) -> None:
+        """Open the tree or RNTuple at ``path``.
+
+        Raises
+        ------
+        NotImplementedError
+            uproot is not installed.
+
+        """
+        try:
+            import uproot
+        except ImportError:
+            message = f"hither cannot read all of `{path}` itself; install uproot, which may be able to"
+            raise UnsupportedError(message) from None
+        from hither.uproot import Source
+
+        self._tree = uproot.open({url: path}, handler=Source, client=client)
+        self._is_ntuple = "RNTuple" in self._tree.classname
+
+    def close(self) -> None:
+        """Close the file."""
+        self._tree.file.close()
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether uproot knows a branch or field of this name."""
+        return name in self._tree
+
+    def ntuple_info(self, path: str) -> TreeInfo:
+        """Return the description of the RNTuple at ``path``."""
+        why = "it is a field of an RNTuple"
+        infos = (BranchInfo(name, typename, why, 0, 0, 0) for name, typename in self._tree.typenames().items())
+        fields = {info.name: info for info in infos}
+        return TreeInfo(path, self._tree.description, self._tree.num_entries, fields, is_ntuple=True)
+
+    def num_entries_for(self, names: Sequence[str], size: int) -> int:
+        """Return the number of entries of which ``names`` take ``size`` bytes."""
+        if self._is_ntuple:
+            return int(self._tree.num_entries_for(size, filter_field=self._selected(names)))
+        return max(1, int(self._tree.num_entries_for(size, list(names))))
+
+    def arrays(self, names: Sequence[str], span: tuple[int, int], library: Library, mask: Any) -> Any:  # noqa: ANN401
+        """Return the arrays of ``names``; if ``mask`` is not None, what it selects of them."""
+        limits = dict(zip(("entry_start", "entry_stop"), span, strict=True))
+        if self._is_ntuple:
+            found = self._ntuple_arrays(names, limits)
+        elif mask is None and library in ("np", "pd"):
+            return self._tree.arrays(list(names), library=library, **limits)
+        else:
+            found = self._tree.arrays(list(names), **limits)
+        return _as_library(found if mask is None else found[mask], library)
+
+    def _ntuple_arrays(self, names: Sequence[str], limits: dict[str, int]) -> Any:  # noqa: ANN401
+        """Return the fields ``names`` as records; those at the top are read together."""
+        import awkward as ak
+
+        top = {field.name for field in self._tree.fields}.intersection(names)
+        together: Any = self._tree.arrays(filter_field=self._selected(top), **limits) if top else None
+        arrays = {name: together[name] if name in top else self._tree[name].array(**limits) for name in names}
+        return record_array({name: ak.to_layout(array) for name, array in arrays.items()})
+
+    def _selected(self, names: Sequence[str] | set[str]) -> Any:  # noqa: ANN401
+        """Return a filter for the fields of these names."""
+        ids = {self._tree[name].field_id for name in names}
+        return lambda field: field.field_id in ids
 
 
-def select_readable(tree: Tree, names: Sequence[str]) -> list[str]:
-    """Return those of ``names`` that uproot knows as branches."""
-    theirs = _open_with_uproot(tree)
-    if theirs is None:
-        return []
-    with theirs.file:
-        return [name for name in names if name in theirs]
+def warn(message: str) -> None:
+    """Warn at the line outside this package that led here."""
+    frame: Any = sys._getframe()  # noqa: SLF001
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hither":
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, ThroughUprootWarning, stacklevel=level)
 
 
-def read_arrays(tree: Tree, names: Sequence[str], request: ArraysRequest) -> Any:  # noqa: ANN401
-    """Return the arrays that uproot reads of ``names``, with the cut of the request."""
-    theirs = _open_with_uproot(tree)
-    if theirs is None:
-        message = f"hither cannot read {', '.join(names)}; install uproot, which may be able to"
-        raise UnsupportedError(message)
-    stop = min(request.stop, tree.num_entries)
-    with theirs.file:
-        if request.library != "ak" and request.cut is None and request.library in ("np", "pd"):
-            return theirs.arrays(list(names), entry_start=request.start, entry_stop=stop, library=request.library)
-        found = theirs.arrays(list(names), entry_start=request.start, entry_stop=stop)
-    if request.cut is not None:
-        mask = tree.arrays([request.cut], entry_start=request.start, entry_stop=stop, native=True)
-        found = found[mask[request.cut]]
-    return _as_library(found, request.library)
-
-
-def _as_library(found: Any, library: str) -> Any:  # noqa: ANN401
+def _as_library(found: Any, library: Library) -> Any:  # noqa: ANN401
     import awkward as ak
 
     if library == "ak":
         return found
+    if library == "arrow":
+        return ak.to_arrow_table(found)
+    arrays = {name: objects(found[name]) for name in found.fields}
     if library == "np":
-        return {name: _objects(found[name]) for name in found.fields}
-    if library == "pd":
-        import pandas as pd
+        return arrays
+    import pandas as pd
 
-        return pd.DataFrame({name: _objects(found[name]) for name in found.fields})
-    return ak.to_arrow_table(found)
-
-
-def _objects(array: Any) -> Any:  # noqa: ANN401
-    import awkward as ak
-    import numpy as np
-
-    try:
-        return ak.to_numpy(array)
-    except ValueError:
-        rows = np.empty(len(array), dtype=object)
-        rows[:] = ak.to_list(array)
-        return rows
+    return pd.DataFrame(arrays)

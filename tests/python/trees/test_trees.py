@@ -203,7 +203,7 @@ def test_trees_pickle(tree):
 @pytest.mark.parametrize(
     ("file", "name", "foreign", "listed"),
     [
-        ("uproot-issue-123a.root", "POOLContainerForm", "DataHeaderForm", True),
+        ("uproot-nesteddirs.root", "three/tree", "evt/StdStr", True),
         ("uproot-small-dy-nooffsets.root", "tree", "Muon_pt", False),
     ],
 )
