@@ -176,4 +176,15 @@ class LocalError(HitherError, OSError):
 
 
 class ThroughUprootWarning(UserWarning):
-    """uproot reads branches or an RNTuple that hither cannot read itself; values are complete."""
+    """uproot reads branches or an RNTuple that hither cannot read itself; values are complete.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", hither.exceptions.ThroughUprootWarning)
+    ...     tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T")
+    ...     len(tree.arrays(["rawtr"], entry_stop=3))
+    3
+
+    """

@@ -183,10 +183,9 @@ fn unsupported(tree: &Tree, branch: &Branch) -> Option<String> {
     if columns.is_empty() {
         return Some(format!("branch `{}` stores nothing", branch.name()));
     }
-    let first = columns.into_iter().find_map(|path| {
+    columns.into_iter().find_map(|path| {
         tree.branch(path).and_then(Branch::column_type).err().map(|error| error.to_string())
-    });
-    first
+    })
 }
 
 fn describe(tree: &Tree, branch: &Branch) -> BranchListing {

@@ -12,7 +12,7 @@ pub enum RecordType {
         /// Name of the class.
         class: Option<String>,
         /// Names and types, in the order of the file.
-        fields: Vec<(String, RecordType)>,
+        fields: Vec<(String, Self)>,
     },
     /// Any number of values.
     List(ListKind, Box<Self>),
