@@ -2,7 +2,7 @@
 
     python tests/formats/oracle.py [--dump PATH] [--verbose] [FILE ...]
 
-Needs uproot, awkward and numpy, and the example `dump_columns` of crates/formats (built in release if --dump is not
+Needs uproot, awkward and numpy, and the example `dump_columns` of crates/formats (built if --dump is not
 given). Without files it takes all of ../shared/testdata/root, next to the repository.
 
 A branch is compared if uproot makes values of it; it is native if the reader has each of its numbers and strings, in
@@ -219,24 +219,33 @@ class File:
 
 
 def dump_program():
-    command = ["cargo", "build", "--release", "--locked", "-p", "hither-formats", "--example", "dump_columns", "--message-format=json"]
+    # With the crates as `cargo test --workspace` has built them: only the example itself may be left to do.
+    command = ["cargo", "build", "--workspace", "--locked", "--example", "dump_columns", "--message-format=json"]
     out = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
     return [m["executable"] for m in map(json.loads, out.splitlines()) if m.get("executable")][-1]
 
 
-def compare(path, program):
+def limit_memory():
     # uproot takes as much memory as damaged offsets say
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+
+
+def in_processes(function, files):
+    """The results of a function for all files, the largest first, from two processes of bounded memory."""
+    files = sorted(files, key=lambda path: -os.path.getsize(path))
+    # A forked child would wait for threads of fsspec that only its parent has, and have its parent's addresses.
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(max_workers=2, mp_context=spawn, initializer=limit_memory) as pool:
+        yield from pool.map(function, files)
+
+
+def compare(path, program):
     return File(path, program).run()
 
 
 def compare_all(files, program):
     """The comparisons of all files, the largest first."""
-    files = sorted(files, key=lambda path: -os.path.getsize(path))
-    # A forked child would wait for threads of fsspec that only its parent has.
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1), mp_context=spawn) as pool:
-        yield from pool.map(functools.partial(compare, program=program), files)
+    return in_processes(functools.partial(compare, program=program), files)
 
 
 def share(results):

@@ -13,9 +13,7 @@ Allowed differences:
 """
 
 import collections
-import concurrent.futures
 import contextlib
-import resource
 import sys
 import warnings
 
@@ -165,25 +163,21 @@ def left_to_uproot(tree, name, wanted):
 
 
 def compare_file(path):
-    """Return the differences in a file, and how many keys were read in which way."""
-    import oracle
-
-    # Where uproot misreads a branch, it takes whatever memory the wrong lengths say.
-    resource.setrlimit(resource.RLIMIT_AS, (oracle.MAX_MEMORY, oracle.MAX_MEMORY))
+    """Return name and differences of a file, and how many of its keys were read in which way."""
     warnings.simplefilter("ignore")
     counts = collections.Counter()
     with hither.Client(store=False) as client:
-        return [f"{path.name}: {line}" for line in compare(path, client, counts)], counts
+        return path.name, [f"{path.name}: {line}" for line in compare(path, client, counts)], counts
 
 
 def compare_all(files):
     """Check that there are no differences; return how the keys of each file were read."""
-    files = sorted(files, key=lambda path: -path.stat().st_size)
-    with concurrent.futures.ProcessPoolExecutor(max_workers=2) as pool:
-        results = list(pool.map(compare_file, files))
-    wrong = [line for lines, _ in results for line in lines]
+    import oracle
+
+    results = list(oracle.in_processes(compare_file, files))
+    wrong = [line for _, lines, _ in results for line in lines]
     assert not wrong, "\n".join(wrong)
-    return {path.name: counts for path, (_, counts) in zip(files, results, strict=True)}
+    return {name: counts for name, _, counts in results}
 
 
 @pytest.mark.slow
