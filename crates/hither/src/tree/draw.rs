@@ -37,8 +37,8 @@ impl DrawRequest {
     /// A request with all entries, 100 bins, and limits from the values.
     #[must_use]
     pub fn new(value: &str, cut: Option<&str>) -> Self {
-        let (value, cut) = (value.to_owned(), cut.map(str::to_owned));
-        Self { value, cut, bins: 100, range: None, entries: 0..u64::MAX }
+        let cut = cut.map(str::to_owned);
+        Self { value: value.to_owned(), cut, bins: 100, range: None, entries: 0..u64::MAX }
     }
 }
 

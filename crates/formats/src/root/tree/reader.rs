@@ -346,14 +346,16 @@ impl<'a> Reader<'a> {
         } else {
             "it is a record of several columns; name one of them".to_owned()
         };
-        let (branch, type_name) = (path.to_owned(), type_name.to_owned());
+        let type_name = type_name.to_owned();
+        let content =
+            FormatError::Unsupported { branch: path.to_owned(), type_name: type_name.clone(), why };
         self.branches.push(Branch {
-            path: branch.clone(),
+            path: path.to_owned(),
             own,
             leaf: String::new(),
             title,
-            type_name: type_name.clone(),
-            content: Err(FormatError::Unsupported { branch, type_name, why }),
+            type_name,
+            content: Err(content),
             baskets: Arc::default(),
             record: None,
         });
