@@ -103,9 +103,6 @@ pub(crate) struct FileCopy {
     pub(crate) max_pieces: usize,
     /// The checksum of the file, where it has to be computed in order while the bytes pass.
     pub(crate) chain: Option<Mutex<Hasher>>,
-    pub(crate) with_adler32: bool,
-    /// Nobody wants to see the bytes: they are counted and dropped.
-    pub(crate) is_blind: bool,
     /// The server's checksum, being asked for.
     asking: Mutex<Option<Asking>>,
     /// The server's checksum.
@@ -129,61 +126,10 @@ pub(crate) struct FileCopyState {
     pub(crate) damaged: Vec<u64>,
 }
 
-/// Arguments of [`FileCopy::new`].
-pub(crate) struct Opened {
-    pub(crate) shared: Arc<CopyContext>,
-    pub(crate) item: CopyItem,
-    pub(crate) key: String,
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) version: FileVersion,
-    pub(crate) sink: Sink,
-    pub(crate) order: Option<Sequencer>,
-    pub(crate) max_pieces: usize,
-    pub(crate) algorithm: Option<Algorithm>,
-    pub(crate) is_journaled: bool,
-    pub(crate) token: Option<String>,
-    pub(crate) blocks: BlockMap,
-}
-
 /// Round-trip time below which a worker that ends later than the others does not matter.
 const MIN_BALANCING_RTT: Duration = Duration::from_millis(2);
 
 impl FileCopy {
-    pub(crate) fn new(opened: Opened) -> Arc<Self> {
-        let Opened { shared, item, key, source, version, sink, order, max_pieces, .. } = opened;
-        let Opened { algorithm, is_journaled, blocks, token, .. } = opened;
-        let in_order = order.is_some();
-        let chain = algorithm.filter(|algorithm| in_order && !algorithm.is_combinable());
-        let validator = Mutex::new(version.validator.clone());
-        let state = FileCopyState {
-            blocks,
-            running: Vec::new(),
-            over: false,
-            before: None,
-            damaged: Vec::new(),
-        };
-        Arc::new(Self {
-            is_blind: matches!(sink, Sink::Discard) && algorithm.is_none(),
-            with_adler32: algorithm == Some(Algorithm::Adler32),
-            chain: chain.map(|algorithm| Mutex::new(Hasher::new(algorithm))),
-            asking: Mutex::default(),
-            server_checksum: Mutex::default(),
-            token: Mutex::new(token),
-            algorithm,
-            is_journaled,
-            validator,
-            state: Mutex::new(state),
-            shared,
-            item,
-            key,
-            source,
-            version,
-            sink,
-            order,
-            max_pieces,
-        })
-    }
-
     /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this
     /// file there is nothing more (`is_last`), it is as large as will be done when all others are.
     pub(crate) fn take(&self, worker: usize, is_last: bool) -> Option<Arc<Piece>> {
@@ -276,6 +222,11 @@ impl FileCopy {
 
     pub(crate) fn is_over(&self) -> bool {
         self.state().over
+    }
+
+    /// Nobody wants to see the bytes: they are counted and dropped.
+    pub(crate) fn is_blind(&self) -> bool {
+        matches!(self.sink, Sink::Discard) && self.algorithm.is_none()
     }
 
     /// Writes must be whole blocks.

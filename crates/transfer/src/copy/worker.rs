@@ -89,7 +89,7 @@ impl CopyContext {
     async fn fetch(self: &Arc<Self>, worker: usize, file: &Arc<FileCopy>, piece: &Arc<Piece>) {
         let result = fetch::run(file, piece).await;
         self.budget.release(piece.buffer.waiting_bytes());
-        if file.is_blind {
+        if file.is_blind() {
             file.dropped(piece.buffer.arrived());
         }
         match result {

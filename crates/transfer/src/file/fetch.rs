@@ -90,7 +90,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
     };
     let shared = Arc::clone(&file.shared);
     let buffer_of = Arc::clone(piece);
-    let keep = !file.is_blind;
+    let keep = !file.is_blind();
     let sink = Box::new(move |part: Part| {
         let came = part.bytes.len() as u64;
         let taken = buffer_of.buffer.accept(&part, keep);

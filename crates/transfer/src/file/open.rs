@@ -13,16 +13,16 @@ use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::sequencer::Sequencer;
 use crate::file::version::FileVersion;
-use crate::file::{CopyItem, FileCopy, Opened, Sink};
+use crate::file::{CopyItem, FileCopy, FileCopyState, Sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
-use hither_core::checksum::Algorithm;
+use hither_core::checksum::{Algorithm, Hasher};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
     DirEntry, Error, ErrorKind, FileKind, PutOptions, Request, Result, Retry, Source, Storage,
 };
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
@@ -66,8 +66,8 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
         Sink::Discard => (usize::MAX, None),
     };
     let part = token.clone();
-    let chained = algorithm.is_some_and(|algorithm| !algorithm.is_combinable());
-    let in_order = parallel == 1 || chained && !matches!(sink, Sink::Part(_));
+    let chained = algorithm.filter(|algorithm| !algorithm.is_combinable());
+    let in_order = parallel == 1 || chained.is_some() && !matches!(sink, Sink::Part(_));
     let room = shared.options.budget_bytes / (2 * blocks.block_bytes());
     let read_ahead = usize::try_from(room).unwrap_or(READ_AHEAD).clamp(1, READ_AHEAD);
     let arrived_bytes = head.as_ref().map_or(0, |head| head.bytes);
@@ -83,7 +83,15 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
         0 => debug!(file = item.name, bytes = version.size, "file begun"),
         resumed => debug!(file = item.name, bytes = version.size, resumed, "file resumed"),
     }
-    let file = FileCopy::new(Opened {
+    let chain = chained.filter(|_| in_order).map(|algorithm| Mutex::new(Hasher::new(algorithm)));
+    let state = FileCopyState {
+        blocks,
+        running: Vec::new(),
+        over: false,
+        before: None,
+        damaged: Vec::new(),
+    };
+    let file = Arc::new(FileCopy {
         shared: Arc::clone(shared),
         key,
         source,
@@ -91,9 +99,13 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
         order: in_order.then(Sequencer::new),
         max_pieces: if in_order { read_ahead } else { parallel.max(1) },
         algorithm,
-        blocks,
         is_journaled: version.size > shared.options.block_bytes,
-        token,
+        chain,
+        asking: Mutex::default(),
+        server_checksum: Mutex::default(),
+        validator: Mutex::new(version.validator.clone()),
+        token: Mutex::new(token),
+        state: Mutex::new(state),
         version,
         item,
     });

@@ -8,7 +8,7 @@ use crate::file::partial_file;
 use crate::file::piece_buffer::WriteBatch;
 use crate::file::{FileCopy, Sink};
 use hither_core::sync::lock;
-use hither_core::{Error, ErrorKind, Result, range};
+use hither_core::{Algorithm, Error, ErrorKind, Result, range};
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -88,7 +88,8 @@ impl FileCopy {
         }
         let ranges: Vec<_> = self.state().blocks.within_blocks(batch.range()).collect();
         for range in ranges {
-            let checksums = BlockChecksums::of(slices(batch, &range), self.with_adler32);
+            let with_adler32 = self.algorithm == Some(Algorithm::Adler32);
+            let checksums = BlockChecksums::of(slices(batch, &range), with_adler32);
             let mut state = self.state();
             let Some(whole) = state.blocks.written(range, checksums) else { continue };
             let before = state.before.as_ref().and_then(|known| known.get(&whole.range.start));
