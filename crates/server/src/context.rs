@@ -37,10 +37,11 @@ impl ServerContext {
         backend: Arc<dyn Backend>,
         records: RequestRecorder,
         lots: Option<Arc<Lots>>,
+        memory: Arc<BufferPool>,
     ) -> Self {
         Self {
             backend,
-            memory: Arc::new(BufferPool::new(settings.limits.memory_bytes)),
+            memory,
             lots,
             records,
             copies: Arc::default(),

@@ -20,7 +20,7 @@ use crate::response::{ServerResponse, accept_query};
 use hither_http::vector::ACCEPT_QUERY;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Version, header};
+use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use std::sync::Arc;
 use tracing::field::Empty;
@@ -46,7 +46,7 @@ pub(crate) async fn handle(
     peer: Peer,
 ) -> Response<RecordedBody> {
     let mut record = context.records.begin(&request, &peer);
-    let watchdog = (request.version() >= Version::HTTP_2).then(|| Arc::clone(&peer.watchdog));
+    let progress = peer.monitor.begin(context.limits().min_rate);
     let result = dispatch(context, request, peer, &mut record).await;
     let mut response = result.unwrap_or_else(|error| {
         let status = error.status.as_u16();
@@ -60,8 +60,7 @@ pub(crate) async fn handle(
     });
     response.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
     record.answered(response.status, response.ranges);
-    let mark = watchdog.map(|watchdog| watchdog.watch());
-    let mut out = Response::new(RecordedBody::new(response.body, record, mark));
+    let mut out = Response::new(RecordedBody::new(response.body, record, progress));
     *out.status_mut() = response.status;
     *out.headers_mut() = response.headers;
     out

@@ -23,6 +23,7 @@ use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::{self, DiskBackend};
 use crate::connection::acceptor::Acceptor;
+use crate::connection::table::ConnectionTable;
 use crate::connection::tls::{self, CertificateReloader};
 use crate::context::ServerContext;
 use crate::lots::settings::TEND_EVERY;
@@ -31,6 +32,7 @@ use crate::monitoring::access_log::AccessLog;
 use crate::monitoring::admin_server::AdminServer;
 use crate::monitoring::request_record::RequestRecorder;
 use crate::monitoring::stats::ServerStats;
+use crate::response::buffer_pool::BufferPool;
 use crate::settings::Settings;
 use crate::settings::reload::{PreparedReload, Reloader};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -38,12 +40,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -135,7 +136,8 @@ impl Server {
             PreparedReload::new(&settings, authorizer.as_ref(), runtime.handle())?;
         let tls = certificate.map(|current| Arc::new(CertificateReloader::new(current)));
         let (stop, stopped) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(limits.connections));
+        let memory = Arc::new(BufferPool::new(limits.memory_bytes));
+        let connections = Arc::new(ConnectionTable::new(limits, &memory));
         let is_secure = tls.is_some();
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
@@ -147,13 +149,12 @@ impl Server {
         let disk = disk.map(|disk| Arc::new(disk) as Arc<dyn Backend>);
         let no_backend = || Error::new(ErrorKind::Invalid, "there is nothing to serve");
         let backend = backend.or(disk).ok_or_else(no_backend)?;
-        let context = Arc::new(ServerContext::new(rules, backend, records, lots));
+        let context = Arc::new(ServerContext::new(rules, backend, records, lots, memory));
         let acceptor = Arc::new(Acceptor {
             context: Arc::clone(&context),
             tls: tls.clone(),
-            connections,
+            connections: Arc::clone(&connections),
             stop: stopped.clone(),
-            next_connection: AtomicU64::new(1),
         });
         let mut server = Self {
             tasks: JoinSet::new(),
@@ -186,7 +187,7 @@ impl Server {
                 tls: tls.clone(),
                 stop: stopped,
                 urls: server.urls(),
-                connections: limits.connections,
+                connections,
                 began: Instant::now(),
             });
             server.runtime.spawn(Arc::clone(&admin).serve(listener));

@@ -104,15 +104,19 @@ pub struct TlsFiles {
 
 /// The limits of a server.
 ///
-/// In the worst case a server holds `memory_bytes`, and for each connection a header of
-/// `header_bytes` that is arriving and the same again for a list of ranges.
+/// In the worst case a server holds `memory_bytes`, and for each connection a list of `ranges` and
+/// the buffers of TLS.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Maximum number of connections; further ones wait.
+    /// Maximum number of connections. If there are more, those that are idle longest are closed; if
+    /// none is idle, further ones wait.
     pub connections: usize,
+    /// Maximum number of connections of one address (IPv4, or an IPv6 network of 64 bits). If there
+    /// are more, those that are idle longest are closed; if none is idle, further ones are refused.
+    pub connections_per_address: usize,
     /// Maximum size of a request's header, in bytes.
     pub header_bytes: usize,
     /// Maximum number of ranges in a request.
@@ -126,9 +130,11 @@ pub struct ServerLimits {
     /// Allows PROPFIND of a whole tree (`Depth: infinity`, also the default of a request without
     /// `Depth`), up to `names` entries.
     pub infinite_depth: bool,
-    /// Maximum of file data and names in listings in memory, in bytes.
+    /// Maximum of file data, names in listings and incomplete headers in memory, in bytes. A client
+    /// address gets a quarter of it, and less if others need some.
     pub memory_bytes: usize,
-    /// Size of the blocks that are read from disk, in bytes; a response holds two of them.
+    /// Size of the blocks that are read from disk, in bytes; a response holds two of them. While
+    /// memory is scarce, blocks have 16 KiB.
     pub block_bytes: usize,
     /// Number of threads that read and write files.
     pub disk_threads: usize,
@@ -142,8 +148,8 @@ pub struct ServerLimits {
     pub idle_seconds: f64,
     /// Seconds without progress after which a request or response is ended.
     pub stall_seconds: f64,
-    /// Minimum rate of a body while the server waits for the client, in bytes per second, after the
-    /// first minute of waiting.
+    /// Minimum rate of a body in either direction while the server waits for the client, in bytes
+    /// per second, in each minute of waiting.
     pub min_rate: u64,
     /// Maximum number of partial files of one client.
     pub unfinished_files: usize,
@@ -161,7 +167,8 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 16_384,
-            header_bytes: 1 << 20,
+            connections_per_address: 4_096,
+            header_bytes: 64 << 10,
             ranges: 20_000,
             file_bytes: None,
             document_bytes: 1 << 20,
@@ -226,6 +233,7 @@ impl Settings {
         let limits = &self.limits;
         let counts = [
             ("connections", limits.connections, 1),
+            ("connections_per_address", limits.connections_per_address, 1),
             ("header_bytes", limits.header_bytes, 8 << 10),
             ("ranges", limits.ranges, 1),
             ("document_bytes", limits.document_bytes, 1 << 10),

@@ -1,10 +1,11 @@
 //! Accepts connections, and speaks TLS and HTTP on them.
 //!
-//! The settings limit the number of open connections; further ones wait in the kernel's queue.
-//! Timeouts cover the handshake, the first bytes, the time between requests, the body of a request
-//! and the reading of a response, so a client that is idle or slow frees its connection in the end.
+//! The [table](crate::connection::table) limits the number of open connections. Timeouts cover the
+//! handshake, the first bytes, the time between requests, the body of a request and the reading of
+//! a response, so a client that is idle or slow frees its connection in the end.
 
 use crate::connection::peer::Peer;
+use crate::connection::table::{ConnectionTable, OpenConnection};
 use crate::connection::tcp_info::{SocketGuard, SocketRef};
 use crate::connection::timeout_stream::TimeoutStream;
 use crate::connection::tls::{self, CertificateReloader};
@@ -14,15 +15,14 @@ use crate::router;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -43,17 +43,16 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 pub(crate) struct Acceptor {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) tls: Option<Arc<CertificateReloader>>,
-    pub(crate) connections: Arc<Semaphore>,
+    pub(crate) connections: Arc<ConnectionTable>,
     /// Becomes true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
-    /// The number of the next connection.
-    pub(crate) next_connection: AtomicU64,
 }
 
 impl Acceptor {
     /// Accepts connections until the server stops, then waits for open ones to end.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let open = GracefulShutdown::new();
+        // Each connection has a sender; when the last one has ended, nothing more is received.
+        let (open, mut ended) = mpsc::channel::<Infallible>(1);
         let mut stop = self.stop.clone();
         let http = self.http();
         loop {
@@ -61,33 +60,39 @@ impl Acceptor {
                 accepted = self.accept(&listener) => accepted,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
-            let Some((stream, address, permit)) = accepted else { continue };
+            let Some((stream, address, connection)) = accepted else { continue };
             let acceptor = Arc::clone(&self);
             let http = http.clone();
-            let watcher = open.watcher();
+            let open = open.clone();
             let connected = self.context.records.stats.as_ref().map(ServerStats::connected);
-            let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+            let number = connection.number;
             let connection = async move {
                 debug!("connection accepted");
-                acceptor.connection(stream, (number, address), &http, watcher).await;
-                debug!("connection closed");
-                drop((permit, connected));
+                tokio::select! {
+                    () = acceptor.connection(stream, address, &connection, &http) => {
+                        debug!("connection closed");
+                    }
+                    () = connection.monitor.evicted() => {}
+                }
+                drop((connection, connected, open));
             };
             tokio::spawn(connection.instrument(info_span!("connection", number, %address)));
         }
         info!("stopping: no further connections are accepted");
-        drop(listener);
+        drop((listener, open));
         // Connections that outlast the timeout end with the runtime.
-        let _ = timeout(self.context.limits().stop(), open.shutdown()).await;
+        let _ = timeout(self.context.limits().stop(), ended.recv()).await;
     }
 
     async fn accept(
         &self,
         listener: &TcpListener,
-    ) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-        let permit = Arc::clone(&self.connections).acquire_owned().await.ok()?;
+    ) -> Option<(TcpStream, SocketAddr, OpenConnection)> {
         match listener.accept().await {
-            Ok((stream, address)) => Some((stream, address, permit)),
+            Ok((stream, address)) => {
+                let connection = self.connections.admit(address.ip()).await?;
+                Some((stream, address, connection))
+            }
             Err(error) => {
                 // A connection that was reset meanwhile needs no pause; too many open files do.
                 if !matches!(
@@ -108,28 +113,29 @@ impl Acceptor {
     async fn connection(
         &self,
         stream: TcpStream,
-        (connection, address): (u64, SocketAddr),
+        address: SocketAddr,
+        connection: &OpenConnection,
         http: &Builder<TokioExecutor>,
-        watcher: hyper_util::server::graceful::Watcher,
     ) {
         // Responses are written as soon as they are ready; a closed socket fails on the next write.
         let _ = stream.set_nodelay(true);
         let stall = self.context.limits().stall();
         let (socket, guard) = SocketRef::to(&stream);
         let peer = Peer {
-            connection,
+            connection: connection.number,
             address,
             is_secure: self.tls.is_some(),
             certificate: None,
             socket,
-            watchdog: Arc::default(),
+            monitor: Arc::clone(&connection.monitor),
+            memory: Arc::clone(&connection.memory),
         };
         match &self.tls {
-            None => self.requests((stream, guard), peer, http, watcher).await,
+            None => self.requests((stream, guard), connection, peer, http).await,
             Some(tls) => match timeout(stall, tls.acceptor().accept(stream)).await {
                 Ok(Ok(stream)) => {
                     let peer = Peer { certificate: tls::subject(stream.get_ref().1), ..peer };
-                    self.requests((stream, guard), peer, http, watcher).await;
+                    self.requests((stream, guard), connection, peer, http).await;
                 }
                 Err(_) => {
                     debug!(?stall, "TLS handshake timed out");
@@ -152,17 +158,16 @@ impl Acceptor {
     async fn requests<S>(
         &self,
         (stream, guard): (S, SocketGuard),
+        connection: &OpenConnection,
         peer: Peer,
         http: &Builder<TokioExecutor>,
-        watcher: hyper_util::server::graceful::Watcher,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let limits = self.context.limits();
-        let stream = TimeoutStream::new(stream, limits.idle(), limits.stall()).guarded(guard);
-        let stream = TokioIo::new(stream);
+        let stream = TimeoutStream::new(stream, limits.idle(), limits.stall());
+        let stream = TokioIo::new(stream.counted(guard, connection, limits.header_bytes));
         let context = Arc::clone(&self.context);
-        let watchdog = Arc::clone(&peer.watchdog);
         let service = service_fn(move |request| {
             let context = Arc::clone(&context);
             let peer = peer.clone();
@@ -170,15 +175,37 @@ impl Acceptor {
             async move { Ok::<_, Infallible>(router::handle(&context, request, peer).await) }
                 .instrument(span)
         });
-        let connection = http.serve_connection(stream, service).into_owned();
+        let mut http = pin!(http.serve_connection(stream, service));
+        let monitor = &connection.monitor;
+        let mut overdue = pin!(monitor.overdue(limits.stall()));
+        let mut stop = self.stop.clone();
+        let mut is_stopping = false;
+        let mut is_idle = false;
         // The access log says how the requests of a connection ended.
-        tokio::select! {
-            ended = watcher.watch(connection) => if let Err(error) = ended {
-                debug!(%error, "connection failed");
-            },
-            () = watchdog.overdue(limits.stall()) => {
-                debug!("connection stalled: the client reads no response");
+        loop {
+            tokio::select! {
+                ended = http.as_mut() => {
+                    if let Err(error) = ended {
+                        debug!(%error, "connection failed");
+                    }
+                    return;
+                }
+                () = overdue.as_mut() => {
+                    debug!("connection stalled: the client reads no response, or too slowly");
+                    return;
+                }
+                _ = stop.wait_for(|stop| *stop), if !is_stopping => is_stopping = true,
+                () = monitor.idle(limits.idle()) => {
+                    debug!("connection idle: there is no request");
+                    if is_idle {
+                        return;
+                    }
+                    is_idle = true;
+                }
             }
+            // A client that begins a request meanwhile gets its response, or learns that there is
+            // none. One that does not close the connection then is idle a second time.
+            http.as_mut().graceful_shutdown();
         }
     }
 
@@ -189,7 +216,7 @@ impl Acceptor {
         http.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.idle())
-            .max_buf_size(header_bytes.max(64 << 10));
+            .max_buf_size(header_bytes);
         http.http2()
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))

@@ -1,10 +1,11 @@
 //! The body of a request as it arrives, with timeouts, a maximum length, and its checksums.
 //!
 //! One timeout runs while nothing arrives. A minimum rate counts only the time spent waiting for
-//! the client: after a minute of that, [`min_rate`](BodyLimits::min_rate) bytes per second must
-//! have arrived, so a client cannot hold a connection with a byte now and then. Time that the disk
-//! takes does not count.
+//! the client: in each minute of that, [`min_rate`](BodyLimits::min_rate) bytes per second must
+//! arrive, so a client cannot hold a connection with a byte now and then. Time that the disk takes
+//! does not count.
 
+use crate::connection::rate_check::RateCheck;
 use crate::http_error::HttpError;
 use crate::method::digest_fields::ContentDigests;
 use crate::monitoring::request_record::RequestTimings;
@@ -33,30 +34,8 @@ pub(crate) struct IncomingBody {
 pub(crate) struct BodyLimits {
     /// The longest time without any byte.
     pub(crate) stall: Duration,
-    /// The minimum rate in bytes per second, after the first minute of waiting.
+    /// The minimum rate in bytes per second, in each minute of waiting.
     pub(crate) min_rate: u64,
-}
-
-/// The rate of a client while the server waits for it.
-#[derive(Debug)]
-struct RateCheck {
-    /// Bytes per second.
-    minimum: u64,
-    waited: Duration,
-    received: u64,
-}
-
-/// Time of waiting during which the rate does not matter.
-const GRACE: Duration = Duration::from_secs(60);
-
-impl RateCheck {
-    /// Counts `bytes` that arrived after a wait. Returns false when the client is too slow.
-    fn add(&mut self, waited: Duration, bytes: usize) -> bool {
-        self.waited += waited;
-        self.received = self.received.saturating_add(bytes as u64);
-        let minimum = u128::from(self.minimum) * self.waited.as_millis() / 1000;
-        self.waited <= GRACE || u128::from(self.received) >= minimum
-    }
 }
 
 impl IncomingBody {
@@ -66,7 +45,7 @@ impl IncomingBody {
         digests: ContentDigests,
         tally: Arc<RequestTimings>,
     ) -> Self {
-        let rate = RateCheck { minimum: limits.min_rate, waited: Duration::ZERO, received: 0 };
+        let rate = RateCheck::new(limits.min_rate);
         let trailers = HeaderMap::new();
         Self { body, stall: limits.stall, rate, digests, trailers, tally }
     }
@@ -106,7 +85,7 @@ impl IncomingBody {
             let waited = began.elapsed();
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             self.tally.waited(waited);
-            if !self.rate.add(waited, bytes) {
+            if !self.rate.add(waited, bytes as u64) {
                 let what = "the request body arrives more slowly than this server's minimum rate";
                 return Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, what));
             }
@@ -139,20 +118,5 @@ impl IncomingBody {
             all.extend_from_slice(&bytes);
         }
         Ok(all.freeze())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_below_the_minimum_rate_fails_after_a_minute() {
-        let mut rate = RateCheck { minimum: 100, waited: Duration::ZERO, received: 0 };
-        let second = Duration::from_secs(1);
-        assert!((0..60).all(|_| rate.add(second, 1)));
-        assert!(!rate.add(second, 1));
-        let mut rate = RateCheck { minimum: 100, waited: Duration::ZERO, received: 0 };
-        assert!((0..1000).all(|_| rate.add(second, 100)));
     }
 }

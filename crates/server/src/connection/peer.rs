@@ -1,7 +1,8 @@
 //! The client's end of a connection.
 
+use crate::connection::monitor::ConnectionMonitor;
 use crate::connection::tcp_info::SocketRef;
-use crate::connection::write_stall::WriteStallWatchdog;
+use crate::response::buffer_pool::ConnectionMemory;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ pub(crate) struct Peer {
     pub(crate) certificate: Option<Arc<str>>,
     /// The socket, for its TCP statistics.
     pub(crate) socket: Arc<SocketRef>,
-    /// Ends the connection when the client does not read its HTTP/2 responses.
-    pub(crate) watchdog: Arc<WriteStallWatchdog>,
+    pub(crate) monitor: Arc<ConnectionMonitor>,
+    /// The connection's part of the memory for file data.
+    pub(crate) memory: Arc<ConnectionMemory>,
 }

@@ -1,11 +1,20 @@
 //! A stream with timeouts for the first bytes and for writes, so that a client cannot hold it
-//! forever. (The timeout between requests is hyper's, the one within the body of a request
+//! forever. (The timeout between requests is the [monitor]'s, the one within the body of a request
 //! [`crate::connection::incoming_body`]'s.)
+//!
+//! Bytes that arrive between requests are the head of the next one. hyper bounds each; here they
+//! count against the memory of the server, so that many connections cannot hold more than that.
+//!
+//! [monitor]: crate::connection::monitor
 
+use crate::connection::monitor::ConnectionMonitor;
+use crate::connection::table::OpenConnection;
 use crate::connection::tcp_info::SocketGuard;
+use crate::response::buffer_pool::{ChargePurpose, MemoryCharge};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,6 +26,7 @@ use tracing::debug;
 pub(crate) struct TimeoutStream<S> {
     /// Declared first, so that it is dropped before the stream.
     guard: Option<SocketGuard>,
+    head: Option<HeadCharge>,
     stream: S,
     /// Runs until the first bytes arrive.
     first: Option<Pin<Box<Sleep>>>,
@@ -25,15 +35,56 @@ pub(crate) struct TimeoutStream<S> {
     writing: Option<Pin<Box<Sleep>>>,
 }
 
+/// The memory of the head that is arriving.
+#[derive(Debug)]
+struct HeadCharge {
+    monitor: Arc<ConnectionMonitor>,
+    charge: MemoryCharge,
+    /// The number of requests before this head, and its bytes so far.
+    begun: u64,
+    bytes: usize,
+    /// The size from which on hyper refuses it.
+    max_bytes: usize,
+}
+
+impl HeadCharge {
+    /// Counts bytes that arrived. Returns false if there is no memory for them.
+    fn arrived(&mut self, bytes: usize) -> bool {
+        let begun = self.monitor.begun();
+        if self.begun != begun || self.monitor.is_active() {
+            (self.begun, self.bytes) = (begun, 0);
+            self.charge.reset();
+        }
+        if self.monitor.is_active() {
+            return true;
+        }
+        self.bytes = self.max_bytes.min(self.bytes + bytes);
+        self.charge.extend(self.bytes)
+    }
+}
+
 impl<S> TimeoutStream<S> {
     pub(crate) fn new(stream: S, first: Duration, stall: Duration) -> Self {
         let first = Some(Box::pin(sleep(first)));
-        Self { guard: None, stream, first, stall, writing: None }
+        Self { guard: None, head: None, stream, first, stall, writing: None }
     }
 
-    /// Keeps the guard of the stream's socket until the stream ends.
-    pub(crate) fn guarded(mut self, guard: SocketGuard) -> Self {
+    /// Keeps the guard of the stream's socket until the stream ends, and has the heads of requests
+    /// count against the memory of the connection.
+    pub(crate) fn counted(
+        mut self,
+        guard: SocketGuard,
+        connection: &OpenConnection,
+        max_bytes: usize,
+    ) -> Self {
         self.guard = Some(guard);
+        self.head = Some(HeadCharge {
+            monitor: Arc::clone(&connection.monitor),
+            charge: MemoryCharge::new(&connection.memory, ChargePurpose::Head),
+            begun: 0,
+            bytes: 0,
+            max_bytes,
+        });
         self
     }
 
@@ -69,9 +120,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
             self.first = None;
+            let bytes = buffer.filled().len() - before;
+            if self.head.as_mut().is_some_and(|head| !head.arrived(bytes)) {
+                debug!("connection ended: there is no memory for the head of its request");
+                let what = "the heads of requests that are arriving take all of their memory";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, what)));
+            }
         } else if let Some(first) = &mut self.first
             && first.as_mut().poll(cx).is_ready()
         {

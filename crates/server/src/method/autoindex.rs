@@ -43,7 +43,7 @@ pub(crate) async fn handle(
         .with(header::CACHE_CONTROL, "no-cache");
     if request.method == Method::GET {
         let filter = context.listing_filter(request);
-        let mut paths = PathList::new(request.path.path(), &context.memory);
+        let mut paths = PathList::new(request.path.path(), &request.peer.memory);
         for entry in entries.iter().filter(|it| filter.shows(&request.path.join(&it.name))) {
             tokio::task::consume_budget().await;
             paths.push(&entry.name, 0)?;

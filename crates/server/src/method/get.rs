@@ -12,6 +12,7 @@ use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::accept_query;
 use crate::response::body::{BlockBody, ResponseBody};
+use crate::response::buffer_pool::ConnectionMemory;
 use crate::response::range_encoder::{RangeEncoder, RangeFormat};
 use crate::response::streamed_ranges::StreamedRanges;
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
@@ -62,15 +63,17 @@ pub(crate) async fn handle(
     let mut elsewhere = ServerResponse::empty(StatusCode::OK);
     let replicas = Arc::clone(&context.settings().replicas);
     metalink::announce(&replicas, &mut elsewhere, &request.path, &*reader).await;
+    let memory = &request.peer.memory;
     let mut answer = match chosen {
         Chosen::Whole => {
             let all = if size > 0 { vec![0..size] } else { Vec::new() };
-            send(context, &reader, StatusCode::OK, RangeFormat::Plain, all)
+            send(context, memory, &reader, StatusCode::OK, RangeFormat::Plain, all)
         }
         Chosen::One(range) => {
             let field = format!("bytes {}-{}/{size}", range.start, range.end - 1);
             let answer = send(
                 context,
+                memory,
                 &reader,
                 StatusCode::PARTIAL_CONTENT,
                 RangeFormat::Plain,
@@ -79,7 +82,7 @@ pub(crate) async fn handle(
             answer.with(header::CONTENT_RANGE, &field)
         }
         Chosen::Several(ranges) => {
-            parts(context, &reader, StatusCode::PARTIAL_CONTENT, &request.path, ranges)
+            parts(context, memory, &reader, StatusCode::PARTIAL_CONTENT, &request.path, ranges)
         }
     };
     if !answer.headers.contains_key(header::CONTENT_TYPE) {
@@ -111,18 +114,20 @@ pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
 /// A response with ranges of a file.
 pub(crate) fn send(
     context: &ServerContext,
+    memory: &Arc<ConnectionMemory>,
     reader: &Arc<dyn FileReader>,
     status: StatusCode,
     form: RangeFormat,
     ranges: Vec<Range<u64>>,
 ) -> ServerResponse {
     let count = ranges.len();
-    let block = context.limits().block_bytes;
+    let max_block = context.limits().block_bytes;
+    let block = memory.block_bytes(max_block);
     let body = match reader.ranges(&ranges) {
         FileRanges::Local(file) => {
             let encoder = RangeEncoder::new(file, form, ranges, block);
             let length = encoder.total_bytes();
-            let body = BlockBody::new(Box::new(encoder), Some(length), &context.memory);
+            let body = BlockBody::new(Box::new(encoder), Some(length), memory, max_block);
             ResponseBody::Supplied(body)
         }
         FileRanges::Stream(pieces) => StreamedRanges {
@@ -130,7 +135,7 @@ pub(crate) fn send(
             format: form,
             ranges,
             block: block as u64,
-            memory: Arc::clone(&context.memory),
+            memory: Arc::clone(memory),
         }
         .into_body(),
     };
@@ -140,6 +145,7 @@ pub(crate) fn send(
 /// A response with several ranges as the parts of a multipart body.
 pub(crate) fn parts(
     context: &ServerContext,
+    memory: &Arc<ConnectionMemory>,
     reader: &Arc<dyn FileReader>,
     status: StatusCode,
     place: &NamespacePath,
@@ -148,7 +154,7 @@ pub(crate) fn parts(
     let boundary = RandomState::new().hash_one(());
     let parts = MultipartWriter::new(boundary, media_type(place.path()), reader.metadata().size);
     let kind = parts.content_type();
-    send(context, reader, status, RangeFormat::Parts(parts), ranges)
+    send(context, memory, reader, status, RangeFormat::Parts(parts), ranges)
         .with(header::CONTENT_TYPE, &kind)
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn handle(
         }
     };
     let filter = context.listing_filter(&request);
-    let ServerRequest { path, mut body, .. } = request;
+    let ServerRequest { path, mut body, peer, .. } = request;
     let limits = context.limits();
     let document = body.collect(limits.document_bytes).await?;
     let properties =
@@ -70,7 +70,8 @@ pub(crate) async fn handle(
     if depth == Depth::All && !limits.infinite_depth {
         return Ok(finite_depth_only());
     }
-    let paths = paths(context, path.path(), depth, limits.names, &filter).await?;
+    let list = PathList::new(path.path(), &peer.memory);
+    let paths = paths(context, list, path.path(), depth, limits.names, &filter).await?;
     let format = Multistatus { request: properties };
     let body = streamed_listing::body(&context.backend, format, paths, &body.tally);
     let response = ServerResponse::empty(StatusCode::MULTI_STATUS);
@@ -96,16 +97,16 @@ fn too_many(max: usize) -> HttpError {
     HttpError::new(StatusCode::FORBIDDEN, what)
 }
 
-/// The paths to list, without those that the client may not see. Fails if there are more than
+/// Fills the list of paths, without those that the client may not see. Fails if there are more than
 /// `max`.
 async fn paths(
     context: &ServerContext,
+    mut paths: PathList,
     root: &str,
     depth: Depth,
     max: usize,
     filter: &ListingFilter,
 ) -> Result<PathList, HttpError> {
-    let mut paths = PathList::new(root, &context.memory);
     paths.push("", 0)?;
     if depth == Depth::Own {
         return Ok(paths);

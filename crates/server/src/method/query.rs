@@ -33,7 +33,8 @@ pub(crate) async fn handle(
             format!("the response can be {FRAMES_TYPE} or {PARTS_TYPE}, and Accept allows neither");
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
-    let ServerRequest { path, headers, mut body, .. } = request;
+    let ServerRequest { path, headers, mut body, peer, .. } = request;
+    let memory = &peer.memory;
     let max = context.limits().ranges;
     let list = body.collect(RangeList::max_bytes(max)).await?;
     let list = RangeList::decode(&list, max).map_err(|error| {
@@ -57,12 +58,13 @@ pub(crate) async fn handle(
             match wish {
                 Wish::Frames => {
                     let form = RangeFormat::Frames { size };
-                    let answer = get::send(context, &reader, StatusCode::OK, form, merged(ranges));
+                    let ranges = merged(ranges);
+                    let answer = get::send(context, memory, &reader, StatusCode::OK, form, ranges);
                     answer.with(header::CONTENT_TYPE, FRAMES_TYPE)
                 }
                 Wish::Parts => {
                     check_parts(&ranges, size)?;
-                    get::parts(context, &reader, StatusCode::OK, &path, ranges)
+                    get::parts(context, memory, &reader, StatusCode::OK, &path, ranges)
                 }
             }
         }

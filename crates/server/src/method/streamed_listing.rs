@@ -9,7 +9,9 @@ use crate::backend::{Backend, Details, EntryDescription};
 use crate::http_error::HttpError;
 use crate::monitoring::request_record::RequestTimings;
 use crate::response::body::{ChunkStream, ResponseBody};
-use crate::response::buffer_pool::{BufferPool, BufferQuota, ListingCharge};
+use crate::response::buffer_pool::{
+    BufferQuota, ChargePurpose, ConnectionMemory, MemoryCharge, SMALL_BYTES,
+};
 use bytes::Bytes;
 use futures_util::stream;
 use hither_core::storage::join;
@@ -25,16 +27,16 @@ use tokio::time::Instant;
 /// to 64 KiB each.
 const BATCH_ENTRIES: usize = 128;
 const BATCH_PROPERTY_ENTRIES: usize = 16;
-/// The memory that is borrowed for a piece of text.
-const PIECE_BYTES: usize = 64 << 10;
+/// The memory that is borrowed for a piece of text, which is lent also where memory is scarce.
+const PIECE_BYTES: usize = SMALL_BYTES;
 /// The end of a path in a list; no path has this byte.
 const PATH_END: char = '\0';
 
 /// The paths of a listing, below one directory, in memory that is charged to the server's.
 #[derive(Debug)]
 pub(crate) struct PathList {
-    memory: Arc<BufferPool>,
-    charge: ListingCharge,
+    memory: Arc<ConnectionMemory>,
+    charge: MemoryCharge,
     root: String,
     /// The paths relative to the root, each with its end.
     paths: String,
@@ -46,10 +48,10 @@ pub(crate) struct PathList {
 
 impl PathList {
     /// A list of paths at and below `root`.
-    pub(crate) fn new(root: &str, memory: &Arc<BufferPool>) -> Self {
+    pub(crate) fn new(root: &str, memory: &Arc<ConnectionMemory>) -> Self {
         Self {
             memory: Arc::clone(memory),
-            charge: ListingCharge::default(),
+            charge: MemoryCharge::new(memory, ChargePurpose::Listing),
             root: root.to_owned(),
             paths: String::new(),
             count: 0,
@@ -69,7 +71,7 @@ impl PathList {
         self.paths.push(PATH_END);
         self.count += 1;
         let bytes = self.paths.capacity().saturating_add(others);
-        if self.memory.charge_listing(&mut self.charge, bytes) {
+        if self.charge.extend(bytes) {
             return Ok(());
         }
         let what = "listings hold all of the memory that they may: try again later";
@@ -116,7 +118,7 @@ struct StreamedListing<F> {
     paths: PathList,
     /// Entries that were looked up and not written.
     described: VecDeque<(String, EntryDescription)>,
-    memory: Arc<BufferPool>,
+    memory: Arc<ConnectionMemory>,
     quota: BufferQuota,
     timings: Arc<RequestTimings>,
     is_begun: bool,

@@ -301,6 +301,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::response::buffer_pool::{BufferPool, ConnectionMemory};
 
     #[test]
     fn tokens_in_queries_are_removed() {
@@ -316,6 +317,7 @@ mod tests {
     #[test]
     fn lines_that_cannot_be_written_are_counted() {
         let log = AccessLog::open(Some(Path::new("/dev/full"))).unwrap();
+        let pool = Arc::new(BufferPool::new(1 << 20));
         let line = || {
             let address = ([127, 0, 0, 1], 1).into();
             let peer = Peer {
@@ -324,7 +326,8 @@ mod tests {
                 is_secure: false,
                 certificate: None,
                 socket: Arc::default(),
-                watchdog: Arc::default(),
+                monitor: Arc::default(),
+                memory: Arc::new(ConnectionMemory::new(&pool, Arc::default())),
             };
             Box::new(AccessLogEntry::new(&http::Request::new(()), &peer))
         };

@@ -12,6 +12,7 @@
 //! | `/status` | a page for people that refreshes itself |
 //! | `/status.json` | the data of that page |
 
+use crate::connection::table::ConnectionTable;
 use crate::connection::tls::CertificateReloader;
 use crate::context::ServerContext;
 use crate::monitoring::health;
@@ -50,8 +51,8 @@ pub(crate) struct AdminServer {
     pub(crate) stop: watch::Receiver<bool>,
     /// The addresses on which the server listens.
     pub(crate) urls: Vec<String>,
-    /// The maximum number of connections to the server.
-    pub(crate) connections: usize,
+    /// The connections to the server.
+    pub(crate) connections: Arc<ConnectionTable>,
     pub(crate) began: Instant,
 }
 
@@ -150,7 +151,10 @@ impl AdminServer {
         GaugeValues {
             memory,
             max_memory,
-            max_connections: self.connections as u64,
+            max_connections: self.connections.limit() as u64,
+            connections_evicted: self.connections.evicted(),
+            connections_refused: self.connections.refused(),
+            heads_refused: self.context.memory.heads_refused(),
             lots,
             lots_reserved,
             lots_used,

@@ -12,6 +12,7 @@ pub(crate) struct CopyCounters {
     pub(crate) bytes_pushed: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) cancelled: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 /// The counters at one moment.
@@ -28,6 +29,8 @@ pub(crate) struct CopyTotals {
     pub(crate) failed: u64,
     /// Copies whose client disconnected.
     pub(crate) cancelled: u64,
+    /// Copies for which there was no slot.
+    pub(crate) refused: u64,
 }
 
 impl CopyCounters {
@@ -41,6 +44,7 @@ impl CopyCounters {
             bytes_pushed: now(&self.bytes_pushed),
             failed: now(&self.failed),
             cancelled: now(&self.cancelled),
+            refused: now(&self.refused),
         }
     }
 }

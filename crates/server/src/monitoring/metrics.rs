@@ -25,7 +25,7 @@ const TIMES: [f64; 17] = [
     60.0, 300.0,
 ];
 /// The outcomes of third-party copies.
-const COPIES: [&str; 4] = ["pulled", "pushed", "failed", "cancelled"];
+const COPIES: [&str; 5] = ["pulled", "pushed", "failed", "cancelled", "refused"];
 const DIRECTIONS: [&str; 2] = ["pull", "push"];
 const RANGES: [f64; 10] = [1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0, 16_384.0, 65_536.0];
 
@@ -57,6 +57,9 @@ struct Polled {
     memory: IntGauge,
     max_memory: IntGauge,
     max_connections: IntGauge,
+    connections_evicted: IntCounter,
+    connections_refused: IntCounter,
+    heads_refused: IntCounter,
     lots: IntGauge,
     lots_reserved: IntGauge,
     lots_used: IntGauge,
@@ -75,6 +78,10 @@ pub(crate) struct GaugeValues {
     pub(crate) memory: u64,
     pub(crate) max_memory: u64,
     pub(crate) max_connections: u64,
+    /// Connections that were closed to make room, or not accepted; heads without memory.
+    pub(crate) connections_evicted: u64,
+    pub(crate) connections_refused: u64,
+    pub(crate) heads_refused: u64,
     /// Lots, and the bytes reserved and used in them.
     pub(crate) lots: u64,
     pub(crate) lots_reserved: u64,
@@ -232,6 +239,18 @@ impl Polled {
                 .level("hither_memory_bytes_limit", "Maximum of file data in memory.")?,
             max_connections: maker
                 .level("hither_connections_limit", "Maximum of open connections.")?,
+            connections_evicted: maker.count(
+                "hither_connections_evicted_total",
+                "Idle connections that were closed to make room for new ones.",
+            )?,
+            connections_refused: maker.count(
+                "hither_connections_refused_total",
+                "Connections that were refused because their address has too many.",
+            )?,
+            heads_refused: maker.count(
+                "hither_heads_refused_total",
+                "Connections that ended because no memory was left for the head of a request.",
+            )?,
             lots: maker.level("hither_lots", "Space reservations (lots).")?,
             lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes reserved in lots.")?,
             lots_used: maker.level("hither_lots_used_bytes", "Bytes used in lots.")?,
@@ -243,7 +262,7 @@ impl Polled {
             copies_open: maker.level("hither_copies_open", "Running third-party copies.")?,
             copies: maker.counts(
                 "hither_copies_total",
-                "Finished third-party copies.",
+                "Finished and refused third-party copies.",
                 "outcome",
                 &COPIES,
             )?,
@@ -264,12 +283,27 @@ impl Polled {
         self.lots.set(number(levels.lots));
         self.lots_reserved.set(number(levels.lots_reserved));
         self.lots_used.set(number(levels.lots_used));
-        self.lines_lost.inc_by(levels.lines_lost.saturating_sub(self.lines_lost.get()));
+        for (counter, now) in [
+            (&self.lines_lost, levels.lines_lost),
+            (&self.connections_evicted, levels.connections_evicted),
+            (&self.connections_refused, levels.connections_refused),
+            (&self.heads_refused, levels.heads_refused),
+        ] {
+            counter.inc_by(now.saturating_sub(counter.get()));
+        }
         self.uptime.set(number(levels.uptime_seconds));
-        let CopyTotals { active, pulled, pushed, bytes_pulled, bytes_pushed, failed, cancelled } =
-            levels.copies;
+        let CopyTotals {
+            active,
+            pulled,
+            pushed,
+            bytes_pulled,
+            bytes_pushed,
+            failed,
+            cancelled,
+            refused,
+        } = levels.copies;
         self.copies_open.set(number(active));
-        let now = [pulled, pushed, failed, cancelled, bytes_pulled, bytes_pushed];
+        let now = [pulled, pushed, failed, cancelled, refused, bytes_pulled, bytes_pushed];
         for (counter, now) in self.copies.iter().chain(&self.copied).zip(now) {
             counter.inc_by(now.saturating_sub(counter.get()));
         }

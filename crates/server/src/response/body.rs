@@ -10,7 +10,7 @@
 //! together.
 
 use crate::backend::blocking::{self, BlockingTask};
-use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
+use crate::response::buffer_pool::{BufferQuota, ConnectionMemory, PooledBuffer};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -53,6 +53,8 @@ pub(crate) trait BlockSource: Send + Debug + 'static {
     fn take(&mut self) -> Option<Box<dyn BlockTask>> {
         None
     }
+    /// Sets the length of the blocks that are not laid out yet, if the source can change it.
+    fn set_block_bytes(&mut self, _bytes: usize) {}
     /// Returns true if making the next block takes longer than waking another thread.
     fn is_laborious(&self) -> bool {
         false
@@ -105,7 +107,9 @@ impl Debug for ChunkStream {
 /// A body in blocks.
 #[derive(Debug)]
 pub(crate) struct BlockBody {
-    memory: Arc<BufferPool>,
+    memory: Arc<ConnectionMemory>,
+    /// The length of blocks while memory is not scarce.
+    block_bytes: usize,
     quota: BufferQuota,
     /// The source of the next block; none while it makes one, and after the last.
     source: Option<Box<dyn BlockSource>>,
@@ -143,10 +147,12 @@ impl BlockBody {
     pub(crate) fn new(
         source: Box<dyn BlockSource>,
         length: Option<u64>,
-        memory: &Arc<BufferPool>,
+        memory: &Arc<ConnectionMemory>,
+        block_bytes: usize,
     ) -> Self {
         Self {
             memory: Arc::clone(memory),
+            block_bytes,
             quota: Arc::new(Semaphore::new(BLOCKS)),
             source: Some(source),
             making: VecDeque::new(),
@@ -155,6 +161,13 @@ impl BlockBody {
             left: length,
             disk: Duration::ZERO,
         }
+    }
+
+    /// Takes the source of the next block; further blocks are as long as the memory allows.
+    fn take_source(&mut self) -> Option<Box<dyn BlockSource>> {
+        let mut source = self.source.take()?;
+        source.set_block_bytes(self.memory.block_bytes(self.block_bytes));
+        Some(source)
     }
 
     /// Has the next block made on a thread that may wait for the disk.
@@ -178,7 +191,7 @@ impl BlockBody {
         if !self.making.is_empty() {
             return;
         }
-        match self.source.take() {
+        match self.take_source() {
             Some(source) if source.next_bytes() > 0 && !source.is_page_cached() => {
                 self.begin(source)
             }
@@ -244,7 +257,7 @@ impl BlockBody {
             self.look_ahead();
             return Poll::Ready(Ok((!bytes.is_empty()).then_some(bytes)));
         }
-        let Some(source) = self.source.take() else { return Poll::Ready(Ok(None)) };
+        let Some(source) = self.take_source() else { return Poll::Ready(Ok(None)) };
         if self.in_place >= MAX_IN_PLACE {
             self.in_place = 0;
             self.source = Some(source);

@@ -1,47 +1,59 @@
-//! Buffers for file data, from a pool of bounded size.
+//! Buffers for file data, from a pool of bounded size that clients share fairly.
 //!
-//! Data between disk and connection, in either direction, lies in a [`PooledBuffer`].
-//! [`BufferPool`] bounds all buffers together, [`BufferQuota`] those of one response: a client that
-//! reads slowly holds two blocks at most, and other clients wait for memory, not for it. Buffers
-//! are reused: the pages of a new one cost more than the copy into it. The names of listings count
-//! as well ([`ListingCharge`]).
+//! Data between disk and connection, in either direction, lies in a [`PooledBuffer`]. A client that
+//! reads slowly keeps its buffers until it has read them or its connection ends. So half of the
+//! memory is reserved: from it, a connection that holds nothing gets a [small block](SMALL_BYTES)
+//! at once. With the default limits there is one for each connection, whatever the others do. The
+//! other half is lent the more sparingly the less of it is left (dynamic thresholds, Choudhury and
+//! Hahne 1998):
+//!
+//! - An address may hold as much as is left: a quarter of the memory if it is alone, a third
+//!   together with another one. Its *allowance* is what it may take beyond what it holds.
+//! - A connection may hold a sixteenth of the allowance of its address, and large blocks up to a
+//!   thirty-second, so that its other streams have room. Beyond that, responses continue in small
+//!   blocks.
+//!
+//! [`BufferQuota`] bounds the buffers of one response. Buffers are reused: the pages of a new one
+//! cost more than the copy into it. The names of listings and the heads of requests that are
+//! arriving count as well ([`MemoryCharge`]).
 
 use bytes::Bytes;
 use hither_core::sync::lock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
-/// The unit in which memory is counted.
-const UNIT_BYTES: usize = 4096;
+/// The size of a block that a connection without any other block gets whatever others hold: half of
+/// the default memory has one for each of the default number of connections.
+pub(crate) const SMALL_BYTES: usize = 16 << 10;
+/// The part of its address's allowance that a connection may hold, and that of large blocks in it.
+const CONNECTION_SHARE: usize = 16;
+const LARGE_SHARE: usize = 2 * CONNECTION_SHARE;
+/// The time between two looks at what other connections hold. A release by the connection itself
+/// is noticed at once.
+const RECHECK: Duration = Duration::from_millis(250);
 /// The maximum number of buffers kept for reuse.
 const MAX_SPARE: usize = 64;
-/// The share of the memory that listings may hold together.
-const LISTINGS_SHARE: u32 = 4;
-/// The names of a listing that are not counted, so that small listings always succeed.
-const FREE_LISTING_BYTES: usize = 16 << 10;
 /// The size below which a buffer is not worth keeping.
 const MIN_SPARE_BYTES: usize = 32 << 10;
 
 /// All memory for file data.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
-    units: Arc<Semaphore>,
-    max_units: u32,
-    /// The part of the memory that listings may still take.
-    listings: Arc<Semaphore>,
-    spare: Arc<Spare>,
+    bytes: usize,
+    free: AtomicUsize,
+    /// The part of the memory that listings may still take, and that of heads.
+    listings: AtomicUsize,
+    heads: AtomicUsize,
+    heads_refused: AtomicU64,
+    spare: Spare,
     help: Arc<Semaphore>,
 }
 
 /// Permission to make a block on another thread though its data is in memory.
 pub(crate) type CpuPermit = OwnedSemaphorePermit;
-
-/// The memory that the names of one listing occupy, returned when it is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct ListingCharge {
-    units: u32,
-    permits: Vec<OwnedSemaphorePermit>,
-}
 
 #[derive(Debug, Default)]
 struct Spare(Mutex<Vec<Vec<u8>>>);
@@ -62,79 +74,126 @@ impl Spare {
 /// The number of buffers that one response may hold at a time.
 pub(crate) type BufferQuota = Arc<Semaphore>;
 
+/// Takes `bytes` from what is left; returns false if that is less.
+fn take(left: &AtomicUsize, bytes: usize) -> bool {
+    let next = |left: usize| left.checked_sub(bytes);
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+}
+
 impl BufferPool {
     pub(crate) fn new(bytes: usize) -> Self {
-        let max_units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
-        let units = Arc::new(Semaphore::new(usize::try_from(max_units).unwrap_or(1)));
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let help = Arc::new(Semaphore::new(processors - 1));
-        let listings = usize::try_from(max_units / LISTINGS_SHARE).unwrap_or(1);
-        let listings = Arc::new(Semaphore::new(listings));
-        Self { units, max_units, listings, spare: Arc::new(Spare::default()), help }
-    }
-
-    /// Returns permission to use another thread, if a processor may be free.
-    pub(crate) fn help(&self) -> Option<CpuPermit> {
-        Arc::clone(&self.help).try_acquire_owned().ok()
+        Self {
+            bytes,
+            free: AtomicUsize::new(bytes),
+            listings: AtomicUsize::new(bytes / 4),
+            heads: AtomicUsize::new(bytes / 8),
+            heads_refused: AtomicU64::new(0),
+            spare: Spare::default(),
+            help: Arc::new(Semaphore::new(processors - 1)),
+        }
     }
 
     /// Returns the number of bytes that are lent, and that of all.
     pub(crate) fn in_use(&self) -> (u64, u64) {
-        let total = u64::from(self.max_units);
-        let free = self.units.available_permits() as u64;
-        (total.saturating_sub(free) * UNIT_BYTES as u64, total * UNIT_BYTES as u64)
+        let free = self.free.load(Ordering::Relaxed);
+        (self.bytes.saturating_sub(free) as u64, self.bytes as u64)
     }
 
-    /// Extends the charge of a listing whose names occupy `bytes`. Returns false if listings would
-    /// hold more than their share, or there is no memory left.
-    pub(crate) fn charge_listing(&self, charge: &mut ListingCharge, bytes: usize) -> bool {
-        let counted = bytes.saturating_sub(FREE_LISTING_BYTES);
-        let units = u32::try_from(counted.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let missing = units.saturating_sub(charge.units);
-        if missing == 0 {
-            return true;
-        }
-        let take = |all: &Arc<Semaphore>| Arc::clone(all).try_acquire_many_owned(missing);
-        let (Ok(share), Ok(memory)) = (take(&self.listings), take(&self.units)) else {
+    /// The number of heads that were refused because there was no memory for them.
+    pub(crate) fn heads_refused(&self) -> u64 {
+        self.heads_refused.load(Ordering::Relaxed)
+    }
+}
+
+/// The memory that one connection holds.
+#[derive(Debug)]
+pub(crate) struct ConnectionMemory {
+    pool: Arc<BufferPool>,
+    /// Bytes that all connections of the same address hold.
+    address: Arc<AtomicUsize>,
+    /// Bytes in buffers of this connection.
+    held: AtomicUsize,
+    released: Notify,
+}
+
+impl ConnectionMemory {
+    /// The memory of a connection from an address whose connections hold `address` bytes.
+    pub(crate) fn new(pool: &Arc<BufferPool>, address: Arc<AtomicUsize>) -> Self {
+        let held = AtomicUsize::new(0);
+        Self { pool: Arc::clone(pool), address, held, released: Notify::new() }
+    }
+
+    /// Returns permission to use another thread, if a processor may be free.
+    pub(crate) fn help(&self) -> Option<CpuPermit> {
+        Arc::clone(&self.pool.help).try_acquire_owned().ok()
+    }
+
+    /// The bytes that the connections of the address may take beyond those that they hold.
+    fn allowance(&self) -> usize {
+        let reserved = self.pool.bytes / 2;
+        let free = self.pool.free.load(Ordering::Relaxed).saturating_sub(reserved);
+        free.saturating_sub(self.address.load(Ordering::Relaxed))
+    }
+
+    /// The size of the next block of a response, `max` unless memory is scarce.
+    pub(crate) fn block_bytes(&self, max: usize) -> usize {
+        let held = self.held.load(Ordering::Relaxed);
+        let is_plenty = held.saturating_add(max) <= self.allowance() / LARGE_SHARE;
+        if is_plenty { max } else { max.min(SMALL_BYTES) }
+    }
+
+    /// Takes memory for a buffer; returns false if the connection holds its share already.
+    fn take(&self, bytes: usize) -> bool {
+        let held = self.held.load(Ordering::Relaxed);
+        let allowance = self.allowance();
+        let is_small = bytes <= SMALL_BYTES;
+        let share = allowance / if is_small { CONNECTION_SHARE } else { LARGE_SHARE };
+        let is_first = held == 0 && (is_small || bytes <= allowance);
+        if !is_first && held.saturating_add(bytes) > share || !take(&self.pool.free, bytes) {
             return false;
-        };
-        charge.permits.extend([share, memory]);
-        charge.units = units;
+        }
+        self.address.fetch_add(bytes, Ordering::Relaxed);
+        self.held.fetch_add(bytes, Ordering::Relaxed);
         true
     }
 
-    fn units(&self, bytes: usize) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.max_units)
+    /// Returns memory to the pool.
+    fn release(&self, bytes: usize) {
+        self.pool.free.fetch_add(bytes, Ordering::Relaxed);
+        self.address.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Lends a buffer for about `bytes` without waiting; none if it would have to wait.
-    pub(crate) fn try_borrow(&self, bytes: usize, quota: &BufferQuota) -> Option<PooledBuffer> {
+    pub(crate) fn try_borrow(
+        self: &Arc<Self>,
+        bytes: usize,
+        quota: &BufferQuota,
+    ) -> Option<PooledBuffer> {
         let own = Arc::clone(quota).try_acquire_owned().ok()?;
-        let units = Arc::clone(&self.units).try_acquire_many_owned(self.units(bytes)).ok()?;
-        Some(self.lend(bytes, own, units))
+        self.take(bytes).then(|| self.lend(bytes, own))
     }
 
-    /// Lends a buffer for about `bytes` when there is one; none if the pool is closed.
+    /// Lends a buffer for about `bytes` when there is one; none if the quota is closed.
     pub(crate) async fn borrow(
         self: Arc<Self>,
         bytes: usize,
         quota: BufferQuota,
     ) -> Option<PooledBuffer> {
         let own = quota.acquire_owned().await.ok()?;
-        let units = Arc::clone(&self.units).acquire_many_owned(self.units(bytes)).await.ok()?;
-        Some(self.lend(bytes, own, units))
+        while !self.take(bytes) {
+            // At the end of the time, others may have released some.
+            let _ = timeout(RECHECK, self.released.notified()).await;
+        }
+        // There may be enough for the next one that waits.
+        self.released.notify_one();
+        Some(self.lend(bytes, own))
     }
 
-    fn lend(
-        &self,
-        bytes: usize,
-        own: OwnedSemaphorePermit,
-        units: OwnedSemaphorePermit,
-    ) -> PooledBuffer {
+    fn lend(self: &Arc<Self>, bytes: usize, own: OwnedSemaphorePermit) -> PooledBuffer {
         let large = bytes >= MIN_SPARE_BYTES;
-        let buffer = if large { self.spare.take() } else { Vec::new() };
-        let spare = Arc::clone(&self.spare);
-        PooledBuffer { buffer, filled: 0, spare, _own: own, _units: units }
+        let buffer = if large { self.pool.spare.take() } else { Vec::new() };
+        PooledBuffer { buffer, filled: 0, bytes, memory: Arc::clone(self), _own: own }
     }
 }
 
@@ -143,9 +202,10 @@ impl BufferPool {
 pub(crate) struct PooledBuffer {
     buffer: Vec<u8>,
     filled: usize,
-    spare: Arc<Spare>,
+    /// The bytes that count as held.
+    bytes: usize,
+    memory: Arc<ConnectionMemory>,
     _own: OwnedSemaphorePermit,
-    _units: OwnedSemaphorePermit,
 }
 
 impl PooledBuffer {
@@ -170,8 +230,88 @@ impl AsRef<[u8]> for PooledBuffer {
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if self.buffer.capacity() >= MIN_SPARE_BYTES {
-            self.spare.keep(std::mem::take(&mut self.buffer));
+            self.memory.pool.spare.keep(std::mem::take(&mut self.buffer));
         }
+        self.memory.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.memory.release(self.bytes);
+        self.memory.released.notify_one();
+    }
+}
+
+/// The purpose of a [`MemoryCharge`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChargePurpose {
+    /// The names of a listing.
+    Listing,
+    /// The head of a request that is arriving.
+    Head,
+}
+
+impl ChargePurpose {
+    /// The bytes that are not counted, so that what is small always succeeds.
+    fn free_bytes(self) -> usize {
+        match self {
+            Self::Listing => 16 << 10,
+            Self::Head => 8 << 10,
+        }
+    }
+}
+
+/// Memory of a connection beside its buffers, returned when this is dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryCharge {
+    memory: Arc<ConnectionMemory>,
+    purpose: ChargePurpose,
+    counted: usize,
+}
+
+impl MemoryCharge {
+    pub(crate) fn new(memory: &Arc<ConnectionMemory>, purpose: ChargePurpose) -> Self {
+        Self { memory: Arc::clone(memory), purpose, counted: 0 }
+    }
+
+    /// The part of the memory that is left for this purpose.
+    fn share(&self) -> &AtomicUsize {
+        match self.purpose {
+            ChargePurpose::Listing => &self.memory.pool.listings,
+            ChargePurpose::Head => &self.memory.pool.heads,
+        }
+    }
+
+    /// Extends the charge to `bytes`. Returns false if that is more than is left for the purpose,
+    /// or than the address may hold.
+    pub(crate) fn extend(&mut self, bytes: usize) -> bool {
+        let counted = bytes.saturating_sub(self.purpose.free_bytes());
+        let missing = counted.saturating_sub(self.counted);
+        if missing == 0 {
+            return true;
+        }
+        let pool = &self.memory.pool;
+        if missing <= self.memory.allowance() && take(self.share(), missing) {
+            if take(&pool.free, missing) {
+                self.memory.address.fetch_add(missing, Ordering::Relaxed);
+                self.counted = counted;
+                return true;
+            }
+            self.share().fetch_add(missing, Ordering::Relaxed);
+        }
+        if self.purpose == ChargePurpose::Head {
+            pool.heads_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// Returns all of it.
+    pub(crate) fn reset(&mut self) {
+        let counted = std::mem::take(&mut self.counted);
+        self.share().fetch_add(counted, Ordering::Relaxed);
+        self.memory.release(counted);
+    }
+}
+
+impl Drop for MemoryCharge {
+    fn drop(&mut self) {
+        self.reset();
     }
 }
 
@@ -179,39 +319,105 @@ impl Drop for PooledBuffer {
 mod tests {
     use super::*;
 
-    #[test]
-    fn buffers_are_bounded_together_and_per_response() {
-        let memory = BufferPool::new(4 * UNIT_BYTES);
-        let one = Arc::new(Semaphore::new(2));
-        let other = Arc::new(Semaphore::new(2));
-        let first = memory.try_borrow(1, &one).unwrap();
-        let second = memory.try_borrow(UNIT_BYTES, &one).unwrap();
-        assert!(memory.try_borrow(1, &one).is_none(), "a third one for the same response");
-        assert_eq!(memory.in_use(), (2 * UNIT_BYTES as u64, 4 * UNIT_BYTES as u64));
-        assert!(memory.try_borrow(3 * UNIT_BYTES, &other).is_none(), "more than there is");
-        drop(first);
-        let large = memory.try_borrow(3 * UNIT_BYTES, &other).unwrap();
-        drop((second, large));
-        assert!(memory.try_borrow(usize::MAX, &one).is_some(), "all of it was returned");
+    fn connection(pool: &Arc<BufferPool>, address: &Arc<AtomicUsize>) -> Arc<ConnectionMemory> {
+        Arc::new(ConnectionMemory::new(pool, Arc::clone(address)))
+    }
+
+    fn quota() -> BufferQuota {
+        Arc::new(Semaphore::new(2))
     }
 
     #[test]
-    fn large_listings_hold_a_quarter_of_the_memory_at_most() {
-        let memory = BufferPool::new(40 * UNIT_BYTES);
-        let mut one = ListingCharge::default();
-        let mut other = ListingCharge::default();
-        assert!(memory.charge_listing(&mut one, FREE_LISTING_BYTES + 4 * UNIT_BYTES));
-        assert!(memory.charge_listing(&mut one, FREE_LISTING_BYTES + 8 * UNIT_BYTES));
-        assert_eq!(memory.in_use().0, 8 * UNIT_BYTES as u64);
-        assert!(!memory.charge_listing(&mut other, FREE_LISTING_BYTES + 3 * UNIT_BYTES));
-        assert!(memory.charge_listing(&mut other, FREE_LISTING_BYTES), "a small one");
-        drop(one);
-        assert!(memory.charge_listing(&mut other, FREE_LISTING_BYTES + 10 * UNIT_BYTES));
+    fn a_response_holds_no_more_buffers_than_its_quota() {
+        let pool = Arc::new(BufferPool::new(64 << 20));
+        let memory = connection(&pool, &Arc::default());
+        let one = quota();
+        let first = memory.try_borrow(1000, &one).unwrap();
+        let _second = memory.try_borrow(2000, &one).unwrap();
+        assert!(memory.try_borrow(1, &one).is_none(), "a third one for the same response");
+        assert_eq!(pool.in_use(), (3000, 64 << 20));
+        drop(first);
+        assert_eq!(pool.in_use().0, 2000);
+        assert!(memory.try_borrow(1, &one).is_some());
+    }
+
+    /// Lends blocks to a connection as long as it gets any.
+    fn exhaust(memory: &Arc<ConnectionMemory>) -> Vec<PooledBuffer> {
+        let lend = |bytes| memory.try_borrow(bytes, &quota());
+        let next = || lend(memory.block_bytes(256 << 10)).or_else(|| lend(SMALL_BYTES));
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn connections_that_take_all_they_can_leave_blocks_for_each_new_one() {
+        let pool = Arc::new(BufferPool::new(512 << 20));
+        let mut held = Vec::new();
+        // As many connections of an address, and as many in all, as the default limits allow.
+        for _ in 0..4 {
+            let address = Arc::default();
+            for _ in 0..4096 {
+                let connection = connection(&pool, &address);
+                let blocks = exhaust(&connection);
+                assert!(!blocks.is_empty(), "a new connection, {:?} in use", pool.in_use());
+                held.push(blocks);
+            }
+        }
+        let (in_use, all) = pool.in_use();
+        assert!(in_use < all);
+        drop(held);
+        assert_eq!(pool.in_use().0, 0);
+    }
+
+    #[test]
+    fn one_address_does_not_hold_what_others_need() {
+        let pool = Arc::new(BufferPool::new(512 << 20));
+        let greedy = Arc::default();
+        let _held: Vec<_> = (0..2000).flat_map(|_| exhaust(&connection(&pool, &greedy))).collect();
+        assert!(greedy.load(Ordering::Relaxed) <= (128 << 20) + 2000 * SMALL_BYTES);
+        let other = connection(&pool, &Arc::default());
+        assert_eq!(other.block_bytes(256 << 10), 256 << 10);
+        assert!(other.try_borrow(256 << 10, &quota()).is_some());
+        // Another connection of the same address gets small ones.
+        let same = connection(&pool, &greedy);
+        assert_eq!(same.block_bytes(256 << 10), SMALL_BYTES);
+        assert!(same.try_borrow(SMALL_BYTES, &quota()).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_buffer_that_a_connection_returns_goes_to_who_waits_on_it() {
+        let pool = Arc::new(BufferPool::new(32 << 20));
+        let memory = connection(&pool, &Arc::default());
+        let mut held = exhaust(&memory);
+        let waiting = tokio::spawn(Arc::clone(&memory).borrow(SMALL_BYTES, quota()));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        held.pop();
+        assert!(waiting.await.unwrap().is_some());
+    }
+
+    #[test]
+    fn listings_and_heads_hold_their_share_of_the_memory_at_most() {
+        let pool = Arc::new(BufferPool::new(400_000));
+        let memory = connection(&pool, &Arc::default());
+        for (purpose, share) in [(ChargePurpose::Listing, 100_000), (ChargePurpose::Head, 50_000)] {
+            let free = purpose.free_bytes();
+            let mut one = MemoryCharge::new(&memory, purpose);
+            let mut other = MemoryCharge::new(&memory, purpose);
+            assert!(one.extend(free + share / 2) && one.extend(free + share - 10));
+            assert_eq!(pool.in_use().0, share as u64 - 10);
+            assert!(!other.extend(free + 11));
+            assert!(other.extend(free), "a small one");
+            drop(one);
+            assert!(other.extend(free + share));
+        }
+        assert_eq!(pool.in_use().0, 0);
+        assert_eq!(pool.heads_refused(), 1);
     }
 
     #[test]
     fn the_filled_bytes_are_sent_and_the_buffer_is_reused() {
-        let memory = BufferPool::new(1 << 20);
+        let pool = Arc::new(BufferPool::new(32 << 20));
+        let memory = connection(&pool, &Arc::default());
         let quota = Arc::new(Semaphore::new(1));
         let mut buffer = memory.try_borrow(40_000, &quota).unwrap();
         buffer.buffer().resize(40_000, 7);

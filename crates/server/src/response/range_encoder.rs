@@ -169,6 +169,13 @@ impl BlockSource for RangeEncoder {
         Some(Box::new(self.following()))
     }
 
+    fn set_block_bytes(&mut self, bytes: usize) {
+        // The number of frames is announced with the length of the response.
+        if !matches!(self.form, RangeFormat::Frames { .. }) {
+            self.block = bytes as u64;
+        }
+    }
+
     fn is_laborious(&self) -> bool {
         self.next.reads().len() >= MANY_READS
     }

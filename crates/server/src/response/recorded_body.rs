@@ -1,7 +1,7 @@
 //! The body of a response, which feeds the [record](crate::monitoring::request_record) of its
 //! request.
 
-use crate::connection::write_stall::{MarkedChunk, StallMark};
+use crate::connection::monitor::{MonitoredChunk, RequestProgress};
 use crate::monitoring::request_record::RequestRecord;
 use crate::response::body::ResponseBody;
 use bytes::Buf;
@@ -20,40 +20,37 @@ pub(crate) struct RecordedBody {
     record: RequestRecord,
     /// When the last chunk was handed out; cleared when the next is requested.
     handed: Option<Instant>,
-    /// The progress of the client, over HTTP/2.
-    mark: Option<Arc<StallMark>>,
+    progress: Arc<RequestProgress>,
 }
 
 impl RecordedBody {
     pub(crate) fn new(
         body: ResponseBody,
         mut record: RequestRecord,
-        mark: Option<Arc<StallMark>>,
+        progress: Arc<RequestProgress>,
     ) -> Self {
         if hyper::body::Body::is_end_stream(&body) {
             record.complete();
         }
-        Self { body, record, handed: None, mark }
+        Self { body, record, handed: None, progress }
     }
 }
 
 impl hyper::body::Body for RecordedBody {
-    type Data = MarkedChunk;
+    type Data = MonitoredChunk;
     type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<MarkedChunk>>>> {
+    ) -> Poll<Option<io::Result<Frame<MonitoredChunk>>>> {
         if let Some(handed) = self.handed.take() {
             self.record.waited(handed.elapsed());
         }
         let span = self.record.span().clone();
         let _inside = span.enter();
         let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Some(mark) = &self.mark {
-            mark.polled(frame.is_ready());
-        }
+        self.progress.polled(frame.is_ready());
         let frame = ready!(frame);
         match &frame {
             Some(Ok(frame)) => {
@@ -69,7 +66,7 @@ impl hyper::body::Body for RecordedBody {
         if self.body.is_end_stream() && !matches!(frame, Some(Err(_))) {
             self.record.complete();
         }
-        let out = |chunk| MarkedChunk::new(chunk, self.mark.clone());
+        let out = |chunk| MonitoredChunk::new(chunk, &self.progress);
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(out))))
     }
 

@@ -9,7 +9,7 @@
 use crate::backend::blocking;
 use crate::backend::{BackendError, RangeData};
 use crate::response::body::{ChunkStream, ResponseBody};
-use crate::response::buffer_pool::{BufferPool, BufferQuota, PooledBuffer};
+use crate::response::buffer_pool::{BufferQuota, ConnectionMemory, PooledBuffer};
 use crate::response::range_encoder::RangeFormat;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -30,7 +30,7 @@ pub(crate) struct StreamedRanges {
     pub(crate) ranges: Vec<Range<u64>>,
     /// Bytes read or framed at a time.
     pub(crate) block: u64,
-    pub(crate) memory: Arc<BufferPool>,
+    pub(crate) memory: Arc<ConnectionMemory>,
 }
 
 struct Sending {
@@ -108,7 +108,9 @@ impl Sending {
 
     /// Makes a plain chunk of the next piece.
     async fn plain(&mut self, end: u64) -> io::Result<()> {
-        let piece = self.piece((end - self.at).min(self.job.block)).await?;
+        let max = usize::try_from(self.job.block).unwrap_or(usize::MAX);
+        let max = self.job.memory.block_bytes(max) as u64;
+        let piece = self.piece((end - self.at).min(max)).await?;
         self.at = self.at.saturating_add(length(&piece));
         let chunk = match piece {
             RangeData::Bytes(bytes) => bytes,

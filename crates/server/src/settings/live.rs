@@ -35,6 +35,10 @@ pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str
         ("tls", now.tls.is_some() != next.tls.is_some()),
         ("access_log", now.access_log.is_some() != next.access_log.is_some()),
         ("limits.connections", limits.connections != other.connections),
+        (
+            "limits.connections_per_address",
+            limits.connections_per_address != other.connections_per_address,
+        ),
         ("limits.memory_bytes", limits.memory_bytes != other.memory_bytes),
         ("limits.disk_threads", limits.disk_threads != other.disk_threads),
         ("limits.header_bytes", limits.header_bytes != other.header_bytes),
@@ -49,6 +53,7 @@ pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
     let fixed = &now.limits;
     let limits = ServerLimits {
         connections: fixed.connections,
+        connections_per_address: fixed.connections_per_address,
         memory_bytes: fixed.memory_bytes,
         disk_threads: fixed.disk_threads,
         header_bytes: fixed.header_bytes,

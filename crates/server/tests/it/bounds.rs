@@ -1,6 +1,7 @@
 //! Clients that request too much, are slow, or send nothing.
 
 mod abandoned;
+mod fairness;
 mod listings;
 mod space;
 
@@ -84,9 +85,8 @@ fn a_client_that_reads_nothing_of_a_whole_file_is_disconnected() {
 fn no_more_connections_are_served_than_allowed() {
     let served = Served::new(|settings| settings.limits.connections = 1);
     served.file("file", b"1");
-    let mut first = served.connect();
-    first.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    first.read_exact(&mut [0; 12]).unwrap();
+    served.file("large", &vec![7; 64 << 20]);
+    let first = slow_reader(&served);
     let mut second = served.connect();
     second.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     drop(first);

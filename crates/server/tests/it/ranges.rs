@@ -19,7 +19,7 @@ fn content() -> &'static [u8] {
 
 /// On each backend.
 fn served() -> [Served; 2] {
-    let servers = on_each_backend(|_| {});
+    let servers = on_each_backend(|settings| settings.limits.header_bytes = 1 << 20);
     servers.iter().for_each(|served| served.file("file", content()));
     servers
 }

@@ -27,7 +27,7 @@ fn told(served: &Served, method: &str, path: &str) -> Reply {
     reply(&mut stream)
 }
 
-fn metric(served: &Served, name: &str) -> f64 {
+pub(crate) fn metric(served: &Served, name: &str) -> f64 {
     let text = told(served, "GET", "/metrics").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()

@@ -1,0 +1,147 @@
+//! Many greedy connections beside a client that behaves.
+
+use crate::hostile::frame;
+use crate::rig::Served;
+use crate::running::metric;
+use hither_server::Settings;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+/// A connection of HTTP/2 whose streams have a window of this many bytes.
+fn http2(served: &Served, window: u8) -> TcpStream {
+    let mut stream = served.connect();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, window])).unwrap();
+    stream
+}
+
+/// Requests `/large` on a stream of HTTP/2.
+fn request(stream: &mut TcpStream, id: u32) {
+    let fields = [&[0x82, 0x86, 0x44, 6][..], b"/large", b"\x41\x01a"].concat();
+    stream.write_all(&frame(1, 5, id, &fields)).unwrap();
+}
+
+fn scarce(settings: &mut Settings) {
+    settings.limits.memory_bytes = 16 << 20;
+    settings.metrics = Some("127.0.0.1:0".parse().unwrap());
+}
+
+/// A client that behaves gets a large response, also in parts and in frames.
+fn is_served(served: &Served) {
+    for _ in 0..3 {
+        let whole = served.get("/large", &["Range: bytes=0-1999999"]);
+        assert!(whole.body.len() == 2_000_000 && whole.body.iter().all(|byte| *byte == 7));
+        let parts = served.get("/large", &["Range: bytes=0-999999,2000000-2999999"]);
+        assert!(parts.status == 206 && parts.body.len() > 2_000_000);
+    }
+}
+
+#[test]
+fn connections_that_read_nothing_delay_nobody() {
+    let served = Served::new(scarce);
+    served.file("large", &vec![7; 16 << 20]);
+    // Without shares, 32 of them would hold all of the memory.
+    let mut greedy: Vec<_> = (0..100).map(|_| served.connect()).collect();
+    for stream in &mut greedy {
+        let head = b"GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9999999,10000001-\r\n\r\n";
+        stream.write_all(head).unwrap();
+    }
+    for stream in &mut greedy {
+        stream.read_exact(&mut [0; 12]).unwrap();
+    }
+    is_served(&served);
+}
+
+#[test]
+fn streams_with_a_window_of_one_byte_delay_nobody() {
+    let served = Served::new(scarce);
+    served.file("large", &vec![7; 16 << 20]);
+    let mut greedy: Vec<_> = (0..4).map(|_| http2(&served, 1)).collect();
+    for stream in &mut greedy {
+        (0..100).for_each(|n| request(stream, 2 * n + 1));
+    }
+    for stream in &mut greedy {
+        stream.read_exact(&mut [0; 2000]).unwrap();
+    }
+    is_served(&served);
+    assert!(metric(&served, "hither_memory_bytes") < f64::from(12 << 20));
+}
+
+#[test]
+fn heads_that_do_not_end_take_a_share_of_the_memory_at_most() {
+    let served = Served::new(|settings| {
+        scarce(settings);
+        settings.limits.idle_seconds = 30.0;
+    });
+    served.file("large", b"small");
+    // An eighth of the memory is 36 of them.
+    let field = format!("GET /large HTTP/1.1\r\nHost: a\r\nX: {}", "a".repeat(63_000));
+    let mut heads: Vec<_> = (0..60).map(|_| served.connect()).collect();
+    for stream in &mut heads {
+        let _ = stream.write_all(field.as_bytes());
+    }
+    assert_eq!(served.get("/large", &[]).text(), "small");
+    let refused = || metric(&served, "hither_heads_refused_total");
+    assert!((0..1000).any(|_| refused() >= 10.0), "{}", refused());
+    assert!(metric(&served, "hither_memory_bytes") <= f64::from(2 << 20));
+    drop(heads);
+}
+
+#[test]
+fn an_idle_http_2_connection_is_closed_though_it_answers_pings() {
+    let served = Served::new(|settings| settings.limits.idle_seconds = 0.3);
+    let mut stream = http2(&served, 1);
+    let mut pings = stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || {
+        // The peer's end of the connection ends this, too.
+        while pings.write_all(&frame(6, 0, 0, &[7; 8])).is_ok() {
+            std::thread::yield_now();
+        }
+    });
+    // Frames that the server sends: its settings, replies to pings, and GOAWAY (7) before the end.
+    let mut kinds = Vec::new();
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).is_ok() {
+        let length = u64::from(u32::from_be_bytes([0, head[0], head[1], head[2]]));
+        kinds.push(head[3]);
+        std::io::copy(&mut (&stream).take(length), &mut std::io::sink()).unwrap();
+    }
+    sending.join().unwrap();
+    assert!(kinds.contains(&7));
+}
+
+#[test]
+fn an_idle_connection_leaves_a_full_server_for_a_new_one() {
+    let served = Served::new(|settings| {
+        settings.limits.connections = 2;
+        settings.metrics = Some("127.0.0.1:0".parse().unwrap());
+    });
+    served.file("large", b"small");
+    let mut idle: Vec<_> = (0..2).map(|_| served.connect()).collect();
+    for stream in &mut idle {
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 12]).unwrap();
+    }
+    assert_eq!(served.get("/large", &[]).text(), "small");
+    assert!(metric(&served, "hither_connections_evicted_total") >= 1.0);
+    let ended = idle[0].read_to_end(&mut Vec::new());
+    assert!(ended.is_ok(), "the one that was idle longest has ended: {ended:?}");
+}
+
+#[test]
+fn an_address_gets_no_more_connections_than_its_limit() {
+    let served = Served::new(|settings| {
+        settings.limits.connections_per_address = 2;
+        settings.metrics = Some("127.0.0.1:0".parse().unwrap());
+    });
+    served.file("large", &vec![7; 16 << 20]);
+    let mut held: Vec<_> = (0..2).map(|_| served.connect()).collect();
+    for stream in &mut held {
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 12]).unwrap();
+    }
+    let refused = served.connect().read_to_end(&mut Vec::new());
+    assert!(matches!(refused, Ok(0) | Err(_)));
+    assert_eq!(metric(&served, "hither_connections_refused_total"), 1.0);
+    drop(held);
+}
