@@ -1,8 +1,10 @@
 //! The shared parts of all third-party copies: egress rules, connections, slots.
 
+use crate::connection::table::ClientAddress;
+use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::monitoring::copy_counters::CopyCounters;
-use crate::third_party::copy_slot::{CopyDirection, CopySlot};
+use crate::request::ServerRequest;
+use crate::third_party::copy_slot::{CopyDirection, CopySlot, CopySlots, RETRY_AFTER};
 use crate::third_party::egress_rules::EgressRules;
 use crate::third_party::remote::{self, RemoteState};
 use crate::third_party::settings::ThirdPartySettings;
@@ -10,9 +12,9 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{Location, Network};
 use http::{StatusCode, header};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tracing::debug;
 
 /// The maximum time to wait for the other server before the client gets its response.
@@ -24,7 +26,7 @@ pub(crate) struct ThirdPartyCopier {
     pub(crate) settings: ThirdPartySettings,
     hosts: Arc<EgressRules>,
     pub(crate) network: Arc<Network>,
-    slots: Arc<Semaphore>,
+    pub(super) slots: Arc<CopySlots>,
 }
 
 impl ThirdPartyCopier {
@@ -33,21 +35,36 @@ impl ThirdPartyCopier {
         let hosts = Arc::new(settings.host_rules()?);
         let config = settings.transport(Arc::clone(&hosts))?;
         let network = Network::new(config, runtime, None);
-        let slots = Arc::new(Semaphore::new(settings.transfers));
+        let slots = Arc::new(CopySlots::new(settings.transfers));
         Ok(Arc::new(Self { settings, hosts, network, slots }))
     }
 
-    /// Takes a slot; 503 if all are in use.
+    /// Takes a slot; 503 if the client may have no more at present.
     pub(crate) fn take_slot(
         &self,
+        context: &ServerContext,
+        request: &ServerRequest,
         direction: CopyDirection,
-        counters: &Arc<CopyCounters>,
     ) -> Result<CopySlot, HttpError> {
-        let permit = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+        let name = context.client_name(request).unwrap_or_default();
+        // The address identifies a client without a name.
+        let client = if name.is_empty() {
+            format!("{:?}", ClientAddress::from(request.peer.address.ip()))
+        } else {
+            name
+        };
+        let counters = &context.copies;
+        let permit = self.slots.take(&client).ok_or_else(|| {
             let limit = self.settings.transfers;
-            debug!(limit, "third-party copy rejected: all slots are in use");
-            let what = format!("this server runs at most {limit} third-party copies at a time");
-            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "10")
+            debug!(limit, client, "third-party copy rejected: there is no slot for this client");
+            counters.refused.fetch_add(1, Ordering::Relaxed);
+            let what = format!(
+                "this server runs at most {limit} third-party copies at a time, of which each \
+                 client gets a share: try again later"
+            );
+            let seconds = RETRY_AFTER.as_secs().to_string();
+            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what)
+                .with(header::RETRY_AFTER, &seconds)
         })?;
         Ok(CopySlot::new(counters, direction, permit))
     }

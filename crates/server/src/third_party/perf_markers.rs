@@ -224,7 +224,7 @@ mod tests {
         let copier =
             ThirdPartyCopier::open(ThirdPartySettings::default(), Handle::current()).unwrap();
         let counters = Arc::default();
-        let slot = copier.take_slot(CopyDirection::Pull, &counters).unwrap();
+        let slot = CopySlot::new(&counters, CopyDirection::Pull, copier.slots.take("a").unwrap());
         let progress = Arc::new(Growing::default());
         let copy = MarkedCopy { work, clean_up, progress, interval: MINUTE, slot };
         (run_reported(copy), counters)

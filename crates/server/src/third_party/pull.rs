@@ -54,7 +54,7 @@ pub(crate) async fn handle(
         let what = "the file exists, and the request does not allow to replace it";
         return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, what));
     }
-    let slot = copier.take_slot(CopyDirection::Pull, &context.copies)?;
+    let slot = copier.take_slot(context, request, CopyDirection::Pull)?;
     let looked = copier.first_look(&copy_request.other).await?;
     let size = match looked {
         Ok(RemoteState::There(size)) => Some(size),

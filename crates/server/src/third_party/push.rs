@@ -102,7 +102,7 @@ pub(crate) async fn handle(
     Conditions::read(context, request).await?.check(Some(reader.metadata()))?;
     let copy_request = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
-    let slot = copier.take_slot(CopyDirection::Push, &context.copies)?;
+    let slot = copier.take_slot(context, request, CopyDirection::Push)?;
     let before = match copier.first_look(&copy_request.other).await? {
         Ok(RemoteState::There(_)) if !replace => {
             let what = format!(

@@ -52,7 +52,8 @@ pub struct ThirdPartySettings {
     /// addition to the system's. Without it, `/etc/grid-security/certificates` is used if it
     /// exists.
     pub authorities: Option<PathBuf>,
-    /// The maximum number of concurrent copies; further ones get 503 and may be retried.
+    /// The maximum number of concurrent copies; further ones get 503 and may be retried. A client
+    /// gets no more than its share while others wait.
     pub transfers: usize,
     /// The maximum number of connections of one copy: a pull uses this many unless its client
     /// requests fewer. Each holds up to three times 2 MiB in memory, or all together 48 MiB if that
