@@ -1,0 +1,163 @@
+"""The table of attacks on `hither serve`: what each does, and what must hold meanwhile.
+
+An attack is a function that takes an `Attacker` and returns the connections on which it goes on. Add one with its row in
+`ATTACKS`; `test_attacks.py` runs every row.
+"""
+
+import resource
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from served import PATIENCE, Served
+
+LARGE = 256 << 20
+"""Bytes of `/large`, which are zeros that take no space on the disk."""
+WORKERS = 8
+"""Connections that are opened at a time."""
+
+
+@dataclass
+class Attacker:
+    """Opens connections to a server, all from one address."""
+
+    served: Served
+    is_secure: bool
+    address: str = "127.0.0.1"
+
+    def connect(self) -> socket.socket:
+        url = urlsplit(self.served.base)
+        raw = socket.create_connection((url.hostname, url.port), PATIENCE, (self.address, 0))
+        if not self.is_secure:
+            return raw
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(raw)
+
+    def open(self, count: int, begins: Callable[[socket.socket], None]) -> list[socket.socket]:
+        """Opens connections, and begins something on each; a connection that the server ends meanwhile is kept."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2 * count + 256), hard), hard))
+
+        def one(_: int) -> socket.socket:
+            connection = self.connect()
+            try:
+                begins(connection)
+            except OSError:
+                pass
+            return connection
+
+        with ThreadPoolExecutor(WORKERS) as workers:
+            return list(workers.map(one, range(count)))
+
+
+def get(path: str, fields: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode()
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2 (RFC 9113)."""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def preface(window: int) -> bytes:
+    """The begin of an HTTP/2 connection whose streams have a window of `window` bytes."""
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, window))
+
+
+def get_frame(stream: int, path: bytes) -> bytes:
+    fields = b"\x82\x86\x44" + bytes([len(path)]) + path + b"\x41\x01a"
+    return frame(1, 5, stream, fields)
+
+
+def read_nothing(attacker: Attacker) -> list[socket.socket]:
+    """100 GETs of a large file over TLS, none of which is read: at two blocks each more than the memory."""
+    return attacker.open(100, lambda connection: connection.sendall(get("/large")))
+
+
+def grant_one_byte(attacker: Attacker) -> list[socket.socket]:
+    """Ten HTTP/2 connections with 128 GETs each, whose windows have one byte."""
+    streams = b"".join(get_frame(2 * n + 1, b"/large") for n in range(128))
+    return attacker.open(10, lambda connection: connection.sendall(preface(1) + streams))
+
+
+def begin_heads(attacker: Attacker) -> list[socket.socket]:
+    """1,000 heads of 60 kB that do not end."""
+    head = get("/large", "X-Long: " + "a" * 60_000)[:-4]
+    return attacker.open(1000, lambda connection: connection.sendall(head))
+
+
+PING = frame(6, 0, 0, bytes(8))
+
+
+def ping(attacker: Attacker) -> list[socket.socket]:
+    """100 HTTP/2 connections that request nothing and ping."""
+    return attacker.open(100, lambda connection: connection.sendall(preface(1) + PING))
+
+
+def fill(attacker: Attacker) -> list[socket.socket]:
+    """300 connections of one address, to a server that accepts 200 of them, each in the midst of a response."""
+
+    def begins(connection: socket.socket) -> None:
+        connection.sendall(get("/large"))
+        connection.recv(1)
+
+    return attacker.open(300, begins)
+
+
+def idle(attacker: Attacker) -> list[socket.socket]:
+    """300 idle connections, to a server that accepts 200."""
+
+    def begins(connection: socket.socket) -> None:
+        connection.sendall(get("/small"))
+        connection.recv(1)
+
+    return attacker.open(300, begins)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A row of the table."""
+
+    begins: Callable[[Attacker], list[socket.socket]]
+    limits: str = ""
+    """Keys of `[limits]`."""
+    is_secure: bool = False
+    clients: tuple[str, ...] = ("127.0.0.1", "127.0.0.2")
+    """The addresses of clients that must be served meanwhile; the attacker's is the first of the two."""
+    served_within: float = 10
+    """Seconds within which such a client gets 1 MiB."""
+    resident_mib: int = 600
+    """The most that the server may have in memory at any time."""
+    ends_within: float | None = None
+    """Seconds within which the server ends all connections of the attacker, if it has to."""
+    replies: bytes = b""
+    """Bytes that the attacker sends meanwhile, whenever it gets something."""
+    counted: tuple[str, ...] = field(default=())
+    """The metrics that must have counted something."""
+
+
+ATTACKS = [
+    Attack(read_nothing, limits="memory_bytes = 33554432", is_secure=True, resident_mib=200),
+    Attack(grant_one_byte, resident_mib=300),
+    Attack(
+        begin_heads,
+        limits="idle_seconds = 5.0\nmemory_bytes = 134217728",
+        resident_mib=200,
+        ends_within=30,
+        counted=("hither_heads_refused_total",),
+    ),
+    Attack(ping, limits="idle_seconds = 1.0", resident_mib=100, ends_within=20, replies=PING),
+    Attack(
+        fill,
+        limits="connections_per_address = 200",
+        clients=("127.0.0.2",),
+        resident_mib=300,
+        counted=("hither_connections_refused_total",),
+    ),
+    Attack(idle, limits="connections = 200", resident_mib=200, counted=("hither_connections_evicted_total",)),
+]
