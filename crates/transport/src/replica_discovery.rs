@@ -9,7 +9,9 @@
 
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::digest::{HttpDigest, from_http};
+use crate::http::server_reason;
 use crate::http::source::HttpSource;
+use crate::http::status_error::of_status;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
 use crate::xrootd::{XrootdDigest, XrootdSource};
@@ -97,7 +99,8 @@ impl Network {
         if reply.status != StatusCode::OK {
             let refusal = reply.refusal.clone();
             return Err(refusal.unwrap_or_else(|| {
-                crate::http::status_error::of_status(reply.status, &document.to_string(), None)
+                let said = server_reason::said(&reply.headers, &reply.body);
+                of_status(reply.status, &document.to_string(), &said, None)
             }));
         }
         ReplicaList::parse(&reply.body, document)

@@ -13,7 +13,7 @@ use crate::http::delivery::Delivery;
 use crate::http::response_body::AT_ONCE;
 use crate::http::spooled_download::SpooledDownload;
 use crate::http::status_error;
-use crate::http::{request, scheme_mismatch};
+use crate::http::{request, scheme_mismatch, server_reason};
 use crate::location::Location;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::pool::request_sender::RequestSender;
@@ -212,8 +212,10 @@ impl Exchange<'_> {
                     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG
                 );
                 let finding = if header { RangeBehavior::TooLong } else { RangeBehavior::TooMany };
+                let body = request::reason(status, headers, body, self.pool).await;
                 let settled = ExchangeResult::failed(self.too_large(status)).with(finding);
-                self.explained(status, body, settled).await
+                scheme_mismatch::explained(status, &body, self.pool)
+                    .map_or(settled, ExchangeResult::failed)
             }
             codec::RangeResponse::Unsatisfied { size: Some(0) } => {
                 // An empty file is complete. The server may announce a body that never comes
@@ -227,48 +229,7 @@ impl Exchange<'_> {
                 ExchangeResult::new(Ok(ExchangeOutcome::Redirect(location)), reusable)
             }
             codec::RangeResponse::Refused { status } => {
-                let name = self.location.to_string();
-                let explained = authorization::refusal(
-                    self.location,
-                    self.pool.config(),
-                    &Method::GET,
-                    status,
-                    headers,
-                    &[],
-                );
-                let error = explained.unwrap_or_else(|| {
-                    status_error::of_status(status, &name, facts.retry_after.as_ref())
-                });
-                match status {
-                    StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE
-                        if self.may_be_too_long() =>
-                    {
-                        let settled = ExchangeResult::failed(self.too_large(status))
-                            .with(RangeBehavior::TooMany);
-                        self.explained(status, body, settled).await
-                    }
-                    StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                        ExchangeResult::failed(self.header_too_long(status))
-                    }
-                    StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => {
-                        self.trouble(error)
-                    }
-                    StatusCode::ACCEPTED => {
-                        let reusable = request::drain(body, self.pool).await;
-                        ExchangeResult::new(Err(error), reusable)
-                    }
-                    StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                        let reusable = request::drain(body, self.pool).await;
-                        let said_when = facts.retry_after.is_some();
-                        let settled = ExchangeResult::new(Err(error), reusable);
-                        let settled = ExchangeResult { busy: true, said_when, ..settled };
-                        match status {
-                            StatusCode::SERVICE_UNAVAILABLE if said_when => self.judged(settled),
-                            _ => settled,
-                        }
-                    }
-                    _ => self.explained(status, body, ExchangeResult::failed(error)).await,
-                }
+                self.refused(status, headers, facts, body).await
             }
             _ => ExchangeResult::failed(self.odd(&"the response has an unknown form")),
         }
@@ -297,18 +258,56 @@ impl Exchange<'_> {
         ExchangeResult::failed(error.with_retry(AT_ONCE)).with(RangeBehavior::TooMany)
     }
 
-    /// The result of a request without bytes: `settled`, or a better explanation in the body.
-    async fn explained(
+    /// The result of a response with an error.
+    async fn refused(
         &self,
         status: StatusCode,
+        headers: &HeaderMap,
+        facts: &ResponseHead,
         body: Incoming,
-        settled: ExchangeResult,
     ) -> ExchangeResult {
-        let told = match status {
-            StatusCode::BAD_REQUEST => scheme_mismatch::explained(body, self.pool).await,
-            _ => None,
-        };
-        told.map_or(settled, ExchangeResult::failed)
+        let name = self.location.to_string();
+        let retry_after = facts.retry_after.as_ref();
+        if matches!(
+            status,
+            StatusCode::ACCEPTED | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        ) {
+            let reusable = request::drain(body, self.pool).await;
+            let error = status_error::of_status(status, &name, "", retry_after);
+            let settled = ExchangeResult::new(Err(error), reusable);
+            let said_when = facts.retry_after.is_some();
+            return match status {
+                StatusCode::ACCEPTED => settled,
+                StatusCode::SERVICE_UNAVAILABLE if said_when => {
+                    self.judged(ExchangeResult { busy: true, said_when, ..settled })
+                }
+                _ => ExchangeResult { busy: true, said_when, ..settled },
+            };
+        }
+        let body = request::reason(status, headers, body, self.pool).await;
+        if let Some(error) = scheme_mismatch::explained(status, &body, self.pool) {
+            return ExchangeResult::failed(error);
+        }
+        match status {
+            StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE if self.may_be_too_long() => {
+                return ExchangeResult::failed(self.too_large(status)).with(RangeBehavior::TooMany);
+            }
+            StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                return ExchangeResult::failed(self.header_too_long(status));
+            }
+            _ => {}
+        }
+        let config = self.pool.config();
+        let explained =
+            authorization::refusal(self.location, config, &Method::GET, status, headers, &body);
+        let error = explained.unwrap_or_else(|| {
+            let said = server_reason::said(headers, &body);
+            status_error::of_status(status, &name, &said, retry_after)
+        });
+        match status {
+            StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.trouble(error),
+            _ => ExchangeResult::failed(error),
+        }
     }
 
     /// A validator that differs from that of the opened file means another version. Only those of

@@ -3,6 +3,7 @@
 use crate::authorization;
 use crate::connect::proxy::Proxy;
 use crate::http::request_body::BoxBody;
+use crate::http::server_reason::is_plain;
 use crate::http::status_error;
 use crate::location::Location;
 use crate::pool::request_sender::RequestSender;
@@ -11,8 +12,8 @@ use bytes::Bytes;
 use hither_core::ResponseMeta;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_http::ResponseHead;
-use http::{Method, StatusCode, header, request::Builder};
-use http_body_util::{BodyExt, Empty};
+use http::{HeaderMap, Method, StatusCode, header, request::Builder};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,8 @@ use std::time::Duration;
 /// An unneeded body up to this many bytes is read to its end, so that the connection can be reused.
 /// Beyond that a new connection is cheaper.
 const DRAIN_BYTES: usize = 64 * 1024;
+/// The longest body that is read for the reason of an error, in bytes.
+const MAX_REASON_BYTES: usize = 4 * 1024;
 
 /// A request with the fields that every request has.
 pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Builder {
@@ -126,6 +129,7 @@ pub(crate) async fn head(
         return Err(status_error::of_status(
             head.status,
             &location.to_string(),
+            "",
             facts.retry_after.as_ref(),
         ));
     }
@@ -149,6 +153,23 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
         true
     };
     tokio::time::timeout(pool.config().no_progress_timeout, reading).await.unwrap_or(false)
+}
+
+/// The body of an error response to a read, if it may tell a reason: plain text, or any text with
+/// 400, which [`scheme_mismatch`](crate::http::scheme_mismatch) explains. Empty if it is longer or
+/// late: the no-progress timeout covers all of it.
+pub(crate) async fn reason(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Incoming,
+    pool: &Pool,
+) -> Bytes {
+    if status != StatusCode::BAD_REQUEST && !is_plain(headers) {
+        return Bytes::new();
+    }
+    let reading = Limited::new(body, MAX_REASON_BYTES).collect();
+    let read = tokio::time::timeout(pool.config().no_progress_timeout, reading).await;
+    read.ok().and_then(std::result::Result::ok).map(|body| body.to_bytes()).unwrap_or_default()
 }
 
 /// The error for a connection that was lost before the header of a response arrived.

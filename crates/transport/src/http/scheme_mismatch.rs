@@ -6,19 +6,15 @@
 
 use crate::pool::Pool;
 use hither_core::error::Error;
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use http::StatusCode;
 
-/// The sentences stand at the beginning of the body.
-const MAX_BYTES: usize = 4 * 1024;
-
-/// Explains a 400 that is not about the request. The no-progress timeout covers the whole body.
-pub(crate) async fn explained(body: Incoming, pool: &Pool) -> Option<Error> {
+/// Explains a 400 that is not about the request, from its body.
+pub(crate) fn explained(status: StatusCode, body: &[u8], pool: &Pool) -> Option<Error> {
+    if status != StatusCode::BAD_REQUEST {
+        return None;
+    }
     let explains = pool.explains();
-    let patience = pool.config().no_progress_timeout;
-    let reading = Limited::new(body, MAX_BYTES).collect();
-    let text = tokio::time::timeout(patience, reading).await.ok()?.ok()?.to_bytes();
-    let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
     let says = |sentences: &[&str]| sentences.iter().any(|sentence| text.contains(sentence));
     if says(&[
         "plain http request was sent to https port",

@@ -6,12 +6,16 @@ use http::header::CONTENT_TYPE;
 /// The maximum number of characters that are shown of a server's reason.
 const MAX_REASON: usize = 200;
 
+/// Returns true if a body with these fields is plain text.
+pub(crate) fn is_plain(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"))
+}
+
 /// The server's own reason in quotes, after a comma; nothing unless the body is plain text.
 pub(crate) fn said(headers: &HeaderMap, body: &[u8]) -> String {
-    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     let text = String::from_utf8_lossy(body);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    let Some(line) = line.filter(|_| kind.starts_with(b"text/plain")) else { return String::new() };
+    let Some(line) = line.filter(|_| is_plain(headers)) else { return String::new() };
     // Nothing that would move or reorder text on a terminal.
     let is_safe = |c: &char| {
         !c.is_control()

@@ -16,10 +16,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// that takes.
 const READY_SOON: Duration = Duration::from_secs(5);
 
-/// The error for a status without bytes of the file.
-pub(crate) fn of_status(status: StatusCode, name: &str, retry_after: Option<&RetryAfter>) -> Error {
+/// The error for a status without bytes of the file. `said` is the server's own reason, as
+/// [`server_reason::said`](crate::http::server_reason::said) returns it.
+pub(crate) fn of_status(
+    status: StatusCode,
+    name: &str,
+    said: &str,
+    retry_after: Option<&RetryAfter>,
+) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
-    let seen = format!("{name}: the server responded with {} ({reason})", status.as_u16());
+    let code = status.as_u16();
+    let seen = format!("{name}: the server responded with {code} ({reason}){said}");
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Error::new(
             ErrorKind::NotFound,
@@ -101,11 +108,11 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     }
     let status = reply.status;
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
+    let said = said(&reply.headers, &reply.body);
     let seen = format!(
-        "{}: the server responded to {method} with {} ({reason}){}",
+        "{}: the server responded to {method} with {} ({reason}){said}",
         reply.location,
         status.as_u16(),
-        said(&reply.headers, &reply.body)
     );
     let (kind, what) = match status {
         StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),
@@ -129,7 +136,7 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
         _ => {
             let facts = ResponseHead::of(status, &reply.headers);
             let name = reply.location.to_string();
-            return of_status(status, &name, facts.retry_after.as_ref());
+            return of_status(status, &name, &said, facts.retry_after.as_ref());
         }
     };
     Error::new(kind, format!("{seen}: {what}"))
@@ -150,11 +157,11 @@ mod tests {
             (202, ErrorKind::Unavailable, Retry::Later { after: READY_SOON }),
             (418, ErrorKind::Protocol, Retry::OtherServer),
         ] {
-            let error = of_status(StatusCode::from_u16(status).unwrap(), "http://h/f", None);
+            let error = of_status(StatusCode::from_u16(status).unwrap(), "http://h/f", "", None);
             assert_eq!((error.kind(), error.retry()), (kind, retry), "{status}");
         }
         let later = RetryAfter::Delay(Duration::from_secs(3600));
-        let error = of_status(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", Some(&later));
+        let error = of_status(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", "", Some(&later));
         assert_eq!(error.retry(), Retry::OtherServer);
     }
 }

@@ -27,6 +27,20 @@ async fn each_status_has_its_error_kind_and_is_final() {
 }
 
 #[tokio::test]
+async fn the_reason_of_the_server_is_quoted() {
+    for (kind, said) in [("text/plain; charset=utf-8", true), ("text/html", false)] {
+        for code in [401, 403, 404, 418] {
+            let typed = Fault::Field("Content-Type", kind.to_owned());
+            let faults = [(FaultTrigger::Always, status(code)), (FaultTrigger::Always, typed)];
+            let peer = peer(LARGE, faults);
+            let error = read(&source(&peer.url(), with_connections(1)), &THREE).await.unwrap_err();
+            let quoted = format!(", \"this is a {code}\"");
+            assert_eq!(error.to_string().contains(&quoted), said, "{kind}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_temporary_error_is_retried() {
     for (code, retry_after) in [(500, None), (503, Some(0)), (429, Some(0)), (502, None)] {
         let peer =
