@@ -18,8 +18,6 @@ use tracing::debug;
 
 /// The maximum single wait that a server may request.
 const MAX_SECONDS: u32 = 3600;
-/// The maximum total wait for one request that a server postpones again and again.
-const MAX_WAITING: Duration = Duration::from_secs(600);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Passes received bytes to the session, and handles its events.
@@ -218,11 +216,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.not_opened(name, || JobError::Failed(error.clone()));
     }
 
-    /// Repeats a request after a while, unless the total wait is too long.
+    /// Repeats a request after a while, unless the total wait is longer than that for a response.
     fn ask_later(&mut self, request_id: RequestId, after: Duration) {
         let waited = self.waited.entry(request_id).or_default();
         *waited += after;
-        if *waited <= MAX_WAITING {
+        if *waited <= self.config.first_byte_timeout {
             let when = Instant::now() + after;
             self.later.push((when, request_id));
             self.patience_until = self.patience_until.max(Some(when));
