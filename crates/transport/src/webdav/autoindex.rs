@@ -109,6 +109,8 @@ fn exact_size(after: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_core::storage::check_path;
+    use proptest::prelude::*;
 
     fn page(text: &str) -> Option<Vec<AutoindexEntry>> {
         let mut headers = HeaderMap::new();
@@ -149,6 +151,31 @@ mod tests {
             <a href=\"%2e%2e/\"><a href=\"a%2Fb\"><a href=\"../x\"><a href=\"%zz\"><a href=\"%f\"><a href=\"%ff\">\
             <a href=\"\"><a href=\"/\"><a href=\"./\"><a href=\"a%00\"><a href=\"mailto:x\"><a href=\"unended";
         assert_eq!(page(text), Some(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_link_leads_out_of_the_directory(
+            links in prop::collection::vec(
+                prop::collection::vec(
+                    prop_oneof![
+                        Just("..".to_owned()), Just("/".to_owned()), Just("%2f".to_owned()),
+                        Just("%2e".to_owned()), Just("%00".to_owned()), Just("&#x2F;".to_owned()),
+                        Just("%5c".to_owned()), Just("%0a".to_owned()), Just("http://h/".to_owned()),
+                        Just("&amp;".to_owned()), ".{0,3}",
+                    ],
+                    0..6,
+                ),
+                0..8,
+            ),
+        ) {
+            let links: String =
+                links.iter().map(|parts| format!("<a href=\"{}\">", parts.concat())).collect();
+            for entry in page(&format!("<title>Index of x</title>{links}")).unwrap() {
+                prop_assert!(!entry.name.contains('/'), "{:?}", entry.name);
+                prop_assert!(check_path(&entry.name).is_ok() && !entry.name.is_empty());
+            }
+        }
     }
 
     #[test]
