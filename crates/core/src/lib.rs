@@ -37,6 +37,8 @@ pub use report::{ReadReport, Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
 pub use source::clock::Clock;
 pub use source::limits::Limits;
-pub use source::{Part, PartSink, Request, ResponseMeta, Source, validators_differ};
+pub use source::{
+    Part, PartSink, Request, ResponseMeta, Source, VersionBinding, validators_differ,
+};
 pub use storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 pub use trace::{FileRecorder, ReadEvent, ReadTimes, TraceSink};

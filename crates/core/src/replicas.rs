@@ -27,9 +27,9 @@
 //!
 //! **Identity.** The first response settles the size of the file; requests to the other replicas
 //! carry it, so that a response of another size fails before its first byte is handed on. Entity
-//! tags differ between servers and are compared only with those of the same replica. Where the
-//! file's checksum is known, a replica other than the first is asked for its own before it is used,
-//! if its server can compute one.
+//! tags differ between servers and are compared only with those of the same replica, by its own
+//! [`VersionBinding`](crate::VersionBinding). Where the file's checksum is known, a replica other
+//! than the first is asked for its own before it is used, if its server can compute one.
 
 mod failure;
 mod health;
@@ -181,7 +181,12 @@ impl Replicas {
             };
             tried.push(Arc::clone(&replica));
             match self.attempt(&replica, &request, &dedup, &mut tried).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => {
+                    // Requests of one reader stay of one version even if the file is opened again.
+                    let validator = response.validator.as_deref();
+                    request.version.bind(&self.name(), response.size, validator)?;
+                    return Ok(response);
+                }
                 Err(failed) => errors.extend(failed),
             }
             if let Some(fault) =
@@ -215,9 +220,12 @@ impl Replicas {
         if state.size.is_none() {
             state.size = response.size;
         }
-        replica.remember_validator(response.validator.take());
-        response.validator =
-            if Arc::ptr_eq(replica, &self.first) { replica.validator() } else { None };
+        if Arc::ptr_eq(replica, &self.first) {
+            let bound = || replica.version().validator().map(str::to_owned);
+            response.validator = response.validator.or_else(bound);
+        } else {
+            response.validator = None;
+        }
         response
     }
 
@@ -301,6 +309,12 @@ impl Source for Replicas {
 
     fn expect_bulk(&self) {
         self.leader().source().expect_bulk();
+    }
+
+    fn forget_version(&self) {
+        let mut state = self.state();
+        state.size = None;
+        state.replicas.iter().for_each(|replica| replica.forget_version());
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {

@@ -37,7 +37,7 @@ mod retry;
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
-use crate::source::{Part, Request, ResponseMeta, Source};
+use crate::source::{Part, Request, ResponseMeta, Source, VersionBinding};
 use crate::tune::connections;
 use crate::{Limits, plan, range};
 use futures_channel::mpsc;
@@ -85,6 +85,7 @@ pub struct Reader<'a> {
     source: &'a dyn Source,
     config: ReaderConfig,
     validator: Option<String>,
+    version: VersionBinding,
     /// Invariant: disjoint among each other, from what is urgent and from what is running.
     queue: VecDeque<Request>,
     /// Requests that a program waits for; sent first.
@@ -143,6 +144,7 @@ impl<'a> Reader<'a> {
             source,
             config,
             validator,
+            version: VersionBinding::default(),
             queue: VecDeque::new(),
             urgent: VecDeque::new(),
             urgent_ids: HashSet::new(),
@@ -167,13 +169,8 @@ impl<'a> Reader<'a> {
 
     /// Asks for the last `tail` bytes of the file along with `ranges`, in one request.
     pub fn push_tail(&mut self, ranges: &[Range<u64>], tail: u64) {
-        let validator = self.validator.clone();
-        self.queue.push_back(Request {
-            ranges: range::merged(ranges, 0),
-            tail,
-            validator,
-            size: None,
-        });
+        let request = Request { tail, ..self.request(range::merged(ranges, 0)) };
+        self.queue.push_back(request);
     }
 
     /// Asks for `ranges`, on at most `max_connections` connections. What was pushed before is sent

@@ -2,6 +2,8 @@
 
 pub mod clock;
 pub mod limits;
+pub(crate) mod version_binding;
+pub use crate::source::version_binding::VersionBinding;
 use crate::{Clock, Endpoint, Limits, LinkEstimate, Result};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -10,7 +12,7 @@ use std::ops::Range;
 
 /// One request: ranges that fit the source's [`Limits`], sorted, disjoint and not empty.
 /// [`crate::plan`] makes them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// The ranges, ascending.
     pub ranges: Vec<Range<u64>>,
@@ -22,6 +24,8 @@ pub struct Request {
     /// Size that the file must have, in bytes; an answer that states another one fails with
     /// [`ErrorKind::Changed`](crate::ErrorKind::Changed) before any of it is handed on.
     pub size: Option<u64>,
+    /// The version that responses must be of, whichever request gets the first one.
+    pub version: VersionBinding,
 }
 
 impl Request {
@@ -77,7 +81,8 @@ pub fn validators_differ(one: &str, other: &str) -> bool {
 ///
 /// Contract: parts delivered to the sink hold exactly the bytes of the file; when [`Source::fetch`]
 /// succeeds, every byte asked for has been delivered. Parts delivered before a failure are good and
-/// need not be asked for again. Dropping the future cancels the request.
+/// need not be asked for again. Before a part of a file that can change is delivered, its version
+/// is bound ([`VersionBinding::bind`]). Dropping the future cancels the request.
 pub trait Source: Send + Sync + Debug {
     /// Name of the source for messages; without secrets.
     fn name(&self) -> String;
@@ -104,6 +109,9 @@ pub trait Source: Send + Sync + Debug {
     /// first one has shown how long it is, others may be opened beside its first request. Returns
     /// at once.
     fn expect_bulk(&self) {}
+    /// Lets the next responses be of another version of the file than those before: the file is
+    /// opened again. A source that remembers no version has nothing to do.
+    fn forget_version(&self) {}
     /// Sends one request on one connection: one round trip.
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>>;
 }

@@ -88,6 +88,7 @@ impl RemoteTree {
 
     /// The same tree, opened once more without stored metadata.
     pub(crate) fn reopen(&self) -> Self {
+        self.file.source.forget_version();
         Self::new(Arc::clone(&self.file), self.path.clone(), false)
     }
 }

@@ -289,7 +289,7 @@ impl SimulatedSource {
                 ErrorKind::Changed,
                 format!("the file has validator {}, expected {wanted}", state.validator),
             )),
-            _ => Ok(()),
+            _ => request.version.bind("the file", Some(size), Some(&state.validator)),
         }
     }
 

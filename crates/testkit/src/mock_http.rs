@@ -90,6 +90,8 @@ enum Door {
 #[derive(Debug)]
 struct State {
     file: File,
+    /// The file from the request with this number on.
+    next_file: Option<(usize, File)>,
     faults: Vec<(FaultTrigger, Fault)>,
     log: Vec<LoggedRequest>,
     connections: usize,
@@ -111,7 +113,14 @@ impl MockHttpServer {
     /// No socket, runtime or thread can be created.
     pub fn start(bytes: impl Into<Bytes>) -> io::Result<Self> {
         let file = File { bytes: bytes.into(), etag: "\"first\"".to_owned() };
-        let state = State { file, faults: Vec::new(), log: Vec::new(), connections: 0, tick: 0 };
+        let state = State {
+            file,
+            next_file: None,
+            faults: Vec::new(),
+            log: Vec::new(),
+            connections: 0,
+            tick: 0,
+        };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             arrived: watch::channel(0).0,
@@ -142,6 +151,13 @@ impl MockHttpServer {
     /// Replaces the bytes from now on, with another entity tag (including its quotes).
     pub fn replace(&self, bytes: impl Into<Bytes>, etag: &str) {
         self.shared.state().file = File { bytes: bytes.into(), etag: etag.to_owned() };
+    }
+
+    /// Replaces the bytes before the request numbered `request`, counted from 0 over all
+    /// connections.
+    pub fn replace_at(&self, request: usize, bytes: impl Into<Bytes>, etag: &str) {
+        let file = File { bytes: bytes.into(), etag: etag.to_owned() };
+        self.shared.state().next_file = Some((request, file));
     }
 
     /// The URL of the file.

@@ -68,6 +68,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     bytes: Bytes,
+    /// Times that the file was replaced, which its time of modification shows.
+    replaced: i64,
+    /// The file from the request with this number on.
+    next_bytes: Option<(usize, Bytes)>,
     faults: Vec<(FaultStage, FaultTrigger, Fault)>,
     /// Number of requests and connections of each kind so far.
     seen: HashMap<FaultStage, usize>,
@@ -107,6 +111,12 @@ impl MockXrootdServer {
     /// Removes all faults.
     pub fn clear_faults(&self) {
         self.shared.state().faults.clear();
+    }
+
+    /// Replaces the file before the request numbered `request`, counted from 0 over all
+    /// connections. Open handles still read the old one.
+    pub fn replace_at(&self, request: usize, bytes: impl Into<Bytes>) {
+        self.shared.state().next_bytes = Some((request, bytes.into()));
     }
 
     /// Its host and port.

@@ -384,7 +384,7 @@ pub async fn read(storage: &dyn Storage, path: &str, size: u64) -> Vec<u8> {
     }
     let parts: Arc<Mutex<Vec<Part>>> = Arc::default();
     let sink = Arc::clone(&parts);
-    let request = Request { ranges: vec![0..size], tail: 0, validator: None, size: None };
+    let request = Request { ranges: vec![0..size], ..Request::default() };
     let fetched = source.fetch(request, Box::new(move |part| lock(&sink).push(part))).await;
     good(fetched, path);
     for part in lock(&parts).iter() {

@@ -26,7 +26,7 @@ use hither_core::endpoint::RangeSupport;
 use hither_core::sync::lock;
 use hither_core::tune::straggler::{RequestProgress, SplitRule};
 use hither_core::{
-    Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload, range,
+    Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload, VersionBinding, range,
     validators_differ,
 };
 use std::collections::BTreeMap;
@@ -108,6 +108,8 @@ pub(crate) struct FileCopy {
     /// The server's checksum.
     server_checksum: Mutex<Option<Checksum>>,
     validator: Mutex<Option<String>>,
+    /// The version that all requests read.
+    pub(crate) binding: VersionBinding,
     /// Token of an upload.
     pub(crate) token: Mutex<Option<String>>,
     state: Mutex<FileCopyState>,

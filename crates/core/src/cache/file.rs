@@ -216,6 +216,14 @@ impl CachedFile {
         self.shared().cache.version(state.entry, state.opened).0
     }
 
+    /// The version of the file, if a server has confirmed it since the file was opened.
+    #[must_use]
+    pub fn confirmed_version(&self) -> Option<Version> {
+        let state = lock(&self.shared().state);
+        let (version, confirmed) = self.shared().cache.version(state.entry, state.opened);
+        version.filter(|_| confirmed)
+    }
+
     /// Adopts what another request has just learned from the server: the version of the file, and
     /// bytes of it. To be called first after opening.
     pub fn adopt(&self, version: &Version, pieces: &[(u64, Bytes)]) {
@@ -234,6 +242,13 @@ impl CachedFile {
             file.cache.insert(state.entry, &Part { offset: *offset, bytes: bytes.clone() });
         }
         file.cache.confirm(state.entry, state.opened);
+    }
+
+    /// Adopts the version of bytes that were read past the cache: from now on it is the version
+    /// that the file is read in.
+    pub fn settle(&self, version: &Version) {
+        self.adopt(version, &[]);
+        lock(&self.shared().state).bound = true;
     }
 
     /// Takes over what somebody knew of the file some time ago: its version, and bytes of it.

@@ -208,13 +208,14 @@ impl Replicas {
             // All of it arrived before the replica that sent it failed.
             return Ok(ResponseMeta { size, ..ResponseMeta::default() });
         }
-        let own = replica.validator();
         // The validator of the request is the first replica's: the reader got it from there or from
         // the store.
-        let given = request.validator.filter(|_| Arc::ptr_eq(replica, &self.first));
-        let validator = own.or(given);
+        let bound = || request.version.validator().map(str::to_owned);
+        let given = request.validator.or_else(bound);
+        let validator = given.filter(|_| Arc::ptr_eq(replica, &self.first));
+        let version = replica.version();
         let limits = replica.source().limits();
-        let whole = Request { validator, size: request.size.or(size), ..request };
+        let whole = Request { validator, size: request.size.or(size), version, ..request };
         if whole.tail > 0 || limits.allow(&whole.ranges) {
             return replica.source().fetch(whole, dedup.sink(replica)).await;
         }

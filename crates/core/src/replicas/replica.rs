@@ -1,9 +1,9 @@
-//! One replica of a file: its load, speed, validator, and exclusion.
+//! One replica of a file: its load, speed, version, and exclusion.
 
 use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, Result};
 use crate::report::SourceReport;
-use crate::source::Source;
+use crate::source::{Source, VersionBinding};
 use crate::sync::{Mutex, lock};
 use futures_core::future::BoxFuture;
 use std::fmt;
@@ -40,7 +40,7 @@ pub(super) struct ActiveReplica {
     excluded: Mutex<Option<Error>>,
     /// The checksum was compared, or cannot be compared.
     pub(super) compared: AtomicBool,
-    validator: Mutex<Option<String>>,
+    version: Mutex<VersionBinding>,
     /// Bytes per second of its requests, smoothed.
     speed: Mutex<Option<f64>>,
 }
@@ -54,7 +54,7 @@ impl ActiveReplica {
             failures: AtomicU64::new(0),
             excluded: Mutex::new(None),
             compared: AtomicBool::new(false),
-            validator: Mutex::new(None),
+            version: Mutex::default(),
             speed: Mutex::new(None),
         }
     }
@@ -121,16 +121,14 @@ impl ActiveReplica {
         *speed = Some(speed.map_or(seen, |old| old + NEW_SHARE * (seen - old)));
     }
 
-    /// The validator of its responses.
-    pub(super) fn validator(&self) -> Option<String> {
-        lock(&self.validator).clone()
+    /// The version of its responses.
+    pub(super) fn version(&self) -> VersionBinding {
+        lock(&self.version).clone()
     }
 
-    pub(super) fn remember_validator(&self, validator: Option<String>) {
-        let mut known = lock(&self.validator);
-        if known.is_none() {
-            *known = validator;
-        }
+    pub(super) fn forget_version(&self) {
+        *lock(&self.version) = VersionBinding::default();
+        self.source().forget_version();
     }
 
     /// Counts a request as in flight until dropped.

@@ -147,7 +147,7 @@ mod tests {
     fn request(done: u64, sent: Duration) -> InFlightRequest {
         let ranges = (0..400).map(|i| i * 3000..i * 3000 + 1000).collect();
         let (abort, _) = AbortHandle::new_pair();
-        let request = Request { ranges, tail: 0, validator: None, size: None };
+        let request = Request { ranges, ..Request::default() };
         let mut in_flight = InFlightRequest::new(request, sent, abort);
         for i in 0..done {
             in_flight.received(i * 3000..i * 3000 + 1000);

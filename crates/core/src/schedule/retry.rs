@@ -94,9 +94,13 @@ impl Reader<'_> {
     }
 
     pub(super) fn requests_of(&self, plan: Plan) -> Vec<Request> {
-        let request =
-            |ranges| Request { ranges, tail: 0, validator: self.validator.clone(), size: None };
-        plan.requests.into_iter().map(request).collect()
+        plan.requests.into_iter().map(|ranges| self.request(ranges)).collect()
+    }
+
+    pub(super) fn request(&self, ranges: Vec<Range<u64>>) -> Request {
+        let validator = self.validator.clone();
+        let version = self.version.clone();
+        Request { ranges, tail: 0, validator, size: None, version }
     }
 
     fn queue_of(&mut self, urgent: bool) -> &mut VecDeque<Request> {
@@ -169,8 +173,8 @@ impl Reader<'_> {
         self.unreleased_bytes += asked.saturating_sub(range::total_bytes(missing));
         let plan = self.topped_up(missing, plan, urgent);
         for ranges in plan.requests.into_iter().rev() {
-            let validator = request.validator.clone();
-            self.queue_of(urgent).push_front(Request { ranges, tail: 0, validator, size: None });
+            let rest = Request { ranges, tail: 0, ..request.clone() };
+            self.queue_of(urgent).push_front(rest);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::file::assembly::Assembly;
 use crate::file::origin::FileOrigin;
+use crate::file::read_path::CachedReads;
 use crate::file::{RemoteFile, SMALL_BYTES};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -15,19 +16,20 @@ const UNCHECKED_BYTES: u64 = 64 << 20;
 
 impl RemoteFile {
     /// The bytes of `ranges`, as [`RemoteFile::read_ranges`] returns them, past the caches.
-    pub(crate) async fn read_past_cache(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let Some(ends) = self.prefetched_ends().await? else {
-            return Ok(self.origin.fetch_ranges(ranges, None).await?.0);
-        };
-        ends.check_within(ranges, &self.name())?;
-        if let Some(open_ahead) = self.path.open_ahead() {
-            open_ahead.record_reads(&ends, ranges);
+    pub(crate) async fn read_past_cache(
+        &self,
+        cached: &CachedReads,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>> {
+        if let (Some(ends), Some(open_ahead)) = (cached.prefetched(), self.path.open_ahead()) {
+            ends.check_within(ranges, &self.name())?;
+            open_ahead.record_reads(ends, ranges);
         }
-        let read = self.origin.fetch_ranges(ranges, ends.validator.clone()).await;
-        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Changed) {
-            self.origin.forget_metadata();
+        let read = self.origin.fetch_ranges(ranges, cached.validator()).await;
+        if let Ok((_, response)) = &read {
+            cached.settle(response);
         }
-        Ok(read?.0)
+        Ok(cached.check(&self.origin, read)?.0)
     }
 
     /// A read of a local file of `size` bytes.

@@ -186,6 +186,10 @@ impl Source for DiskCacheSource {
         self.inner.preconnect(connections);
     }
 
+    fn forget_version(&self) {
+        self.inner.forget_version();
+    }
+
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
         Box::pin(self.fetch_tiered(request, sink))
     }

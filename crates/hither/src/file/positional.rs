@@ -108,7 +108,10 @@ impl RemoteFile {
         let small = wanted <= self.origin.context.config.cache.budget_bytes / 4;
         let cached = match self.path.seeded(&self.origin).await? {
             SeededPath::Cached(cached) if small => cached,
-            _ => return self.read_past_cache(ranges).await,
+            SeededPath::Cached(cached) => return self.read_past_cache(cached, ranges).await,
+            SeededPath::Direct { .. } => {
+                return Ok(self.origin.fetch_ranges(ranges, None).await?.0);
+            }
         };
         self.learn(ranges);
         if wanted > SMALL_BYTES {

@@ -30,7 +30,7 @@ use crate::tree_cache::LazyTreeOpener;
 use crate::tree_cache::learning::attach;
 use hither_core::cache::Version;
 use hither_core::error::{ErrorKind, Result};
-use hither_core::{CachedFile, ReadAhead, Source};
+use hither_core::{CachedFile, ReadAhead, ResponseMeta, Source};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -172,6 +172,19 @@ impl CachedReads {
             self.unvalidated.store(true, Ordering::Relaxed);
         }
         Ok(None)
+    }
+
+    /// The validator of the version that is read, if a server has confirmed it.
+    pub(crate) fn validator(&self) -> Option<String> {
+        self.file.confirmed_version()?.validator
+    }
+
+    /// Adopts the version that a response to a read past the caches names.
+    pub(crate) fn settle(&self, response: &ResponseMeta) {
+        let ResponseMeta { size, validator, .. } = response.clone();
+        if validator.is_some() {
+            self.file.settle(&Version { size, validator });
+        }
     }
 
     async fn validate_disk(&self, version: &Version) {

@@ -6,12 +6,13 @@
 //! budget bounds the parts that are kept and in flight: a part counts until it was passed on.
 
 use crate::client::Client;
+use crate::file::read_path::{CachedReads, SeededPath};
 use crate::file::{RemoteFile, SMALL_BYTES};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::schedule::FetchEvent;
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
-use hither_core::{CacheStatus, Part, Reader, ResponseMeta};
+use hither_core::{CacheStatus, Part, Reader};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -45,6 +46,10 @@ impl RemoteFile {
         range: Range<u64>,
         write: &mut impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        let cached = match self.path.seeded(&self.origin).await? {
+            SeededPath::Cached(cached) => Some(cached),
+            SeededPath::Direct { .. } => None,
+        };
         let submitted = self.origin.source.clock().now();
         let wanted = range.end - range.start;
         if wanted > SMALL_BYTES {
@@ -54,10 +59,9 @@ impl RemoteFile {
         // rest needs.
         let unmeasured = self.origin.is_unmeasured() && wanted > SMALL_BYTES;
         let first = if unmeasured { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
-        let mut reader = self.origin.reader(None);
+        let mut reader = self.origin.reader(cached.and_then(CachedReads::validator));
         let mut order = ReorderBuffer::new(range.clone());
         order.request(&mut reader, first);
-        let mut version = None;
         while let Some(step) = reader.next_event().await {
             match step {
                 FetchEvent::Part(part) => {
@@ -68,9 +72,16 @@ impl RemoteFile {
                     }
                 }
                 FetchEvent::Response(response) => {
-                    self.check_version(&mut reader, &mut version, &response)?
+                    if let Some(cached) = cached {
+                        cached.settle(&response);
+                    }
                 }
-                FetchEvent::Failed { error, .. } => return Err(error),
+                FetchEvent::Failed { error, .. } => {
+                    return match cached {
+                        Some(cached) => cached.check(&self.origin, Err(error)),
+                        None => Err(error),
+                    };
+                }
             }
         }
         if order.next < range.end {
@@ -80,29 +91,6 @@ impl RemoteFile {
         }
         self.origin.record(std::slice::from_ref(&range), submitted, CacheStatus::Miss, wanted);
         Ok(())
-    }
-
-    /// Checks that a response is of the version that the first response has named. Later requests
-    /// ask for that version.
-    fn check_version(
-        &self,
-        reader: &mut Reader<'_>,
-        version: &mut Option<String>,
-        response: &ResponseMeta,
-    ) -> Result<()> {
-        let Some(validator) = &response.validator else { return Ok(()) };
-        match version {
-            Some(version) if version != validator => {
-                let what = format!("{} changed while it was read", self.name());
-                Err(Error::new(ErrorKind::Changed, what))
-            }
-            Some(_) => Ok(()),
-            None => {
-                reader.set_validator(validator);
-                *version = Some(validator.clone());
-                Ok(())
-            }
-        }
     }
 }
 

@@ -148,6 +148,7 @@ async fn open_root(file: &FileOrigin) -> Result<(RootOpener<'_>, RootFile)> {
         match file.first_byte(opening.validator()).await {
             Err(error) if error.kind() == ErrorKind::Changed => {
                 file.forget_metadata();
+                file.source.forget_version();
                 opening = RootOpener::new(file);
             }
             checked => {

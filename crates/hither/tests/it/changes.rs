@@ -1,5 +1,7 @@
 //! Files that change.
 
+mod one_version;
+
 use crate::support::rig::{check, client, draw, file};
 use hither::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};

@@ -19,7 +19,7 @@ fn content() -> Vec<u8> {
 }
 
 fn asking(ranges: &[Range<u64>], tail: u64, validator: Option<String>) -> Request {
-    Request { ranges: ranges.to_vec(), tail, validator, size: None }
+    Request { ranges: ranges.to_vec(), tail, validator, ..Request::default() }
 }
 
 /// Reads `ranges`, and checks their bytes.

@@ -11,7 +11,7 @@ fn content(size: usize) -> Vec<u8> {
 }
 
 fn request(ranges: &[Range<u64>]) -> Request {
-    Request { ranges: ranges.to_vec(), tail: 0, validator: None, size: None }
+    Request { ranges: ranges.to_vec(), ..Request::default() }
 }
 
 type Received = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
@@ -192,7 +192,7 @@ proptest! {
             .build()
             .unwrap();
         let source = SimulatedSource::new(bytes.clone(), Link::new(Duration::from_millis(10), rate));
-        let request = Request { ranges, tail, validator: None, size: None };
+        let request = Request { ranges, tail, ..Request::default() };
         runtime.block_on(source.fetch(request, parts)).unwrap();
         let mut seen = vec![false; bytes.len()];
         for (offset, part) in received.lock().unwrap().iter() {

@@ -87,6 +87,9 @@ fn note(
 ) -> (usize, MockResponse, Vec<Fault>) {
     let mut state = shared.state();
     let nth = state.log.len();
+    if let Some((_, file)) = state.next_file.take_if(|(at, _)| *at <= nth) {
+        state.file = file;
+    }
     let is_first = state.log.iter().all(|it| it.target != question.target);
     let faults: Vec<_> = state
         .faults

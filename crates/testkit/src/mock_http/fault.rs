@@ -126,6 +126,8 @@ pub enum Fault {
     ETag(String),
     /// Neither entity tag nor date.
     NoETag,
+    /// The entity tag is sent as the date of the last change.
+    Dated,
     /// This status and a short text.
     Status {
         /// The status.

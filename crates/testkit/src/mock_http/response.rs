@@ -346,7 +346,8 @@ impl Writer<'_> {
             }
         }
         if let Some(etag) = etag.filter(|_| status < 300) {
-            head.push_str(&format!("ETag: {etag}\r\n"));
+            let name = if self.has(&Fault::Dated) { "Last-Modified" } else { "ETag" };
+            head.push_str(&format!("{name}: {etag}\r\n"));
         }
         head.push_str("\r\n");
         self.reply.status = status;

@@ -39,9 +39,8 @@ async fn converse(
         line.write(banner).await?;
         return line.strike().await;
     }
-    let bytes = shared.state().bytes.clone();
     let mut connection = Connection::default();
-    let mut files = Files::new(bytes, here);
+    let mut files = Files::new(here);
     let mut nth = 0;
     loop {
         let mut bytes = line.read().await?;
@@ -59,6 +58,10 @@ async fn converse(
             let mut answer = Vec::from(connection.outgoing().take_all());
             if let IncomingRequest::Request { stream, request } = incoming {
                 let faults = note(&shared, number, &request);
+                if matches!(request, Request::Open(_) | Request::Stat { .. }) {
+                    let state = shared.state();
+                    files.see(state.bytes.clone(), state.replaced);
+                }
                 answer.extend(files.answer(&mut connection, stream, request, &faults));
             }
             if !line.write(&answer).await? || line.ends_behind(nth) {
@@ -98,6 +101,11 @@ fn note(shared: &Shared, connection: usize, request: &Request) -> Vec<Fault> {
         path,
     };
     let mut state = shared.state();
+    let nth = state.log.len();
+    if let Some((_, bytes)) = state.next_bytes.take_if(|(at, _)| *at <= nth) {
+        state.bytes = bytes;
+        state.replaced += 1;
+    }
     let faults = state.strikes(&steps, logged.path.as_deref().unwrap_or_default());
     state.log.push(logged);
     faults

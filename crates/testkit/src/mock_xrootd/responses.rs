@@ -18,6 +18,8 @@ const NO_STREAM: u16 = 0xfff0;
 /// The files of one connection.
 pub(super) struct Files {
     bytes: Bytes,
+    /// Times that the file was replaced.
+    replaced: i64,
     /// The address of this server.
     here: SocketAddr,
     /// The handles in use, from the lowest on.
@@ -27,9 +29,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Creates the files of a connection: none is open, all contain `bytes`. The server is `here`.
-    pub(super) fn new(bytes: Bytes, here: SocketAddr) -> Self {
-        Self { bytes, here, taken: Vec::new(), first: 0 }
+    /// Creates the files of a connection: none is open. The server is `here`.
+    pub(super) fn new(here: SocketAddr) -> Self {
+        Self { bytes: Bytes::new(), replaced: 0, here, taken: Vec::new(), first: 0 }
+    }
+
+    /// Lets all files contain `bytes`, the file after this number of replacements.
+    pub(super) fn see(&mut self, bytes: Bytes, replaced: i64) {
+        (self.bytes, self.replaced) = (bytes, replaced);
     }
 
     /// The response to a request, as it is sent.
@@ -182,7 +189,7 @@ impl Files {
             _ => None,
         });
         let size = size.unwrap_or(self.bytes.len() as u64);
-        StatInfo { size, flags: 16, modified: 1_700_000_000, ..StatInfo::default() }
+        StatInfo { size, flags: 16, modified: 1_700_000_000 + self.replaced, ..StatInfo::default() }
     }
 
     fn slice(&self, offset: u64, length: u64) -> Bytes {

@@ -87,6 +87,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         tail: 0,
         validator: file.validator(),
         size: Some(file.version.size),
+        version: file.binding.clone(),
     };
     let shared = Arc::clone(&file.shared);
     let buffer_of = Arc::clone(piece);

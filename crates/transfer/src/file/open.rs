@@ -20,6 +20,7 @@ use hither_core::checksum::{Algorithm, Hasher};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
     DirEntry, Error, ErrorKind, FileKind, PutOptions, Request, Result, Retry, Source, Storage,
+    VersionBinding,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -104,6 +105,7 @@ pub(crate) async fn open(shared: &Arc<CopyContext>, item: CopyItem) -> Result<Op
         asking: Mutex::default(),
         server_checksum: Mutex::default(),
         validator: Mutex::new(version.validator.clone()),
+        binding: VersionBinding::default(),
         token: Mutex::new(token),
         state: Mutex::new(state),
         version,
@@ -159,7 +161,7 @@ async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)>
     let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
     let into = Arc::clone(&buffer);
     let first = 0..INITIAL_REQUEST_BYTES;
-    let request = Request { ranges: vec![first], tail: 0, validator: None, size: None };
+    let request = Request { ranges: vec![first], ..Request::default() };
     // Files that are named one by one are large ones as a rule. On a long path a small one costs
     // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
     // large, one to open the workers.

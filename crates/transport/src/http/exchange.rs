@@ -23,7 +23,7 @@ use hither_core::{Limits, PartSink, Request, range, validators_differ};
 use hither_http::metalink::links;
 use hither_http::vector;
 use hither_http::{self as codec, ResponseHead, classify, range_header};
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use hyper::body::Incoming;
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,6 +38,20 @@ pub(crate) struct Exchange<'a> {
     pub(crate) request: &'a Request,
     pub(crate) ask: RangeEncoding,
     pub(crate) whole_file: &'a SpooledDownload,
+    /// The validator in the condition of the request, and the field that carries it.
+    pub(crate) validator: Option<String>,
+    pub(crate) condition: RangeCondition,
+}
+
+/// The field of a condition about the version of the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum RangeCondition {
+    /// `If-Range`: for another version, the response is the whole file.
+    #[default]
+    IfRange,
+    /// `If-Match`, which object stores know: for another version, the response is 412.
+    #[cfg(feature = "s3")]
+    IfMatch,
 }
 
 /// The encoding of the ranges in the request.
@@ -142,8 +156,13 @@ impl Exchange<'_> {
             })?;
             builder = builder.header(header::RANGE, range);
         }
-        if let Some(validator) = self.request.validator.as_ref().filter(|it| !is_weak(it)) {
-            builder = builder.header(header::IF_RANGE, validator);
+        if let Some(validator) = self.validator.as_ref().filter(|it| !is_weak(it)) {
+            let field = match self.condition {
+                RangeCondition::IfRange => header::IF_RANGE,
+                #[cfg(feature = "s3")]
+                RangeCondition::IfMatch => if_match(validator),
+            };
+            builder = builder.header(field, validator);
         }
         request::send(way, builder, request::empty(), self.location, self.pool, asked).await
     }
@@ -172,7 +191,8 @@ impl Exchange<'_> {
         };
         // The length of frames is not the length of the file.
         let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
-        let same = self.check_validator(head).and_then(|()| self.check_size(size));
+        let named = validator.filter(|_| head.status.is_success());
+        let same = self.check_validator(head).and_then(|()| self.check_size(size, named));
         if let Err(error) = same {
             return ExchangeResult::failed(error);
         }
@@ -313,7 +333,10 @@ impl Exchange<'_> {
     /// A validator that differs from that of the opened file means another version. Only those of
     /// one kind are compared: a server may send a weak entity tag first and a strong one later.
     fn check_validator(&self, head: &http::response::Parts) -> Result<()> {
-        let Some(expected) = self.request.validator.as_deref() else { return Ok(()) };
+        let Some(expected) = self.validator.as_deref() else { return Ok(()) };
+        if head.status == StatusCode::PRECONDITION_FAILED {
+            return Err(self.changed());
+        }
         if !head.status.is_success() {
             return Ok(());
         }
@@ -338,8 +361,14 @@ impl Exchange<'_> {
         ))
     }
 
-    /// Another size means another version.
-    fn check_size(&self, seen: Option<u64>) -> Result<()> {
+    /// The error for a server that found the condition of the request false.
+    fn changed(&self) -> Error {
+        let what = format!("{}: the file has changed on the server", self.location);
+        Error::new(ErrorKind::Changed, what)
+    }
+
+    /// Another size means another version. Binds the version that a response names.
+    fn check_size(&self, seen: Option<u64>, validator: Option<&str>) -> Result<()> {
         match (self.request.size, seen) {
             (Some(expected), Some(seen)) if expected != seen => Err(Error::new(
                 ErrorKind::Changed,
@@ -348,7 +377,7 @@ impl Exchange<'_> {
                     self.location
                 ),
             )),
-            _ => Ok(()),
+            _ => self.request.version.bind(&self.location.to_string(), seen, validator),
         }
     }
 
@@ -373,6 +402,11 @@ impl Exchange<'_> {
     fn odd(&self, what: &dyn std::fmt::Display) -> Error {
         Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
     }
+}
+
+/// The field for a condition that fails with 412 for another version than that of `validator`.
+fn if_match(validator: &str) -> HeaderName {
+    if validator.starts_with('"') { header::IF_MATCH } else { header::IF_UNMODIFIED_SINCE }
 }
 
 /// Returns whether a validator is a weak entity tag, which no condition about ranges may have.

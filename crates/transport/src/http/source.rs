@@ -6,12 +6,15 @@
 //! capabilities, which decide how the next request is sized.
 //!
 //! `If-Range` protects every request after the first: if the file has changed, the server sends the
-//! whole new file. Such a response is dropped with its connection.
+//! whole new file. Such a response is dropped with its connection. The head of the first response
+//! binds the version of requests that were sent beside it ([`VersionBinding`]).
+//!
+//! [`VersionBinding`]: hither_core::VersionBinding
 
 use crate::authorization;
 use crate::context::MonotonicClock;
 use crate::http::delivery::Delivery;
-use crate::http::exchange::{Exchange, RangeEncoding};
+use crate::http::exchange::{Exchange, RangeCondition, RangeEncoding};
 use crate::http::spooled_download::SpooledDownload;
 use crate::http::status_error;
 use crate::http::tail;
@@ -53,6 +56,7 @@ pub struct HttpSource {
     linked: AtomicBool,
     redirected: AtomicBool,
     retry_after: RetryAfterTimer,
+    condition: RangeCondition,
 }
 
 /// A callback for `Link` fields.
@@ -92,13 +96,26 @@ impl HttpSource {
             linked: AtomicBool::new(false),
             redirected: AtomicBool::new(false),
             retry_after: RetryAfterTimer::default(),
+            condition: RangeCondition::default(),
         }
+    }
+
+    /// The same file, with this field for conditions about its version.
+    #[cfg(feature = "s3")]
+    pub(crate) fn with_condition(self, condition: RangeCondition) -> Self {
+        Self { condition, ..self }
     }
 
     /// The URL that the file was opened with.
     #[must_use]
     pub fn location(&self) -> &Location {
         self.targets.first()
+    }
+
+    /// Returns whether the tail of the file may be requested by suffix.
+    #[cfg(feature = "s3")]
+    pub(crate) fn takes_suffix(&self) -> bool {
+        self.place().pool.server().takes_suffix()
     }
 
     /// The address of the current server, after redirects.
@@ -270,7 +287,10 @@ impl HttpSource {
             ask = RangeEncoding::Nothing;
         }
         let whole_file = &self.whole_file;
-        let exchange = Exchange { location, pool, request, ask, whole_file };
+        let bound = || request.version.validator().map(str::to_owned);
+        let validator = request.validator.clone().or_else(bound);
+        let condition = self.condition;
+        let exchange = Exchange { location, pool, request, ask, whole_file, validator, condition };
         let mut stale = 0;
         let (connection, settled) = loop {
             let mut connection = match pool.acquire_for(request.asked_bytes()).await {

@@ -168,7 +168,7 @@ impl SpoolState {
                 format!("{location}: another version of the file was read before"),
             ));
         }
-        Ok(())
+        request.version.bind(&location.to_string(), self.size, self.validator.as_deref())
     }
 
     /// The next chunk of the file, which is kept by then, and its offset; `None` at the end.

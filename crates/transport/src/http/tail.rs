@@ -56,7 +56,10 @@ pub(crate) async fn fetch(
             requests if !requests.is_empty() => requests,
             _ if tail.left.tail == 0 => return Ok(ResponseMeta { size: tail.size, ..tail.answer }),
             _ => {
-                tail.note_answer(&head(place).await?);
+                let told = head(place).await?;
+                let name = place.location.to_string();
+                tail.left.version.bind(&name, told.size, told.validator.as_deref())?;
+                tail.note_answer(&told);
                 continue;
             }
         };

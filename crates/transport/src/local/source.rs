@@ -5,11 +5,12 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{
     Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source,
 };
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::context::MonotonicClock;
 use crate::counters::TransferCounters;
@@ -24,6 +25,8 @@ pub struct LocalSource {
     path: PathBuf,
     file: Arc<File>,
     size: u64,
+    /// Time of the last change when the file was opened.
+    modified: Option<SystemTime>,
     account: Arc<TransferCounters>,
     clock: MonotonicClock,
 }
@@ -53,11 +56,12 @@ impl LocalSource {
             ));
         }
         let file = File::open(path).map_err(failed)?;
-        let size = file.metadata().map_err(failed)?.len();
+        let metadata = file.metadata().map_err(failed)?;
         Ok(Self {
             path: path.to_owned(),
             file: Arc::new(file),
-            size,
+            size: metadata.len(),
+            modified: metadata.modified().ok(),
             account,
             clock: MonotonicClock::start(),
         })
@@ -79,6 +83,17 @@ impl LocalSource {
             Ok(Part { offset: range.start, bytes: buffer.into() })
         };
         ranges.iter().map(read).collect()
+    }
+
+    /// Fails if the file was written to since it was opened. A file that was replaced is read on as
+    /// it was.
+    fn check_version(&self) -> Result<()> {
+        let same = |now: Metadata| now.len() == self.size && now.modified().ok() == self.modified;
+        if self.file.metadata().is_ok_and(same) {
+            return Ok(());
+        }
+        let what = format!("{} has changed since it was opened", self.name());
+        Err(Error::new(ErrorKind::Changed, what))
     }
 
     /// Groups `ranges` into runs of at most [`BYTES_TOGETHER`], with one range at least.
@@ -166,6 +181,7 @@ impl Source for LocalSource {
                         )
                         .with_source(error)
                     })?;
+                self.check_version()?;
                 self.account.answered(round_trip);
                 for part in parts {
                     self.account.payload(part.bytes.len() as u64);

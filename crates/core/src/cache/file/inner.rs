@@ -53,6 +53,7 @@ impl CachedFileInner {
         let claimed = match self.cache.claim(state.entry, state.opened, state.opened, ranges) {
             Err(error) if error.kind() == ErrorKind::Changed && !state.bound => {
                 // Nothing of the old version was read, so the new one can be read.
+                self.source.forget_version();
                 self.open_anew(state);
                 self.cache.claim(state.entry, state.opened, state.opened, ranges)
             }

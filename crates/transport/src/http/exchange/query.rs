@@ -6,13 +6,12 @@
 //! lists are sent.
 
 use crate::http::delivery::Delivery;
-use crate::http::exchange::{Exchange, is_weak};
+use crate::http::exchange::{Exchange, if_match, is_weak};
 use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::response_body::{AT_ONCE, next_chunk};
 use crate::pool::observation::{ExchangeResult, RangeBehavior};
 use bytes::Bytes;
-use hither_core::error::{Error, ErrorKind};
 use hither_http::vector::frames::{FrameEvent, FrameReader};
 use hither_http::vector::{FRAMES_TYPE, RANGES_TYPE, RangeList};
 use http::header::HeaderValue;
@@ -32,13 +31,8 @@ impl Exchange<'_> {
         if let Some(headers) = builder.headers_mut() {
             headers.insert(header::ACCEPT, HeaderValue::from_static(FRAMES_TYPE));
         }
-        if let Some(validator) = self.request.validator.as_ref().filter(|it| !is_weak(it)) {
-            let guard = if validator.starts_with('"') {
-                header::IF_MATCH
-            } else {
-                header::IF_UNMODIFIED_SINCE
-            };
-            builder = builder.header(guard, validator);
+        if let Some(validator) = self.validator.as_ref().filter(|it| !is_weak(it)) {
+            builder = builder.header(if_match(validator), validator);
         }
         let body = Full::new(Bytes::from(list.encode())).map_err(|never| match never {});
         (builder, BoxBody::new(body))
@@ -50,10 +44,7 @@ impl Exchange<'_> {
         let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         match head.status {
             StatusCode::OK if kind.eq_ignore_ascii_case(FRAMES_TYPE.as_bytes()) => None,
-            StatusCode::PRECONDITION_FAILED => {
-                let what = format!("{}: the file has changed on the server", self.location);
-                Some(ExchangeResult::failed(Error::new(ErrorKind::Changed, what)))
-            }
+            StatusCode::PRECONDITION_FAILED => Some(ExchangeResult::failed(self.changed())),
             status @ StatusCode::PAYLOAD_TOO_LARGE if self.request.ranges.len() > FEW_RANGES => {
                 Some(
                     ExchangeResult::failed(self.too_large(status))
@@ -96,7 +87,7 @@ impl Exchange<'_> {
             loop {
                 match parser.next(&mut chunk) {
                     Ok(Some(FrameEvent::Size(size))) => {
-                        if let Err(error) = self.check_size(Some(size)) {
+                        if let Err(error) = self.check_size(Some(size), None) {
                             return ExchangeResult::failed(error);
                         }
                         delivery.size = Some(size);

@@ -39,7 +39,7 @@ impl Exchange<'_> {
             loop {
                 match parser.next(&mut chunk) {
                     Ok(Some(MultipartEvent::PartStart { total, .. })) => {
-                        if let Err(error) = self.check_size(total) {
+                        if let Err(error) = self.check_size(total, None) {
                             return ExchangeResult::failed(error);
                         }
                         delivery.size = delivery.size.or(total);

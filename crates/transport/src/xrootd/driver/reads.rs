@@ -258,11 +258,15 @@ pub(super) fn unexpected(server: &str, fetch: &ReadJob, facts: FileVersion) -> O
         }
         _ => {}
     }
-    match (&fetch.request.validator, facts.validator()) {
-        (Some(expected), Some(now)) if now != *expected => {
+    let now = facts.validator();
+    match (&fetch.request.validator, &now) {
+        (Some(expected), Some(now)) if now != expected => {
             changed(format!("{server}/{path} changed since it was opened"))
         }
-        _ => None,
+        _ => {
+            let version = &fetch.request.version;
+            version.bind(&format!("{server}/{path}"), facts.size, now.as_deref()).err()
+        }
     }
 }
 

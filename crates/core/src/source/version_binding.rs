@@ -1,0 +1,74 @@
+//! The version that the requests of a job are bound to.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::validators_differ;
+use std::sync::{Arc, OnceLock};
+
+/// The version of a file that all requests with a clone of this binding read: the version that the
+/// first response names.
+///
+/// A source binds it when the head of a response has arrived, before it hands on a byte. So
+/// requests that are in flight at the same time are of one version, and so is the rest of a request
+/// whose response broke off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VersionBinding(Arc<BoundVersion>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct BoundVersion {
+    size: OnceLock<u64>,
+    validator: OnceLock<String>,
+}
+
+impl VersionBinding {
+    /// The validator of the version, once a response has named one.
+    #[must_use]
+    pub fn validator(&self) -> Option<&str> {
+        self.0.validator.get().map(String::as_str)
+    }
+
+    /// Binds to the version that a response for the file `name` states, as far as it states one and
+    /// no response did before.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Changed`] if an earlier response was of another version.
+    pub fn bind(&self, name: &str, size: Option<u64>, validator: Option<&str>) -> Result<()> {
+        let changed = |was: String, is: String| {
+            let what =
+                format!("{name}: the file changed on the server: it was {was}, now it is {is}");
+            Err(Error::new(ErrorKind::Changed, what))
+        };
+        if let Some(seen) = validator {
+            let bound = self.0.validator.get_or_init(|| seen.to_owned());
+            if validators_differ(bound, seen) {
+                return changed(bound.clone(), seen.to_owned());
+            }
+        }
+        match size.map(|seen| (*self.0.size.get_or_init(|| seen), seen)) {
+            Some((bound, seen)) if bound != seen => {
+                changed(format!("{bound} bytes"), format!("{seen} bytes"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_response_binds_all_clones() {
+        let binding = VersionBinding::default();
+        let other = binding.clone();
+        binding.bind("f", None, None).unwrap();
+        binding.bind("f", Some(5), Some("\"a\"")).unwrap();
+        assert_eq!(other.validator(), Some("\"a\""));
+        // A response may state less, or a validator of another kind.
+        other.bind("f", None, None).unwrap();
+        other.bind("f", Some(5), Some("Sun, 22 Nov 2026 10:00:00 GMT")).unwrap();
+        for (size, validator) in [(Some(5), Some("\"b\"")), (Some(6), None)] {
+            assert_eq!(other.bind("f", size, validator).unwrap_err().kind(), ErrorKind::Changed);
+        }
+    }
+}
