@@ -234,6 +234,12 @@ impl SessionPool {
         state.wants_tls = true;
     }
 
+    /// Returns whether the server is known to have the bytes of files itself, and not to redirect.
+    pub(super) fn serves_files(&self) -> bool {
+        let state = self.state();
+        state.profile.proven && !state.profile.is_manager()
+    }
+
     /// The limits of one vector read: elements, and bytes in each.
     pub(super) fn vector_limits(&self) -> hither_xrd::wire::VectorLimits {
         self.state().profile.vector_limits.unwrap_or_default().clamped()

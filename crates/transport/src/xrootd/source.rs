@@ -29,7 +29,7 @@ use hither_core::{
     Clock, Endpoint, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range,
 };
 use hither_xrd::wire::Redirect;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tracing::{Instrument, debug, debug_span};
@@ -44,6 +44,8 @@ pub struct XrootdSource {
     clock: MonotonicClock,
     targets: TargetMemory<FileTarget>,
     announced: AtomicBool,
+    /// Connections that the requests under way want, from before the name of the file was known.
+    wanted: AtomicUsize,
     retry_after: RetryAfterTimer,
 }
 
@@ -94,6 +96,7 @@ impl XrootdSource {
             clock: MonotonicClock::start(),
             targets,
             announced: AtomicBool::new(false),
+            wanted: AtomicUsize::new(0),
             retry_after: RetryAfterTimer::default(),
         }
     }
@@ -123,6 +126,10 @@ impl XrootdSource {
         let name = Arc::clone(current.target.name.get_or_insert(name));
         if self.announced.load(Ordering::Relaxed) {
             place.sessions.announce_large(&name);
+        }
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted > 0 && place.sessions.serves_files() {
+            place.sessions.warm(wanted, &name);
         }
         Ok(Course { place, name, lead, turn })
     }
@@ -347,6 +354,7 @@ impl Source for XrootdSource {
     }
 
     fn preconnect(&self, connections: usize) {
+        self.wanted.fetch_max(connections, Ordering::Relaxed);
         let FileTarget { place, name, .. } = self.targets.current().target;
         if let Some(name) = &name {
             place.sessions.warm(connections, name);
@@ -359,6 +367,11 @@ impl Source for XrootdSource {
         if let Some(name) = &name {
             place.sessions.announce_large(name);
         }
+    }
+
+    fn forget_version(&self) {
+        // Handles are of the version that was opened.
+        self.targets.lock().target.name = None;
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
