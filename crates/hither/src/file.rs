@@ -103,13 +103,14 @@ impl Client {
             return Ok(FileLocation::Local(path));
         }
         #[cfg(feature = "s3")]
-        if url.starts_with("s3://") {
-            let (storage, path) = self.storage(url)?;
-            return Ok(FileLocation::Object(storage.source(&path)?));
-        }
-        let first = Location::parse(url)?;
         let mirrors = self.config().mirrors.of(url);
         let mirrors = mirrors.iter().map(|url| Location::parse(url)).collect::<Result<_>>()?;
+        #[cfg(feature = "s3")]
+        if let Some(rest) = url.strip_prefix("s3://") {
+            let (bucket, path) = self.bucket(rest)?;
+            return Ok(FileLocation::Object { object: bucket.object(&path)?, mirrors });
+        }
+        let first = Location::parse(url)?;
         if !is_metalink(&first) {
             return Ok(FileLocation::Servers { first, listed: None, mirrors });
         }

@@ -39,7 +39,7 @@ pub use network::Network;
 pub use pool::Pool;
 pub use replica_discovery::{ReplicaList, is_metalink};
 #[cfg(feature = "s3")]
-pub use s3::{S3Config, S3Storage};
+pub use s3::{S3Config, S3Object, S3Storage};
 pub use webdav::WebDavStorage;
 pub use xrootd::{
     ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath, XrootdSource, XrootdStorage,

@@ -17,16 +17,17 @@ mod upload;
 use crate::network::Network;
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, check_path};
+use hither_core::{Replica, Source};
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use std::error::Error as _;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +65,19 @@ pub struct S3Storage {
     bucket: String,
     store: Arc<AmazonS3>,
     network: Arc<Network>,
-    is_signed: bool,
+    /// Digest of the key that requests are signed with; none if they are not signed.
+    identity: Option<String>,
+}
+
+/// A file in a bucket, for reading.
+#[derive(Debug)]
+pub struct S3Object {
+    /// Its bytes.
+    pub replica: Replica,
+    /// The URL under which caches know it.
+    pub url: String,
+    /// Digest of the key that it is read with; empty without one.
+    pub identity: String,
 }
 
 impl S3Storage {
@@ -74,7 +87,11 @@ impl S3Storage {
     ///
     /// [`ErrorKind::Invalid`] for an invalid endpoint or name.
     pub fn new(bucket: &str, config: &S3Config, network: Arc<Network>) -> Result<Self> {
-        let is_signed = config.access_key_id.is_some();
+        let identity = config.access_key_id.as_ref().map(|id| {
+            let mut digest = DefaultHasher::new();
+            id.hash(&mut digest);
+            format!("{:016x}", digest.finish())
+        });
         let retry = RetryConfig {
             max_retries: 3,
             retry_timeout: Duration::from_secs(60),
@@ -83,7 +100,7 @@ impl S3Storage {
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
             .with_region(config.region.as_deref().unwrap_or("us-east-1"))
-            .with_skip_signature(!is_signed)
+            .with_skip_signature(identity.is_none())
             // The connections of this crate decide about that.
             .with_allow_http(true)
             .with_retry(retry)
@@ -100,7 +117,21 @@ impl S3Storage {
         let store = builder.build().map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("s3://{bucket}: {error}")).with_source(error)
         })?;
-        Ok(Self { bucket: bucket.to_owned(), store: Arc::new(store), network, is_signed })
+        Ok(Self { bucket: bucket.to_owned(), store: Arc::new(store), network, identity })
+    }
+
+    /// The file at `path`. Nothing is requested yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for a path that cannot be the name of a file.
+    pub fn object(&self, path: &str) -> Result<S3Object> {
+        let key = self.named(path)?;
+        let source = source::PresignedSource::new(self.clone(), path.to_owned(), key)?;
+        let location = source.location();
+        let replica = Replica { source: Arc::new(source), server: location.origin(), digest: None };
+        let url = format!("{}{}", location.origin(), location.path());
+        Ok(S3Object { replica, url, identity: self.identity.clone().unwrap_or_default() })
     }
 
     fn shown(&self, path: &str) -> String {
@@ -239,8 +270,7 @@ impl Storage for S3Storage {
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
-        let key = self.named(path)?;
-        Ok(Arc::new(source::PresignedSource::new(self.clone(), path.to_owned(), key)?))
+        Ok(self.object(path)?.replica.source)
     }
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {

@@ -107,18 +107,20 @@ impl Client {
 
 #[cfg(feature = "s3")]
 impl Client {
-    /// `BUCKET/KEY`. The key is taken literally: nothing in it is encoded.
-    fn in_bucket(&self, text: &str) -> Result<StoragePath> {
+    /// The bucket and the path of `BUCKET/KEY`. The key is taken literally: nothing in it is
+    /// encoded.
+    pub(crate) fn bucket(&self, text: &str) -> Result<(hither_transport::S3Storage, String)> {
         let (bucket, key) = text.split_once('/').unwrap_or((text, ""));
-        let directory = key.is_empty() || key.ends_with('/');
         let path = key.trim_end_matches('/').to_owned();
         check_path(&path)?;
-        let context = &self.context;
-        let s3 = hither_transport::S3Storage::new(
-            bucket,
-            &context.config.s3,
-            Arc::clone(&context.network),
-        )?;
+        let network = Arc::clone(&self.context.network);
+        let s3 = hither_transport::S3Storage::new(bucket, &self.context.config.s3, network)?;
+        Ok((s3, path))
+    }
+
+    fn in_bucket(&self, text: &str) -> Result<StoragePath> {
+        let (s3, path) = self.bucket(text)?;
+        let directory = path.is_empty() || text.ends_with('/');
         let server = s3.name();
         Ok(StoragePath {
             storage: Arc::new(s3),

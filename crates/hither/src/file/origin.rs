@@ -21,7 +21,7 @@ pub(crate) enum FileLocation {
     Local(PathBuf),
     /// In an object store.
     #[cfg(feature = "s3")]
-    Object(Arc<dyn Source>),
+    Object { object: hither_transport::S3Object, mirrors: Vec<Location> },
     /// On HTTP or XRootD servers.
     Servers {
         first: Location,
@@ -46,14 +46,21 @@ enum OriginKind {
     Local {
         size: u64,
     },
-    #[cfg(feature = "s3")]
-    Object,
     Servers {
         replicas: Arc<Replicas>,
-        first: Location,
-        /// The key of caches and store, once it is known.
-        key: Arc<OnceLock<MetadataKey>>,
+        /// The first server.
+        server: String,
+        key: FileKey,
     },
+}
+
+/// The key of a file in caches and store.
+#[derive(Debug, Clone)]
+enum FileKey {
+    #[cfg(feature = "s3")]
+    Known(MetadataKey),
+    /// Computed when it is first needed, because a credential command may have to run.
+    Of(Location, Arc<OnceLock<MetadataKey>>),
 }
 
 impl FileOrigin {
@@ -68,7 +75,18 @@ impl FileOrigin {
                 (Arc::new(source), OriginKind::Local { size })
             }
             #[cfg(feature = "s3")]
-            FileLocation::Object(source) => (source, OriginKind::Object),
+            FileLocation::Object { object, mirrors } => {
+                let hither_transport::S3Object { replica, url, identity } = object;
+                let server = replica.server.clone();
+                let health = Arc::clone(&context.health);
+                let replicas = context.network.config().replicas;
+                let replicas = Arc::new(Replicas::new(replica, health, replicas));
+                for mirror in mirrors {
+                    replicas.add(context.network.replica(mirror));
+                }
+                let key = FileKey::Known(MetadataKey { url, identity });
+                (Arc::clone(&replicas) as _, OriginKind::Servers { replicas, server, key })
+            }
             FileLocation::Servers { first, listed, mirrors } => {
                 let network = &context.network;
                 let replicas = network.replicated(&first, Arc::clone(&context.health));
@@ -77,7 +95,9 @@ impl FileOrigin {
                 }
                 mirrors.into_iter().for_each(|mirror| replicas.add(network.replica(mirror)));
                 let source = Arc::clone(&replicas) as Arc<dyn Source>;
-                (source, OriginKind::Servers { replicas, first, key: Arc::default() })
+                let server = first.origin();
+                let key = FileKey::Of(first, Arc::default());
+                (source, OriginKind::Servers { replicas, server, key })
             }
         };
         let recorder = context.trace.as_ref().map(|it| it.recorder(&source.name(), source.clock()));
@@ -93,7 +113,7 @@ impl FileOrigin {
     pub(crate) fn local_size(&self) -> Option<u64> {
         match self.kind {
             OriginKind::Local { size } => Some(size),
-            _ => None,
+            OriginKind::Servers { .. } => None,
         }
     }
 
@@ -105,8 +125,8 @@ impl FileOrigin {
     /// The server in whose queue the file waits to be opened ahead.
     pub(crate) fn server(&self) -> String {
         match &self.kind {
-            OriginKind::Servers { first, .. } => first.origin(),
-            _ => self.folder(),
+            OriginKind::Servers { server, .. } => server.clone(),
+            OriginKind::Local { .. } => self.folder(),
         }
     }
 
@@ -124,7 +144,7 @@ impl FileOrigin {
     pub(crate) fn replicas(&self) -> (Vec<SourceReport>, Vec<String>) {
         match &self.kind {
             OriginKind::Servers { replicas, .. } => (replicas.reports(), replicas.notices()),
-            _ => Default::default(),
+            OriginKind::Local { .. } => Default::default(),
         }
     }
 
@@ -138,11 +158,16 @@ impl FileOrigin {
         matches!(self.kind, OriginKind::Servers { .. }) && self.source.link().rtt.is_none()
     }
 
-    /// The key under which store and disk cache know the file; none for local files and objects.
+    /// The key under which store and disk cache know the file; none for local files.
     /// One identity never gets what another one was shown. A credential command may have to run
     /// first.
     pub(crate) fn metadata_key(&self) -> Option<MetadataKey> {
-        let OriginKind::Servers { first, key, .. } = &self.kind else { return None };
+        let OriginKind::Servers { key, .. } = &self.kind else { return None };
+        let (first, key) = match key {
+            #[cfg(feature = "s3")]
+            FileKey::Known(key) => return Some(key.clone()),
+            FileKey::Of(first, key) => (first, key),
+        };
         let find = || {
             let network = &self.context.network;
             let identity = tokio::task::block_in_place(|| network.identity(first));

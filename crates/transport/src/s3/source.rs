@@ -1,19 +1,20 @@
 //! A file in a bucket, read through a signed URL.
 //!
 //! The signature is part of the URL and valid for an hour. After half of that a new one is made,
-//! which costs no request. It is valid for GET only, so reading the end of a file of unknown size
-//! asks the store for the size first. Object stores support one range per request, which is assumed
-//! from the start.
+//! which costs no request. It is valid for GET only, so if the store knows no suffix ranges,
+//! reading the end of a file of unknown size asks for the size first, with a signature of its own.
+//! Object stores support one range per request, which is assumed from the start, and `If-Match`.
 
 use super::S3Storage;
 use crate::context::MonotonicClock;
+use crate::http::exchange::RangeCondition;
 use crate::http::source::HttpSource;
 use crate::location::Location;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::Result;
 use hither_core::sync::lock;
-use hither_core::{Clock, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source, range};
+use hither_core::{Clock, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source};
 use http::Method;
 use object_store::path::Path;
 use object_store::signer::Signer;
@@ -61,39 +62,43 @@ impl PresignedSource {
         Ok(source)
     }
 
-    /// Fetches the tail of the file together with ranges.
-    async fn fetch_tail(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
-        let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
-        let size = meta.size;
-        let mut wanted: Vec<_> =
-            request.ranges.iter().map(|r| r.start.min(size)..r.end.min(size)).collect();
-        wanted.push(size.saturating_sub(request.tail)..size);
-        let sink = Arc::new(Mutex::new(sink));
-        let mut total = ResponseMeta { size: Some(size), validator: meta.e_tag, unasked_bytes: 0 };
-        for range in range::merged(&wanted, 0) {
-            let part = Request { ranges: vec![range], tail: 0, ..request.clone() };
-            let shared = Arc::clone(&sink);
-            let hand_on: PartSink = Box::new(move |part| {
-                lock(&shared)(part);
-            });
-            let answer = self.fresh().await?.fetch(part, hand_on).await?;
-            total.unasked_bytes += answer.unasked_bytes;
-            total.validator = answer.validator.or(total.validator);
+    /// The location with its current signature.
+    pub(super) fn location(&self) -> Location {
+        self.source().location().clone()
+    }
+
+    async fn fetch_signed(&self, mut request: Request, sink: PartSink) -> Result<ResponseMeta> {
+        let source = self.fresh().await?;
+        let shared = Arc::new(Mutex::new(sink));
+        let sink = || -> PartSink {
+            let shared = Arc::clone(&shared);
+            Box::new(move |part| (lock(&shared))(part))
+        };
+        if request.tail == 0 || source.takes_suffix() {
+            let fetched = source.fetch(request.clone(), sink()).await;
+            if fetched.is_ok() || request.tail == 0 || source.takes_suffix() {
+                return fetched;
+            }
         }
-        Ok(total)
+        // The URL is signed for GET, so its HEAD cannot tell the size.
+        let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
+        request.version.bind(&self.name(), Some(meta.size), meta.e_tag.as_deref())?;
+        request.size = Some(meta.size);
+        source.fetch(request, sink()).await
     }
 }
 
 async fn signed(s3: &S3Storage, path: &str, key: &Path) -> Result<Arc<HttpSource>> {
     let mut url = s3.store.signed_url(Method::GET, key, VALID).await;
-    if let (Ok(url), false) = (&mut url, s3.is_signed) {
+    if let (Ok(url), None) = (&mut url, &s3.identity) {
         url.set_query(None);
     }
     let url = url.map_err(|error| s3.failed(path, error))?;
     let location = Location::parse(url.as_str())?;
     let pool = s3.network.pool(&location);
     pool.server().assume(RangeSupport::Single);
-    Ok(Arc::new(HttpSource::new(location, Arc::clone(&s3.network))))
+    let source = HttpSource::new(location, Arc::clone(&s3.network));
+    Ok(Arc::new(source.with_condition(RangeCondition::IfMatch)))
 }
 
 impl Source for PresignedSource {
@@ -138,11 +143,6 @@ impl Source for PresignedSource {
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        Box::pin(async move {
-            if request.tail > 0 {
-                return self.fetch_tail(request, sink).await;
-            }
-            self.fresh().await?.fetch(request, sink).await
-        })
+        Box::pin(self.fetch_signed(request, sink))
     }
 }
