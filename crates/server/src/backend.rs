@@ -20,6 +20,12 @@
 //!
 //! Paths are below the root: components separated by single slashes, without a slash at the ends;
 //! the root is the empty path.
+//!
+//! **Links.** Each call takes paths literally: one with a symbolic link in it fails with
+//! [`BackendErrorKind::Link`]. [`Backend::resolve`] returns the path to which the links lead. The
+//! caller decides about that path, and calls again with it; if somebody puts a link there
+//! meanwhile, that call fails. So the file that is read is the one that was decided about. Nothing
+//! is changed through a link: changes of a link's own path remove, replace or move the link.
 
 pub(crate) mod blocking;
 pub(crate) mod disk;
@@ -52,24 +58,35 @@ pub type BackendFuture<'a, T> = BoxFuture<'a, Result<T, BackendError>>;
 pub type DeadProperties = BTreeMap<PropertyName, String>;
 
 /// Decides, with the metadata of what is there, whether a change may go on. It gets none where
-/// nothing is there, or only a link that leads nowhere.
+/// nothing is there, or only a link.
 pub type Precondition =
     Box<dyn Fn(Option<&EntryMetadata>) -> Result<(), BackendError> + Send + Sync>;
 
+/// Decides whether links may be followed to a path.
+pub type LinkFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// A namespace of files and directories.
 pub trait Backend: Send + Sync + Debug {
-    /// The metadata of a file or directory; a link counts as what it leads to.
+    /// The path to which the symbolic links in `path` lead; fails if that is outside.
+    /// Called only after another call has failed with [`BackendErrorKind::Link`].
+    fn resolve<'a>(&'a self, path: &'a str) -> BackendFuture<'a, String> {
+        Box::pin(std::future::ready(Ok(path.to_owned())))
+    }
+
+    /// The metadata of a file or directory.
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata>;
 
     /// The entries of a directory that clients may see, in the order of their names. Of a directory
     /// with more than `max` entries, any `max + 1` of them.
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
 
-    /// The descriptions of some entries in the order of `paths`; none for those that are gone.
+    /// The descriptions of some entries in the order of `paths`; none for those that are gone. A
+    /// link is described as the entry to which it leads, if `links` allows that.
     fn describe(
         &self,
         paths: Vec<String>,
         details: Details,
+        links: LinkFilter,
     ) -> BackendFuture<'_, Vec<Option<EntryDescription>>>;
 
     /// Opens one version of a file to be read, or a directory for its metadata. The future is ready
@@ -92,7 +109,8 @@ pub trait Backend: Send + Sync + Debug {
         options: ChangeOptions,
     ) -> BackendFuture<'a, bool>;
 
-    /// Copies a file, or a directory with its contents if `deep`. Returns true if nothing was
+    /// Copies a file, or a directory with its contents if `deep`: links in it as the files to which
+    /// they lead, where `links` allows that, and others not at all. Returns true if nothing was
     /// replaced.
     fn copy<'a>(
         &'a self,
@@ -100,6 +118,7 @@ pub trait Backend: Send + Sync + Debug {
         to: &'a str,
         deep: bool,
         options: ChangeOptions,
+        links: LinkFilter,
     ) -> BackendFuture<'a, bool>;
 
     /// Removes a file, or a directory with its contents.

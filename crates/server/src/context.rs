@@ -1,8 +1,8 @@
 //! The shared state of all requests: current settings, backend, memory, counters.
 
-use crate::authorization::authorizer::{Action, Authorizer, Decision};
-use crate::backend::Backend;
+use crate::authorization::authorizer::{Action, Decision};
 use crate::backend::path::NamespacePath;
+use crate::backend::{Backend, BackendError, BackendErrorKind, BackendFuture, LinkFilter};
 use crate::connection::peer::Peer;
 use crate::http_error::HttpError;
 use crate::lots::Lots;
@@ -13,6 +13,7 @@ use crate::request::ServerRequest;
 use crate::response::buffer_pool::BufferPool;
 use crate::settings::ServerLimits;
 use crate::settings::live::LiveSettings;
+use http::StatusCode;
 use http::header::{self, HeaderMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use tracing::debug;
@@ -89,6 +90,43 @@ impl ServerContext {
         allowed(self.settings().authorizer.decide(&request.access(path, action)))
     }
 
+    /// Runs `work` on a path that a request reads, and that the client may read. If it has a
+    /// symbolic link, `work` runs again on the path to which the links lead.
+    pub(crate) async fn follow<T>(
+        &self,
+        request: &ServerRequest,
+        path: &str,
+        work: impl for<'p> Fn(&'p (dyn Backend + 'static), &'p str) -> BackendFuture<'p, T>,
+    ) -> Result<T, HttpError> {
+        match work(&*self.backend, path).await {
+            Err(error) if error.kind() == BackendErrorKind::Link => {
+                let target = self.link_target(request, path, error).await?;
+                Ok(work(&*self.backend, target.path()).await?)
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// The path without links to which the links in `path` lead. Fails, with `error` if the server
+    /// follows no links, unless the client may read there.
+    pub(crate) async fn link_target(
+        &self,
+        request: &ServerRequest,
+        path: &str,
+        error: BackendError,
+    ) -> Result<NamespacePath, HttpError> {
+        if !self.settings().links {
+            return Err(error.into());
+        }
+        let target = NamespacePath::resolved(self.backend.resolve(path).await?);
+        self.authorize(request, &target, Action::Read).map_err(|_| {
+            // The reason would name a path that the client may not know.
+            let what = "a symbolic link in the path leads to where this client may not read";
+            HttpError::new(StatusCode::FORBIDDEN, what)
+        })?;
+        Ok(target)
+    }
+
     /// Fails unless the client may write to a path. Returns true if it may replace an existing
     /// file.
     pub(crate) fn authorize_writing(
@@ -109,31 +147,37 @@ impl ServerContext {
         name.or_else(|decision| allowed(decision).map(|()| String::new()))
     }
 
-    /// The filter for listings that this client is shown.
-    pub(crate) fn listing_filter(&self, request: &ServerRequest) -> ListingFilter {
-        let authorizer = Arc::clone(&self.settings().authorizer);
+    /// The filter for trees that this client lists or copies.
+    pub(crate) fn tree_filter(&self, request: &ServerRequest) -> Arc<TreeFilter> {
+        let settings = self.settings();
         let headers = request.headers.clone();
         let peer = request.peer.clone();
-        ListingFilter(authorizer.hides().then(|| Box::new(Viewer { authorizer, headers, peer })))
+        Arc::new(TreeFilter { settings, headers, peer })
     }
 }
 
-/// Decides which entries of a listing a client may see.
+/// Decides which entries of a tree a client may see.
 #[derive(Debug)]
-pub(crate) struct ListingFilter(Option<Box<Viewer>>);
-
-#[derive(Debug)]
-struct Viewer {
-    authorizer: Arc<dyn Authorizer>,
+pub(crate) struct TreeFilter {
+    settings: Arc<LiveSettings>,
     headers: HeaderMap,
     peer: Peer,
 }
 
-impl ListingFilter {
-    /// True if the client may see that path.
+impl TreeFilter {
+    /// True if the client may see a path below one that it may read.
     pub(crate) fn shows(&self, path: &str) -> bool {
-        let Some(viewer) = &self.0 else { return true };
-        let Viewer { authorizer, headers, peer } = &**viewer;
+        !self.settings.authorizer.hides() || self.may_read(path)
+    }
+
+    /// The filter for links in the tree.
+    pub(crate) fn links(self: &Arc<Self>) -> LinkFilter {
+        let filter = Arc::clone(self);
+        Arc::new(move |path| filter.settings.links && filter.may_read(path))
+    }
+
+    fn may_read(&self, path: &str) -> bool {
+        let Self { settings, headers, peer } = self;
         let access = crate::authorization::authorizer::AccessRequest {
             action: Action::Read,
             path,
@@ -142,7 +186,7 @@ impl ListingFilter {
             is_secure: peer.is_secure,
             certificate: peer.certificate.as_ref(),
         };
-        authorizer.decide(&access) == Decision::Allowed
+        settings.authorizer.decide(&access) == Decision::Allowed
     }
 }
 

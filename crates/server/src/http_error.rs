@@ -39,7 +39,7 @@ impl From<BackendError> for HttpError {
             Kind::NotFound => StatusCode::NOT_FOUND,
             Kind::AlreadyExists | Kind::Conflict => StatusCode::CONFLICT,
             Kind::Invalid => StatusCode::BAD_REQUEST,
-            Kind::PermissionDenied => StatusCode::FORBIDDEN,
+            Kind::PermissionDenied | Kind::Link => StatusCode::FORBIDDEN,
             Kind::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
             Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Kind::NameTooLong => StatusCode::URI_TOO_LONG,

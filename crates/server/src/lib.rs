@@ -38,8 +38,8 @@ pub use authorization::settings::{
 pub use backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
     CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, Precondition, RangeData,
-    SpaceUsage,
+    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
+    RangeData, SpaceUsage,
 };
 pub use connection::socket_options::NetworkSettings;
 pub use lots::settings::LotSettings;

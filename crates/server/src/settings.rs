@@ -53,6 +53,10 @@ pub struct Settings {
     /// Allows clients to write, move and remove files.
     #[serde(default)]
     pub write: bool,
+    /// Reads through symbolic links that stay below `root`, where the client may also read what
+    /// they lead to. By default only without `[auth]`. Nothing is ever written through a link.
+    #[serde(default)]
+    pub links: Option<bool>,
     /// Makes every change durable before its response: a file that was put, copied, moved or
     /// created then survives a loss of power. It costs a wait for the disk for each file.
     #[serde(default = "yes")]
@@ -206,6 +210,7 @@ impl Settings {
             root: root.into(),
             listen: loopback(),
             write: false,
+            links: None,
             durable: true,
             tls: None,
             access_log: None,

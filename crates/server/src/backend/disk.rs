@@ -22,17 +22,19 @@ pub(crate) mod writer;
 use crate::backend::blocking::{self, Cancellation};
 use crate::backend::disk::checksums::ChecksumCache;
 use crate::backend::disk::cleanup::CleanupAges;
-use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry};
+use crate::backend::disk::confined_dir::{ConfinedDir, OpenEntry, is_link};
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::reader::DiskReader;
 use crate::backend::disk::writer::DiskWriter;
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, CreateOptions,
     DeadProperties, Details, DirectoryEntry, EntryDescription, EntryMetadata, FileReader,
-    FileWriter, Precondition, SpaceUsage,
+    FileWriter, LinkFilter, Precondition, SpaceUsage,
 };
 use hither_core::storage::FileKind;
 use hither_http::propfind::PropertyUpdate;
+use rustix::io::Errno;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -194,6 +196,11 @@ impl DiskBackend {
 }
 
 impl Backend for DiskBackend {
+    fn resolve<'a>(&'a self, path: &'a str) -> BackendFuture<'a, String> {
+        let path = path.to_owned();
+        Box::pin(self.run(move |tree| tree.resolve(&path)))
+    }
+
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
         let path = path.to_owned();
         Box::pin(self.run(move |tree| tree.meta(&path).map(|meta| meta.entry(SystemTime::now()))))
@@ -221,11 +228,13 @@ impl Backend for DiskBackend {
         &self,
         paths: Vec<String>,
         details: Details,
+        links: LinkFilter,
     ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
         let lots = self.lots.clone();
         Box::pin(self.begin(move |tree, cancellation| {
-            let describe =
-                |path: &String| cancellation.check().map(|()| describe(tree, &lots, path, details));
+            let describe = |path: &String| {
+                cancellation.check().map(|()| describe(tree, &lots, path, details, &links))
+            };
             paths.iter().map(describe).collect::<io::Result<_>>()
         }))
     }
@@ -276,6 +285,7 @@ impl Backend for DiskBackend {
         to: &'a str,
         deep: bool,
         options: ChangeOptions,
+        links: LinkFilter,
     ) -> BackendFuture<'a, bool> {
         let lots = self.lots.clone();
         let from = from.to_owned();
@@ -285,7 +295,8 @@ impl Backend for DiskBackend {
             let check = || check(tree, &from, &precondition);
             check()?;
             check_target(tree, &to, replace)?;
-            lots.copy(tree, (&from, &to), (deep, replace), check, cancellation)
+            let links = deep.then_some(&links);
+            lots.copy(tree, (&from, &to), (links, replace), check, cancellation)
         };
         Box::pin(
             async move { self.run_long(&[&self.shares.copies, &self.shares.durable], copy).await },
@@ -310,8 +321,8 @@ impl Backend for DiskBackend {
     ) -> BackendFuture<'a, ()> {
         let path = path.to_owned();
         Box::pin(self.run_durably(move |tree| -> Result<(), BackendError> {
-            let there = tree.look(&path)?.map(|meta| meta.entry(SystemTime::now()));
-            precondition(there.as_ref())?;
+            let own = tree.own(&path)?;
+            precondition(own.and_then(|own| own.target(SystemTime::now())).as_ref())?;
             tree.make_directory(&path)?;
             Ok(tree.sync_name(&path)?)
         }))
@@ -348,9 +359,21 @@ fn describe(
     lots: &LotCharging,
     path: &str,
     details: Details,
+    links: &LinkFilter,
 ) -> Option<EntryDescription> {
     // What is gone meanwhile, or leads out of the tree, is left out.
-    let meta = tree.meta_below(path)?;
+    let (path, meta) = match tree.meta(path) {
+        Err(error) if is_link(&error) => {
+            let target = tree.resolve(path).ok().filter(|target| links(target))?;
+            let meta = tree.meta(&target).ok()?;
+            (Cow::Owned(target), meta)
+        }
+        meta => (Cow::Borrowed(path), meta.ok()?),
+    };
+    if meta.kind == FileKind::Other {
+        return None;
+    }
+    let path = &*path;
     let wants_checksums = !details.checksums.is_empty() && meta.kind == FileKind::File;
     let mut checksums = Vec::new();
     let mut properties = DeadProperties::new();
@@ -372,14 +395,10 @@ fn describe(
     Some(EntryDescription { metadata, checksums, properties, space })
 }
 
-/// The metadata of an entry that has to exist; none for a link that leads nowhere.
+/// The metadata of an entry that has to exist; none for a link.
 fn existing(tree: &ConfinedDir, path: &str) -> io::Result<Option<EntryMetadata>> {
-    match tree.meta(path) {
-        Ok(meta) => Ok(Some(meta.entry(SystemTime::now()))),
-        // The link itself may be moved and removed.
-        Err(_) if tree.is_link(path)? => Ok(None),
-        Err(error) => Err(error),
-    }
+    let own = tree.own(path)?.ok_or(Errno::NOENT)?;
+    Ok(own.target(SystemTime::now()))
 }
 
 fn check(tree: &ConfinedDir, path: &str, precondition: &Precondition) -> Result<(), BackendError> {
@@ -388,7 +407,7 @@ fn check(tree: &ConfinedDir, path: &str, precondition: &Precondition) -> Result<
 
 /// Fails early if the target exists and may not be replaced.
 fn check_target(tree: &ConfinedDir, path: &str, replace: bool) -> Result<(), BackendError> {
-    if replace || tree.look(path)?.is_none() {
+    if replace || tree.own(path)?.is_none() {
         return Ok(());
     }
     let what = "the destination exists, and the request does not allow to replace it";

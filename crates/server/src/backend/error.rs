@@ -22,6 +22,8 @@ pub enum BackendErrorKind {
     Conflict,
     /// The server has no permission for it.
     PermissionDenied,
+    /// The path has a symbolic link.
+    Link,
     /// The condition of the request does not hold.
     PreconditionFailed,
     /// The space of the disk, or of a reservation, is used up.
@@ -100,11 +102,14 @@ impl From<io::Error> for BackendError {
         let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
         let (kind, message) = match errno {
             Errno::NOENT | Errno::NOTDIR => return Self::not_found(),
-            // XDEV: a link that leads out of the tree. LOOP: one that leads in a circle, or
-            // anywhere it must not.
-            Errno::XDEV | Errno::LOOP => (
+            Errno::XDEV => (
                 Kind::PermissionDenied,
                 "a symbolic link in the path leads out of the served directory",
+            ),
+            Errno::LOOP => (
+                Kind::Link,
+                "a symbolic link in the path is not followed: nothing is written through links, \
+                 and reading through them needs `links = true` in the server's configuration",
             ),
             Errno::OPNOTSUPP => {
                 (Kind::PermissionDenied, "the file system does not support this operation")

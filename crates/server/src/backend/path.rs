@@ -80,6 +80,11 @@ impl NamespacePath {
         Ok(Self { path: decoded, is_directory: path.ends_with('/') })
     }
 
+    /// A path at which a backend has found something.
+    pub(crate) fn resolved(path: String) -> Self {
+        Self { path, is_directory: false }
+    }
+
     /// Parses a `Destination` field, which must name a path on this server, called `host`.
     pub(crate) fn destination(field: &str, host: Option<&str>) -> Result<Self, HttpError> {
         let bad = |what| HttpError::new(StatusCode::BAD_REQUEST, what);

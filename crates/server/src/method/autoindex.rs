@@ -31,7 +31,8 @@ pub(crate) async fn handle(
     request: &ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     let max = context.limits().names;
-    let entries = context.backend.list(request.path.path(), max).await?;
+    let path = request.path.path();
+    let entries = context.follow(request, path, |files, path| files.list(path, max)).await?;
     if entries.len() > max {
         let what = format!("the directory has more than {max} entries, too many for one page");
         return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
@@ -42,7 +43,7 @@ pub(crate) async fn handle(
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
         .with(header::CACHE_CONTROL, "no-cache");
     if request.method == Method::GET {
-        let filter = context.listing_filter(request);
+        let filter = context.tree_filter(request);
         let mut paths = PathList::new(request.path.path(), &request.peer.memory);
         for entry in entries.iter().filter(|it| filter.shows(&request.path.join(&it.name))) {
             tokio::task::consume_budget().await;
@@ -50,7 +51,7 @@ pub(crate) async fn handle(
         }
         let page = Page { place: request.path.clone(), folders: 0, files: 0, bytes: 0 };
         let timings = &request.body.tally;
-        answer.body = streamed_listing::body(&context.backend, page, paths, timings);
+        answer.body = streamed_listing::body(&context.backend, page, paths, filter, timings);
     }
     Ok(answer)
 }

@@ -62,15 +62,23 @@ pub(crate) async fn handle(
             ));
         }
     };
-    let conditions = Conditions::read(context, request).await?;
-    let precondition = checks(conditions, request, &to, deep);
-    let options = ChangeOptions { replace: replace && may_replace, precondition };
-    let from = request.path.path();
     let backend = &context.backend;
+    let mut from = request.path.clone();
+    // A copy follows a link, a move moves it.
+    if !moves
+        && let Err(error) = backend.stat(from.path()).await
+        && error.kind() == BackendErrorKind::Link
+    {
+        from = context.link_target(request, from.path(), error).await?;
+    }
+    let conditions = Conditions::read(context, request).await?;
+    let precondition = checks(conditions, &from, &to, deep);
+    let options = ChangeOptions { replace: replace && may_replace, precondition };
     let changed = if moves {
-        backend.rename(from, to.path(), options).await
+        backend.rename(from.path(), to.path(), options).await
     } else {
-        backend.copy(from, to.path(), deep, options).await
+        let links = context.tree_filter(request).links();
+        backend.copy(from.path(), to.path(), deep, options, links).await
     };
     let created = match changed {
         Err(error) if error.kind() == BackendErrorKind::AlreadyExists => {
@@ -86,20 +94,20 @@ pub(crate) async fn handle(
         changed => changed.map_err(no_parent)?,
     };
     if moves {
-        context.unfinished.end(from);
+        context.unfinished.end(from.path());
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
 }
 
-/// The conditions on the source of a COPY or MOVE to `to`.
+/// The conditions on the source of a COPY or MOVE of `from` to `to`.
 fn checks(
     conditions: Conditions,
-    request: &ServerRequest,
+    from: &NamespacePath,
     to: &NamespacePath,
     deep: bool,
 ) -> Precondition {
-    let from = request.path.clone();
+    let from = from.clone();
     let to = to.clone();
     let conditions = conditions.on_existing(&from);
     Box::new(move |there| {

@@ -2,7 +2,7 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
-use crate::backend::{FileRanges, FileReader};
+use crate::backend::{Backend, FileRanges, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::autoindex;
@@ -34,7 +34,7 @@ pub(crate) async fn handle(
     if let Some(document) = metalink::document(context, request).await? {
         return Ok(document);
     }
-    let reader = context.backend.open(request.path.path()).await?;
+    let reader = context.follow(request, request.path.path(), Backend::open).await?;
     if reader.metadata().is_directory() {
         return directory(context, request).await;
     }

@@ -9,7 +9,7 @@
 //! it is needed.
 
 use crate::backend::path::NamespacePath;
-use crate::backend::{BackendErrorKind, FileReader};
+use crate::backend::{Backend, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::digest_fields;
@@ -71,19 +71,19 @@ pub(crate) async fn document(
     let mut urls = Vec::with_capacity(elsewhere.len() + 1);
     let mut file = MetalinkFile::default();
     file.name = request.path.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
-    match context.backend.open(request.path.path()).await {
+    match context.follow(request, request.path.path(), Backend::open).await {
         Ok(reader) if reader.metadata().is_directory() => return Ok(None),
         Ok(reader) => {
             file.size = Some(reader.metadata().size);
             file.digests = digest_fields::stored(&*reader).await;
             urls.extend(here(request));
         }
-        Err(error) if error.kind() == BackendErrorKind::NotFound => {
+        Err(error) if error.status == StatusCode::NOT_FOUND => {
             if elsewhere.is_empty() {
                 return Ok(None);
             }
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
     urls.extend(elsewhere);
     let replicas = urls.into_iter().zip(1..);

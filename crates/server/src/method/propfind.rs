@@ -6,8 +6,8 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::{MAX_DEPTH, href};
-use crate::backend::{Details, EntryDescription};
-use crate::context::{ListingFilter, ServerContext};
+use crate::backend::{Backend, Details, EntryDescription};
+use crate::context::{ServerContext, TreeFilter};
 use crate::http_error::HttpError;
 use crate::method::get::media_type;
 use crate::method::streamed_listing::{self, ListingFormat, PathList, below};
@@ -43,7 +43,7 @@ enum Depth {
 
 pub(crate) async fn handle(
     context: &ServerContext,
-    request: ServerRequest,
+    mut request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Read)?;
     let depth = match request.text("depth") {
@@ -56,13 +56,12 @@ pub(crate) async fn handle(
             return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
         }
     };
-    let filter = context.listing_filter(&request);
-    let ServerRequest { path, mut body, peer, .. } = request;
     let limits = context.limits();
-    let document = body.collect(limits.document_bytes).await?;
+    let document = request.body.collect(limits.document_bytes).await?;
     let properties =
         PropfindRequest::parse(&document, limits.document_bytes).map_err(unreadable)?;
-    let metadata = context.backend.stat(path.path()).await?;
+    let path = &request.path;
+    let metadata = context.follow(&request, path.path(), Backend::stat).await?;
     if path.is_directory() && !metadata.is_directory() {
         return Err(HttpError::not_found());
     }
@@ -70,10 +69,11 @@ pub(crate) async fn handle(
     if depth == Depth::All && !limits.infinite_depth {
         return Ok(finite_depth_only());
     }
-    let list = PathList::new(path.path(), &peer.memory);
-    let paths = paths(context, list, path.path(), depth, limits.names, &filter).await?;
+    let filter = context.tree_filter(&request);
+    let paths = paths(context, &request, depth, limits.names, &filter).await?;
     let format = Multistatus { request: properties };
-    let body = streamed_listing::body(&context.backend, format, paths, &body.tally);
+    let timings = &request.body.tally;
+    let body = streamed_listing::body(&context.backend, format, paths, filter, timings);
     let response = ServerResponse::empty(StatusCode::MULTI_STATUS);
     Ok(ServerResponse { body, ..response.with(header::CONTENT_TYPE, CONTENT_TYPE) })
 }
@@ -101,12 +101,13 @@ fn too_many(max: usize) -> HttpError {
 /// `max`.
 async fn paths(
     context: &ServerContext,
-    mut paths: PathList,
-    root: &str,
+    request: &ServerRequest,
     depth: Depth,
     max: usize,
-    filter: &ListingFilter,
+    filter: &TreeFilter,
 ) -> Result<PathList, HttpError> {
+    let root = request.path.path();
+    let mut paths = PathList::new(root, &request.peer.memory);
     paths.push("", 0)?;
     if depth == Depth::Own {
         return Ok(paths);
@@ -115,7 +116,8 @@ async fn paths(
     // The memory of the directories that wait, or did.
     let mut waiting_bytes = 0;
     while let Some((directory, level)) = waiting.pop() {
-        let entries = context.backend.list(&below(root, &directory), max).await?;
+        let path = below(root, &directory);
+        let entries = context.follow(request, &path, |files, path| files.list(path, max)).await?;
         if entries.len() > max {
             return Err(too_many(max));
         }

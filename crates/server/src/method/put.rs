@@ -65,7 +65,12 @@ pub(crate) async fn writable(
     }
     let there = match context.backend.stat(request.path.path()).await {
         Ok(metadata) => Some(metadata),
-        Err(error) if error.kind() == BackendErrorKind::NotFound => None,
+        // A link is replaced, not followed.
+        Err(error)
+            if matches!(error.kind(), BackendErrorKind::NotFound | BackendErrorKind::Link) =>
+        {
+            None
+        }
         Err(error) => return Err(error.into()),
     };
     match &there {

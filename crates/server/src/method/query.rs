@@ -1,6 +1,7 @@
 //! QUERY (RFC 10008) with a list of ranges; [`hither_http::vector`] describes request and response.
 
 use crate::authorization::authorizer::Action;
+use crate::backend::Backend;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::get;
@@ -24,7 +25,7 @@ enum Wish {
 
 pub(crate) async fn handle(
     context: &ServerContext,
-    request: ServerRequest,
+    mut request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Read)?;
     check_type(request.text(header::CONTENT_TYPE))?;
@@ -33,10 +34,8 @@ pub(crate) async fn handle(
             format!("the response can be {FRAMES_TYPE} or {PARTS_TYPE}, and Accept allows neither");
         HttpError::new(StatusCode::NOT_ACCEPTABLE, what)
     })?;
-    let ServerRequest { path, headers, mut body, peer, .. } = request;
-    let memory = &peer.memory;
     let max = context.limits().ranges;
-    let list = body.collect(RangeList::max_bytes(max)).await?;
+    let list = request.body.collect(RangeList::max_bytes(max)).await?;
     let list = RangeList::decode(&list, max).map_err(|error| {
         let status = match error {
             RangeListError::TooMany { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -44,13 +43,15 @@ pub(crate) async fn handle(
         };
         HttpError::new(status, error.to_string())
     })?;
-    let reader = context.backend.open(path.path()).await?;
+    let memory = &request.peer.memory;
+    let path = &request.path;
+    let reader = context.follow(&request, path.path(), Backend::open).await?;
     if reader.metadata().is_directory() || path.is_directory() {
         return Err(HttpError::not_found());
     }
     let version = &reader.metadata().version;
     let size = reader.metadata().size;
-    let mut answer = match evaluate(&headers, Some(version), true) {
+    let mut answer = match evaluate(&request.headers, Some(version), true) {
         ConditionResult::Failed => return Err(HttpError::precondition_failed()),
         ConditionResult::NotModified => ServerResponse::empty(StatusCode::NOT_MODIFIED),
         ConditionResult::Proceed => {
@@ -64,7 +65,7 @@ pub(crate) async fn handle(
                 }
                 Wish::Parts => {
                     check_parts(&ranges, size)?;
-                    get::parts(context, memory, &reader, StatusCode::OK, &path, ranges)
+                    get::parts(context, memory, &reader, StatusCode::OK, path, ranges)
                 }
             }
         }

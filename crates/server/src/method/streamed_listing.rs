@@ -6,6 +6,7 @@
 //! The text of a batch is sent in pieces of the size of one buffer.
 
 use crate::backend::{Backend, Details, EntryDescription};
+use crate::context::TreeFilter;
 use crate::http_error::HttpError;
 use crate::monitoring::request_record::RequestTimings;
 use crate::response::body::{ChunkStream, ResponseBody};
@@ -116,6 +117,7 @@ struct StreamedListing<F> {
     backend: Arc<dyn Backend>,
     format: F,
     paths: PathList,
+    filter: Arc<TreeFilter>,
     /// Entries that were looked up and not written.
     described: VecDeque<(String, EntryDescription)>,
     memory: Arc<ConnectionMemory>,
@@ -125,11 +127,13 @@ struct StreamedListing<F> {
     is_over: bool,
 }
 
-/// The body of a response that lists these paths.
+/// The body of a response that lists these paths, and of links among them those that `filter`
+/// allows.
 pub(crate) fn body<F: ListingFormat>(
     backend: &Arc<dyn Backend>,
     format: F,
     paths: PathList,
+    filter: Arc<TreeFilter>,
     timings: &Arc<RequestTimings>,
 ) -> ResponseBody {
     let listing = StreamedListing {
@@ -137,6 +141,7 @@ pub(crate) fn body<F: ListingFormat>(
         format,
         memory: Arc::clone(&paths.memory),
         paths,
+        filter,
         described: VecDeque::new(),
         // One text that is being sent, and one that is being written.
         quota: Arc::new(Semaphore::new(2)),
@@ -189,7 +194,7 @@ impl<F: ListingFormat> StreamedListing<F> {
         let count = if details.properties { BATCH_PROPERTY_ENTRIES } else { BATCH_ENTRIES };
         let paths: Vec<String> = std::iter::from_fn(|| self.paths.next()).take(count).collect();
         let began = Instant::now();
-        let entries = self.backend.describe(paths.clone(), details).await;
+        let entries = self.backend.describe(paths.clone(), details, self.filter.links()).await;
         self.timings.disk(began.elapsed());
         let entries = paths.into_iter().zip(entries.map_err(io::Error::other)?);
         self.described.extend(entries.filter_map(|(path, entry)| Some((path, entry?))));

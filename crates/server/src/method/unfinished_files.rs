@@ -91,7 +91,9 @@ impl UnfinishedFiles {
             return Ok(());
         }
         let counted = lock(&self.0).of(&client);
-        let there = context.backend.describe(counted.clone(), Details::default()).await?;
+        let backend = &context.backend;
+        let there =
+            backend.describe(counted.clone(), Details::default(), Arc::new(|_| false)).await?;
         let mut counts = lock(&self.0);
         for (path, _) in counted.iter().zip(there).filter(|(_, there)| there.is_none()) {
             counts.end(path);

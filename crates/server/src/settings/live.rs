@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub(crate) struct LiveSettings {
     pub(crate) limits: Arc<ServerLimits>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// True if reads follow symbolic links.
+    pub(crate) links: bool,
     pub(crate) replicas: Arc<ReplicaMap>,
     /// Third-party copies, if they are enabled.
     pub(crate) third_party: Option<Arc<ThirdPartyCopier>>,

@@ -52,7 +52,9 @@ impl PreparedReload {
             third_party.map(|it| ThirdPartyCopier::open(it, runtime.clone())).transpose()?;
         let limits = Arc::new(settings.limits.clone());
         let certificate = certificate.transpose()?;
-        Ok(Self { rules: LiveSettings { limits, authorizer, replicas, third_party }, certificate })
+        let links = settings.links.unwrap_or(settings.auth.is_none());
+        let rules = LiveSettings { limits, authorizer, links, replicas, third_party };
+        Ok(Self { rules, certificate })
     }
 }
 

@@ -7,6 +7,7 @@ mod client;
 mod configuration;
 mod connections;
 mod hostile;
+mod links;
 mod memory;
 mod races;
 mod ranges;

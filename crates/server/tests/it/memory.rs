@@ -11,8 +11,8 @@ use hither_http::propfind::PropertyUpdate;
 use hither_server::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
     CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, Precondition, RangeData,
-    Settings, SpaceUsage,
+    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
+    RangeData, Settings, SpaceUsage,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -173,6 +173,7 @@ impl Backend for MemoryBackend {
         &self,
         paths: Vec<String>,
         details: Details,
+        _: LinkFilter,
     ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
         let mut state = self.state();
         let describe = |path: &String| {
@@ -235,6 +236,7 @@ impl Backend for MemoryBackend {
         to: &'a str,
         deep: bool,
         options: ChangeOptions,
+        _: LinkFilter,
     ) -> BackendFuture<'a, bool> {
         let mut state = self.state();
         ready(state.check_change(from, to, &options).map(|()| {

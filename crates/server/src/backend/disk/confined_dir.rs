@@ -1,10 +1,13 @@
 //! Access to the served directory tree, and to nothing outside of it.
 //!
-//! Every path is opened below the root by `openat2` with `RESOLVE_BENEATH`. The kernel rejects
-//! every path that leads out (by `..`, by an absolute link, by a link that climbs), also while
-//! somebody else renames directories. No check of names could do that: it may hold at one moment
-//! and not at the next. Changes of names are made in a directory that was opened in this way, with
-//! a single name.
+//! Every path is opened below the root by `openat2` with `RESOLVE_BENEATH` and
+//! `RESOLVE_NO_SYMLINKS`. The kernel rejects every path that leads out or has a symbolic link, also
+//! while somebody else renames directories. No check of names could do that: it may hold at one
+//! moment and not at the next. Changes of names are made in a directory that was opened in this
+//! way, with a single name.
+//!
+//! [`ConfinedDir::resolve`] alone follows links, as long as they stay below the root. It opens
+//! nothing for reading; it returns the path at which the kernel arrived, which has no links.
 //!
 //! All of this may wait for the disk, so it runs on blocking threads ([`crate::backend::disk`]).
 
@@ -16,7 +19,7 @@ use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::FileKind;
 use hither_core::storage::is_partial;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Dir, FileType, FsWord, Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::io::Errno;
 use std::fs::File;
@@ -28,7 +31,9 @@ use std::sync::Mutex;
 pub(crate) const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 /// Attempts while somebody else is renaming directories on the way.
 const MAX_ATTEMPTS: usize = 16;
-const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// How paths are resolved, and how links are followed.
+const CONFINED: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+const FOLLOWING: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 /// The types (statfs(2)) of file systems that keep their names on this machine: ext4, XFS, Btrfs,
 /// F2FS, ZFS, tmpfs.
 const LOCAL: [FsWord; 6] =
@@ -85,17 +90,33 @@ impl ConfinedDir {
         Ok(tree)
     }
 
-    /// Opens a path below the root.
+    /// Opens a path below the root; fails with `LOOP` if it has a symbolic link.
     pub(crate) fn at(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        self.open_at(path, flags, CONFINED)
+    }
+
+    fn open_at(&self, path: &str, flags: OFlags, how: ResolveFlags) -> io::Result<OwnedFd> {
         let path = if path.is_empty() { "." } else { path };
+        let mode = if flags.contains(OFlags::CREATE) { FILE_MODE } else { Mode::empty() };
         let flags = flags | OFlags::CLOEXEC;
         for _ in 0..MAX_ATTEMPTS {
-            match openat2(&self.root, path, flags, Mode::empty(), CONFINED) {
+            match openat2(&self.root, path, flags, mode, how) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 opened => return Ok(opened?),
             }
         }
         Err(Errno::AGAIN.into())
+    }
+
+    /// The path without links to which `path` leads; fails if it leads out, or to a private name.
+    pub(crate) fn resolve(&self, path: &str) -> io::Result<String> {
+        let found = self.open_at(path, OFlags::PATH, FOLLOWING)?;
+        let place = |fd: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        let root = place(&self.root)?;
+        let found = place(&found)?;
+        let resolved = found.strip_prefix(root).ok().and_then(Path::to_str);
+        let is_shown = |path: &&str| !path.split('/').any(|name| name.starts_with(PRIVATE));
+        resolved.filter(is_shown).map(str::to_owned).ok_or_else(|| Errno::NOENT.into())
     }
 
     /// Opens a file or directory for reading.
@@ -123,38 +144,28 @@ impl ConfinedDir {
         (meta.kind != FileKind::Other).then(|| OpenEntry { file: File::from(fd), meta })
     }
 
-    /// Opens a file for writing in place; creates it if it is missing and `create`.
-    pub(crate) fn write_to(&self, path: &str, create: bool) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
-        match self.at(path, flags) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && create => {}
-            opened => {
-                let fd = opened?;
-                return match DiskMetadata::of(&fd)?.kind {
-                    FileKind::File => Ok(File::from(fd)),
-                    FileKind::Directory | FileKind::Link | FileKind::Other | FileKind::Unnamed => {
-                        Err(Errno::ACCESS.into())
-                    }
-                };
+    /// Opens a file for writing in place; creates it if it is missing.
+    pub(crate) fn write_to(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = self.at(path, flags)?;
+        match DiskMetadata::of(&fd)?.kind {
+            FileKind::File => Ok(File::from(fd)),
+            FileKind::Directory | FileKind::Link | FileKind::Other | FileKind::Unnamed => {
+                Err(Errno::ACCESS.into())
             }
         }
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let parent = self.directory(parent)?;
-        let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(parent, name, flags, FILE_MODE)?))
     }
 
-    /// The metadata of a path; links are followed.
+    /// The metadata of a file or directory.
     pub(crate) fn meta(&self, path: &str) -> io::Result<DiskMetadata> {
         DiskMetadata::of(self.at(path, OFlags::PATH)?)
     }
 
-    /// The metadata of a path, links followed; none if there is nothing.
-    pub(crate) fn look(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
-        match self.meta(path) {
-            Ok(meta) => Ok(Some(meta)),
+    /// The metadata of an entry, which may be a link; none if there is nothing.
+    pub(crate) fn own(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
+        match self.at(path, OFlags::PATH | OFlags::NOFOLLOW).and_then(DiskMetadata::of) {
             Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error),
+            meta => meta.map(Some),
         }
     }
 
@@ -217,6 +228,11 @@ fn is_shown(name: &str) -> bool {
         && !name.starts_with(PRIVATE)
         && !is_partial(name)
         && !name.chars().any(char::is_control)
+}
+
+/// True if the error says that the path has a symbolic link.
+pub(crate) fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// True if the error says that the path does not exist.

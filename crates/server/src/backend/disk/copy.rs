@@ -1,13 +1,14 @@
 //! Copies within the tree. The kernel copies the bytes, and shares them where the file system can.
 //!
-//! A link to a file is copied as that file, as every reader sees it. Copied as a link it would lead
-//! elsewhere from its new directory, maybe to a file that its readers may not read. Directories are
-//! not entered through links, which may lead in a circle: a link to a directory is not copied.
+//! A link to a file is copied as that file, if the client may read it. Copied as a link it would
+//! lead elsewhere from its new directory. Directories are not entered through links, which may lead
+//! in a circle: a link to a directory is not copied.
 //!
 //! A copy is made under a private name and gets its own name when it is complete, like a file that
 //! a client puts. Holes of a file stay holes, so that a copy takes no more of the disk than its
 //! source does.
 
+use crate::backend::LinkFilter;
 use crate::backend::blocking::Cancellation;
 use crate::backend::disk::allocation::on_disk;
 use crate::backend::disk::confined_dir::ConfinedDir;
@@ -29,10 +30,10 @@ const AT_ONCE: u64 = 64 << 20;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// The options of a copy within the tree.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct TreeCopy<'a> {
-    /// True for a directory with its contents.
-    pub(crate) deep: bool,
+    /// The links that are followed in a directory; none for a directory without its contents.
+    pub(crate) links: Option<&'a LinkFilter>,
     /// True if a lot has the space, so that the floor of free space does not apply.
     pub(crate) is_in_lot: bool,
     pub(crate) cancellation: &'a Cancellation,
@@ -46,7 +47,7 @@ impl ConfinedDir {
         let done = match self.meta(from)?.kind {
             FileKind::File => self.copy_file(from, &hidden, true, options),
             FileKind::Directory => self
-                .copy_directory(from, &hidden, if options.deep { MAX_DEPTH } else { 0 }, options)
+                .copy_directory(from, &hidden, MAX_DEPTH, options)
                 .and_then(|()| self.sync_around(&hidden)),
             FileKind::Link | FileKind::Other | FileKind::Unnamed => Err(Errno::ACCESS.into()),
         };
@@ -100,20 +101,20 @@ impl ConfinedDir {
     ) -> io::Result<()> {
         self.make_directory(to)?;
         copy_attributes(&self.find(from)?.file, &self.find(to)?.file, &self.meta(from)?)?;
-        if depth == 0 {
-            return Ok(());
-        }
+        let Some(links) = options.links else { return Ok(()) };
         for entry in self.entries(from, usize::MAX - 1, options.cancellation)? {
             options.cancellation.check()?;
-            let from = join(from, &entry.name);
+            let mut from = join(from, &entry.name);
             let to = join(to, &entry.name);
-            let is_link = self.is_link(&from)?;
-            let kind = match self.meta(&from) {
-                // It leads nowhere, or out of the tree: nobody is served it.
-                Err(_) if is_link => continue,
-                meta => meta?.kind,
-            };
-            match kind {
+            let is_link = self.own(&from)?.is_some_and(|own| own.kind == FileKind::Link);
+            if is_link {
+                match self.resolve(&from) {
+                    Ok(target) if links(&target) => from = target,
+                    // It leads nowhere, or where this client may not read.
+                    _ => continue,
+                }
+            }
+            match self.meta(&from)?.kind {
                 FileKind::File => self.copy_file(&from, &to, false, options)?,
                 FileKind::Directory if is_link => return Err(Errno::ACCESS.into()),
                 FileKind::Directory if depth == 1 => return Err(Errno::NAMETOOLONG.into()),

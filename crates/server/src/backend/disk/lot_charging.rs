@@ -13,7 +13,7 @@ use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::copy::TreeCopy;
 use crate::backend::disk::namespace::ReplacedEntry;
-use crate::backend::{BackendError, BackendErrorKind};
+use crate::backend::{BackendError, BackendErrorKind, LinkFilter};
 use crate::lots::{LotCharge, LotError, Lots, footprint, seconds};
 use hither_core::storage::is_partial;
 use std::fs::File;
@@ -124,13 +124,13 @@ impl LotCharging {
         Ok(replaced == ReplacedEntry::Nothing)
     }
 
-    /// Copies `from` to `to`, a directory with its contents if `deep`, if `check` succeeds when the
-    /// copy is complete. Returns true if nothing was replaced.
+    /// Copies `from` to `to`, as [`ConfinedDir::copy`] does, if `check` succeeds when the copy is
+    /// complete. Returns true if nothing was replaced.
     pub(crate) fn copy(
         &self,
         tree: &ConfinedDir,
         (from, to): (&str, &str),
-        (deep, replace): (bool, bool),
+        (links, replace): (Option<&LinkFilter>, bool),
         check: impl FnOnce() -> Result<(), BackendError>,
         cancellation: &Cancellation,
     ) -> Result<bool, BackendError> {
@@ -139,7 +139,7 @@ impl LotCharging {
             lots.cut();
         }
         let is_in_lot = taken.is_in_lot();
-        let hidden = tree.copy(from, to, TreeCopy { deep, is_in_lot, cancellation })?;
+        let hidden = tree.copy(from, to, TreeCopy { links, is_in_lot, cancellation })?;
         let named = || {
             let came = self.count(to, &hidden)?;
             let alone = tree.lock_names();

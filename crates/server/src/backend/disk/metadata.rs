@@ -76,6 +76,11 @@ impl DiskMetadata {
         self.entry_with(self.is_fine())
     }
 
+    /// The metadata that the condition of a change compares; none for a link, which has no version.
+    pub(crate) fn target(&self, now: SystemTime) -> Option<EntryMetadata> {
+        (self.kind != FileKind::Link).then(|| self.entry(now))
+    }
+
     fn entry_with(&self, is_strong: bool) -> EntryMetadata {
         let weak = if is_strong { "" } else { "W/" };
         let (inode, size, changed, born) = self.key();

@@ -136,29 +136,6 @@ impl ConfinedDir {
             _ => Ok(()),
         }
     }
-
-    /// The metadata of a name, a link not followed; none if there is nothing.
-    pub(crate) fn own(&self, path: &str) -> io::Result<Option<DiskMetadata>> {
-        let meta = self.spot(path).and_then(|(parent, name)| DiskMetadata::at(parent, name));
-        match meta {
-            Err(error) if crate::backend::disk::confined_dir::is_missing(&error) => Ok(None),
-            meta => meta.map(Some),
-        }
-    }
-
-    /// True if this name is a link.
-    pub(crate) fn is_link(&self, path: &str) -> io::Result<bool> {
-        if path.is_empty() {
-            return Ok(false);
-        }
-        let (parent, name) = self.spot(path)?;
-        Ok(DiskMetadata::at(parent, name)?.kind == FileKind::Link)
-    }
-
-    /// The metadata of an entry of a listing, links followed; none if it cannot be opened.
-    pub(crate) fn meta_below(&self, path: &str) -> Option<DiskMetadata> {
-        self.meta(path).ok().filter(|meta| meta.kind != FileKind::Other)
-    }
 }
 
 /// Removes an entry. Calls `raise` for directories that are `depth` below it.

@@ -165,10 +165,10 @@ fn open_in_place(
 ) -> Result<(File, Allocation), BackendError> {
     // Of several writers that open it at the same time, one takes the space for all.
     let _names = tree.lock_names();
-    let before = tree.look(path)?;
+    let before = tree.own(path)?;
     let length = before.as_ref().map_or(0, |meta| meta.size);
     let is_in_lot = disk.lots().quota(path).is_some();
-    let file = tree.write_to(path, true)?;
+    let file = tree.write_to(path)?;
     let prepare = || -> Result<Allocation, BackendError> {
         let charge = (length < size).then(|| disk.lots().take(path, size)).transpose()?;
         let mut allocation = Allocation::of(part.clone());
@@ -267,9 +267,9 @@ fn commit(
     }
     file.sync()?;
     let names = tree.lock_names();
-    let there = tree.look(path)?.map(|meta| meta.entry(SystemTime::now()));
-    (options.precondition)(there.as_ref())?;
     let own = tree.own(path)?;
+    let there = own.as_ref().and_then(|own| own.target(SystemTime::now()));
+    (options.precondition)(there.as_ref())?;
     if own.as_ref().is_some_and(|own| own.kind == FileKind::Other) {
         return Err(BackendError::not_a_file());
     }

@@ -39,7 +39,7 @@ fn a_large_length_takes_no_space_before_its_data() {
     let length = before / 2;
     let mut stream = served.connect();
     let head = format!(
-        "PUT /file HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+        "PUT /file HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut go_on = [0; 25];
@@ -58,7 +58,7 @@ fn what_cannot_fit_is_refused_at_once_and_leaves_nothing() {
         let size = if floor.is_some() { 10 } else { free(&served) + 1 };
         let mut stream = served.connect();
         let head = format!(
-            "PUT /file HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n"
+            "PUT /file HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
         let told = reply(&mut stream);
@@ -68,8 +68,7 @@ fn what_cannot_fit_is_refused_at_once_and_leaves_nothing() {
         assert_eq!(served.names(), [""; 0]);
         if floor.is_some() {
             let mut stream = served.connect();
-            let head =
-                "PUT /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked";
+            let head = "PUT /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked";
             stream.write_all(format!("{head}\r\n\r\n1\r\nx\r\n0\r\n\r\n").as_bytes()).unwrap();
             assert_eq!(reply(&mut stream).status, 507);
             assert_eq!(served.ask("PUT", "/empty", &[], b"").status, 201);

@@ -19,7 +19,7 @@ fn served() -> [Served; 2] {
 fn chunked(served: &Served, target: &str, fields: &str, trailers: &str) -> Reply {
     let mut stream = served.connect();
     let head = format!(
-        "PUT {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\
+        "PUT {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\
          {fields}\r\n5\r\nhello\r\n0\r\n{trailers}\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
@@ -116,8 +116,9 @@ fn codings_are_refused() {
         ] {
             let mut stream = served.connect();
             let body = if status == 501 { "5\r\nhello\r\n0\r\n\r\n" } else { "hello" };
-            let head =
-                format!("PUT /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{field}\r\n\r\n");
+            let head = format!(
+                "PUT /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{field}\r\n\r\n"
+            );
             stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
             let told = reply(&mut stream);
             assert_eq!(told.status, status, "{field}: {}", told.head);
