@@ -32,7 +32,7 @@ use crate::credentials::config::CredentialConfig;
 use crate::credentials::netrc::Netrc;
 use crate::error::Result;
 use crate::origin::Origin;
-use crate::private_file::{self, FileModeCheck};
+use crate::private_file::{self, FileAccess, FileModeCheck};
 use crate::secret::Secret;
 use crate::token::claims::{Claims, MalformedJwt};
 use crate::token::source::{DiscoveredToken, TokenSource};
@@ -414,7 +414,7 @@ impl Credentials {
     fn read_netrc(&self, problems: &mut Vec<String>) -> Netrc {
         let config = self.config();
         let Some(path) = &config.netrc else { return Netrc::default() };
-        let guard = FileModeCheck { owner: Some(config.uid), link: true };
+        let guard = FileModeCheck { access: FileAccess::Private(config.uid), link: true };
         match private_file::read(".netrc", path, guard, netrc::MAX_BYTES) {
             Ok(content) => std::str::from_utf8(&content).map(Netrc::parse).unwrap_or_default(),
             Err(error) => {

@@ -51,10 +51,13 @@ mod secret;
 mod token;
 pub(crate) mod x509;
 
-pub use crate::x509::client_certificate::{CertificateSource, ClientCertificate};
+pub use crate::x509::client_certificate::{CertificateSource, ClientCertificate, server_key};
+pub use crate::x509::distinguished_name::DistinguishedName;
 pub use crate::x509::proxy_chain::{
     ProxyChainError, end_entity_index, not_after_of, public_key_of, subject_of,
 };
+pub use crate::x509::revocation_lists::revocation_lists;
+pub use crate::x509::signing_policy::{SigningPolicies, SigningPolicyError};
 pub use crate::x509::trust_anchors::{TrustAnchors, TrustConfig};
 pub use credentials::basic::Basic;
 pub use credentials::config::CredentialConfig;

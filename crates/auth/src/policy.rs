@@ -28,6 +28,7 @@ use crate::sanitize::{cleaned, quoted, span};
 use crate::token::claims::Claims;
 use crate::token::jwt::VerifiedJwt;
 use crate::token::scope::{Action, granted_path};
+use crate::x509::distinguished_name::DistinguishedName;
 use percent_encoding::percent_decode_str;
 use std::fmt;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub struct Policy {
     /// The grants of everybody.
     pub anonymous: Vec<Grant>,
     /// The grants of certificates' holders, by distinguished name.
-    pub certificates: Vec<(String, Grant)>,
+    pub certificates: Vec<(DistinguishedName, Grant)>,
 }
 
 /// A trusted issuer of tokens.
@@ -83,7 +84,7 @@ pub struct Principal {
     /// The token that came with the request.
     pub token: PresentedToken,
     /// The distinguished name of the client's certificate, if there is one and it was verified.
-    pub certificate: Option<Arc<str>>,
+    pub certificate: Option<Arc<DistinguishedName>>,
 }
 
 /// The token of a request, if any.
@@ -196,9 +197,11 @@ impl Policy {
             return Ok(());
         }
         let subject = identity.certificate.as_deref();
-        if self.certificates.iter().any(|(name, grant)| {
-            subject == Some(name.as_str()) && grant.allows(action, &components)
-        }) {
+        if self
+            .certificates
+            .iter()
+            .any(|(name, grant)| subject == Some(name) && grant.allows(action, &components))
+        {
             return Ok(());
         }
         match (&identity.token, subject) {
@@ -209,7 +212,7 @@ impl Policy {
                 "{} /{} is not allowed for {}",
                 action.verb(),
                 cleaned(&components.join("/")),
-                quoted(subject)
+                quoted(&subject.to_string())
             ))),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Three things are checked on the opened file, not on its path, so that nothing can be exchanged
 //! in between: it is a regular file, it belongs to the user, and nobody else can read or write it.
+//! The key of a service may also belong to another user, such as root, and be readable for a group.
 //! In folders where everybody may create files (`/tmp`) symbolic links are rejected too: another
 //! user could point `bt_u1000` at any of our files, and its content would be sent to a server as a
 //! token.
@@ -17,10 +18,33 @@ use zeroize::Zeroizing;
 /// Requirements on the owner and the path of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileModeCheck {
-    /// The user who must own the file; `None` for files without a secret (certificates).
-    pub(crate) owner: Option<u32>,
+    /// The users who may own and read the file.
+    pub(crate) access: FileAccess,
     /// Follow a symbolic link.
     pub(crate) link: bool,
+}
+
+/// Requirements on the owner and the mode of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FileAccess {
+    /// None: the file has no secret.
+    Public,
+    /// It belongs to this user, and nobody else has access.
+    Private(u32),
+    /// As OpenSSH has it for keys: if it belongs to this user, nobody else has access. If not, its
+    /// group may.
+    Service(u32),
+}
+
+impl FileAccess {
+    /// The user who has to be the owner, and the bits that the mode may not have.
+    fn requirements(self, owner: u32) -> (Option<u32>, u32) {
+        match self {
+            Self::Public => (None, 0),
+            Self::Service(uid) if uid != owner => (None, 0o007),
+            Self::Private(uid) | Self::Service(uid) => (Some(uid), 0o077),
+        }
+    }
 }
 
 /// Reads `path`, at most `limit` bytes.
@@ -42,19 +66,14 @@ pub(crate) fn read(
     if !metadata.is_file() {
         return Err(AuthError::malformed(path.display(), "not a regular file"));
     }
-    if let Some(uid) = guard.owner {
-        if metadata.uid() != uid {
-            return Err(AuthError::Foreign {
-                what,
-                path: path.to_owned(),
-                owner: metadata.uid(),
-                uid,
-            });
-        }
-        let mode = metadata.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(AuthError::Exposed { what, path: path.to_owned(), mode });
-        }
+    let owner = metadata.uid();
+    let (expected, forbidden) = guard.access.requirements(owner);
+    if let Some(uid) = expected.filter(|uid| *uid != owner) {
+        return Err(AuthError::Foreign { what, path: path.to_owned(), owner, uid });
+    }
+    let mode = metadata.mode() & 0o777;
+    if mode & forbidden != 0 {
+        return Err(AuthError::Exposed { what, path: path.to_owned(), mode });
     }
     // Capacity for the whole file at once: a vector that grows leaves copies behind.
     let expected = usize::try_from(metadata.len()).unwrap_or(usize::MAX).min(limit);
@@ -81,7 +100,7 @@ mod tests {
     fn a_file_must_belong_to_the_user_and_nobody_else_may_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bt");
-        let guard = FileModeCheck { owner: Some(uid()), link: false };
+        let guard = FileModeCheck { access: FileAccess::Private(uid()), link: false };
         let read = |guard| read("token file", &path, guard, 10);
         assert!(matches!(read(guard), Err(AuthError::Unreadable { .. })));
 
@@ -97,9 +116,24 @@ mod tests {
             }
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let foreign = FileModeCheck { owner: Some(uid() + 1), link: false };
+        for (mode, own, other) in [(0o600, true, true), (0o640, false, true), (0o644, false, false)]
+        {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let read_by =
+                |user| read(FileModeCheck { access: FileAccess::Service(user), link: true });
+            assert_eq!(
+                (read_by(uid()).is_ok(), read_by(uid() + 1).is_ok()),
+                (own, other),
+                "{mode:o}"
+            );
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let foreign = FileModeCheck { access: FileAccess::Private(uid() + 1), link: false };
         assert!(matches!(read(foreign), Err(AuthError::Foreign { .. })));
-        assert_eq!(**read(FileModeCheck { owner: None, link: false }).as_ref().unwrap(), b"secret");
+        assert_eq!(
+            **read(FileModeCheck { access: FileAccess::Public, link: false }).as_ref().unwrap(),
+            b"secret"
+        );
     }
 
     #[test]
@@ -110,7 +144,7 @@ mod tests {
         std::fs::write(&path, "longer than ten").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         symlink(&path, &link).unwrap();
-        let guard = |link| FileModeCheck { owner: Some(uid()), link };
+        let guard = |link| FileModeCheck { access: FileAccess::Private(uid()), link };
         assert!(read("key", &link, guard(false), 100).is_err());
         assert!(read("key", &link, guard(true), 100).is_ok());
         let error = read("key", &path, guard(false), 10).unwrap_err().to_string();

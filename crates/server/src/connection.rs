@@ -1,6 +1,7 @@
 //! Client connections: TCP, TLS and HTTP, and their timeouts.
 
 pub(crate) mod acceptor;
+pub(crate) mod client_authorities;
 pub(crate) mod client_verifier;
 pub(crate) mod incoming_body;
 pub(crate) mod monitor;

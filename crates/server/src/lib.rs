@@ -33,7 +33,7 @@ pub use authorization::authorizer::{
     AccessRequest, Action, AllowAll, Authorizer, Decision, PrepareFuture,
 };
 pub use authorization::settings::{
-    AllowedAction, AuthSettings, CertificateSettings, GroupSettings, IssuerSettings,
+    AllowedAction, AuthSettings, CertificateSettings, CrlChecks, GroupSettings, IssuerSettings,
 };
 pub use backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
@@ -41,6 +41,7 @@ pub use backend::{
     EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
     RangeData, SpaceUsage,
 };
+pub use hither_auth::DistinguishedName;
 pub use connection::socket_options::NetworkSettings;
 pub use lots::settings::LotSettings;
 pub use replica_map::ReplicaSettings;

@@ -15,6 +15,10 @@ fn grant(path: &str, actions: &[Action]) -> Grant {
     Grant { folder: folder(path), actions: actions.to_vec() }
 }
 
+fn subject(name: &str) -> Option<Arc<DistinguishedName>> {
+    Some(Arc::new(name.parse().unwrap()))
+}
+
 fn policy() -> Policy {
     Policy {
         audiences: vec!["https://here.example:8443".to_owned()],
@@ -24,7 +28,7 @@ fn policy() -> Policy {
             groups: vec![("/atlas/prod".to_owned(), grant("/prod", &ALL))],
         }],
         anonymous: vec![],
-        certificates: vec![("CN=alice".to_owned(), grant("/alice", &ALL))],
+        certificates: vec![("CN=alice".parse().unwrap(), grant("/alice", &ALL))],
     }
 }
 
@@ -197,7 +201,7 @@ fn groups_count_only_without_a_storage_scope() {
 fn everything_that_no_rule_allows_is_forbidden() {
     let everybody = Principal::default();
     let believed = holder(claims("storage.read:/ storage.modify:/"));
-    let alice = Principal { certificate: Some("CN=alice".into()), ..Principal::default() };
+    let alice = Principal { certificate: subject("CN=alice"), ..Principal::default() };
     for action in ALL {
         for identity in [&everybody, &believed, &alice] {
             assert!(
@@ -231,7 +235,7 @@ fn a_client_without_valid_token_learns_nothing() {
 #[test]
 fn certificates_are_matched_by_their_whole_name() {
     let with = |name: &str, path: &str| {
-        let identity = Principal { certificate: Some(name.into()), ..Principal::default() };
+        let identity = Principal { certificate: subject(name), ..Principal::default() };
         policy().authorize(&identity, Action::Modify, path, NOW)
     };
     assert_eq!(with("CN=alice", "alice/x"), Ok(()));
@@ -245,7 +249,7 @@ fn only_a_usable_token_has_an_owner_name() {
     let name = |identity: &Principal| policy().name(identity, NOW);
     let alice = Claims { subject: Some("alice".into()), ..claims("read:/") };
     assert_eq!(name(&holder(alice.clone())), Ok("https://iam.example alice".to_owned()));
-    let certificate = Principal { certificate: Some("CN=alice".into()), ..Principal::default() };
+    let certificate = Principal { certificate: subject("CN=alice"), ..Principal::default() };
     assert_eq!(name(&certificate), Ok("CN=alice".to_owned()));
     let late = Claims { expires: Some(0), ..alice.clone() };
     let elsewhere = Claims { audience: vec!["https://there".into()], ..alice };

@@ -11,7 +11,7 @@
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
-use crate::private_file::{self, FileModeCheck};
+use crate::private_file::{self, FileAccess, FileModeCheck};
 use crate::secret::Secret;
 use crate::token::claims::MAX_TOKEN;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -139,7 +139,7 @@ impl TokenSource {
 }
 
 fn from_file(path: &Path, uid: u32, link: bool) -> Result<DiscoveredToken> {
-    let guard = FileModeCheck { owner: Some(uid), link };
+    let guard = FileModeCheck { access: FileAccess::Private(uid), link };
     let content = private_file::read("token file", path, guard, MAX_TOKEN)?;
     let place = path.display().to_string();
     let text = std::str::from_utf8(&content)

@@ -11,7 +11,7 @@
 
 use crate::environment::Environment;
 use crate::error::{AuthError, Result};
-use crate::private_file::{self, FileModeCheck};
+use crate::private_file::{self, FileAccess, FileModeCheck};
 use crate::sanitize::span;
 use crate::x509::proxy_chain::is_marked;
 use rustls_pki_types::pem::PemObject;
@@ -97,12 +97,12 @@ impl CertificateSource {
         let (path, pem, key_path, key_pem);
         match self {
             Self::Files { certificate, key } => {
-                let public = FileModeCheck { owner: None, link };
+                let public = FileModeCheck { access: FileAccess::Public, link };
                 pem = private_file::read(what, certificate, public, MAX_PEM)?;
                 key_pem = private_file::read(
                     "key",
                     key,
-                    FileModeCheck { owner: Some(uid), link },
+                    FileModeCheck { access: FileAccess::Private(uid), link },
                     MAX_PEM,
                 )?;
                 (path, key_path) = (certificate, key);
@@ -111,7 +111,7 @@ impl CertificateSource {
                 pem = private_file::read(
                     what,
                     proxy,
-                    FileModeCheck { owner: Some(uid), link },
+                    FileModeCheck { access: FileAccess::Private(uid), link },
                     MAX_PEM,
                 )?;
                 key_pem = pem.clone();
@@ -213,6 +213,17 @@ pub(crate) fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer
         return Err(AuthError::malformed(path.display(), "contains no certificate, expected PEM"));
     }
     Ok(chain)
+}
+
+/// Reads the key of a server that runs as the user `uid`. The file may belong to another user, and
+/// then be readable for a group.
+///
+/// # Errors
+///
+/// The file cannot be read, or other users have access to it, or it contains no unencrypted key.
+pub fn server_key(path: &Path, uid: u32) -> Result<PrivateKeyDer<'static>> {
+    let guard = FileModeCheck { access: FileAccess::Service(uid), link: true };
+    key(path, &private_file::read("key", path, guard, MAX_PEM)?)
 }
 
 fn key(path: &Path, pem: &[u8]) -> Result<PrivateKeyDer<'static>> {

@@ -14,6 +14,7 @@
 //! Proxies from before the RFC, marked only by the common name `proxy`, are rejected: nothing in
 //! them tells what they are.
 
+use crate::x509::distinguished_name::DistinguishedName;
 use rustls_pki_types::CertificateDer;
 use x509_parser::der_parser::asn1_rs::{Integer, OctetString, Oid, Sequence};
 use x509_parser::prelude::{FromDer, ParsedExtension, X509Certificate};
@@ -68,13 +69,12 @@ fn parsed<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, ProxyC
     }
 }
 
-/// Returns the distinguished name of the first certificate that is not a proxy, as `C=CH, O=Grid,
-/// CN=Alice`. Verifies nothing.
+/// Returns the distinguished name of the first certificate that is not a proxy. Verifies nothing.
 #[must_use]
-pub fn subject_of(chain: &[CertificateDer<'_>]) -> Option<String> {
+pub fn subject_of(chain: &[CertificateDer<'_>]) -> Option<DistinguishedName> {
     let mut certificates = chain.iter().map(|der| parsed(der).ok());
     let person = certificates.find(|one| one.as_ref().is_none_or(|one| !is_marked(one)))??;
-    Some(person.subject().to_string())
+    Some(DistinguishedName::of(person.subject()))
 }
 
 /// The second since 1970 after which a certificate is invalid; `None` if it cannot be parsed.

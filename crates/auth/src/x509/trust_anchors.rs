@@ -5,7 +5,7 @@
 //! time for people (`UKeScienceRoot.pem`). Both are read, and each authority counts once.
 
 use crate::error::{AuthError, Result};
-use crate::private_file::{self, FileModeCheck};
+use crate::private_file::{self, FileAccess, FileModeCheck};
 use crate::x509::client_certificate::{MAX_PEM, certificates};
 use rustls_pki_types::CertificateDer;
 use std::collections::HashSet;
@@ -73,7 +73,7 @@ impl TrustConfig {
 }
 
 /// Certificates are public.
-const PUBLIC: FileModeCheck = FileModeCheck { owner: None, link: true };
+const PUBLIC: FileModeCheck = FileModeCheck { access: FileAccess::Public, link: true };
 
 impl TrustAnchors {
     fn add(
@@ -93,18 +93,7 @@ impl TrustAnchors {
         folder: &Path,
         known: &mut HashSet<CertificateDer<'static>>,
     ) -> Result<()> {
-        let what = "folder of authorities";
-        let unreadable = |source| AuthError::Unreadable { what, path: folder.to_owned(), source };
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(unreadable)?.take(MAX_FILES) {
-            let path = entry.map_err(unreadable)?.path();
-            if is_authority(&path) {
-                paths.push(path);
-            }
-        }
-        // Folders list their files in no particular order.
-        paths.sort();
-        for path in paths {
+        for path in files_in(folder, |name| name.ends_with(".pem") || is_hashed(name, ""))? {
             let found = private_file::read("authority", &path, PUBLIC, MAX_PEM)
                 .and_then(|pem| certificates(&path, &pem));
             match found {
@@ -116,20 +105,30 @@ impl TrustAnchors {
     }
 }
 
-/// Accepts `*.pem` and eight hexadecimal digits with a number; the folder also holds revocation
-/// lists and policies.
-fn is_authority(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match name.rsplit_once('.') {
-        Some((_, "pem")) => true,
-        Some((hash, number)) => {
-            hash.len() == 8
-                && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-                && !number.is_empty()
-                && number.bytes().all(|byte| byte.is_ascii_digit())
+/// The files of a folder of authorities whose names `accepts`, in the order of their names. The
+/// folder holds certificates, revocation lists and policies.
+pub(crate) fn files_in(folder: &Path, accepts: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    let what = "folder of authorities";
+    let unreadable = |source| AuthError::Unreadable { what, path: folder.to_owned(), source };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)?.take(MAX_FILES) {
+        let entry = entry.map_err(unreadable)?;
+        if entry.file_name().to_str().is_some_and(&accepts) {
+            paths.push(entry.path());
         }
-        None => false,
     }
+    paths.sort();
+    Ok(paths)
+}
+
+/// True for the hash of an authority's name, a dot, `kind`, and a number.
+pub(crate) fn is_hashed(name: &str, kind: &str) -> bool {
+    let (hash, number) = name.rsplit_once('.').unwrap_or_default();
+    let number = number.strip_prefix(kind).unwrap_or_default();
+    hash.len() == 8
+        && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && !number.is_empty()
+        && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! come with the [`AccessRequest`]; the decision allows the action, or has the status and reason of
 //! the error.
 
+use hither_auth::DistinguishedName;
 use http::{HeaderMap, StatusCode};
 use std::fmt::Debug;
 use std::future::Future;
@@ -37,7 +38,7 @@ pub struct AccessRequest<'a> {
     /// True if the connection is encrypted (TLS).
     pub is_secure: bool,
     /// The distinguished name of the client's certificate, if it has sent one that was verified.
-    pub certificate: Option<&'a Arc<str>>,
+    pub certificate: Option<&'a Arc<DistinguishedName>>,
 }
 
 /// Work that has to end before a decision.

@@ -3,9 +3,9 @@
 use crate::authorization::jwks_cache::JwksCache;
 use crate::authorization::oidc_discovery::KeyDiscovery;
 use crate::authorization::policy_authorizer::PolicyAuthorizer;
-use hither_auth::{Action, Grant, Issuer, Jwks, PathPrefix, Policy, TrustConfig};
+use crate::connection::client_authorities::ClientAuthorities;
+use hither_auth::{Action, Grant, Issuer, Jwks, PathPrefix, Policy};
 use hither_core::error::{Error, ErrorKind, Result};
-use rustls::RootCertStore;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,8 +51,12 @@ pub struct AuthSettings {
     /// Permissions of client certificates.
     pub certificates: Vec<CertificateSettings>,
     /// Certificate authorities for client certificates: a folder as grids have it, or a file in
-    /// PEM.
+    /// PEM. Its revocation lists (`*.r0`) and signing policies (`*.signing_policy`) apply. The
+    /// server reads all of it again when a file changes.
     pub authorities: Option<PathBuf>,
+    /// Use of revocation lists: `use` refuses the certificates that a list names; `require` also
+    /// refuses those of an authority that has no list, or only one that is out of date.
+    pub crls: CrlChecks,
 }
 
 /// An issuer of tokens.
@@ -91,12 +95,26 @@ pub struct GroupSettings {
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct CertificateSettings {
-    /// The distinguished name of the certificate; a proxy has that of the certificate behind it.
+    /// The distinguished name of the certificate, in its order and with the escapes of RFC 4514: a
+    /// backslash before a comma in a value. A proxy has the name of the certificate behind it.
     pub subject: String,
     /// The folder in which its holder has the permissions.
     pub folder: String,
     /// The actions that are allowed.
     pub allow: Vec<AllowedAction>,
+}
+
+/// The use of revocation lists of certificate authorities.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum CrlChecks {
+    /// Lists that are there are used, also when they are out of date.
+    #[default]
+    Use,
+    /// Every authority needs a list that is in date.
+    Require,
 }
 
 /// An action that is allowed.
@@ -118,25 +136,12 @@ fn root() -> Vec<String> {
 }
 
 impl AuthSettings {
-    /// Loads the authorities for client certificates.
-    pub(crate) fn authorities(&self) -> Result<Option<RootCertStore>> {
-        let Some(path) = &self.authorities else {
-            return if self.certificates.is_empty() {
-                Ok(None)
-            } else {
-                Err(invalid("auth.certificates needs auth.authorities".into()))
-            };
-        };
-        let mut trust = TrustConfig::default();
-        (trust.system, trust.default_folder) = (false, None);
-        *(if path.is_dir() { &mut trust.folder } else { &mut trust.bundle }) = Some(path.clone());
-        let anchors =
-            trust.load().map_err(|error| invalid(format!("auth.authorities: {error}")))?;
-        let mut store = RootCertStore::empty();
-        let (added, _) = store.add_parsable_certificates(anchors.certificates);
-        match added {
-            0 => Err(invalid(format!("auth.authorities: {} has no certificates", path.display()))),
-            _ => Ok(Some(store)),
+    /// The authorities for client certificates.
+    pub(crate) fn authorities(&self) -> Result<Option<ClientAuthorities>> {
+        match &self.authorities {
+            Some(place) => Ok(Some(ClientAuthorities { place: place.clone(), crls: self.crls })),
+            None if self.certificates.is_empty() => Ok(None),
+            None => Err(invalid("auth.certificates needs auth.authorities".into())),
         }
     }
 
@@ -164,7 +169,9 @@ impl AuthSettings {
         let anonymous = self.anonymous.iter().map(|path| grant(path, &[AllowedAction::Read]));
         let certificates = self.certificates.iter().map(|certificate| {
             let CertificateSettings { subject, folder, allow } = certificate;
-            Ok((subject.clone(), grant(folder, allow)?))
+            let subject = subject.parse();
+            let subject = subject.map_err(|error| invalid(format!("auth.certificates: {error}")))?;
+            Ok((subject, grant(folder, allow)?))
         });
         Ok(Policy {
             audiences: self.audience.clone(),
@@ -267,6 +274,8 @@ mod tests {
             ("[[issuers]]\nurl = 'https://a'\n[[issuers]]\nurl = 'https://a'", "twice"),
             ("[[issuers]]\nurl = 'https://a'\nbase = ['x']", "\"x\""),
             ("[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['write']", "write"),
+            ("[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['read']", "distinguished name"),
+            ("crls = 'ignore'", "ignore"),
         ] {
             let error = policy(text).unwrap_err();
             assert!(error.to_string().contains(named), "{error}");

@@ -3,6 +3,7 @@
 use crate::connection::monitor::ConnectionMonitor;
 use crate::connection::tcp_info::SocketRef;
 use crate::response::buffer_pool::ConnectionMemory;
+use hither_auth::DistinguishedName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) is_secure: bool,
     /// The distinguished name of the client's certificate, if it has sent one.
-    pub(crate) certificate: Option<Arc<str>>,
+    pub(crate) certificate: Option<Arc<DistinguishedName>>,
     /// The socket, for its TCP statistics.
     pub(crate) socket: Arc<SocketRef>,
     pub(crate) monitor: Arc<ConnectionMonitor>,

@@ -1,16 +1,18 @@
 //! The server's TLS certificate, loaded again when its files change.
 
-use crate::connection::client_verifier::ClientVerifier;
+use crate::connection::client_authorities::ClientAuthorities;
 use crate::settings::TlsFiles;
+use hither_auth::DistinguishedName;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
+use rustix::process::geteuid;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{ServerConfig, ServerConnection};
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
@@ -27,27 +29,33 @@ pub(crate) struct CertificateReloader(Mutex<Current>);
 pub(crate) struct Current {
     files: TlsFiles,
     /// The certificate authorities for clients; without them, clients need no certificate.
-    authorities: Option<Arc<RootCertStore>>,
+    authorities: Option<ClientAuthorities>,
     config: Arc<ServerConfig>,
     /// The second since 1970 after which the first certificate of the chain is invalid.
     not_after: Option<i64>,
+    /// Files of the authorities that are not used, and why.
+    pub(crate) problems: Vec<String>,
     changed: Changed,
 }
 
-/// The modification times of certificate and key.
-type Changed = (Option<SystemTime>, Option<SystemTime>);
+/// The files, with their modification times.
+type Changed = Vec<(PathBuf, Option<SystemTime>)>;
 
 impl Current {
     /// # Errors
     /// A file cannot be read, holds no certificate or key, or the two do not belong together.
-    pub(crate) fn load(files: TlsFiles, authorities: Option<RootCertStore>) -> Result<Self> {
-        Self::of(files, authorities.map(Arc::new))
-    }
-
-    fn of(files: TlsFiles, authorities: Option<Arc<RootCertStore>>) -> Result<Self> {
-        let changed = changed(&files);
-        let (config, not_after) = load(&files, authorities.as_ref())?;
-        Ok(Self { files, authorities, config, not_after, changed })
+    pub(crate) fn load(files: TlsFiles, authorities: Option<ClientAuthorities>) -> Result<Self> {
+        let changed = changed(&files, authorities.as_ref());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let (clients, problems) = match &authorities {
+            Some(authorities) => authorities.verifier(&provider)?,
+            None => (WebPkiClientVerifier::no_client_auth(), Vec::new()),
+        };
+        for problem in &problems {
+            warn!("{problem}");
+        }
+        let (config, not_after) = load(&files, provider, clients)?;
+        Ok(Self { files, authorities, config, not_after, problems, changed })
     }
 }
 
@@ -60,8 +68,12 @@ impl CertificateReloader {
         lock(&self.0)
     }
 
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.current().config)
+    }
+
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.current().config))
+        TlsAcceptor::from(self.config())
     }
 
     /// The second since 1970 after which the first certificate of the chain is invalid, if known.
@@ -78,46 +90,40 @@ impl CertificateReloader {
     /// ignored until the next look.
     pub(crate) fn refresh(&self) {
         let before = self.current().clone();
-        if before.changed == changed(&before.files) {
+        if before.changed == changed(&before.files, before.authorities.as_ref()) {
             return;
         }
-        match Current::of(before.files, before.authorities) {
+        match Current::load(before.files, before.authorities) {
             Ok(next) => {
-                info!("certificate reloaded");
+                info!("certificates reloaded");
                 self.change(next);
             }
-            Err(error) => warn!(%error, "the changed certificate cannot be used"),
+            Err(error) => warn!(%error, "the changed certificates cannot be used"),
         }
     }
 }
 
-fn changed(files: &TlsFiles) -> Changed {
-    let time = |path: &Path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    (time(&files.certificate), time(&files.key))
+fn changed(files: &TlsFiles, authorities: Option<&ClientAuthorities>) -> Changed {
+    let own = [files.certificate.clone(), files.key.clone()];
+    let paths =
+        own.into_iter().chain(authorities.map(ClientAuthorities::files).unwrap_or_default());
+    let changed = |path: PathBuf| {
+        let modified = std::fs::metadata(&path).and_then(|meta| meta.modified()).ok();
+        (path, modified)
+    };
+    paths.map(changed).collect()
 }
 
 /// The distinguished name of the client, verified by the handshake; for a proxy, that of its user.
-pub(crate) fn subject(connection: &ServerConnection) -> Option<Arc<str>> {
+pub(crate) fn subject(connection: &ServerConnection) -> Option<Arc<DistinguishedName>> {
     hither_auth::subject_of(connection.peer_certificates()?).map(Arc::from)
-}
-
-/// Builds the verifier of client certificates, which are optional.
-fn verifier(
-    authorities: &Arc<RootCertStore>,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>> {
-    let builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
-    let webpki = builder.allow_unauthenticated().build().map_err(|error| {
-        Error::new(ErrorKind::Invalid, format!("auth.authorities cannot be used: {error}"))
-    })?;
-    Ok(Arc::new(ClientVerifier::new(webpki, Arc::clone(provider))))
 }
 
 /// Loads the files, and returns the TLS configuration with the second after which it is invalid.
 fn load(
     files: &TlsFiles,
-    authorities: Option<&Arc<RootCertStore>>,
+    provider: Arc<CryptoProvider>,
+    clients: Arc<dyn ClientCertVerifier>,
 ) -> Result<(Arc<ServerConfig>, Option<i64>)> {
     let cannot = |what: &str, path: &Path, error: &dyn std::fmt::Display| {
         let what = format!("cannot read the {what} in {}: {error}", path.display());
@@ -127,13 +133,8 @@ fn load(
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|error| cannot("certificate", &files.certificate, &error))?;
     let not_after = certificates.iter().filter_map(hither_auth::not_after_of).min();
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| cannot("key", &files.key, &error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let clients = match authorities {
-        Some(authorities) => verifier(authorities, &provider)?,
-        None => WebPkiClientVerifier::no_client_auth(),
-    };
+    let key = hither_auth::server_key(&files.key, geteuid().as_raw())
+        .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()).with_source(error))?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|builder| {
@@ -147,17 +148,16 @@ fn load(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn write(folder: &Path) -> TlsFiles {
         let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let files = TlsFiles { certificate: folder.join("cert"), key: folder.join("key") };
         std::fs::write(&files.certificate, generated.cert.pem()).unwrap();
         std::fs::write(&files.key, generated.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&files.key, Permissions::from_mode(0o600)).unwrap();
         files
-    }
-
-    fn config(tls: &CertificateReloader) -> Arc<ServerConfig> {
-        Arc::clone(&tls.current().config)
     }
 
     #[test]
@@ -166,15 +166,15 @@ mod tests {
         let files = write(folder.path());
         let tls = CertificateReloader::new(Current::load(files.clone(), None).unwrap());
         assert!(tls.not_after().unwrap() > 1_700_000_000);
-        let first = config(&tls);
+        let first = tls.config();
         tls.refresh();
-        assert!(Arc::ptr_eq(&first, &config(&tls)), "nothing has changed");
+        assert!(Arc::ptr_eq(&first, &tls.config()), "nothing has changed");
         std::fs::write(&files.certificate, "half of").unwrap();
         tls.refresh();
-        assert!(Arc::ptr_eq(&first, &config(&tls)), "the new file is invalid");
+        assert!(Arc::ptr_eq(&first, &tls.config()), "the new file is invalid");
         write(folder.path());
         tls.refresh();
-        assert!(!Arc::ptr_eq(&first, &config(&tls)));
+        assert!(!Arc::ptr_eq(&first, &tls.config()));
     }
 
     #[test]
@@ -184,5 +184,21 @@ mod tests {
         let files = write(folder.path());
         let key = write(other.path()).key;
         assert!(Current::load(TlsFiles { key, ..files }, None).is_err());
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write(folder.path());
+        for mode in [0o640, 0o604] {
+            std::fs::set_permissions(&files.key, Permissions::from_mode(mode)).unwrap();
+            let error = Current::load(files.clone(), None).unwrap_err().to_string();
+            assert!(
+                error.contains("accessible to other users") && error.contains("chmod 600"),
+                "{error}"
+            );
+        }
+        std::fs::set_permissions(&files.key, Permissions::from_mode(0o600)).unwrap();
+        assert!(Current::load(files, None).is_ok());
     }
 }

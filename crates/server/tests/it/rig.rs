@@ -1,8 +1,10 @@
 //! A server over a temporary folder, and a client that sends exactly the given bytes.
 
 use hither_server::{Authorizer, Backend, Server, Settings};
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,6 +171,12 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Writes a file that only its owner may read, as keys have to be.
+pub(crate) fn write_private(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Reads the response to the end of the connection.

@@ -2,7 +2,7 @@
 
 mod events;
 
-use crate::rig::{Reply, Served, reply};
+use crate::rig::{Reply, Served, reply, write_private};
 use hither_server::{AuthSettings, Settings};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -142,7 +142,7 @@ fn certificate(folder: &Path, year: i32) -> Settings {
     let key = rcgen::KeyPair::generate().unwrap();
     let (shown, own) = (folder.join(format!("{year}.pem")), folder.join(format!("{year}.key")));
     std::fs::write(&shown, wanted.self_signed(&key).unwrap().pem()).unwrap();
-    std::fs::write(&own, key.serialize_pem()).unwrap();
+    write_private(&own, &key.serialize_pem());
     Settings::from_toml(&format!("[tls]\ncertificate = {shown:?}\nkey = {own:?}")).unwrap()
 }
 

@@ -79,11 +79,22 @@ fn the_end_entity_is_found_behind_its_proxies() {
     let name = |chain: &[&Made]| {
         subject_of(&chain.iter().map(|made| made.der.clone()).collect::<Vec<_>>())
     };
-    assert_eq!(name(&[&limited, &person]).unwrap(), "O=Grid, OU=Alice");
+    assert_eq!(name(&[&limited, &person]), Some("O=Grid, OU=Alice".parse().unwrap()));
     assert_eq!((name(&[&limited]), name(&[])), (None, None));
     assert!(
         public_key_of(&limited.der).is_some_and(|key| key.ends_with(limited.key.public_key_raw()))
     );
+}
+
+#[test]
+fn a_value_is_no_sequence_of_names() {
+    let mut made = person();
+    made.params = params(&["Grid, OU=Alice"]);
+    let der = made.params.self_signed(&made.key).unwrap().der().clone();
+    let subject = subject_of(&[der]).unwrap();
+    assert_eq!(subject.to_string(), "O=Grid\\, OU=Alice");
+    assert_ne!(subject, "O=Grid, OU=Alice".parse().unwrap());
+    assert_eq!(subject, "O=Grid\\, OU=Alice".parse().unwrap());
 }
 
 #[test]

@@ -177,6 +177,7 @@ fn toml_type(rust_type: &str) -> Option<&'static str> {
         "f64" => "number",
         "String" | "PathBuf" | "SocketAddr" => "string",
         "Vec<String>" | "Vec<SocketAddr>" => "array of strings",
+        "CrlChecks" => "`\"use\"` or `\"require\"`",
         "Vec<AllowedAction>" => "array of `\"read\"`, `\"create\"`, `\"modify\"`",
         _ => return None,
     })

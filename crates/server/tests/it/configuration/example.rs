@@ -1,6 +1,6 @@
 //! The example that packages install in /etc/hither.
 
-use crate::rig::Served;
+use crate::rig::{Served, write_private};
 use hither_server::Settings;
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn served(text: &str) -> Served {
 fn certificate(folder: &Path) -> std::path::PathBuf {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let path = folder.join("host.pem");
-    std::fs::write(&path, made.cert.pem() + &made.signing_key.serialize_pem()).unwrap();
+    write_private(&path, &(made.cert.pem() + &made.signing_key.serialize_pem()));
     path
 }
 
