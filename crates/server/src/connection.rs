@@ -3,6 +3,7 @@
 pub(crate) mod acceptor;
 pub(crate) mod client_authorities;
 pub(crate) mod client_verifier;
+pub(crate) mod host;
 pub(crate) mod incoming_body;
 pub(crate) mod monitor;
 pub(crate) mod peer;

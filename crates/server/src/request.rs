@@ -6,6 +6,7 @@ use crate::connection::incoming_body::IncomingBody;
 use crate::connection::peer::Peer;
 use crate::http_error::HttpError;
 use http::header::{self, HeaderMap};
+use http::uri::Authority;
 use http::{Method, StatusCode};
 
 /// A request of a client.
@@ -19,7 +20,7 @@ pub(crate) struct ServerRequest {
     pub(crate) body: IncomingBody,
     pub(crate) peer: Peer,
     /// The host that the client addressed, with the port if it named one.
-    pub(crate) host: Option<String>,
+    pub(crate) host: Option<Authority>,
 }
 
 impl ServerRequest {

@@ -7,6 +7,7 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
+use crate::connection::host;
 use crate::connection::incoming_body::{BodyLimits, IncomingBody};
 use crate::connection::peer::Peer;
 use crate::context::ServerContext;
@@ -73,6 +74,11 @@ async fn dispatch(
     record: &mut RequestRecord,
 ) -> Result<ServerResponse, HttpError> {
     let (head, body) = request.into_parts();
+    let host = host::addressed(&head, peer.is_secure)?;
+    let settings = context.settings();
+    if settings.is_open {
+        host::check_local(host.as_ref(), peer.address, &settings.names)?;
+    }
     check_codings(&head)?;
     if head.method == Method::OPTIONS {
         let lots = context.lots.as_ref().and_then(|_| NamespacePath::parse(head.uri.path()).ok());
@@ -82,10 +88,7 @@ async fn dispatch(
         });
     }
     let path = NamespacePath::parse(head.uri.path())?;
-    let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
-    let host = host.map(str::to_owned);
-    let limits = context.limits();
+    let limits = &settings.limits;
     let limits = BodyLimits { stall: limits.stall(), min_rate: limits.min_rate };
     let digests = ContentDigests::of(&head.headers)?;
     let request = ServerRequest {
@@ -97,7 +100,7 @@ async fn dispatch(
         peer,
         host,
     };
-    let authorizer = Arc::clone(&context.settings().authorizer);
+    let authorizer = &settings.authorizer;
     if let Some(prepared) = authorizer.prepare(&request.headers) {
         prepared.await;
     }

@@ -50,6 +50,11 @@ pub struct Settings {
     /// Addresses and ports to listen on; port 0 takes a free port.
     #[serde(default = "loopback")]
     pub listen: Vec<SocketAddr>,
+    /// Names of this server, beside `localhost`. Without `[auth]`, requests from this machine to a
+    /// host that is neither one of them nor a loopback address are refused with 421: a web page
+    /// could have made a browser send them. The same holds for `metrics`, with or without `[auth]`.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// Allows clients to write, move and remove files.
     #[serde(default)]
     pub write: bool,
@@ -209,6 +214,7 @@ impl Settings {
         Self {
             root: root.into(),
             listen: loopback(),
+            names: Vec::new(),
             write: false,
             links: None,
             durable: true,

@@ -38,7 +38,7 @@ pub(crate) async fn handle(
     context.authorize(request, &request.path, if moves { Action::Modify } else { Action::Read })?;
     let field = request.text("destination").ok_or_else(|| bad("the request has no Destination"))?;
     let to = match (
-        NamespacePath::destination(field, request.host.as_deref()),
+        NamespacePath::destination(field, request.host.as_ref()),
         &context.settings().third_party,
     ) {
         (Err(refusal), Some(third)) if refusal.status == StatusCode::BAD_GATEWAY && !moves => {

@@ -21,7 +21,6 @@ use hither_http::metalink::{
     MEDIA_TYPE, Metalink, MetalinkFile, MetalinkUrl, describedby, duplicate,
 };
 use http::header::{self, HeaderValue};
-use http::uri::Authority;
 use http::{Method, StatusCode};
 
 /// Adds the replicas and the stored checksums of a file to a response about it.
@@ -115,7 +114,7 @@ fn accepts(request: &ServerRequest) -> bool {
 
 /// The URL of the file at this server, with the host that the client used.
 fn here(request: &ServerRequest) -> Option<String> {
-    let host: Authority = request.host.as_deref()?.parse().ok()?;
+    let host = request.host.as_ref()?;
     let scheme = if request.peer.is_secure { "https" } else { "http" };
     Some(format!("{scheme}://{host}{}", request.path.href(false)))
 }

@@ -45,7 +45,7 @@ impl Conditions {
         let Some(header) = header else { return Ok(Self { headers, states: None }) };
         let mut states = HashMap::new();
         for resource in header.resources() {
-            let state = match NamespacePath::destination(resource, request.host.as_deref()) {
+            let state = match NamespacePath::destination(resource, request.host.as_ref()) {
                 Ok(path) if path.path() == request.path.path() => TaggedState::Own,
                 Ok(path) if context.authorize(request, &path, Action::Read).is_ok() => {
                     let there = context.backend.stat(path.path()).await.ok();

@@ -12,6 +12,7 @@
 //! | `/status` | a page for people that refreshes itself |
 //! | `/status.json` | the data of that page |
 
+use crate::connection::host;
 use crate::connection::table::ConnectionTable;
 use crate::connection::tls::CertificateReloader;
 use crate::context::ServerContext;
@@ -29,6 +30,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -62,7 +64,7 @@ impl AdminServer {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-            let Ok((stream, _)) = listener.accept().await else {
+            let Ok((stream, peer)) = listener.accept().await else {
                 // The process is out of file descriptors.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -71,7 +73,7 @@ impl AdminServer {
             tokio::spawn(async move {
                 let service = service_fn(move |request| {
                     let admin = Arc::clone(&admin);
-                    async move { Ok::<_, Infallible>(admin.handle(&request).await) }
+                    async move { Ok::<_, Infallible>(admin.handle(request, peer).await) }
                 });
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(MAX_IDLE);
@@ -98,14 +100,21 @@ impl AdminServer {
         }
     }
 
-    async fn handle(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let (request, _) = request.into_parts();
+        let names = &self.context.settings().names;
+        let checked = host::addressed(&request, false)
+            .and_then(|host| host::check_local(host.as_ref(), peer, names));
+        if let Err(error) = checked {
+            return text(error.status, &format!("{}\n", error.what));
+        }
+        if !matches!(request.method, Method::GET | Method::HEAD) {
             let what = "this address supports GET and HEAD\n";
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, what);
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
-        match request.uri().path() {
+        match request.uri.path() {
             "/metrics" => {
                 let text = self.stats.metrics.text(&self.levels());
                 response(StatusCode::OK, metrics::MEDIA_TYPE, text)

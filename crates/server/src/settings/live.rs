@@ -15,6 +15,10 @@ use std::sync::Arc;
 pub(crate) struct LiveSettings {
     pub(crate) limits: Arc<ServerLimits>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// True if the settings allow all clients the same.
+    pub(crate) is_open: bool,
+    /// Names of this server.
+    pub(crate) names: Vec<String>,
     /// True if reads follow symbolic links.
     pub(crate) links: bool,
     pub(crate) replicas: Arc<ReplicaMap>,

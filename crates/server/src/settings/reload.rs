@@ -35,6 +35,7 @@ impl PreparedReload {
         authorizer: Option<&Arc<dyn Authorizer>>,
         runtime: &Handle,
     ) -> Result<Self> {
+        let has_authorizer = authorizer.is_some();
         let authorities = settings.auth.as_ref().map(AuthSettings::authorities).transpose()?;
         let files = settings.tls.clone();
         let certificate = files.map(|files| Current::load(files, authorities.flatten()));
@@ -53,7 +54,10 @@ impl PreparedReload {
         let limits = Arc::new(settings.limits.clone());
         let certificate = certificate.transpose()?;
         let links = settings.links.unwrap_or(settings.auth.is_none());
-        let rules = LiveSettings { limits, authorizer, links, replicas, third_party };
+        let is_open = !has_authorizer && settings.auth.is_none();
+        let names = settings.names.clone();
+        let rules =
+            LiveSettings { limits, authorizer, is_open, names, links, replicas, third_party };
         Ok(Self { rules, certificate })
     }
 }

@@ -21,7 +21,7 @@ fn a_header_above_the_limit_is_rejected() {
 #[test]
 fn a_client_that_sends_no_complete_head_is_disconnected() {
     let served = Served::new(|settings| settings.limits.idle_seconds = 0.2);
-    for begun in ["", "GET /file HT", "GET /file HTTP/1.1\r\nHost: a\r\n"] {
+    for begun in ["", "GET /file HT", "GET /file HTTP/1.1\r\nHost: localhost\r\n"] {
         let mut stream = served.connect();
         stream.write_all(begun.as_bytes()).unwrap();
         let mut came = Vec::new();
@@ -35,7 +35,7 @@ fn a_client_that_sends_no_complete_head_is_disconnected() {
 fn slow_reader(served: &Served) -> std::net::TcpStream {
     let mut stream = served.connect();
     let request =
-        b"GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-29999999,30000001-59999999\r\n\r\n";
+        b"GET /large HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-29999999,30000001-59999999\r\n\r\n";
     stream.write_all(request).unwrap();
     stream.read_exact(&mut [0; 12]).unwrap();
     stream
@@ -76,7 +76,7 @@ fn a_client_that_reads_nothing_of_a_whole_file_is_disconnected() {
     });
     served.file("large", &vec![7; 64 << 20]);
     let mut slow = served.connect();
-    slow.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    slow.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     slow.read_exact(&mut [0; 12]).unwrap();
     assert_eq!(served.get("/large", &["Range: bytes=0-3"]).body, [7; 4]);
 }
@@ -88,7 +88,9 @@ fn no_more_connections_are_served_than_allowed() {
     served.file("large", &vec![7; 64 << 20]);
     let first = slow_reader(&served);
     let mut second = served.connect();
-    second.write_all(b"GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    second
+        .write_all(b"GET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     drop(first);
     assert_eq!(reply(&mut second).status, 200);
 }
@@ -98,7 +100,7 @@ fn a_server_that_stops_finishes_running_requests() {
     let mut served = Served::new(|settings| settings.limits.stop_seconds = 30.0);
     served.file("large", &vec![7; 32 << 20]);
     let mut stream = served.connect();
-    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream.read_exact(&mut [0; 12]).unwrap();
     let server = served.server.take().unwrap();
     let port = server.addresses()[0].port();

@@ -25,10 +25,10 @@ fn pipelined_requests_are_answered_in_order() {
         } else {
             ("GET", format!("Range: bytes={}-{}\r\n", range.start, range.end - 1))
         };
-        let request = format!("{method} /file HTTP/1.1\r\nHost: a\r\n{field}\r\n");
+        let request = format!("{method} /file HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
     }
-    let last = "GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let last = "GET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(last.as_bytes()).unwrap();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
@@ -73,7 +73,8 @@ fn a_client_that_begins_with_http_2_gets_several_files_at_a_time() {
         tokio::spawn(connection);
         let mut answers = Vec::new();
         for _ in 0..3 {
-            let request = http::Request::get("http://a/file").body(Empty::<Bytes>::new()).unwrap();
+            let request =
+                http::Request::get("http://localhost/file").body(Empty::<Bytes>::new()).unwrap();
             answers.push(sender.send_request(request));
         }
         for answer in answers {

@@ -7,7 +7,6 @@ mod client;
 mod configuration;
 mod connections;
 mod hostile;
-mod links;
 mod memory;
 mod races;
 mod ranges;

@@ -22,7 +22,7 @@ fn watched(change: impl FnOnce(&mut Settings)) -> Served {
 fn told(served: &Served, method: &str, path: &str) -> Reply {
     let address = served.server.as_ref().unwrap().metrics_address().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     reply(&mut stream)
 }
@@ -76,7 +76,7 @@ fn an_interrupted_response_is_logged_as_incomplete() {
     let mut served = watched(|_| {});
     served.file("large", &vec![7; 64 << 20]);
     let mut stream = served.connect();
-    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream.read_exact(&mut [0; 1000]).unwrap();
     drop(stream);
     let lines = lines(&mut served, "access.json");
@@ -111,7 +111,7 @@ fn metrics_show_requests_that_are_running() {
     let mut stream = served.connect();
     stream
         .write_all(
-            b"PUT /f HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+            b"PUT /f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
         )
         .unwrap();
     stream.read_exact(&mut [0; 12]).unwrap();
@@ -174,7 +174,7 @@ fn a_stopping_server_is_unhealthy() {
     let mut served = watched(|settings| settings.limits.stop_seconds = 30.0);
     served.file("large", &vec![7; 32 << 20]);
     let mut stream = served.connect();
-    stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream.read_exact(&mut [0; 12]).unwrap();
     served.server.as_ref().unwrap().stopper().stop();
     let seen = told(&served, "GET", "/healthz");

@@ -63,7 +63,7 @@ fn an_interrupted_upload_leaves_nothing() {
         served.file("file", b"old");
         let mut stream = served.connect();
         stream
-            .write_all(b"PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+            .write_all(b"PUT /file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
             .unwrap();
         stream.write_all(&[7; 500_000]).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -82,13 +82,13 @@ fn a_put_is_rejected_before_its_body_is_sent() {
     for (target, length, status) in [("/file", 1001, 413), ("/none/file", 10, 409)] {
         let mut stream = served.connect();
         let head = format!(
-            "PUT {target} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+            "PUT {target} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
         assert_eq!(reply(&mut stream).status, status, "{target}");
     }
     let mut stream = served.connect();
-    let head = b"PUT /file HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\nConnection: close\r\n\r\n";
+    let head = b"PUT /file HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\nConnection: close\r\n\r\n";
     stream.write_all(head).unwrap();
     let mut go_on = [0; 25];
     stream.read_exact(&mut go_on).unwrap();

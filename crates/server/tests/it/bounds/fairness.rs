@@ -17,7 +17,7 @@ fn http2(served: &Served, window: u8) -> TcpStream {
 
 /// Requests `/large` on a stream of HTTP/2.
 fn request(stream: &mut TcpStream, id: u32) {
-    let fields = [&[0x82, 0x86, 0x44, 6][..], b"/large", b"\x41\x01a"].concat();
+    let fields = [&[0x82, 0x86, 0x44, 6][..], b"/large", b"\x41\x09localhost"].concat();
     stream.write_all(&frame(1, 5, id, &fields)).unwrap();
 }
 
@@ -43,7 +43,7 @@ fn connections_that_read_nothing_delay_nobody() {
     // Without shares, 32 of them would hold all of the memory.
     let mut greedy: Vec<_> = (0..100).map(|_| served.connect()).collect();
     for stream in &mut greedy {
-        let head = b"GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9999999,10000001-\r\n\r\n";
+        let head = b"GET /large HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-9999999,10000001-\r\n\r\n";
         stream.write_all(head).unwrap();
     }
     for stream in &mut greedy {
@@ -75,7 +75,7 @@ fn heads_that_do_not_end_take_a_share_of_the_memory_at_most() {
     });
     served.file("large", b"small");
     // An eighth of the memory is 36 of them.
-    let field = format!("GET /large HTTP/1.1\r\nHost: a\r\nX: {}", "a".repeat(63_000));
+    let field = format!("GET /large HTTP/1.1\r\nHost: localhost\r\nX: {}", "a".repeat(63_000));
     let mut heads: Vec<_> = (0..60).map(|_| served.connect()).collect();
     for stream in &mut heads {
         let _ = stream.write_all(field.as_bytes());
@@ -119,7 +119,7 @@ fn an_idle_connection_leaves_a_full_server_for_a_new_one() {
     served.file("large", b"small");
     let mut idle: Vec<_> = (0..2).map(|_| served.connect()).collect();
     for stream in &mut idle {
-        stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 12]).unwrap();
     }
     assert_eq!(served.get("/large", &[]).text(), "small");
@@ -137,7 +137,7 @@ fn an_address_gets_no_more_connections_than_its_limit() {
     served.file("large", &vec![7; 16 << 20]);
     let mut held: Vec<_> = (0..2).map(|_| served.connect()).collect();
     for stream in &mut held {
-        stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 12]).unwrap();
     }
     let refused = served.connect().read_to_end(&mut Vec::new());
