@@ -41,8 +41,8 @@ pub use backend::{
     EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
     RangeData, SpaceUsage,
 };
-pub use hither_auth::DistinguishedName;
 pub use connection::socket_options::NetworkSettings;
+pub use hither_auth::DistinguishedName;
 pub use lots::settings::LotSettings;
 pub use replica_map::ReplicaSettings;
 pub use server::sandbox::confine;

@@ -68,6 +68,7 @@ pub struct Server {
     stop: ShutdownHandle,
     reloader: Reloader,
     log: AccessLog,
+    warnings: Vec<String>,
 }
 
 /// Stops a server: it accepts no further connections, and active requests may end.
@@ -132,13 +133,12 @@ impl Server {
         let stats = settings.metrics.map(|_| ServerStats::new().map(Arc::new)).transpose()?;
         raise_open_files();
         let runtime = runtime(limits.disk_threads)?;
-        let PreparedReload { rules, certificate } =
+        let PreparedReload { rules, certificate, warnings } =
             PreparedReload::new(&settings, authorizer.as_ref(), runtime.handle())?;
         let tls = certificate.map(|current| Arc::new(CertificateReloader::new(current)));
         let (stop, stopped) = watch::channel(false);
         let memory = Arc::new(BufferPool::new(limits.memory_bytes));
         let connections = Arc::new(ConnectionTable::new(limits, &memory));
-        let is_secure = tls.is_some();
         if let Some(lots) = &lots {
             runtime.spawn(tend(Arc::clone(lots)));
         }
@@ -160,7 +160,7 @@ impl Server {
             tasks: JoinSet::new(),
             addresses: Vec::new(),
             metrics: None,
-            is_secure,
+            is_secure: tls.is_some(),
             stop: ShutdownHandle(Arc::new(stop)),
             reloader: Reloader::new(
                 settings.clone(),
@@ -171,6 +171,7 @@ impl Server {
             ),
             runtime,
             log,
+            warnings,
         };
         for address in &settings.listen {
             let (listener, address) = server.listen(*address)?;
@@ -225,6 +226,12 @@ impl Server {
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// The doubtful settings with which the server has started, one line each.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// A handle that changes the settings of the running server.

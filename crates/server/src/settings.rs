@@ -58,6 +58,10 @@ pub struct Settings {
     /// Allows clients to write, move and remove files.
     #[serde(default)]
     pub write: bool,
+    /// Allows `write` without `[auth]` at addresses other than loopback: everybody who can reach
+    /// one of them may then change the files.
+    #[serde(default)]
+    pub anonymous_write: bool,
     /// Reads through symbolic links that stay below `root`, where the client may also read what
     /// they lead to. By default only without `[auth]`. Nothing is ever written through a link.
     #[serde(default)]
@@ -216,6 +220,7 @@ impl Settings {
             listen: loopback(),
             names: Vec::new(),
             write: false,
+            anonymous_write: false,
             links: None,
             durable: true,
             tls: None,
@@ -237,6 +242,64 @@ impl Settings {
     /// [`ErrorKind::Invalid`], saying which line.
     pub fn from_toml(text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))
+    }
+
+    /// The first address to listen on that other machines may reach.
+    fn exposed(&self) -> Option<&SocketAddr> {
+        self.listen.iter().find(|address| !address.ip().to_canonical().is_loopback())
+    }
+
+    /// Fails for settings that are dangerous and do not say that they are meant. A server with
+    /// `has_authorizer` does not decide by its settings.
+    pub(crate) fn check_exposure(&self, has_authorizer: bool) -> Result<()> {
+        let Some(address) = self.exposed().filter(|_| !has_authorizer) else { return Ok(()) };
+        match &self.auth {
+            None if self.write && !self.anonymous_write => Err(invalid(format!(
+                "without [auth], everybody who can reach {address} could change files: add [auth], \
+                 listen on 127.0.0.1, or set `anonymous_write = true`"
+            ))),
+            Some(auth) if !auth.issuers.is_empty() && self.tls.is_none() && !auth.clear_text => {
+                Err(invalid(format!(
+                    "without [tls], everybody on the way to {address} could read the tokens of \
+                     clients: add [tls], listen on 127.0.0.1, or set `clear_text = true` in [auth]"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Settings that are doubtful, with the reason.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let has_certificates = self.auth.as_ref().is_some_and(|auth| !auth.certificates.is_empty());
+        if has_certificates && self.tls.is_none() {
+            warnings.push("auth.certificates has no effect without [tls]".to_owned());
+        }
+        if let Some(address) = self.exposed() {
+            if self.write && self.auth.is_none() && self.anonymous_write {
+                warnings.push(format!(
+                    "anonymous_write: everybody who can reach {address} can change files"
+                ));
+            }
+            let reads_tokens = self.auth.as_ref().is_some_and(|auth| !auth.issuers.is_empty());
+            if reads_tokens && self.tls.is_none() {
+                warnings.push(format!(
+                    "auth.clear_text: everybody on the way to {address} can read tokens"
+                ));
+            }
+        }
+        if let Some(address) = self.metrics.filter(|it| !it.ip().to_canonical().is_loopback()) {
+            warnings.push(format!(
+                "metrics: everybody who can reach {address} sees names of files and people"
+            ));
+        }
+        if self.third_party.as_ref().is_some_and(|third_party| third_party.clear_text) {
+            warnings.push(
+                "third_party.clear_text: copies and their tokens may be sent unencrypted"
+                    .to_owned(),
+            );
+        }
+        warnings
     }
 
     /// Fails for values that make no sense.

@@ -245,6 +245,83 @@ def test_certificates_and_proxies_have_the_name_of_their_user(tmp_path):
         assert [status(name) for name in ["forged", "unmarked", "mallory"]] == [0, 0, 0]
 
 
+# `openssl ca` keeps books of what it signs and revokes.
+BOOKS = """\
+[ca]
+default_ca = books
+[books]
+database = {folder}/index.txt
+crlnumber = {folder}/crlnumber
+crl_extensions = list
+default_md = sha256
+default_crl_days = 2
+[list]
+authorityKeyIdentifier = keyid
+"""
+
+POLICY = """\
+access_id_CA   X509   '/O=Grid/CN=ca'
+pos_rights     globus CA:sign
+cond_subjects  globus '"/O=Grid/*"'
+"""
+
+
+def test_revoked_certificates_and_names_outside_of_the_policy_are_refused(tmp_path):
+    tls = servers.certificate(tmp_path)
+    key, certificate, authorities = tmp_path / "ca.key", tmp_path / "ca.crt", tmp_path / "authorities"
+    openssl("genpkey", "-quiet", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(key))
+    openssl("req", "-x509", "-key", str(key), "-subj", "/O=Grid/CN=ca", "-days", "2", "-out", str(certificate))
+    authorities.mkdir()
+    (authorities / "5168735f.0").write_text(certificate.read_text())
+    signed(tmp_path, "alice", "/O=Grid/CN=alice", "ca")
+    signed(tmp_path, "bob", "/O=Grid/CN=bob", "ca")
+    signed(tmp_path, "comma", "/O=Grid, CN=bob", "ca")
+    signed(tmp_path, "stranger", "/O=Elsewhere/CN=bob", "ca")
+    rights = "".join(
+        f'[[auth.certificates]]\nsubject = "{name}"\nfolder = "/"\nallow = ["read"]\n'
+        for name in ["O=Grid, CN=alice", "O=Grid, CN=bob", "O=Elsewhere, CN=bob"]
+    )
+    tables = f'[tls]\ncertificate = "{tls.certificate}"\nkey = "{tls.key}"\n[auth]\nauthorities = "{authorities}"\n'
+    with Served(tmp_path, tables + rights) as served:
+        (served.root / "x").write_text("x")
+
+        def statuses() -> dict[str, int]:
+            names = ["alice", "bob", "comma", "stranger"]
+            shown = {name: ["--cert", str(tmp_path / f"{name}.pem")] for name in names}
+            return {name: served.curl("/x", "-k", *shown[name], check=False).status for name in names}
+
+        assert statuses() == {"alice": 200, "bob": 200, "comma": 403, "stranger": 200}
+        (tmp_path / "index.txt").touch()
+        (tmp_path / "crlnumber").write_text("01\n")
+        (tmp_path / "books").write_text(BOOKS.format(folder=tmp_path))
+        books = ["-config", str(tmp_path / "books"), "-cert", str(certificate), "-keyfile", str(key)]
+        openssl("ca", *books, "-revoke", str(tmp_path / "alice.crt"))
+        openssl("ca", *books, "-gencrl", "-out", str(authorities / "5168735f.r0"))
+        (authorities / "5168735f.signing_policy").write_text(POLICY)
+        served.stop()
+        served.start()
+        # A connection that is refused has no status. The policy does not allow the comma's name either.
+        assert statuses() == {"alice": 0, "bob": 200, "comma": 0, "stranger": 0}
+        command = ["openssl", "s_client", "-ign_eof", "-connect", served.url.removeprefix("https://")]
+        command += ["-cert", str(tmp_path / "alice.pem"), "-key", str(tmp_path / "alice.key")]
+        told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        assert "alert certificate revoked" in told.stderr, told.stderr
+    (tmp_path / "server.key").chmod(0o644)
+    started = subprocess.run([HITHER, "serve", "--config", served.config], capture_output=True, text=True, check=False)
+    assert started.returncode != 0
+    assert "chmod 600" in started.stderr, started.stderr
+
+
+def test_what_would_be_open_to_everybody_has_to_be_said(tmp_path):
+    config = tmp_path / "serve.toml"
+    issuer = '[auth]\n[[auth.issuers]]\nurl = "https://iam.example"\n'
+    for text, named in [("write = true\n", "anonymous_write"), (issuer, "clear_text")]:
+        config.write_text(f'root = "{tmp_path}"\nlisten = ["0.0.0.0:0"]\n{text}')
+        told = subprocess.run([HITHER, "serve", "--config", config], capture_output=True, text=True, check=False)
+        assert (told.returncode, told.stdout) == (2, ""), told
+        assert named in told.stderr, told.stderr
+
+
 API = "/.well-known/hither/lots"
 
 

@@ -17,6 +17,9 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     // Threads hand it down, so it comes first.
     hither_server::confine(&settings, &read_later(common));
     let mut server = Server::start(settings)?;
+    for warning in server.warnings() {
+        eprint_line(&format!("hither: warning: {warning}"));
+    }
     server.stop_on_termination()?;
     let stopper = server.stopper();
     interrupt::handle(move || stopper.stop());

@@ -46,6 +46,9 @@ pub struct AuthSettings {
     pub audience: Vec<String>,
     /// Folders that every client may read.
     pub anonymous: Vec<String>,
+    /// Accepts tokens without `[tls]` at addresses other than loopback, as behind a proxy that has
+    /// the certificate. Everybody on the way can read the tokens, and use them.
+    pub clear_text: bool,
     /// Issuers whose tokens are accepted.
     pub issuers: Vec<IssuerSettings>,
     /// Permissions of client certificates.
@@ -170,7 +173,8 @@ impl AuthSettings {
         let certificates = self.certificates.iter().map(|certificate| {
             let CertificateSettings { subject, folder, allow } = certificate;
             let subject = subject.parse();
-            let subject = subject.map_err(|error| invalid(format!("auth.certificates: {error}")))?;
+            let subject =
+                subject.map_err(|error| invalid(format!("auth.certificates: {error}")))?;
             Ok((subject, grant(folder, allow)?))
         });
         Ok(Policy {
@@ -274,7 +278,10 @@ mod tests {
             ("[[issuers]]\nurl = 'https://a'\n[[issuers]]\nurl = 'https://a'", "twice"),
             ("[[issuers]]\nurl = 'https://a'\nbase = ['x']", "\"x\""),
             ("[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['write']", "write"),
-            ("[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['read']", "distinguished name"),
+            (
+                "[[certificates]]\nsubject = 'a'\nfolder = '/'\nallow = ['read']",
+                "distinguished name",
+            ),
             ("crls = 'ignore'", "ignore"),
         ] {
             let error = policy(text).unwrap_err();

@@ -27,6 +27,8 @@ use tracing::{info, warn};
 pub(crate) struct PreparedReload {
     pub(crate) rules: LiveSettings,
     pub(crate) certificate: Option<Current>,
+    /// The doubtful settings, one line each.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl PreparedReload {
@@ -36,6 +38,8 @@ impl PreparedReload {
         runtime: &Handle,
     ) -> Result<Self> {
         let has_authorizer = authorizer.is_some();
+        settings.check_exposure(has_authorizer)?;
+        let mut warnings = settings.warnings();
         let authorities = settings.auth.as_ref().map(AuthSettings::authorities).transpose()?;
         let files = settings.tls.clone();
         let certificate = files.map(|files| Current::load(files, authorities.flatten()));
@@ -53,12 +57,13 @@ impl PreparedReload {
             third_party.map(|it| ThirdPartyCopier::open(it, runtime.clone())).transpose()?;
         let limits = Arc::new(settings.limits.clone());
         let certificate = certificate.transpose()?;
-        let links = settings.links.unwrap_or(settings.auth.is_none());
+        let links = settings.links.unwrap_or_else(|| settings.auth.is_none());
         let is_open = !has_authorizer && settings.auth.is_none();
         let names = settings.names.clone();
         let rules =
             LiveSettings { limits, authorizer, is_open, names, links, replicas, third_party };
-        Ok(Self { rules, certificate })
+        warnings.extend(certificate.iter().flat_map(|current| current.problems.iter().cloned()));
+        Ok(Self { rules, certificate, warnings })
     }
 }
 
@@ -110,7 +115,7 @@ impl Reloader {
         let left = live::only_at_start(&now, &settings);
         let next = live::merged(&now, settings);
         next.check()?;
-        let PreparedReload { rules, certificate } =
+        let PreparedReload { rules, certificate, .. } =
             PreparedReload::new(&next, authorizer.as_ref(), runtime)?;
         if let Some(path) = &next.access_log {
             context.records.log.reopen(path)?;
