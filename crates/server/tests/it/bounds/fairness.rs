@@ -43,7 +43,8 @@ fn connections_that_read_nothing_delay_nobody() {
     // Without shares, 32 of them would hold all of the memory.
     let mut greedy: Vec<_> = (0..100).map(|_| served.connect()).collect();
     for stream in &mut greedy {
-        let head = b"GET /large HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-9999999,10000001-\r\n\r\n";
+        let head =
+            b"GET /large HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-9999999,10000001-\r\n\r\n";
         stream.write_all(head).unwrap();
     }
     for stream in &mut greedy {
