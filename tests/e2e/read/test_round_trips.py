@@ -3,6 +3,9 @@
 import numpy
 import pytest
 import uproot
+from needs import require
+
+from bench.harness import servers
 
 pytestmark = pytest.mark.netns
 
@@ -31,6 +34,19 @@ def test_a_warm_query_takes_one_round_trip(hither, far, talk, tmp_path):
     assert answer["selected"] == talk.facts["selected"]
     assert seen["round_trips"] == 1
     assert answer["report"]["round_trips"] == seen["round_trips"]
+
+
+def test_a_warm_query_over_xrootd_opens_its_connections_at_once(hither, far, talk, tmp_path):
+    require("xrootd")
+    with servers.xrootd(far.where, far.folder) as port:
+        command = ("draw", f"root://{far.where.server_host}:{port}//talk.root:T", *QUERY, "--store", tmp_path)
+        assert hither(*command, where=far.where).code == 0
+        far.where.reset()
+        told = hither(*command, where=far.where)
+    assert told.code == 0, told.err
+    assert told.json["selected"] == talk.facts["selected"]
+    assert told.json["report"]["round_trips"] <= 2
+    assert far.where.stats()["connections"] == told.json["report"]["connections"] >= 32
 
 
 def test_the_report_matches_the_connections_and_bytes_on_the_link(hither, far):

@@ -2,7 +2,6 @@
 
 use crate::support::rig::{check, client, draw, file, log, log_and_report};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
-use hither_testkit::mock_xrootd::MockXrootdServer;
 use insta::assert_snapshot;
 
 #[test]
@@ -92,16 +91,4 @@ fn ranges_in_any_order() {
         assert_eq!(bytes, &content[from..to], "{range:?}");
     }
     assert_snapshot!(log(&peer));
-}
-
-#[test]
-fn a_warm_draw_over_xrootd_uses_all_connections_at_once() {
-    let store = tempfile::tempdir().unwrap();
-    let peer = MockXrootdServer::start(file(0)).unwrap();
-    check(&draw(&client(2, Some(store.path())), &peer.url()).unwrap(), 0);
-    let before = peer.crossed().len();
-    let warm = draw(&client(2, Some(store.path())), &peer.url()).unwrap();
-    check(&warm, 0);
-    assert!(warm.report.metadata_from_store);
-    assert_eq!((peer.crossed().len() - before, warm.report.round_trips), (2, 1));
 }

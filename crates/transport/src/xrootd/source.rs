@@ -37,6 +37,10 @@ use tracing::{Instrument, debug, debug_span};
 /// The cost of one more range: its header in the request, and in the response.
 const RANGE_COST_BYTES: u64 = 32;
 
+/// Minimum number of sessions to open before the first read of a remembered file. Fewer gain
+/// nothing: one session carries many requests side by side, and each other one costs a login.
+const MIN_WARM_SESSIONS: usize = 8;
+
 /// A file behind an XRootD server.
 #[derive(Debug)]
 pub struct XrootdSource {
@@ -128,7 +132,7 @@ impl XrootdSource {
             place.sessions.announce_large(&name);
         }
         let wanted = self.wanted.load(Ordering::Relaxed);
-        if wanted > 0 && place.sessions.serves_files() {
+        if wanted >= MIN_WARM_SESSIONS && place.sessions.serves_files() {
             place.sessions.warm(wanted, &name);
         }
         Ok(Course { place, name, lead, turn })
