@@ -86,7 +86,9 @@ def test_a_small_file_is_read_without_a_request_for_its_size(site, fs):
     path = site.put("f", b"0123456789")
     assert fs.cat_file(path) == b"0123456789"
     assert {command for command, _, _ in site.requests} == {"GET"}
-    assert fs.client.report.round_trips <= 2
+    # Two halves are requested side by side. Where the one beyond the end is answered first, the
+    # size is asked for.
+    assert fs.client.report.round_trips <= 3
 
 
 def test_large_files_are_read_and_downloaded_whole(site, fs, content, tmp_path):
