@@ -26,11 +26,15 @@ pub enum Algorithm {
     Md5,
     /// SHA-256 (FIPS 180-4).
     Sha256,
+    /// SHA-512 (FIPS 180-4).
+    Sha512,
+    /// SHA-1 (FIPS 180-4), as catalogues state it; against accidents only. Not offered to users.
+    Sha1,
 }
 
 impl Algorithm {
-    /// Every algorithm, the cheapest first.
-    pub const ALL: [Self; 4] = [Self::Crc32c, Self::Adler32, Self::Md5, Self::Sha256];
+    /// Every algorithm that users choose from, the cheapest first.
+    pub const ALL: [Self; 5] = [Self::Crc32c, Self::Adler32, Self::Md5, Self::Sha512, Self::Sha256];
 
     /// Length of a value in bytes.
     #[must_use]
@@ -38,7 +42,9 @@ impl Algorithm {
         match self {
             Self::Adler32 | Self::Crc32c => 4,
             Self::Md5 => 16,
+            Self::Sha1 => 20,
             Self::Sha256 => 32,
+            Self::Sha512 => 64,
         }
     }
 
@@ -57,6 +63,8 @@ impl Algorithm {
             Self::Crc32c => "crc32c",
             Self::Md5 => "md5",
             Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+            Self::Sha1 => "sha1",
         }
     }
 }
@@ -76,7 +84,9 @@ impl FromStr for Algorithm {
         Self::ALL.into_iter().find(|a| plain.eq_ignore_ascii_case(a.name())).ok_or_else(|| {
             Error::new(
                 ErrorKind::Invalid,
-                format!("unknown checksum {text:?}: expected adler32, crc32c, md5 or sha256"),
+                format!(
+                    "unknown checksum {text:?}: expected adler32, crc32c, md5, sha256 or sha512"
+                ),
             )
         })
     }

@@ -45,6 +45,8 @@ pub struct Endpoint {
     pub answer_bytes: LearnedLimit,
     /// Smallest round-trip time seen, in microseconds; 0 if never measured.
     pub rtt_micros: u64,
+    /// Shortest time from a request to its response, in microseconds; 0 if never measured.
+    pub first_byte_micros: u64,
     /// Highest bandwidth seen, in bytes per second; 0 if never measured.
     pub bandwidth: u64,
     /// Most connections the server was seen to accept before it pushed back; 0 if it never did.
@@ -77,6 +79,10 @@ pub struct NamespaceSupport {
     pub moves: Option<bool>,
     /// It takes a file in pieces, by PUT with `Content-Range`.
     pub pieces: Option<bool>,
+    /// It has trees as streams: false if it offered them and then rejected one.
+    pub trees: Option<bool>,
+    /// It takes uploads of trees: false if it offered that and then rejected one.
+    pub tree_uploads: Option<bool>,
     /// The server replaces existing files even if the request forbids it.
     pub replaces: bool,
 }
@@ -89,6 +95,8 @@ impl NamespaceSupport {
             lists: self.lists.or(older.lists),
             moves: self.moves.or(older.moves),
             pieces: self.pieces.or(older.pieces),
+            trees: self.trees.or(older.trees),
+            tree_uploads: self.tree_uploads.or(older.tree_uploads),
             replaces: self.replaces || older.replaces,
         }
     }
@@ -131,6 +139,7 @@ impl Default for Endpoint {
             header_bytes: LearnedLimit::starting(CONSERVATIVE_HEADER_BYTES),
             answer_bytes: LearnedLimit::starting(MAX_REQUEST_BYTES),
             rtt_micros: 0,
+            first_byte_micros: 0,
             bandwidth: 0,
             max_connections: 0,
             streams: 0,
@@ -150,6 +159,7 @@ impl Endpoint {
         self.header_bytes = self.header_bytes.clamped(MIN_HEADER_BYTES, MAX_HEADER_BYTES);
         self.answer_bytes = self.answer_bytes.clamped(MIN_ANSWER_BYTES, MAX_REQUEST_BYTES);
         self.rtt_micros = self.rtt_micros.min(60_000_000);
+        self.first_byte_micros = self.first_byte_micros.min(60_000_000);
         self.max_connections = self.max_connections.min(1024);
         self.streams = self.streams.min(MAX_STREAMS);
         self.query_ranges = self.query_ranges.clamp(1, MAX_QUERY_RANGES);
@@ -180,6 +190,10 @@ impl Endpoint {
         if let Some(bandwidth) = link.bandwidth {
             self.bandwidth = bandwidth as u64;
         }
+        if let Some(first_byte) = link.response_time() {
+            self.first_byte_micros =
+                u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX).max(1);
+        }
     }
 
     /// The stored estimate of the link.
@@ -187,8 +201,10 @@ impl Endpoint {
     pub fn link(&self) -> LinkEstimate {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let bandwidth = (self.bandwidth > 0).then_some(self.bandwidth as f64);
-        let rtt = (self.rtt_micros > 0).then(|| Duration::from_micros(self.rtt_micros));
-        LinkEstimate { rtt, bandwidth }
+        let known = |micros: u64| (micros > 0).then(|| Duration::from_micros(micros));
+        let rtt = known(self.rtt_micros);
+        let first_byte = known(self.first_byte_micros);
+        LinkEstimate { rtt, bandwidth, first_byte, ..LinkEstimate::default() }
     }
 
     /// The limits that follow from the record for a many-range GET, or for a `QUERY` where the

@@ -5,6 +5,7 @@
 
 pub mod suggest;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,10 +119,33 @@ impl Error {
         self
     }
 
+    /// The same error with a message that `change` makes of its own.
+    #[must_use]
+    pub fn map_message(mut self, change: impl FnOnce(String) -> String) -> Self {
+        self.0.message = change(self.0.message);
+        self
+    }
+
+    /// Returns true if reading a directory as a file may fail so.
+    #[must_use]
+    pub fn may_be_directory(&self) -> bool {
+        use ErrorKind::{Corrupt, Invalid, NotFound, Protocol, Unsupported};
+        matches!(self.kind(), Corrupt | Invalid | NotFound | Protocol | Unsupported)
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Returns true if the server refused the connection: it is down, restarting, or not there.
+    #[must_use]
+    pub fn is_refused_connection(&self) -> bool {
+        let first = std::error::Error::source(self);
+        let causes = std::iter::successors(first, |error| error.source());
+        let mut kinds = causes.filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+        kinds.any(|kind| kind == io::ErrorKind::ConnectionRefused)
     }
 
     /// Advice on retries.

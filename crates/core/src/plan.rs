@@ -10,6 +10,11 @@
 //! a great many tiny ranges from drowning in gaps. The rule is applied to merged neighbours until
 //! nothing changes any more, so that a plan of a plan's own output is the same plan.
 //!
+//! Where a request takes one range, one more range costs a whole request. Its price is what could
+//! arrive meanwhile ([`crate::tune::request_cost`]). A gap that costs less is read over, whatever
+//! its neighbours are: there is no second rule, and a plan costs no more than all bytes between the
+//! first range and the last.
+//!
 //! **Shares are equal.** Every request costs a round trip on its connection, whatever it carries,
 //! and the congestion windows of all connections open alike. So the work is cut into as many equal
 //! shares of bytes as there are connections, in file order, each share a run of neighbouring
@@ -90,7 +95,7 @@ impl Plan {
     /// Plans `wanted`: any order, overlaps, duplicates and empty ranges allowed.
     #[must_use]
     pub fn new(wanted: &[Range<u64>], limits: &Limits, config: &PlanConfig) -> Self {
-        let ranges = merge(&range::merged(wanted, 0), limits.range_cost_bytes, config.waste);
+        let ranges = read_over(wanted, limits, config.waste);
         let mut distributor = RangeDistributor::new(&ranges, limits, config);
         for range in ranges {
             distributor.assign(range);
@@ -110,6 +115,13 @@ impl Plan {
     }
 }
 
+/// The ranges that requests for `wanted` consist of, before they are cut: with the gaps that cost
+/// less than another range. No gap is read over with a `waste` of 0 ([`PlanConfig::waste`]).
+pub(crate) fn read_over(wanted: &[Range<u64>], limits: &Limits, waste: f64) -> Vec<Range<u64>> {
+    let waste = if limits.is_single() && waste > 0.0 { f64::INFINITY } else { waste };
+    merge(&range::merged(wanted, 0), limits.range_cost_bytes, waste)
+}
+
 /// The fewest requests that `limits` allow for `wanted`, in any order; gaps are not read over.
 #[must_use]
 pub fn fewest_requests(wanted: &[Range<u64>], limits: &Limits) -> usize {
@@ -117,12 +129,16 @@ pub fn fewest_requests(wanted: &[Range<u64>], limits: &Limits) -> usize {
 }
 
 /// The gaps between `ranges`, sorted and disjoint, that cost less to read over than one more range
-/// does.
+/// does, for who keeps what was read over: at most 64 KiB each.
 #[must_use]
 pub fn gaps_worth_reading(ranges: &[Range<u64>], limits: &Limits) -> Vec<Range<u64>> {
-    let waste = PlanConfig::default().waste;
-    range::difference(&merge(ranges, limits.range_cost_bytes, waste), ranges)
+    let cost = limits.range_cost_bytes.min(MAX_KEPT_GAP_BYTES);
+    let limits = Limits { range_cost_bytes: cost, ..*limits };
+    range::difference(&read_over(ranges, &limits, PlanConfig::default().waste), ranges)
 }
+
+/// Half a cell of the cache: no cell holds nothing but what was read over.
+const MAX_KEPT_GAP_BYTES: u64 = 64 << 10;
 
 /// Reads over gaps of up to `gap_bytes` that are small beside both neighbours. A stack suffices for
 /// the fixed point: only the last range ever grows, and each time it does its left neighbour is
@@ -323,7 +339,7 @@ mod tests {
 
     /// Cost of a request in the planner's model: bytes fetched plus framing.
     fn cost(ranges: &[Range<u64>], limits: &Limits) -> u64 {
-        range::total_bytes(ranges) + ranges.len() as u64 * limits.range_cost_bytes
+        range::total_bytes(ranges).saturating_add(ranges.len() as u64 * limits.range_cost_bytes)
     }
 
     proptest! {
@@ -352,6 +368,19 @@ mod tests {
             let plan = Plan::new(&wanted, &Limits { range_cost_bytes: 120, ..Limits::unlimited() }, &PlanConfig::for_connections(connections));
             let useful = range::total_bytes(&range::merged(&wanted, 0));
             prop_assert!(plan.bytes() * 4 <= useful.saturating_mul(5));
+        }
+
+        #[test]
+        fn single_ranges_cost_no_more_than_all_or_none_of_the_gaps(wanted in any_ranges(), price in 0u64..10_000) {
+            let l = Limits { max_ranges: 1, range_cost_bytes: price, ..Limits::unlimited() };
+            let plain = range::merged(&wanted, 0);
+            let joined = read_over(&wanted, &l, PlanConfig::default().waste);
+            prop_assert!(cost(&joined, &l) <= cost(&plain, &l));
+            if let (Some(first), Some(last)) = (plain.first(), plain.last()) {
+                prop_assert!(cost(&joined, &l) <= cost(&[first.start..last.end], &l));
+            }
+            prop_assert!(joined.windows(2).all(|two| two[1].start - two[0].end > price));
+            prop_assert_eq!(read_over(&wanted, &l, 0.0), plain);
         }
 
         #[test]

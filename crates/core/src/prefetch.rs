@@ -22,6 +22,7 @@ mod strides;
 mod waste;
 
 pub use config::ReadAheadConfig;
+pub(crate) use read_ahead::MAX_WHOLE_BYTES;
 pub use read_ahead::ReadAhead;
 
 use crate::{Limits, LinkEstimate};
@@ -84,6 +85,9 @@ pub struct Advice {
     pub will_need: Vec<Range<u64>>,
     /// Named before, and not wanted any more. What has not been sent yet is not sent.
     pub dont_need: Vec<Range<u64>>,
+    /// Bytes that will be fetched ahead next if the reader goes on, so that connections for them
+    /// can be opened meanwhile; 0 if that is not known.
+    pub next_bytes: u64,
 }
 
 /// Says what will be read, from what was read. One per open file.

@@ -25,18 +25,25 @@
 //! or crawls, is sent to another replica as well. The first to finish wins and the other one is
 //! dropped. [`ReplicasConfig::waste`] bounds the bytes requested twice.
 //!
+//! **Bulk jobs** (`bulk`). A copy asks for the whole file, so all replicas share its requests from
+//! the beginning, in proportion to what each has been measured to bring.
+//!
 //! **Identity.** The first response settles the size of the file; requests to the other replicas
 //! carry it, so that a response of another size fails before its first byte is handed on. Entity
 //! tags differ between servers and are compared only with those of the same replica, by its own
 //! [`VersionBinding`](crate::VersionBinding). Where the file's checksum is known, a replica other
 //! than the first is asked for its own before it is used, if its server can compute one.
 
+mod bulk;
 mod failure;
 mod health;
 mod hedging;
+mod origins;
+mod rate_meter;
 mod replica;
 mod selection;
 
+pub use bulk::PieceChecksums;
 pub use failure::{FailureScope, classify};
 pub use health::Health;
 pub use replica::{ChecksumQuery, Replica};
@@ -48,6 +55,7 @@ use crate::source::{PartSink, Request, ResponseMeta, Source};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
 use futures_core::future::BoxFuture;
+use origins::Origins;
 use replica::ActiveReplica;
 use selection::Among;
 use std::sync::Arc;
@@ -98,6 +106,14 @@ struct State {
     replicas: Vec<Arc<ActiveReplica>>,
     size: Option<u64>,
     checksum: Option<Checksum>,
+    /// The senders of the bytes of a bulk job.
+    origins: Option<Arc<Mutex<Origins>>>,
+    /// The only replica that gets requests for the time being.
+    only: Option<usize>,
+    /// Checksums that servers have stated, by the numbers of their replicas.
+    stated: Vec<(usize, Checksum)>,
+    /// Checksums of pieces from a catalogue.
+    pieces: Option<Arc<PieceChecksums>>,
     delivered_bytes: u64,
     hedged_bytes: u64,
     discovered: bool,
@@ -108,11 +124,15 @@ impl Replicas {
     /// A file with its first replica; the state of servers is shared through `health`.
     #[must_use]
     pub fn new(first: Replica, health: Arc<Health>, config: ReplicasConfig) -> Self {
-        let first = Arc::new(ActiveReplica::new(first));
+        let first = Arc::new(ActiveReplica::new(0, first));
         let state = State {
             replicas: vec![Arc::clone(&first)],
             size: None,
             checksum: None,
+            origins: None,
+            only: None,
+            stated: Vec::new(),
+            pieces: None,
             delivered_bytes: 0,
             hedged_bytes: 0,
             discovered: false,
@@ -152,7 +172,8 @@ impl Replicas {
         let mut state = self.state();
         let known = |active: &Arc<ActiveReplica>| active.name() == replica.source.name();
         if !state.replicas.iter().any(known) {
-            state.replicas.push(Arc::new(ActiveReplica::new(replica)));
+            let number = state.replicas.len();
+            state.replicas.push(Arc::new(ActiveReplica::new(number, replica)));
         }
     }
 
@@ -162,6 +183,16 @@ impl Replicas {
         self.state().notices.clone()
     }
 
+    /// Counters of each server.
+    #[must_use]
+    pub fn server_reports(&self) -> Vec<SourceReport> {
+        let of = |replica: &Arc<ActiveReplica>| SourceReport {
+            name: replica.site().to_owned(),
+            ..replica.report()
+        };
+        self.state().replicas.iter().map(of).collect()
+    }
+
     /// Counters of each replica.
     #[must_use]
     pub fn reports(&self) -> Vec<SourceReport> {
@@ -169,17 +200,28 @@ impl Replicas {
     }
 
     async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {
-        let dedup = hedging::DedupSink::new(sink);
+        let dedup = hedging::DedupSink::new(sink, self.state().origins.clone());
         let mut tried: Vec<Arc<ActiveReplica>> = Vec::new();
         let mut errors: Vec<Error> = Vec::new();
+        // The first replica whose server refused a connection, and the number of its error.
+        let mut refusing = None;
         loop {
-            let Some(replica) = self.choose(&tried, Among::All) else {
-                if self.discover_more(&errors).await {
-                    continue;
-                }
-                return Err(self.gathered(errors));
+            let next = self.choose(&tried, Among::All, request.asked_bytes());
+            let failover = next.is_some() && (self.can_discover() || self.has_several());
+            let replica = match next {
+                Some(replica) => replica,
+                None if self.discover_more(&errors).await => continue,
+                // No other server is left, and this one may be restarting.
+                None => match refusing.take() {
+                    Some((replica, error)) => {
+                        errors.remove(error);
+                        replica
+                    }
+                    None => return Err(self.gathered(errors)),
+                },
             };
             tried.push(Arc::clone(&replica));
+            let request = Request { failover, ..request.clone() };
             match self.attempt(&replica, &request, &dedup, &mut tried).await {
                 Ok(response) => {
                     // Requests of one reader stay of one version even if the file is opened again.
@@ -187,7 +229,13 @@ impl Replicas {
                     request.version.bind(&self.name(), response.size, validator)?;
                     return Ok(response);
                 }
-                Err(failed) => errors.extend(failed),
+                Err(failed) => {
+                    let refused = failed.iter().position(Error::is_refused_connection);
+                    if let Some(position) = refused.filter(|_| failover && refusing.is_none()) {
+                        refusing = Some((replica, errors.len() + position));
+                    }
+                    errors.extend(failed);
+                }
             }
             if let Some(fault) =
                 errors.iter().find(|error| classify(error) == FailureScope::Request)
@@ -195,6 +243,10 @@ impl Replicas {
                 return Err(fault.clone());
             }
         }
+    }
+
+    fn has_several(&self) -> bool {
+        self.state().replicas.len() > 1
     }
 
     fn can_discover(&self) -> bool {
@@ -296,13 +348,28 @@ impl Source for Replicas {
         included.map(|replica| replica.source().max_requests()).sum::<usize>().max(1)
     }
 
+    fn max_small_files(&self) -> usize {
+        self.leader().source().max_small_files()
+    }
+
+    fn expect_small_files(&self) {
+        self.leader().source().expect_small_files();
+    }
+
     fn idle_connections(&self) -> usize {
         let state = self.state();
         let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
         included.map(|replica| replica.source().idle_connections()).sum()
     }
 
+    fn is_one_server(&self) -> bool {
+        !self.has_several()
+    }
+
     fn preconnect(&self, connections: usize) {
+        if self.is_bulk() {
+            return self.preconnect_all(connections);
+        }
         let leader = self.leader();
         leader.source().preconnect(connections.min(leader.source().max_connections()));
     }

@@ -19,6 +19,9 @@
 //! the later half of the slowest request; once that has received the rest, it is aborted. See
 //! [`crate::tune::straggler`] for the conditions.
 //!
+//! *Limited connections* (`trial`). Where a server limits the rate of each connection, a long read
+//! tries more of them.
+//!
 //! *Requests in flight* (`concurrency`). As many as there are connections, and where connections
 //! carry several at a time, as many as the source takes.
 //!
@@ -34,6 +37,7 @@ mod concurrency;
 mod in_flight;
 mod priority;
 mod retry;
+mod trial;
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
@@ -42,12 +46,13 @@ use crate::tune::connections;
 use crate::{Limits, plan, range};
 use futures_channel::mpsc;
 use futures_core::future::BoxFuture;
-use futures_util::future::{AbortHandle, Abortable, Either, select};
+use futures_util::future::{AbortHandle, Abortable, Either, pending, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use in_flight::InFlightRequest;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
+use trial::ReadTrial;
 
 /// Limits and retries of a [`Reader`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +69,8 @@ pub struct ReaderConfig {
     pub staging_timeout: Duration,
     /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps
     /// that cost less than one more range are not read over (`PlanConfig::waste`), and no
-    /// connection takes over what another one owes. False by default.
+    /// connection takes over what another one owes, unless the server limits each of them. False
+    /// by default.
     pub exact: bool,
 }
 
@@ -112,6 +118,7 @@ pub struct Reader<'a> {
     staging_since: Option<Duration>,
     /// Requests relieved by others.
     reliefs: usize,
+    trial: ReadTrial,
     retries: u64,
     response: ResponseMeta,
 }
@@ -162,6 +169,7 @@ impl<'a> Reader<'a> {
             barren_failures: 0,
             staging_since: None,
             reliefs: 0,
+            trial: ReadTrial::default(),
             retries: 0,
             response: ResponseMeta::default(),
         }
@@ -191,10 +199,20 @@ impl<'a> Reader<'a> {
     }
 
     fn planned(&mut self, ranges: &[Range<u64>], max_connections: usize) -> Vec<Request> {
-        let bytes = range::total_bytes(ranges);
         let most = self.source.max_connections().min(max_connections).max(1);
         let limits = self.source.limits();
+        let merged;
+        let ranges = if limits.is_single() {
+            // Connections follow from the requests that will be made.
+            merged =
+                plan::read_over(ranges, &limits, self.plan_config(PlanConfig::default()).waste);
+            &merged
+        } else {
+            ranges
+        };
+        let bytes = range::total_bytes(ranges);
         let useful = connections::for_bytes(bytes, &self.source.link(), most);
+        let useful = useful.max(self.tried_connections(bytes).min(most));
         let requests = plan::fewest_requests(ranges, &limits);
         let useful = connections::for_requests(useful, requests, bytes, most);
         let connections =
@@ -206,7 +224,9 @@ impl<'a> Reader<'a> {
         self.source.preconnect(config.connections);
         self.connections = self.connections.max(config.connections);
         self.planned_with = Some(limits);
-        self.requests_of(Plan::new(ranges, &limits, &config))
+        let plan = Plan::new(ranges, &limits, &config);
+        self.trial.pushed(plan.bytes());
+        self.requests_of(plan)
     }
 
     fn plan_config(&self, config: PlanConfig) -> PlanConfig {
@@ -248,17 +268,24 @@ impl<'a> Reader<'a> {
             self.launch();
             if self.running.is_empty() {
                 self.barren_failures = 0;
+                self.trial = ReadTrial::default();
                 return None;
             }
-            match select(self.parts.next(), self.running.next()).await {
-                Either::Left((Some((id, part)), _)) => {
+            let arrival = select(self.parts.next(), self.running.next());
+            let interval = match self.trial.interval(self.source.clock()) {
+                Some(interval) => Either::Left(interval),
+                None => Either::Right(pending()),
+            };
+            match select(arrival, interval).await {
+                Either::Left((Either::Left((Some((id, part)), _)), _)) => {
                     self.note_part(id, &part);
                     return Some(FetchEvent::Part(part));
                 }
-                Either::Right((Some(ended), _)) => self.ended.push_back(ended),
+                Either::Left((Either::Right((Some(ended), _)), _)) => self.ended.push_back(ended),
                 // The reader holds a sender itself and something is running, so neither stream can
                 // have ended.
-                Either::Left((None, _)) | Either::Right((None, _)) => return None,
+                Either::Left(_) => return None,
+                Either::Right(_) => self.end_interval(),
             }
         }
     }
@@ -272,6 +299,23 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn response(&self) -> &ResponseMeta {
         &self.response
+    }
+
+    /// The size of the file, from the head of the first response on.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.version.size()
+    }
+
+    /// Number of requests in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Returns true if the version of the file is known by a validator: from the start, or from the
+    /// head of the first response on.
+    #[must_use]
+    pub fn has_validator(&self) -> bool {
+        self.validator.is_some() || self.version.validator().is_some()
     }
 
     /// Requests sent again.
@@ -328,6 +372,7 @@ impl<'a> Reader<'a> {
     fn note_part(&mut self, id: u64, part: &Part) {
         let Some(in_flight) = self.requests.get_mut(&id) else { return };
         let range = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
+        self.trial.arrived(range::len(&range));
         let unasked = in_flight.unasked(&range);
         in_flight.received(range);
         if !unasked.is_empty() {

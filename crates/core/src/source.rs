@@ -26,6 +26,8 @@ pub struct Request {
     pub size: Option<u64>,
     /// The version that responses must be of, whichever request gets the first one.
     pub version: VersionBinding,
+    /// Another server can be asked instead: one that refuses connections is not waited for.
+    pub failover: bool,
 }
 
 impl Request {
@@ -101,6 +103,17 @@ pub trait Source: Send + Sync + Debug {
     fn max_requests(&self) -> usize {
         self.max_connections()
     }
+    /// Most small files that may be fetched from the server at a time, as [`Source::max_requests`].
+    fn max_small_files(&self) -> usize {
+        self.max_requests()
+    }
+    /// Many small files of the server will be fetched at a time: connections that carry several
+    /// requests help.
+    fn expect_small_files(&self) {}
+    /// False if several servers share the requests, with connections by a rule of their own.
+    fn is_one_server(&self) -> bool {
+        true
+    }
     /// Connections that could send a request now without connecting first.
     fn idle_connections(&self) -> usize;
     /// Starts connecting until there are `connections` in all; returns at once.
@@ -112,6 +125,11 @@ pub trait Source: Send + Sync + Debug {
     /// Lets the next responses be of another version of the file than those before: the file is
     /// opened again. A source that remembers no version has nothing to do.
     fn forget_version(&self) {}
+    /// Most bytes of the first request of a file whose version is not known yet. A source that has
+    /// bytes of the file on this machine needs the server only for the version.
+    fn max_first_bytes(&self) -> u64 {
+        u64::MAX
+    }
     /// Sends one request on one connection: one round trip.
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>>;
 }

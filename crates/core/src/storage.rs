@@ -13,16 +13,24 @@
 //! the link itself. So what descends by `list` never leaves the tree that it was given.
 
 mod path;
+mod tree;
 
 pub use path::{
-    check_name, check_path, file_name, is_partial, join, parent, partial_name, partial_token,
-    sibling, unique_partial_name,
+    check_name, check_path, file_name, hide_partial_name, is_partial, join, parent, partial_name,
+    partial_token, sibling, unique_partial_name,
+};
+
+pub use tree::{
+    MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest,
+    TreeUpload,
 };
 
 use crate::checksum::{Algorithm, Checksum};
-use crate::{Error, ErrorKind, Result, Source};
+use crate::{Error, ErrorKind, Replicas, Result, Source};
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_core::stream::BoxStream;
+use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,6 +75,17 @@ impl DirEntry {
     }
 }
 
+/// Progress of a file that is to be brought from tape to disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StagingState {
+    /// Not on disk yet.
+    Waiting,
+    /// On disk.
+    Online,
+    /// It will not be, for this reason.
+    Failed(String),
+}
+
 /// Options of a write.
 #[derive(Debug, Clone, Default)]
 pub struct PutOptions {
@@ -78,6 +97,20 @@ pub struct PutOptions {
     /// [`Upload::token`] of an interrupted upload of the same file. If that is of no use any more,
     /// the upload starts from nothing and has another token.
     pub resume: Option<String>,
+    /// The time of the last change, where the storage keeps it; else it is that of the upload.
+    pub modified: Option<SystemTime>,
+    /// The [`partial_name`] of the file until it is whole, where the storage sends it at once: the
+    /// same for each attempt, so that one replaces what an earlier one left. Else it is unique.
+    pub partial: Option<String>,
+}
+
+impl PutOptions {
+    /// The path at which a file that will be at `path` is while it is written.
+    #[must_use]
+    pub fn partial_path(&self, path: &str) -> String {
+        let name = self.partial.as_deref().and_then(partial_token).map(str::to_owned);
+        sibling(path, &name.unwrap_or_else(|| unique_partial_name(path)))
+    }
 }
 
 /// A file that is being written.
@@ -88,10 +121,19 @@ pub struct PutOptions {
 pub trait Upload: Send + Sync + Debug {
     /// Most blocks that may be on their way at the same time.
     fn parallel(&self) -> usize;
+    /// Most small files that may be uploaded to the server at a time; 0 if that is not known.
+    fn max_small_files(&self) -> usize {
+        0
+    }
     /// The unit that blocks start at multiples of and, but for the last one, are long, in bytes; 1
     /// if any will do.
     fn block_bytes(&self) -> u64 {
         1
+    }
+    /// Returns true if writes may be of any length at any offset. Then bytes are written as they
+    /// arrive, and no block has to be complete in memory first.
+    fn takes_any_bytes(&self) -> bool {
+        false
     }
     /// Ranges written by an earlier attempt, as far as the storage can tell, ascending. Where
     /// [`Upload::token`] is the one that was given, every block whose [`Upload::write`] had
@@ -124,13 +166,32 @@ pub trait Storage: Send + Sync + Debug {
     fn name(&self) -> String;
     /// Metadata of one path.
     async fn stat(&self, path: &str) -> Result<DirEntry>;
+    /// Metadata of what is a directory as far as the caller knows. None where only listing it would
+    /// show that.
+    async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {
+        self.stat(path).await.map(Some)
+    }
     /// The names in a directory, in the order of their bytes, without itself. A file is
     /// [`ErrorKind::Invalid`].
     async fn list(&self, _path: &str) -> Result<Vec<DirEntry>> {
         unsupported(self, "list directories")
     }
+    /// The names of [`Storage::list`] as they arrive, in any order.
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+        Box::pin(futures_util::stream::once(self.list(path)))
+    }
     /// A file to read. Nothing is sent yet.
     fn source(&self, path: &str) -> Result<Arc<dyn Source>>;
+    /// A file to read of which there may be other replicas; none if this is the only one. As
+    /// [`Storage::source`].
+    fn replicas(&self, _path: &str) -> Result<Option<Arc<Replicas>>> {
+        Ok(None)
+    }
+    /// The location of a path in the type that its transport has for one; none for a storage that
+    /// is no server.
+    fn location(&self, _path: &str) -> Option<Box<dyn Any + Send + Sync>> {
+        None
+    }
     /// Starts writing a file. Its directory must exist.
     async fn put(&self, _path: &str, _options: PutOptions) -> Result<Box<dyn Upload>> {
         unsupported(self, "write files")
@@ -153,6 +214,33 @@ pub trait Storage: Send + Sync + Debug {
     /// [`ErrorKind::AlreadyExists`].
     async fn make_directory(&self, _path: &str) -> Result<()> {
         unsupported(self, "make directories")
+    }
+    /// True if the storage is known to have [`Storage::tree`].
+    fn has_trees(&self) -> bool {
+        false
+    }
+    /// A stream of what is below a directory; none if the storage has no streams.
+    async fn tree(
+        &self,
+        _directory: &str,
+        _request: TreeRequest,
+    ) -> Result<Option<Box<dyn TreeEvents>>> {
+        Ok(None)
+    }
+    /// True if the storage is known to have [`Storage::put_tree`].
+    fn puts_trees(&self) -> bool {
+        false
+    }
+    /// Writes at most [`MAX_TREE_PATHS`] directories and small files below a directory, in this
+    /// order, and returns what became of each: its entry, or why it failed. A result is final, also
+    /// if the storage's machine crashes. There are fewer results than files if the storage stopped
+    /// early; what has none may be written or not. None if the storage takes no streams.
+    async fn put_tree(
+        &self,
+        _directory: &str,
+        _files: Vec<TreeUpload>,
+    ) -> Result<Option<Vec<Result<StoredEntry>>>> {
+        Ok(None)
     }
     /// The checksum of a file if the server can tell it without sending the file.
     async fn checksum(&self, _path: &str, _algorithm: Algorithm) -> Result<Option<Checksum>> {

@@ -9,14 +9,21 @@
 //! - Connections for one job: [`connections::for_bytes`], [`connections::for_requests`] and
 //!   [`connections::prefer_open`], from the bandwidth-delay product, bytes, requests and open
 //!   connections; for [`crate::schedule`].
-//! - Connections for one positional read: [`connections::for_read`], from bytes and requests; for
-//!   [`crate::cache`]. Its share while other reads wait: [`connections::fair_share`].
+//! - Connections for one positional read: [`connections::for_range`] and [`connections::for_read`],
+//!   from bytes, requests and latency; for [`crate::cache`]. Its share while other reads wait:
+//!   [`connections::fair_share`].
 //! - Workers of a copy: [`connections::for_bulk`], from round-trip time and bandwidth; for
 //!   transfer.
+//! - More connections where each of them is limited: [`connection_trial`], from the bytes that
+//!   arrived; for transfer.
 //! - Requests in flight at one server: [`concurrency_limit`], from responses 429 and 503; for
 //!   transport, before every request.
 //! - Ranges and bytes in one request: [`limit_discovery`], from requests accepted and rejected; for
 //!   [`crate::Endpoint`] and transport.
+//! - Bytes per second, where the user limits them: [`bandwidth`], from the bytes that moved; for
+//!   transfer.
+//! - Gaps to read over where a request takes one range: [`request_cost`], from round-trip time and
+//!   bandwidth; for [`crate::Limits`].
 //! - Splitting the slowest request: [`straggler`], from bytes so far and the round-trip time; for
 //!   [`crate::schedule`] and transfer.
 //! - Round-trip time and bandwidth: [`link`], from handshakes and arrival times; for all of these.
@@ -27,8 +34,11 @@
 //! admitted request stays idle. If a connection carries many requests (HTTP/2), [`crate::schedule`]
 //! sends as many as the source takes, under the same limit.
 
+pub mod bandwidth;
 pub mod concurrency_limit;
+pub mod connection_trial;
 pub mod connections;
 pub mod limit_discovery;
 pub mod link;
+pub mod request_cost;
 pub mod straggler;

@@ -13,7 +13,11 @@ const MIB: u64 = 1 << 20;
 fn conditions(size: u64) -> PrefetchContext {
     PrefetchContext {
         size: Some(size),
-        link: LinkEstimate { rtt: Some(Duration::from_millis(50)), bandwidth: Some(12.5e6) },
+        link: LinkEstimate {
+            rtt: Some(Duration::from_millis(50)),
+            bandwidth: Some(12.5e6),
+            ..LinkEstimate::default()
+        },
         limits: Limits::unlimited(),
         ahead_bytes: 0,
         ahead_budget_bytes: 128 * MIB,

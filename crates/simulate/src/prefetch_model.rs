@@ -82,7 +82,7 @@ impl PrefetchModel {
     /// default memory.
     #[must_use]
     pub fn new(rtt: Duration, rate: f64) -> Self {
-        Self { rtt, rate, memory_bytes: 256 << 20, ahead_bytes: 128 << 20, rate_known: true }
+        Self { rtt, rate, memory_bytes: 64 << 20, ahead_bytes: 32 << 20, rate_known: true }
     }
 
     /// Maximum time of the responses in flight for another prefetch: two chunks, or half a round
@@ -204,6 +204,7 @@ impl Run {
             link: LinkEstimate {
                 rtt: Some(self.simulation.rtt),
                 bandwidth: self.simulation.rate_known.then_some(self.simulation.rate),
+                ..LinkEstimate::default()
             },
             limits: Limits { range_cost_bytes: 120, ..Limits::unlimited() },
             ahead_bytes: self.store.ahead_bytes(),

@@ -124,7 +124,8 @@ impl SimulatedSource {
         self
     }
 
-    /// Sets the limits of each request.
+    /// Sets the limits of each request. A cost of a request by the path replaces the one of these
+    /// limits if it is higher ([`Limits::priced`]).
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -373,7 +374,7 @@ impl Source for SimulatedSource {
     }
 
     fn limits(&self) -> Limits {
-        self.limits
+        self.limits.priced(&self.link(), self.max_connections)
     }
 
     /// The round-trip time once a connection is open, the rate once a response is complete.
@@ -384,6 +385,7 @@ impl Source for SimulatedSource {
         LinkEstimate {
             rtt: state.connected().then_some(self.link.rtt),
             bandwidth: bandwidth.filter(|_| state.answered),
+            ..LinkEstimate::default()
         }
     }
 

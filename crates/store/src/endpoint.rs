@@ -27,10 +27,12 @@ pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
         endpoint.answer_bytes = old.answer_bytes;
         endpoint.suffix = old.suffix;
     }
-    endpoint.rtt_micros = match (old.rtt_micros, new.rtt_micros) {
-        (0, rtt) | (rtt, 0) => rtt,
+    let shortest = |old: u64, new: u64| match (old, new) {
+        (0, known) | (known, 0) => known,
         (old, new) => old.min(new),
     };
+    endpoint.rtt_micros = shortest(old.rtt_micros, new.rtt_micros);
+    endpoint.first_byte_micros = shortest(old.first_byte_micros, new.first_byte_micros);
     endpoint.bandwidth = old.bandwidth.max(new.bandwidth);
     if new.max_connections == 0 {
         endpoint.max_connections = old.max_connections;

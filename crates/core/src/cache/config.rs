@@ -4,9 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// Bytes that are present, of all files. 256 MiB by default: what a path of 1 Gbit/s and 240 ms
-    /// has under way, eight times, and less than the memory that a batch system leaves a job for
-    /// each processor.
+    /// Bytes that are present, of all files. 64 MiB by default: twice what a path of 1 Gbit/s and
+    /// 240 ms has under way, and little beside the memory that a batch system leaves a job for each
+    /// processor.
     pub budget_bytes: u64,
     /// Maximum bytes that are cached or in flight before any read needed them. Half of the budget
     /// by default: what is fetched ahead must leave room for what is read again.
@@ -15,7 +15,7 @@ pub struct CacheConfig {
 
 impl Default for CacheConfig {
     fn default() -> Self {
-        Self::with_budget(256 << 20)
+        Self::with_budget(64 << 20)
     }
 }
 

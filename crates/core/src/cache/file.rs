@@ -36,7 +36,7 @@ pub use prefetch_queue::HintId;
 use crate::cache::{Cache, CacheKey, Lookup, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, lock};
-use crate::trace::{FileRecorder, ReadTimes};
+use crate::trace::FileRecorder;
 use crate::{
     Access, Advice, CacheStatus, Part, PrefetchContext, Prefetcher, ReaderConfig, Source, range,
 };
@@ -131,6 +131,11 @@ pub enum ReadStart {
     /// It has to wait.
     Waiting(PendingRead),
 }
+
+/// Maximum size of a file that takes one request when it is read whole, and whose reads are not
+/// spread over connections: for a server, a request costs more than the bytes. 1 MiB, and what may
+/// lie before a chunk of that size.
+pub(crate) const MAX_SMALL_FILE_BYTES: u64 = (1 << 20) + (64 << 10);
 
 /// A vector of ranges may be at most so long in all; more is not a read but a copy. 1 GiB.
 pub const MAX_READ_BYTES: u64 = 1 << 30;
@@ -296,8 +301,7 @@ impl CachedFile {
         let at = file.source.clock().now();
         let mut state = lock(&file.state);
         let end = offset.saturating_add(target.len() as u64);
-        let size = state.conditions.size.or_else(|| file.cache.snapshot(state.entry).size);
-        let range = offset..size.map_or(end, |size| end.min(size));
+        let range = file.within(&state, offset..end);
         // Where a file ends that has not been confirmed to be the same, is not known.
         let is_end = range.end == end || state.bound || file.is_confirmed(&state);
         if is_end && range.is_empty() {
@@ -313,14 +317,33 @@ impl CachedFile {
             file.cache.counts().began(range::len(&range), &lookup);
         }
         if lookup.found == CacheStatus::Hit && is_end {
-            state.bound = true;
-            file.heed(&mut state, &advice, at, &lookup.snapshot);
-            drop(state);
-            file.record(std::slice::from_ref(&range), ReadTimes::at_once(at), &lookup);
+            file.served(state, &range, at, &lookup, &advice);
             return Ok(ReadStart::Done(wanted));
         }
         let pending = self.wait_for(&mut state, vec![offset..end], &[(advice, lookup)], at)?;
         Ok(ReadStart::Waiting(pending))
+    }
+
+    /// Reads as [`CachedFile::begin`] does if all bytes are present, and returns their number. None
+    /// otherwise; then nothing was read.
+    pub fn read_present(&self, offset: u64, target: &mut [u8]) -> Option<usize> {
+        let file = self.shared();
+        let at = file.source.clock().now();
+        let mut state = lock(&file.state);
+        let range = file.within(&state, offset..offset.saturating_add(target.len() as u64));
+        if range.is_empty() {
+            return None;
+        }
+        let target = target.get_mut(..usize::try_from(range::len(&range)).ok()?)?;
+        let wanted = target.len();
+        let lookup = file.cache.read(state.entry, state.opened, &range, Some(target));
+        if lookup.found != CacheStatus::Hit {
+            return None;
+        }
+        let advice = state.accessed(&range, at, &lookup, false, file);
+        file.cache.counts().began(range::len(&range), &lookup);
+        file.served(state, &range, at, &lookup, &advice);
+        Some(wanted)
     }
 
     /// Reads as many bytes as `target` holds, from `offset` on; fewer at the end of the file.

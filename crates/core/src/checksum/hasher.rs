@@ -3,8 +3,8 @@
 //! Adler-32 and CRC-32C are linear in what they sum up, so the sum of a whole can be had from the
 //! sums of its parts and the lengths of all but the first. A file whose blocks arrive in any order
 //! over several connections is summed up block by block, each as it arrives and by whichever thread
-//! has it, and the blocks' sums are joined in the end. MD5 and SHA-256 are chains: their input has
-//! to come in order.
+//! has it, and the blocks' sums are joined in the end. MD5, SHA-256 and SHA-512
+//! are chains: their input has to come in order.
 //!
 //! Adler-32 (RFC 1950 section 8.2) keeps two numbers modulo 65521: `a`, one plus the sum of the
 //! bytes, and `b`, the sum of all values that `a` had. Appending `n` bytes with sums `(a', b')` of
@@ -16,7 +16,8 @@
 
 use super::{Algorithm, Checksum};
 use md5::{Digest, Md5};
-use sha2::Sha256;
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
 use simd_adler32::Adler32;
 use std::fmt;
 
@@ -36,6 +37,8 @@ enum State {
     Crc32c(u32),
     Md5(Box<Md5>),
     Sha256(Box<Sha256>),
+    Sha512(Box<Sha512>),
+    Sha1(Box<Sha1>),
 }
 
 impl Hasher {
@@ -47,6 +50,8 @@ impl Hasher {
             Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Md5 => State::Md5(Box::default()),
             Algorithm::Sha256 => State::Sha256(Box::default()),
+            Algorithm::Sha512 => State::Sha512(Box::default()),
+            Algorithm::Sha1 => State::Sha1(Box::default()),
         };
         Self { state, bytes: 0 }
     }
@@ -67,6 +72,8 @@ impl Hasher {
             State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
             State::Md5(digest) => digest.update(bytes),
             State::Sha256(digest) => digest.update(bytes),
+            State::Sha512(digest) => digest.update(bytes),
+            State::Sha1(digest) => digest.update(bytes),
         }
     }
 
@@ -78,6 +85,8 @@ impl Hasher {
             State::Crc32c(_) => Algorithm::Crc32c,
             State::Md5(_) => Algorithm::Md5,
             State::Sha256(_) => Algorithm::Sha256,
+            State::Sha512(_) => Algorithm::Sha512,
+            State::Sha1(_) => Algorithm::Sha1,
         }
     }
 
@@ -96,6 +105,8 @@ impl Hasher {
             State::Crc32c(crc) => crc.to_be_bytes().to_vec(),
             State::Md5(digest) => digest.finalize().to_vec(),
             State::Sha256(digest) => digest.finalize().to_vec(),
+            State::Sha512(digest) => digest.finalize().to_vec(),
+            State::Sha1(digest) => digest.finalize().to_vec(),
         };
         Checksum { algorithm, value }
     }
@@ -123,7 +134,7 @@ pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Op
             let bytes = usize::try_from(next_bytes).ok()?;
             crc32c::crc32c_combine(number(first)?, number(next)?, bytes)
         }
-        Algorithm::Md5 | Algorithm::Sha256 => return None,
+        Algorithm::Md5 | Algorithm::Sha256 | Algorithm::Sha512 | Algorithm::Sha1 => return None,
     };
     Some(Checksum { algorithm: first.algorithm, value: value.to_be_bytes().to_vec() })
 }
@@ -156,6 +167,9 @@ mod tests {
         assert_eq!(sum(Algorithm::Md5, b"abc"), "900150983cd24fb0d6963f7d28e17f72");
         let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sum(Algorithm::Sha256, b"abc"), sha);
+        let sha = "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+                   2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
+        assert_eq!(sum(Algorithm::Sha512, b"abc"), sha);
     }
 
     #[test]

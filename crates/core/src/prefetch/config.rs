@@ -10,11 +10,13 @@ pub struct ReadAheadConfig {
     pub waste_limit: f64,
     /// Bytes that may be dropped unread before the limit counts: 2 MiB by default.
     pub allowance_bytes: u64,
-    /// The window that a cursor begins with: 128 KiB by default.
+    /// The window that a cursor begins with: 128 KiB by default; up to two and a half times as much
+    /// for a file that is read from its beginning.
     pub first_window_bytes: u64,
     /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the
     /// path busy while the reader has no pauses and requests are sent the moment that there is
-    /// room.
+    /// room. Four times as many for a file that is read from its beginning: short responses show
+    /// less than the bandwidth of a fast path.
     pub path_factor: f64,
     /// The longest window where the path is not known: 8 MiB by default.
     pub unknown_path_bytes: u64,

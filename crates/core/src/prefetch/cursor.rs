@@ -366,15 +366,15 @@ impl Cursor {
         std::mem::take(&mut self.passed)
     }
 
-    /// The window begins with `first` bytes and is never longer than `most`; it doubles where the
-    /// reader `starved`, and halves where memory is `short`, not more than once for each half of it
-    /// that is read.
-    pub(super) fn steer(&mut self, first: u64, most: u64, starved: bool, short: bool) {
+    /// The window begins with `first` bytes and is never longer than `most`; it grows by the factor
+    /// `growth`, and halves where memory is `short`, not more than once for each half of it that is
+    /// read.
+    pub(super) fn steer(&mut self, first: u64, most: u64, growth: u64, short: bool) {
         if self.window == 0 {
             self.window = first;
-        } else if (starved || short) && self.earned >= self.grow_from {
+        } else if (growth > 1 || short) && self.earned >= self.grow_from {
             self.grow_from = self.earned.saturating_add(self.window / 2);
-            self.window = if short { self.window / 2 } else { self.window.saturating_mul(2) };
+            self.window = if short { self.window / 2 } else { self.window.saturating_mul(growth) };
         }
         self.window = self.window.min(most);
     }

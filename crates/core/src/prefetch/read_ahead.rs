@@ -20,6 +20,14 @@
 //! it halves. A window is refilled when a quarter of it has been read, the largest when half of it
 //! has, so that requests are not tiny.
 //!
+//! **Whole files.** Most readers that begin at the beginning of a file of a few megabytes read it
+//! to its end. Where a wait costs more than the bytes, on a path of `FAR_LATENCY` or more, their
+//! windows grow faster (`WHOLE`): 5 MB take three waits.
+//!
+//! **Round trips.** The first window of a sequential reader follows a read that has to go to the
+//! server anyway, and joins its request. Advice also says how large the next window may become, so
+//! that the connections for it are open by then.
+//!
 //! A reader that alternates with others stops where another one began: the bytes there have been
 //! read.
 
@@ -29,6 +37,7 @@ use super::cursor::{Cursor, Fit};
 use super::waste::{Waste, whole};
 use crate::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher, range};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Most ranges named in one answer.
 const MAX_RANGES: usize = 256;
@@ -36,6 +45,15 @@ const MAX_RANGES: usize = 256;
 const ENDS: usize = 32;
 /// Reads in a first window, where they are large.
 const READS_AHEAD: u64 = 4;
+/// Most bytes of a read and of the window that joins its request, which has one connection: the
+/// window of a larger read is spread over several.
+const MAX_JOINED_BYTES: u64 = (384 << 10) - 1;
+/// Bytes from the beginning of a file after which it will probably be read to its end.
+const WHOLE_BYTES: u64 = 256 << 10;
+/// Maximum size of a file of which that is assumed.
+pub(crate) const MAX_WHOLE_BYTES: u64 = 8 << 20;
+/// Latency from which on waiting costs more than bytes that are fetched in vain.
+const FAR_LATENCY: Duration = Duration::from_millis(20);
 /// Turns after which readers are taken to take them.
 const SURE_TURNS: u32 = 2;
 /// Reads of a file after which a cursor that had none of them is no longer reckoned with.
@@ -47,6 +65,37 @@ struct Pace {
     read_bytes: u64,
     /// It waited for what was predicted.
     starved: bool,
+    /// The end of the read, if it has to wait for a request that was not sent yet.
+    missed: Option<u64>,
+}
+
+/// How fast windows grow, and how far.
+#[derive(Debug, Clone, Copy)]
+struct WindowRule {
+    /// Factor by which a window grows at a time.
+    growth: u64,
+    /// Longest window as a multiple of what the cursor has earned.
+    credit: u64,
+    /// Longest window as a multiple of [`ReadAheadConfig::path_factor`].
+    path: f64,
+}
+
+const ANY: WindowRule = WindowRule { growth: 2, credit: 1, path: 1.0 };
+const WHOLE: WindowRule = WindowRule { growth: 16, credit: 16, path: 4.0 };
+
+impl WindowRule {
+    /// The rule for a cursor that has gone on for another `more` bytes.
+    fn of(cursor: &Cursor, more: u64, conditions: &PrefetchContext) -> Self {
+        let is_long = range::len(cursor.run()).saturating_add(more) >= WHOLE_BYTES;
+        if is_long && begins_a_file(cursor, conditions) { WHOLE } else { ANY }
+    }
+}
+
+/// Returns true if the cursor reads a far file of a few megabytes from its beginning.
+fn begins_a_file(cursor: &Cursor, conditions: &PrefetchContext) -> bool {
+    let is_far = conditions.link.latency().is_some_and(|latency| latency >= FAR_LATENCY);
+    let is_small = conditions.size.is_some_and(|size| size <= MAX_WHOLE_BYTES);
+    is_far && is_small && cursor.is_sequential() && cursor.run().start == 0
 }
 
 /// Foretells reads from the ones before; knows nothing of what is in the file.
@@ -213,7 +262,16 @@ impl ReadAhead {
         }
         let end = self.end(index, size);
         let cursor = &mut self.cursors[index];
-        cursor.name(bytes, end, MAX_RANGES, &mut self.blocks, &mut advice.will_need);
+        let joins = ahead == 0
+            && cursor.is_sequential()
+            && pace.missed == Some(cursor.run().end)
+            && pace.read_bytes.saturating_add(bytes) <= MAX_JOINED_BYTES;
+        let named = if joins { &mut advice.same_request } else { &mut advice.will_need };
+        cursor.name(bytes, end, MAX_RANGES, &mut self.blocks, named);
+        if !named.is_empty() && cursor.is_sequential() {
+            let next = allowed.saturating_mul(WindowRule::of(cursor, allowed, conditions).growth);
+            advice.next_bytes = next.min(size.saturating_sub(cursor.run().end));
+        }
     }
 
     /// Steers the window of a cursor; how many bytes it may have named ahead, and whether that is
@@ -229,17 +287,30 @@ impl ReadAhead {
         let active = self.cursors.iter().filter(|it| it.used_at >= recent && it.window() > 0);
         let sharing = (active.count() as u64).max(1);
         let memory = conditions.ahead_budget_bytes / sharing;
+        let rule = WindowRule::of(&self.cursors[index], 0, conditions);
         let path = conditions.link.bandwidth_delay_bytes();
         let path = path.map_or(self.config.unknown_path_bytes, |product| {
-            whole(self.config.path_factor * product)
+            whole(self.config.path_factor * rule.path * product)
         });
-        let first = self.config.first_window_bytes.max(pace.read_bytes.saturating_mul(READS_AHEAD));
+        let young = self.first_window(index, conditions);
+        let first = young.max(pace.read_bytes.saturating_mul(READS_AHEAD));
         let most = path.max(first).saturating_add(hop).min(memory);
         let short = conditions.ahead_bytes > conditions.ahead_budget_bytes;
         let cursor = &mut self.cursors[index];
-        cursor.steer(first, most, pace.starved, short);
-        let credit = self.waste.credit(cursor.earned(), &self.config, conditions);
+        let growth = if pace.starved { rule.growth } else { 1 };
+        cursor.steer(first, most, growth, short);
+        let earned = cursor.earned().saturating_mul(rule.credit);
+        let credit = self.waste.credit(earned, young, &self.config, conditions);
         (cursor.window().min(credit), cursor.window() == most && credit >= most)
+    }
+
+    /// The window of a cursor that has earned nothing, in bytes. At the beginning of a file it may
+    /// be what the path holds, up to two and a half times what is configured.
+    fn first_window(&self, index: usize, conditions: &PrefetchContext) -> u64 {
+        let least = self.config.first_window_bytes;
+        let path = conditions.link.bandwidth_delay_bytes().map_or(0, whole);
+        let begins = begins_a_file(&self.cursors[index], conditions);
+        if begins { path.min(least.saturating_mul(5) / 2).max(least) } else { least }
     }
 
     /// Takes back what a cursor that is not used any more has named, for the sake of another.
@@ -316,7 +387,8 @@ impl Prefetcher for ReadAhead {
             }
         }
         let starved = predicted && access.found != CacheStatus::Hit;
-        let pace = Pace { read_bytes: range.end - range.start, starved };
+        let missed = (access.found == CacheStatus::Miss).then_some(range.end);
+        let pace = Pace { read_bytes: range.end - range.start, starved, missed };
         self.go_ahead(index, pace, conditions, &mut advice);
         if self.turns >= SURE_TURNS {
             self.name_turns(pace.read_bytes, conditions, &mut advice);
@@ -329,7 +401,6 @@ impl Prefetcher for ReadAhead {
 mod tests {
     use super::*;
     use crate::{Limits, LinkEstimate};
-    use std::time::Duration;
 
     const KIB: u64 = 1 << 10;
 
@@ -357,6 +428,54 @@ mod tests {
         let advice = read(&mut prefetcher, 4 * KIB..8 * KIB, CacheStatus::Hit);
         assert_eq!(advice.will_need, [8 * KIB..136 * KIB]);
         assert_eq!(read(&mut prefetcher, 8 * KIB..12 * KIB, CacheStatus::Hit), Advice::default());
+    }
+
+    #[test]
+    fn the_first_window_joins_the_request_of_a_read_that_waits() {
+        let mut prefetcher = ReadAhead::default();
+        read(&mut prefetcher, 0..4 * KIB, CacheStatus::Miss);
+        let advice = read(&mut prefetcher, 4 * KIB..8 * KIB, CacheStatus::Miss);
+        assert_eq!((advice.same_request, advice.will_need), (vec![8 * KIB..136 * KIB], vec![]));
+        assert_eq!(advice.next_bytes, 256 * KIB);
+        // That of large reads would take one connection too long.
+        let at = 1 << 30;
+        read(&mut prefetcher, at..at + 256 * KIB, CacheStatus::Miss);
+        let advice = read(&mut prefetcher, at + 256 * KIB..at + 512 * KIB, CacheStatus::Miss);
+        assert_eq!((advice.same_request.len(), advice.will_need.len()), (0, 1));
+    }
+
+    /// The bytes that a reader without pauses has after some waits. What is requested by the time
+    /// of a wait has arrived at its end.
+    fn read_in(rtt: Duration, waits: usize) -> u64 {
+        let mut prefetcher = ReadAhead::default();
+        let link = LinkEstimate { rtt: Some(rtt), bandwidth: Some(8e6), ..LinkEstimate::default() };
+        let conditions = PrefetchContext { link, ..conditions(Some(6_000_000)) };
+        let (mut at, mut arrived, mut named, mut waited) = (0, 0, 0, 0);
+        while waited <= waits {
+            let range = at..at + 8 * KIB;
+            let found = match range.end {
+                end if end <= arrived => CacheStatus::Hit,
+                end if end <= named => CacheStatus::InFlight,
+                _ => CacheStatus::Miss,
+            };
+            let access = Access { range: range.clone(), at: Duration::ZERO, found, planned: false };
+            let advice = prefetcher.observe(&access, &conditions);
+            let ends = advice.will_need.iter().chain(&advice.same_request).map(|it| it.end);
+            named = ends.fold(named.max(range.end), u64::max);
+            if found != CacheStatus::Hit {
+                waited += 1;
+                arrived = named;
+            }
+            at = range.end;
+        }
+        at
+    }
+
+    #[test]
+    fn a_far_file_takes_few_waits() {
+        let ms = Duration::from_millis;
+        assert!(read_in(ms(50), 3) >= 5_000_000, "{}", read_in(ms(50), 3));
+        assert!(read_in(ms(1), 3) <= 1_000_000, "{}", read_in(ms(1), 3));
     }
 
     #[test]
@@ -414,6 +533,6 @@ mod tests {
         read(&mut prefetcher, at(0, 1), CacheStatus::Miss);
         let advice = read(&mut prefetcher, at(1, 1), CacheStatus::Miss);
         // The cursors of the third and the last are where those stopped.
-        assert_eq!(advice.will_need[1..], [at(3, 1), at(4, 1)]);
+        assert_eq!(advice.will_need, [at(3, 1), at(4, 1)]);
     }
 }

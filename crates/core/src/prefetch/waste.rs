@@ -4,7 +4,8 @@
 //!
 //! A cursor has as much **credit** as it has earned: however far its reader waits, its window is no
 //! longer than what the cursor has foreseen rightly so far. A reader that leaves after `n` bytes
-//! leaves at most `n` behind, and one that reads on doubles its window with every round trip.
+//! leaves at most `n` behind, and one that reads on doubles its window with every round trip. A
+//! reader of a whole file over a long path has a multiple of that.
 //!
 //! The losses of a file are **counted**, and as soon as they are near what they may be (and more
 //! than an allowance that a young file has) blocks end and the credit of every cursor shrinks to a
@@ -41,17 +42,19 @@ impl Waste {
         lost > allowed.saturating_add(config.allowance_bytes)
     }
 
-    /// Longest window, in bytes, of a cursor that has earned so much.
+    /// Longest window, in bytes, of a cursor that has earned so much; at least the `first` window,
+    /// unless too much was wasted.
     pub(super) fn credit(
         &self,
         earned: u64,
+        first: u64,
         config: &ReadAheadConfig,
         conditions: &PrefetchContext,
     ) -> u64 {
         if self.tight(config, conditions) {
             share(config.waste_limit * RESERVED, earned)
         } else {
-            earned.max(config.first_window_bytes)
+            earned.max(first)
         }
     }
 }
@@ -95,11 +98,11 @@ mod tests {
         let waste = Waste::default();
         let fetched = 1 << 30;
         let allowed = config.allowance_bytes + fetched / 20;
-        let credit = |wasted| waste.credit(10 << 20, &config, &conditions(wasted, fetched));
+        let credit = |wasted| waste.credit(10 << 20, 0, &config, &conditions(wasted, fetched));
         assert_eq!(credit(allowed - 1000), 10 << 20);
         assert_eq!(credit(allowed + 1000), share(0.05, 10 << 20));
-        let young = waste.credit(0, &config, &conditions(config.allowance_bytes, 0));
-        assert_eq!(young, config.first_window_bytes);
+        let young = waste.credit(0, 1000, &config, &conditions(config.allowance_bytes, 0));
+        assert_eq!(young, 1000);
     }
 
     #[test]

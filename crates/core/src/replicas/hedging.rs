@@ -1,10 +1,11 @@
 //! One request at one replica, and at a second one if the first is silent.
 
 use super::failure::{FailureScope, classify};
-use super::replica::ActiveReplica;
+use super::origins::Origins;
+use super::replica::{ActiveReplica, Running};
 use super::selection::Among;
 use super::{HEDGE_FLOOR_BYTES, Replicas};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, PartSink, Request, ResponseMeta};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// Ratio of speeds from which on a faster replica is asked for the bytes that a slower one sends.
 const MUCH_FASTER: f64 = 4.0;
+/// Silence after which a request of a bulk job is given up and its rest goes elsewhere, which costs
+/// a connection and no byte twice.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 
 /// Sink of one request for the parts from all replicas; hands on no byte twice.
 #[derive(Clone)]
@@ -26,26 +30,29 @@ pub(super) struct DedupSink(Arc<Mutex<DedupState>>);
 
 struct DedupState {
     sink: PartSink,
+    /// Record of the senders, if one is kept.
+    origins: Option<Arc<Mutex<Origins>>>,
     received: Vec<Range<u64>>,
     received_bytes: u64,
 }
 
 impl DedupSink {
-    pub(super) fn new(sink: PartSink) -> Self {
-        Self(Arc::new(Mutex::new(DedupState { sink, received: Vec::new(), received_bytes: 0 })))
+    pub(super) fn new(sink: PartSink, origins: Option<Arc<Mutex<Origins>>>) -> Self {
+        let state = DedupState { sink, origins, received: Vec::new(), received_bytes: 0 };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     fn state(&self) -> MutexGuard<'_, DedupState> {
         lock(&self.0)
     }
 
-    /// A sink for the parts from `replica`.
-    fn sink(&self, replica: &Arc<ActiveReplica>) -> PartSink {
+    /// A sink for the parts that `running` brings from the replica of this number.
+    fn sink(&self, replica: usize, running: &Arc<Running>) -> PartSink {
         let dedup = self.clone();
-        let replica = Arc::clone(replica);
+        let running = Arc::clone(running);
         Box::new(move |part: Part| {
-            replica.delivered(part.bytes.len() as u64);
-            dedup.state().accept(part);
+            running.delivered(part.bytes.len() as u64);
+            dedup.state().accept(part, replica);
         })
     }
 
@@ -65,25 +72,25 @@ impl DedupSink {
 }
 
 impl DedupState {
-    fn accept(&mut self, part: Part) {
+    fn accept(&mut self, part: Part, replica: usize) {
         let whole = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
         // Nearly always in order and without overlap: then nothing is to be cut.
         let fresh = match self.received.last_mut() {
             None => vec![whole],
             Some(last) if last.end == whole.start => {
                 last.end = whole.end;
-                self.received_bytes += range::len(&whole);
+                self.record(&whole, replica);
                 return (self.sink)(part);
             }
             Some(last) if last.end < whole.start => {
-                self.received_bytes += range::len(&whole);
+                self.record(&whole, replica);
                 self.received.push(whole);
                 return (self.sink)(part);
             }
             Some(_) => range::difference(std::slice::from_ref(&whole), &self.received),
         };
         for piece in &fresh {
-            self.received_bytes += range::len(piece);
+            self.record(piece, replica);
             let start = usize::try_from(piece.start - part.offset).unwrap_or(usize::MAX);
             let end = usize::try_from(piece.end - part.offset).unwrap_or(usize::MAX);
             let bytes = part.bytes.slice(start.min(part.bytes.len())..end.min(part.bytes.len()));
@@ -91,6 +98,13 @@ impl DedupState {
         }
         self.received.extend(fresh);
         self.received = range::merged(&self.received, 0);
+    }
+
+    fn record(&mut self, piece: &Range<u64>, replica: usize) {
+        self.received_bytes += range::len(piece);
+        if let Some(origins) = &self.origins {
+            lock(origins).record(piece, replica);
+        }
     }
 }
 
@@ -109,6 +123,7 @@ impl Replicas {
         running.push(self.ask(first, dedup.rest(request), dedup));
         let mut errors = Vec::new();
         let mut before = dedup.received_bytes();
+        let mut silence = Duration::ZERO;
         loop {
             let timeout = self.hedge_timeout(first);
             match select(running.next(), self.clock().sleep(timeout)).await {
@@ -128,11 +143,22 @@ impl Replicas {
             let now = dedup.received_bytes();
             let speed = (now - before) as f64 / timeout.as_secs_f64().max(1e-6);
             before = now;
-            let Some(other) = self.choose(tried, Among::Healthy) else { continue };
-            let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);
+            silence = if speed > 0.0 { Duration::ZERO } else { silence + timeout };
             let rest = dedup.rest(request);
+            let Some(other) = self.choose(tried, Among::Healthy, rest.asked_bytes()) else {
+                continue;
+            };
+            let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);
             if rest.ranges.is_empty() && rest.tail == 0 {
                 continue;
+            }
+            if silence >= GIVE_UP_AFTER && self.is_bulk() {
+                let what = format!("{}: no bytes for {} s", first.name(), silence.as_secs());
+                let again = Retry::SameServer { after: Duration::ZERO };
+                let error = Error::new(ErrorKind::Timeout, what).with_retry(again);
+                self.record_failure(first, &error);
+                errors.push(error);
+                return Err(errors);
             }
             if (speed == 0.0 || faster) && self.may_hedge(&rest) {
                 tried.push(Arc::clone(&other));
@@ -143,8 +169,8 @@ impl Replicas {
 
     /// Silence after which a request is hedged.
     fn hedge_timeout(&self, replica: &ActiveReplica) -> Duration {
-        let rtt = replica.source().link().rtt.unwrap_or_default();
-        self.config.hedge_after.max(rtt * 8)
+        let latency = replica.source().link().latency().unwrap_or_default();
+        self.config.hedge_after.max(latency * 8)
     }
 
     /// Returns true if `rest` may be requested twice, and charges it then.
@@ -176,11 +202,11 @@ impl Replicas {
         let replica = Arc::clone(replica);
         let dedup = dedup.clone();
         Box::pin(async move {
-            let running = replica.enter();
+            let running = Arc::new(replica.enter(request.asked_bytes()));
             let started = self.clock().now();
             let before = dedup.received_bytes();
             let result = match self.same_file(&replica).await {
-                Ok(()) => self.ask_in_pieces(&replica, request, &dedup).await,
+                Ok(()) => self.ask_in_pieces(&replica, &running, request, &dedup).await,
                 Err(error) => Err(error),
             };
             drop(running);
@@ -200,6 +226,7 @@ impl Replicas {
     async fn ask_in_pieces(
         &self,
         replica: &Arc<ActiveReplica>,
+        running: &Arc<Running>,
         request: Request,
         dedup: &DedupSink,
     ) -> Result<ResponseMeta> {
@@ -208,29 +235,49 @@ impl Replicas {
             // All of it arrived before the replica that sent it failed.
             return Ok(ResponseMeta { size, ..ResponseMeta::default() });
         }
+        let request_version = request.version.clone();
         // The validator of the request is the first replica's: the reader got it from there or from
         // the store.
         let bound = || request.version.validator().map(str::to_owned);
         let given = request.validator.or_else(bound);
         let validator = given.filter(|_| Arc::ptr_eq(replica, &self.first));
         let version = replica.version();
+        let sink = || -> PartSink {
+            let mut sink = dedup.sink(replica.number, running);
+            let here = version.clone();
+            let asked = request_version.clone();
+            let name = replica.name();
+            Box::new(move |part| {
+                if asked.size().is_none() && here.size().is_some() {
+                    // It has no size yet, with which this one could be at odds.
+                    drop(asked.bind(&name, here.size(), None));
+                }
+                sink(part);
+            })
+        };
         let limits = replica.source().limits();
-        let whole = Request { validator, size: request.size.or(size), version, ..request };
+        let size = request.size.or(size);
+        let whole = Request { validator, size, version: version.clone(), ..request };
         if whole.tail > 0 || limits.allow(&whole.ranges) {
-            return replica.source().fetch(whole, dedup.sink(replica)).await;
+            return replica.source().fetch(whole, sink()).await;
         }
         let mut total = ResponseMeta::default();
         for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..whole.clone() };
-            let response = replica.source().fetch(piece, dedup.sink(replica)).await?;
+            let response = replica.source().fetch(piece, sink()).await?;
             let unasked_bytes = total.unasked_bytes + response.unasked_bytes;
             total = ResponseMeta { unasked_bytes, ..response };
         }
         Ok(total)
     }
 
-    /// Compares checksums before a replica other than the first is used, where both are known.
+    /// Compares checksums before a replica other than the first is used, where both are known. A
+    /// bulk job compares the bytes themselves: its replicas need not wait for their servers to read
+    /// the file once for its checksum.
     async fn same_file(&self, replica: &Arc<ActiveReplica>) -> Result<()> {
+        if self.is_bulk() {
+            return Ok(());
+        }
         let expected = self.state().checksum.clone();
         let (Some(expected), Some(digest)) = (expected, replica.digest()) else {
             return Ok(());
@@ -252,7 +299,7 @@ impl Replicas {
         }
     }
 
-    fn record_failure(&self, replica: &Arc<ActiveReplica>, error: &Error) {
+    pub(super) fn record_failure(&self, replica: &Arc<ActiveReplica>, error: &Error) {
         replica.failed();
         match classify(error) {
             FailureScope::Request | FailureScope::Staging => {}

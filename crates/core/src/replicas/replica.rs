@@ -1,5 +1,6 @@
 //! One replica of a file: its load, speed, version, and exclusion.
 
+use super::rate_meter::RateMeter;
 use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, Result};
 use crate::report::SourceReport;
@@ -28,12 +29,19 @@ pub struct Replica {
     pub digest: Option<Arc<dyn ChecksumQuery>>,
 }
 
+/// Factor on the wait of a replica that takes no more requests at the moment.
+const FULL: f64 = 1e3;
+
 /// A replica in use.
 #[derive(Debug)]
 pub(super) struct ActiveReplica {
+    /// Its number, in the order in which replicas became known.
+    pub(super) number: usize,
     replica: Replica,
     /// Requests in flight.
     running: AtomicUsize,
+    /// Bytes asked for that have not arrived, and the rate at which they do.
+    pub(super) meter: RateMeter,
     bytes: AtomicU64,
     failures: AtomicU64,
     /// The error for which it was excluded.
@@ -46,10 +54,12 @@ pub(super) struct ActiveReplica {
 }
 
 impl ActiveReplica {
-    pub(super) fn new(replica: Replica) -> Self {
+    pub(super) fn new(number: usize, replica: Replica) -> Self {
         Self {
+            number,
             replica,
             running: AtomicUsize::new(0),
+            meter: RateMeter::default(),
             bytes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             excluded: Mutex::new(None),
@@ -96,7 +106,7 @@ impl ActiveReplica {
         let most = self.source().max_requests().max(1);
         // Up to there a request waits for nobody; the number under way still tells who is less
         // busy.
-        let queue = if ahead > most { 1e3 } else { 1.0 };
+        let queue = if ahead > most { FULL } else { 1.0 };
         queue * ahead as f64 / self.speed().unwrap_or(usual).max(1.0)
     }
 
@@ -104,8 +114,24 @@ impl ActiveReplica {
         *lock(&self.speed)
     }
 
+    /// Records `bytes` that arrived.
     pub(super) fn delivered(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.meter.arrived(bytes, self.source().clock().now());
+    }
+
+    /// The time that `bytes` more would take to arrive after those that were asked for, in seconds;
+    /// `usual` is the rate where none is known.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn time_to_bring(&self, bytes: u64, usual: f64) -> f64 {
+        let queue = if self.has_room() { 1.0 } else { FULL };
+        let ahead = self.meter.outstanding_bytes().saturating_add(bytes);
+        queue * ahead as f64 / self.rate().unwrap_or(usual).max(1.0)
+    }
+
+    /// Bytes that it brings in a second, with all requests together.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.meter.rate(self.source().clock().now())
     }
 
     pub(super) fn failed(&self) {
@@ -131,10 +157,11 @@ impl ActiveReplica {
         self.source().forget_version();
     }
 
-    /// Counts a request as in flight until dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> Running {
-        self.running.fetch_add(1, Ordering::Relaxed);
-        Running(Arc::clone(self))
+    /// Counts a request for `bytes` as in flight until dropped.
+    pub(super) fn enter(self: &Arc<Self>, bytes: u64) -> Running {
+        let before = self.running.fetch_add(1, Ordering::Relaxed);
+        self.meter.asked(bytes, before == 0, self.source().clock().now());
+        Running { replica: Arc::clone(self), bytes, arrived: AtomicU64::new(0) }
     }
 
     pub(super) fn report(&self) -> SourceReport {
@@ -148,10 +175,24 @@ impl ActiveReplica {
 
 /// A request in flight at a replica.
 #[derive(Debug)]
-pub(super) struct Running(Arc<ActiveReplica>);
+pub(super) struct Running {
+    replica: Arc<ActiveReplica>,
+    bytes: u64,
+    arrived: AtomicU64,
+}
+
+impl Running {
+    /// Records `bytes` of the response.
+    pub(super) fn delivered(&self, bytes: u64) {
+        self.arrived.fetch_add(bytes, Ordering::Relaxed);
+        self.replica.delivered(bytes);
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.replica.running.fetch_sub(1, Ordering::Relaxed);
+        let missing = self.bytes.saturating_sub(*self.arrived.get_mut());
+        self.replica.meter.gave_up(missing);
     }
 }

@@ -17,23 +17,32 @@ pub(super) enum Among {
 }
 
 impl Replicas {
-    /// The replica for the next request, except those of `tried`.
+    /// The replica for the next request, of `bytes`, except those of `tried`.
     pub(super) fn choose(
         &self,
         tried: &[Arc<ActiveReplica>],
         among: Among,
+        bytes: u64,
     ) -> Option<Arc<ActiveReplica>> {
         let state = self.state();
         let is_tried =
             |replica: &Arc<ActiveReplica>| tried.iter().any(|it| Arc::ptr_eq(it, replica));
         let usable = || {
             let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
-            included.filter(|replica| !is_tried(replica))
+            let allowed =
+                included.filter(|replica| state.only.is_none_or(|only| only == replica.number));
+            allowed.filter(|replica| !is_tried(replica))
         };
         let healthy = || usable().filter(|replica| !self.health.is_down(replica.site()));
         let Some(first) = healthy().next() else {
             return usable().next().filter(|_| among == Among::All).cloned();
         };
+        if state.origins.is_some() {
+            // Those that have not been measured may be as fast as the fastest.
+            let usual = healthy().filter_map(|replica| replica.rate()).fold(1.0, f64::max);
+            let time = |replica: &Arc<ActiveReplica>| replica.time_to_bring(bytes, usual);
+            return healthy().min_by(|a, b| time(a).total_cmp(&time(b))).cloned();
+        }
         if first.has_room() && state.delivered_bytes < BULK_BYTES {
             return Some(Arc::clone(first));
         }

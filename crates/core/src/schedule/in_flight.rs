@@ -84,6 +84,16 @@ impl InFlightRequest {
         self.asked_bytes.saturating_sub(self.received_bytes)
     }
 
+    /// Gives up the later half of the missing bytes, if that is worth a request of `min_bytes`.
+    pub(crate) fn give_half(&mut self, min_bytes: u64) -> Option<Request> {
+        if self.request.tail > 0 || self.left_bytes() / 2 < min_bytes {
+            return None;
+        }
+        let missing = self.missing();
+        let half = self.split_off_half(&missing, range::total_bytes(&missing));
+        Some(half).filter(|half| !half.ranges.is_empty())
+    }
+
     fn missing(&self) -> Vec<Range<u64>> {
         range::difference(&self.request.ranges, &range::merged(&self.received, 0))
     }
@@ -125,10 +135,10 @@ pub(crate) fn split_slowest<'a>(
     now: Duration,
     link: &LinkEstimate,
 ) -> Option<Request> {
-    let rtt = link.rtt.filter(|_| is_wide(link))?;
+    let latency = link.latency().filter(|_| is_wide(link))?;
     let requests = requests.filter(|request| request.request.tail == 0);
     let requests = requests.map(|request| (request.progress(), request));
-    let slowest = SplitRule::READ.slowest(requests, now, rtt)?;
+    let slowest = SplitRule::READ.slowest(requests, now, latency)?;
     let missing = slowest.missing();
     Some(slowest.split_off_half(&missing, range::total_bytes(&missing)))
 }
@@ -140,7 +150,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn link() -> LinkEstimate {
-        LinkEstimate { rtt: Some(Duration::from_millis(20)), bandwidth: Some(12.5e6) }
+        LinkEstimate {
+            rtt: Some(Duration::from_millis(20)),
+            bandwidth: Some(12.5e6),
+            ..LinkEstimate::default()
+        }
     }
 
     /// A request for 400 baskets of a kilobyte, of which `done` have arrived.
@@ -182,8 +196,16 @@ mod tests {
     #[test]
     fn requests_are_split_only_if_that_saves_time() {
         let now = Duration::from_millis(500);
-        let narrow = LinkEstimate { rtt: Some(Duration::from_millis(2)), bandwidth: Some(1.25e6) };
-        let long = LinkEstimate { rtt: Some(Duration::from_millis(240)), bandwidth: Some(32e6) };
+        let narrow = LinkEstimate {
+            rtt: Some(Duration::from_millis(2)),
+            bandwidth: Some(1.25e6),
+            ..LinkEstimate::default()
+        };
+        let long = LinkEstimate {
+            rtt: Some(Duration::from_millis(240)),
+            bandwidth: Some(32e6),
+            ..LinkEstimate::default()
+        };
         for (what, done, link) in [
             ("narrow path", 100, narrow),
             ("soon done", 380, link()),

@@ -51,6 +51,7 @@ impl Reader<'_> {
         let queue = std::mem::take(&mut self.queue);
         let (queue, withdrawn) = self.without(queue, &range::merged(ranges, 0));
         self.queue = queue;
+        self.trial.withdrawn(range::total_bytes(&withdrawn));
         range::merged(&withdrawn, 0)
     }
 

@@ -100,7 +100,7 @@ impl Reader<'_> {
     pub(super) fn request(&self, ranges: Vec<Range<u64>>) -> Request {
         let validator = self.validator.clone();
         let version = self.version.clone();
-        Request { ranges, tail: 0, validator, size: None, version }
+        Request { ranges, validator, version, ..Request::default() }
     }
 
     fn queue_of(&mut self, urgent: bool) -> &mut VecDeque<Request> {

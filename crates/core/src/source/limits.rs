@@ -1,5 +1,8 @@
 //! Limits of one request, and its cost.
 
+use crate::LinkEstimate;
+use crate::tune::request_cost;
+
 /// The limits of a [`Source`](crate::Source), and its prices.
 ///
 /// The price of one more round trip and of one more range belong to the transport: a vector read of
@@ -31,6 +34,24 @@ impl Limits {
             max_total_bytes: u64::MAX,
             range_cost_bytes: 0,
         }
+    }
+
+    /// These limits, with the cost of a request by the path where one more range is one more
+    /// request: `at_once` may be under way.
+    #[must_use]
+    pub fn priced(mut self, link: &LinkEstimate, at_once: usize) -> Self {
+        if self.is_single()
+            && let Some(cost) = request_cost::in_bytes(link, at_once)
+        {
+            self.range_cost_bytes = self.range_cost_bytes.max(cost);
+        }
+        self
+    }
+
+    /// Returns true if one more range is one more request.
+    #[must_use]
+    pub const fn is_single(&self) -> bool {
+        self.max_ranges <= 1
     }
 
     /// Returns true if one request may hold these ranges.

@@ -26,6 +26,12 @@ impl VersionBinding {
         self.0.validator.get().map(String::as_str)
     }
 
+    /// The size of the file in bytes, once a response has stated one.
+    #[must_use]
+    pub fn size(&self) -> Option<u64> {
+        self.0.size.get().copied()
+    }
+
     /// Binds to the version that a response for the file `name` states, as far as it states one and
     /// no response did before.
     ///

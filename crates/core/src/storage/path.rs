@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 const BEFORE: &str = ".hither-";
 const AFTER: &str = ".part";
 const DIGITS: usize = 16;
+const PARTIAL_BYTES: usize = BEFORE.len() + DIGITS + AFTER.len();
 
 /// Fails for what is no path of a storage: a slash at either end, an empty component, `.` or `..`,
 /// NUL. The empty path is the root.
@@ -97,6 +98,24 @@ pub fn is_partial(path: &str) -> bool {
     )
 }
 
+/// Puts the name of the file at `path` in the place of partial names in the message of an error
+/// about its upload: users know the file by its final name.
+#[must_use]
+pub fn hide_partial_name(error: Error, path: &str) -> Error {
+    error.map_message(|message| {
+        let mut shown = String::with_capacity(message.len());
+        let mut rest = &*message;
+        while let Some((before, from)) = rest.find(BEFORE).and_then(|at| rest.split_at_checked(at))
+        {
+            let partial = from.get(..PARTIAL_BYTES).filter(|name| is_partial(name));
+            shown.push_str(before);
+            shown.push_str(partial.map_or(BEFORE, |_| file_name(path)));
+            rest = from.get(partial.map_or(BEFORE.len(), str::len)..).unwrap_or_default();
+        }
+        shown + rest
+    })
+}
+
 /// `token` if it is the name alone of such a file: what an upload gave as its token, and not a way
 /// out of the directory.
 #[must_use]
@@ -145,6 +164,20 @@ mod tests {
         assert_eq!(partial_token(&name), Some(&*name));
         for token in [format!("../{name}"), format!("/{name}"), "x".to_owned(), String::new()] {
             assert_eq!(partial_token(&token), None);
+        }
+    }
+
+    #[test]
+    fn errors_name_a_file_and_not_its_partial_name() {
+        let partial = partial_name(7);
+        for (message, shown) in [
+            (format!("http://h/d/{partial}: 507"), "http://h/d/f: 507".to_owned()),
+            (format!("{partial} to {partial}"), "f to f".to_owned()),
+            (".hither-x.part, .hither-é".to_owned(), ".hither-x.part, .hither-é".to_owned()),
+            (format!(".hither-{partial}"), ".hither-f".to_owned()),
+        ] {
+            let error = hide_partial_name(Error::new(ErrorKind::NoSpace, message), "d/f");
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::NoSpace, shown));
         }
     }
 

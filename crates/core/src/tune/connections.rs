@@ -16,7 +16,8 @@
 //!
 //! A positional read gets connections by its own size ([`for_read`]), and shares them with the
 //! other reads that wait ([`fair_share`]). A copy lasts for many round trips and follows another
-//! rule ([`for_bulk`]).
+//! rule ([`for_bulk`]); its small files wait for round trips more than for bytes
+//! ([`for_small_files`]).
 
 use crate::LinkEstimate;
 use crate::tune::link::INITIAL_WINDOW_BYTES;
@@ -51,9 +52,9 @@ pub fn speculative(rtt: Duration, cap: usize) -> usize {
 #[must_use]
 pub fn for_bytes(bytes: u64, link: &LinkEstimate, cap: usize) -> usize {
     let by_size = usize::try_from(bytes.div_ceil(SHARE_FLOOR_BYTES)).unwrap_or(usize::MAX);
-    let by_path = match (link.bandwidth_delay_bytes(), link.rtt) {
+    let by_path = match (link.bandwidth_delay_bytes(), link.latency()) {
         (Some(product), _) => windows(product / WINDOWS_PER_CONNECTION) + 1,
-        (None, Some(rtt)) => speculative(rtt, BANDWIDTH_UNKNOWN),
+        (None, Some(latency)) => speculative(latency, BANDWIDTH_UNKNOWN),
         (None, None) => MIN,
     };
     by_path.max(MIN).min(by_size).min(cap).max(1)
@@ -102,10 +103,10 @@ pub fn prefer_open(useful: usize, open: usize) -> usize {
 /// and queue are full.
 #[must_use]
 pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
-    let by_rtt =
-        link.rtt.map_or(0, |rtt| usize::try_from(rtt.as_millis() / 2).unwrap_or(usize::MAX));
+    let count = |latency: Duration| usize::try_from(latency.as_millis() / 2).unwrap_or(usize::MAX);
+    let by_latency = link.latency().map_or(0, count);
     let by_path = link.bandwidth_delay_bytes().map_or(usize::MAX, |product| windows(2.0 * product));
-    by_rtt.min(by_path).max(MIN_BULK).min(cap).max(1)
+    by_latency.min(by_path).max(MIN_BULK).min(cap).max(1)
 }
 
 /// Connections for one positional read of `bytes` that needs at least `requests` requests: at most
@@ -114,6 +115,39 @@ pub fn for_bulk(link: &LinkEstimate, cap: usize) -> usize {
 #[must_use]
 pub fn for_read(bytes: u64, requests: usize) -> usize {
     initial_windows(bytes).max(requests)
+}
+
+/// Connections for a positional read of one range of `bytes` that needs at least `requests`
+/// requests.
+///
+/// The bytes of one range are used in their order, while the rest arrives, so there is no need for
+/// all of them in one round trip. Each connection gets a piece that is worth a request:
+/// `PIECE_BYTES`. On paths of more than `LONG_PATH`, and before the latency is known, a round
+/// trip costs more than requests do, and the rule is that of any read ([`for_read`]).
+#[must_use]
+pub fn for_range(bytes: u64, requests: usize, link: &LinkEstimate) -> usize {
+    let Some(latency) = link.latency().filter(|latency| *latency <= LONG_PATH) else {
+        return for_read(bytes, requests);
+    };
+    let most = usize::try_from(latency.as_millis() / MILLIS_PER_CONNECTION).unwrap_or(0) + 1;
+    let useful = usize::try_from(bytes / PIECE_BYTES).unwrap_or(usize::MAX);
+    useful.clamp(1, most).max(requests)
+}
+
+/// Connections to have open when a range of `bytes` is requested next: those of [`for_range`], on
+/// paths that are not long. On others a read takes many more, which are opened when it comes.
+#[must_use]
+pub fn for_next_range(bytes: u64, link: &LinkEstimate) -> usize {
+    let is_known = link.latency().is_some_and(|latency| latency <= LONG_PATH);
+    if is_known { for_range(bytes, 1, link) } else { 0 }
+}
+
+/// Connections for a prefetch of one range for which some would be useful, while other requests are
+/// in flight: the free ones, if they are seven eighths of the useful ones. Otherwise the last
+/// request comes a round trip after the others.
+#[must_use]
+pub fn beside(in_flight: usize, connections: usize) -> usize {
+    if 8 * in_flight <= connections { connections - in_flight } else { connections }
 }
 
 /// Share of `connections` for a read of `bytes` while other reads wait for `others` bytes.
@@ -134,6 +168,24 @@ pub fn fair_share(bytes: u64, others: u64, connections: usize) -> usize {
     usize::try_from(share).unwrap_or(connections).max(1)
 }
 
+/// Small files to copy at the same time, from or to a server that takes `max_requests` requests at
+/// a time. A file of at most [`SMALL_FILE_BYTES`] waits one round trip or more for each of its
+/// requests, and moves few bytes. So there are sixteen files for each millisecond: of 10 KB and two
+/// round trips each, they fill 640 Mbit/s on a path of any length up to 128 ms.
+#[must_use]
+pub fn for_small_files(link: &LinkEstimate, max_requests: usize) -> usize {
+    let by_latency = link.latency().map_or(0, |latency| 16 * latency.as_millis().min(1000));
+    let by_latency = usize::try_from(by_latency).unwrap_or(MAX_SMALL_FILES);
+    by_latency.clamp(MIN_SMALL_FILES, MAX_SMALL_FILES).min(max_requests)
+}
+
+/// The maximum size of a small file, in bytes.
+pub const SMALL_FILE_BYTES: u64 = 128 * 1024;
+/// Small files at the same time on the shortest path.
+pub const MIN_SMALL_FILES: usize = 16;
+/// Maximum small files at the same time: together they hold less than the memory of a copy.
+const MAX_SMALL_FILES: usize = 2048;
+
 /// Number of initial windows that hold `bytes`.
 #[must_use]
 pub fn initial_windows(bytes: u64) -> usize {
@@ -145,6 +197,13 @@ pub fn initial_windows(bytes: u64) -> usize {
 pub const MIN_BULK: usize = 4;
 /// Maximum connections of a small read, independent of the other reads.
 const SMALL_READ_CONNECTIONS: usize = 4;
+
+/// Bytes of a range that a connection gets.
+const PIECE_BYTES: u64 = 192 << 10;
+/// Latency above which a range is read as any other.
+const LONG_PATH: Duration = Duration::from_millis(100);
+/// Milliseconds of latency for each further connection of one range: eight at 50 ms.
+const MILLIS_PER_CONNECTION: u128 = 7;
 
 /// Initial windows of the bandwidth-delay product per connection.
 const WINDOWS_PER_CONNECTION: f64 = 2.0;
@@ -171,6 +230,7 @@ mod tests {
         LinkEstimate {
             rtt: Some(Duration::from_secs_f64(rtt_ms / 1e3)),
             bandwidth: Some(mbit * 1e6 / 8.0),
+            ..LinkEstimate::default()
         }
     }
 
@@ -194,6 +254,21 @@ mod tests {
         assert_eq!(for_bulk(&link(72.0, 8.0), 64), 10);
         assert_eq!(for_bulk(&LinkEstimate::default(), 64), MIN_BULK);
         assert_eq!(for_bulk(&link(120.0, 1000.0), 2), 2);
+    }
+
+    #[test]
+    fn small_files_are_copied_by_the_round_trip_time_as_far_as_the_server_takes_requests() {
+        assert_eq!(for_small_files(&link(100.0, 1000.0), 4096), 1600);
+        assert_eq!(for_small_files(&link(100.0, 1000.0), 64), 64);
+        assert_eq!(for_small_files(&link(900.0, 1000.0), 4096), MAX_SMALL_FILES);
+        assert_eq!(for_small_files(&LinkEstimate::default(), 4096), MIN_SMALL_FILES);
+    }
+
+    #[test]
+    fn a_prefetch_takes_the_free_connections_if_nearly_all_are() {
+        let free = [(0, 8), (1, 8), (2, 8), (2, 16), (9, 8), (0, 1), (1, 1)];
+        let taken = free.map(|(in_flight, connections)| beside(in_flight, connections));
+        assert_eq!(taken, [8, 7, 8, 14, 8, 1, 1]);
     }
 
     #[test]
@@ -234,6 +309,18 @@ mod tests {
         assert_eq!(speculative(Duration::from_millis(240), 8), 8);
         assert_eq!(speculative(Duration::from_millis(240), 64), 64);
         assert_eq!(speculative(Duration::from_micros(30), 64), 1);
+    }
+
+    #[test]
+    fn one_range_gets_connections_by_the_latency_and_pieces_worth_a_request() {
+        assert_eq!(for_range(5 << 20, 1, &link(0.1, 1_000.0)), 1);
+        assert_eq!(for_range(8_000, 1, &link(50.0, 1_000.0)), 1);
+        assert_eq!(for_range(400_000, 1, &link(50.0, 1_000.0)), 2);
+        assert_eq!(for_range(5 << 20, 1, &link(50.0, 1_000.0)), 8);
+        assert_eq!(for_range(5 << 20, 40, &link(50.0, 1_000.0)), 40);
+        for link in [LinkEstimate::default(), link(240.0, 1_000.0)] {
+            assert_eq!(for_range(5 << 20, 1, &link), for_read(5 << 20, 1));
+        }
     }
 
     #[test]

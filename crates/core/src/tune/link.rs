@@ -10,14 +10,26 @@ pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 /// fits into an initial window, so that it arrives after one round trip.
 pub const INITIAL_REQUEST_BYTES: u64 = 12 << 10;
 
+/// Time that a server near by may need for a response, so that it says nothing of the path.
+const SERVER_TIME: Duration = Duration::from_millis(10);
+
 /// Estimates of a path; `None` where nothing was measured yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LinkEstimate {
-    /// Smallest round-trip time seen.
+    /// Smallest duration of a handshake: the round-trip time to the next end of a TCP connection.
     pub rtt: Option<Duration>,
     /// Bottleneck bandwidth in bytes per second, as far as the arrivals show it. A path that was
     /// never filled is faster than this says.
     pub bandwidth: Option<f64>,
+    /// Shortest time from a request to the first byte of its response: a round trip and the time of
+    /// the server.
+    pub first_byte: Option<Duration>,
+    /// The same on connections that had carried no response: a tunnel opens a connection of its own
+    /// to the server meanwhile.
+    pub fresh_first_byte: Option<Duration>,
+    /// Highest rate at which one large response arrived, in bytes per second. The path is no slower
+    /// than that, even where the spacing of small responses tells nothing.
+    pub response_rate: Option<f64>,
 }
 
 impl LinkEstimate {
@@ -31,10 +43,47 @@ impl LinkEstimate {
         self.bandwidth = Some(self.bandwidth.map_or(bandwidth, |best| best.max(bandwidth)));
     }
 
-    /// Bytes that fit on the path, if both figures are known.
+    /// Records a response of `bytes`: its first byte arrived after `first_byte`, the last one
+    /// `transfer` later. The connection is `fresh` if it had carried no response.
+    pub fn saw_response(
+        &mut self,
+        first_byte: Duration,
+        bytes: u64,
+        transfer: Duration,
+        fresh: bool,
+    ) {
+        let least = if fresh { &mut self.fresh_first_byte } else { &mut self.first_byte };
+        *least = Some(least.map_or(first_byte, |best| best.min(first_byte)));
+        if bytes >= RATE_BYTES {
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let rate = bytes as f64 / (first_byte + transfer).as_secs_f64().max(1e-6);
+            self.response_rate = Some(self.response_rate.map_or(rate, |best| best.max(rate)));
+        }
+    }
+
+    /// Time that a request waits for its response: that of the handshake, unless responses take
+    /// much longer. A tunnel, or a proxy that ends connections, answers handshakes itself, and then
+    /// the first response on a connection takes two round trips.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        let rtt = self.rtt?;
+        let waited = self.response_time().filter(|it| *it >= rtt.saturating_add(SERVER_TIME));
+        Some(waited.unwrap_or(rtt))
+    }
+
+    /// Shortest time from a request to the first byte of its response, on a connection that is
+    /// open to its other end.
+    #[must_use]
+    pub fn response_time(&self) -> Option<Duration> {
+        let tunnel = 2 * self.rtt.unwrap_or_default().saturating_add(SERVER_TIME);
+        let fresh = || self.fresh_first_byte.map(|it| if it < tunnel { it } else { it / 2 });
+        self.first_byte.or_else(fresh)
+    }
+
+    /// Bytes that arrive while a request waits, if both figures are known.
     #[must_use]
     pub fn bandwidth_delay_bytes(&self) -> Option<f64> {
-        Some(self.bandwidth? * self.rtt?.as_secs_f64())
+        Some(self.bandwidth? * self.latency()?.as_secs_f64())
     }
 }
 
@@ -80,6 +129,8 @@ const FASTER_THAN_READER: f64 = 8e6;
 const TRAIN_BYTES: u64 = INITIAL_WINDOW_BYTES / 3;
 /// Minimum bytes of the first read, half a segment: fewer are not data split into segments.
 const DATA_BYTES: u64 = 1448 / 2;
+/// Minimum bytes of a response whose rate is recorded: fewer may all lie in a buffer already.
+const RATE_BYTES: u64 = 128 << 10;
 /// Average bytes per read from which on the reader is slower than the path: two segments.
 const COALESCED_BYTES: u64 = 2 * 1448;
 /// Maximum number of reads in a train.
@@ -158,6 +209,44 @@ mod tests {
             train.arrived(Duration::from_secs(1) + gap * i, 1448);
         }
         train
+    }
+
+    #[test]
+    fn only_large_responses_tell_a_rate() {
+        let mut link = LinkEstimate::default();
+        link.saw_response(Duration::from_millis(30), 100_000, Duration::ZERO, false);
+        assert_eq!((link.first_byte, link.response_rate), (Some(Duration::from_millis(30)), None));
+        link.saw_response(Duration::from_millis(25), 1_000_000, Duration::from_millis(75), false);
+        link.saw_response(Duration::from_millis(75), 1_000_000, Duration::from_millis(75), false);
+        let (first_byte, rate) = (link.first_byte.unwrap(), link.response_rate.unwrap());
+        assert_eq!(first_byte, Duration::from_millis(25));
+        assert!((rate - 1e7).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
+    fn latency_is_that_of_responses_where_something_near_answers_the_handshake() {
+        let ms = Duration::from_millis;
+        let mut link = LinkEstimate::default();
+        assert_eq!(link.latency(), None);
+        link.saw_rtt(ms(1));
+        assert_eq!(link.latency(), Some(ms(1)));
+        link.saw_response(ms(51), 10_000, ms(1), false);
+        assert_eq!(link.latency(), Some(ms(51)));
+        link.saw_bandwidth(1e6);
+        assert_eq!(link.bandwidth_delay_bytes(), Some(51_000.0));
+        // It was the first response that took so long.
+        link.saw_response(ms(9), 10_000, ms(1), false);
+        assert_eq!(link.latency(), Some(ms(1)));
+        // The first response on a connection of a tunnel takes a round trip more.
+        let mut tunnel = LinkEstimate { rtt: Some(ms(1)), ..LinkEstimate::default() };
+        tunnel.saw_response(ms(102), 10_000, ms(1), true);
+        assert_eq!(tunnel.latency(), Some(ms(51)));
+        tunnel.saw_response(ms(60), 10_000, ms(1), false);
+        assert_eq!(tunnel.latency(), Some(ms(60)));
+        // Responses of a server far away take a little more than its handshake.
+        let mut far = LinkEstimate { rtt: Some(ms(100)), ..LinkEstimate::default() };
+        far.saw_response(ms(104), 10_000, ms(1), false);
+        assert_eq!(far.latency(), Some(ms(100)));
     }
 
     fn mbit(train: &BandwidthEstimator) -> Option<f64> {

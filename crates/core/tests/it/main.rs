@@ -9,5 +9,6 @@ mod failures;
 mod random;
 mod replicas;
 mod rig;
+mod single_ranges;
 mod trips;
 mod vectors;

@@ -5,7 +5,7 @@ use futures_core::future::BoxFuture;
 use hither_core::replicas::{ChecksumQuery, ReplicaDiscovery};
 use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Health, Reader, ReaderConfig, Replica, Replicas,
-    ReplicasConfig, Result, Retry, Source,
+    ReplicasConfig, Request, Result, Retry, Source,
 };
 use hither_simulate::Link;
 use hither_simulate::source::{Fault, Logged, SimulatedSource};
@@ -140,6 +140,28 @@ async fn all_requests_go_to_the_first_healthy_replica() {
     let sources = [Arc::new(source()), Arc::new(source())];
     read(&replicas(&sources), &scattered(400, 1_000)).await.unwrap();
     assert!(!sources[0].log().is_empty() && sources[1].log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_connections_is_waited_for_only_if_no_other_is_left() {
+    let refused = || {
+        let cause = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        Fault::Fail(Error::new(ErrorKind::Unavailable, "no server").with_source(cause))
+    };
+    let failovers = |source: &SimulatedSource| -> Vec<bool> {
+        source.log().iter().map(|it| it.request.failover).collect()
+    };
+    let sources = [Arc::new(source().with_fault(0, refused())), Arc::new(source())];
+    read(&replicas(&sources), &[0..1_000]).await.unwrap();
+    assert_eq!(sources.each_ref().map(|it| failovers(it)), [vec![true], vec![true]]);
+
+    let sources = [(), ()].map(|()| Arc::new(source().with_fault(0, refused())));
+    read(&replicas(&sources), &[0..1_000]).await.unwrap();
+    assert_eq!(sources.each_ref().map(|it| failovers(it)), [vec![true, false], vec![true]]);
+
+    let sources = [Arc::new(source())];
+    read(&replicas(&sources), &[0..1_000]).await.unwrap();
+    assert_eq!(failovers(&sources[0]), [false]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,4 +309,39 @@ async fn further_replicas_are_located_once_if_needed() {
     assert!(other.log().is_empty(), "nothing was needed yet");
     read(&all, &[1_000..2_000]).await.unwrap();
     assert_eq!(other.log().len(), 1);
+}
+
+/// Fetches the whole file in blocks by sixteen workers, as a copy does.
+async fn copy_blocks(all: &Replicas, block: u64) {
+    let next = AtomicUsize::new(0);
+    let work = async || {
+        loop {
+            let start = next.fetch_add(1, Ordering::Relaxed) as u64 * block;
+            if start >= SIZE as u64 {
+                return;
+            }
+            let range = start..(start + block).min(SIZE as u64);
+            let request = Request { ranges: vec![range], ..Request::default() };
+            all.fetch(request, Box::new(|_| ())).await.unwrap();
+        }
+    };
+    futures_util::future::join_all((0..16).map(|_| work())).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_job_shares_the_file_in_proportion_to_the_measured_rates() {
+    let sources = [8, 4, 2].map(|mbit| {
+        let link = Link::new(Duration::from_millis(20), Some(mbit * 1_000_000));
+        Arc::new(named(SimulatedSource::new(content(), link).with_max_connections(16)))
+    });
+    let all = replicas(&sources);
+    all.begin_bulk();
+    let start = tokio::time::Instant::now();
+    copy_blocks(&all, 64 << 10).await;
+    let seconds = start.elapsed().as_secs_f64();
+    let brought: Vec<u64> = all.reports().iter().map(|it| it.bytes).collect();
+    assert_eq!(brought.iter().sum::<u64>(), SIZE as u64, "{brought:?}");
+    assert!(brought[0] > brought[1] && brought[1] > brought[2], "{brought:?}");
+    let ideal = SIZE as f64 * 8.0 / 14e6;
+    assert!(seconds < 1.4 * ideal, "{seconds} s, at best {ideal} s; {brought:?}");
 }

@@ -107,16 +107,19 @@ fn endpoints_are_merged_with_stored_ones() {
     first.ranges = RangeSupport::Multi;
     first.range_count.current = 400;
     first.rtt_micros = 300;
+    first.first_byte_micros = 700;
     first.bandwidth = 1_000;
     let mut second = first.clone();
     second.range_count.current = 500;
     second.rtt_micros = 900;
+    second.first_byte_micros = 1_000;
     second.bandwidth = 5_000;
     store.put_endpoint("http://a", &first, at(0));
     assert_eq!(store.endpoint("http://a", at(1)), Some(first));
     store.put_endpoint("http://a", &second, at(1));
     let both = store.endpoint("http://a", at(2)).unwrap();
-    assert_eq!((both.range_count.current, both.rtt_micros, both.bandwidth), (500, 300, 5_000));
+    assert_eq!((both.range_count.current, both.bandwidth), (500, 5_000));
+    assert_eq!((both.rtt_micros, both.first_byte_micros), (300, 700));
     assert_eq!(store.endpoint("http://a:81", at(2)), None);
 }
 

@@ -15,9 +15,10 @@
 //! wait for the first response, because only it tells the size of the file; if no read is waiting,
 //! the first piece of the first prefetch is requested alone.
 //!
-//! **The end of the file.** While the size is unknown, a read may pass the end. The request then
-//! fails, and if the error does not carry the size, the first byte is requested, whose response
-//! does; ranges within the file are requested again.
+//! **The end of the file.** While the size is unknown, a read may pass the end. So its first bytes
+//! are requested alone, and the rest when the response has stated the size. A request that passes
+//! the end nevertheless fails, and if the error does not carry the size, the first byte is
+//! requested, whose response does; ranges within the file are requested again.
 //!
 //! Dropping the driver cancels its requests; reads that wait for them request their bytes
 //! themselves.
@@ -83,7 +84,7 @@ struct Session<'a> {
     /// A server has said which version it is, or it was known.
     versioned: bool,
     fetching: bool,
-    /// Rest of the first read of an unknown server.
+    /// Rest of the first read, for which the first response is awaited.
     rest: Vec<Range<u64>>,
     /// Ranges that failed and may lie beyond the end of the file, with the error.
     doubtful: Option<(Vec<Range<u64>>, Error)>,
@@ -165,10 +166,7 @@ impl<'a> Session<'a> {
     fn arrived(&mut self, part: &Part) -> ControlFlow<()> {
         self.cache().insert(self.claims.entry, part);
         self.reader.release(part.bytes.len() as u64);
-        let rest = std::mem::take(&mut self.rest);
-        if !rest.is_empty() {
-            self.reader.push_urgent(&rest, usize::MAX);
-        }
+        self.push_rest();
         if self.conditional && self.confirmed < self.openings && self.reader.is_conditional() {
             self.confirm();
         }
@@ -249,7 +247,8 @@ impl<'a> Session<'a> {
         }
         if probe && self.probing {
             self.probing = false;
-            if let Some((ranges, error)) = self.doubtful.take() {
+            // Without the size nobody knows that they lie beyond the end.
+            if let Some((ranges, _)) = self.doubtful.take() {
                 cache.fail(entry, owner, &ranges, &error);
             }
             cache.fail_unconfirmed(entry, owner, &error);

@@ -4,6 +4,7 @@
 use crate::cache::file::{CachedFileInner, CachedFileState, driver};
 use crate::cache::{Claimed, FileSnapshot, Lookup};
 use crate::error::{ErrorKind, Result};
+use crate::sync::MutexGuard;
 use crate::trace::ReadTimes;
 use crate::{Access, Advice, CacheStatus, range};
 use std::ops::Range;
@@ -41,6 +42,27 @@ impl CachedFileInner {
     /// Returns true if the version in use has been confirmed since the opening.
     pub(crate) fn is_confirmed(&self, state: &CachedFileState) -> bool {
         self.cache.version(state.entry, state.opened).1
+    }
+
+    /// The part of a range that the file has, as far as its size is known.
+    pub(crate) fn within(&self, state: &CachedFileState, wanted: Range<u64>) -> Range<u64> {
+        let size = state.conditions.size.or_else(|| self.cache.snapshot(state.entry).size);
+        wanted.start..size.map_or(wanted.end, |size| wanted.end.min(size))
+    }
+
+    /// Ends a read that has found all its bytes.
+    pub(crate) fn served(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, CachedFileState>,
+        range: &Range<u64>,
+        at: Duration,
+        lookup: &Lookup,
+        advice: &Advice,
+    ) {
+        state.bound = true;
+        self.heed(&mut state, advice, at, &lookup.snapshot);
+        drop(state);
+        self.record(std::slice::from_ref(range), ReadTimes::at_once(at), lookup);
     }
 
     /// Claims what a read of `ranges` needs, as far as the file goes: the entry that it reads, and
@@ -88,6 +110,7 @@ impl CachedFileInner {
         snapshot: &FileSnapshot,
     ) {
         let work = &mut state.work;
+        work.next_bytes = work.next_bytes.max(advice.next_bytes);
         if !advice.dont_need.is_empty() {
             let unwanted = work.queue.remove_advice(&advice.dont_need);
             self.cancel_prefetches(state, unwanted);

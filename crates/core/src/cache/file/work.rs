@@ -18,6 +18,8 @@ pub(crate) struct DriverWork {
     pub(crate) queue: PrefetchQueue,
     /// True if the queue may have items to take.
     pub(crate) prefetches_due: bool,
+    /// Bytes of the next prefetches, for which connections can be opened; 0 if unknown.
+    pub(crate) next_bytes: u64,
     /// True while the driver has enough to send; it takes from the queue by itself afterwards.
     pub(crate) busy: bool,
 }

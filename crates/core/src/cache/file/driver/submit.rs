@@ -1,19 +1,32 @@
 //! Hands the reader what is wanted.
 
-use crate::cache::file::CachedFileState;
 use crate::cache::file::driver::{FIRST_BYTE, Session};
+use crate::cache::file::{CachedFileState, MAX_SMALL_FILE_BYTES};
+use crate::prefetch::MAX_WHOLE_BYTES;
 use crate::sync::{MutexGuard, lock};
 use crate::tune::connections;
 use crate::tune::link::INITIAL_REQUEST_BYTES;
-use crate::{Limits, plan, range};
+use crate::{Limits, LinkEstimate, plan, range};
 use std::ops::{ControlFlow, Range};
 
 /// Up to this, one connection is as good as several: a few initial windows.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// Connections for a read of `ranges`.
-fn connections_for(ranges: &[Range<u64>], limits: &Limits) -> usize {
-    connections::for_read(range::total_bytes(ranges), plan::fewest_requests(ranges, limits))
+/// Connections for a read of `ranges` of a file of `size` bytes. A single range that may pass the
+/// end of the file is not cut: its later pieces may lie beyond.
+fn connections_for(
+    ranges: &[Range<u64>],
+    limits: &Limits,
+    link: &LinkEstimate,
+    size: Option<u64>,
+) -> usize {
+    let requests = plan::fewest_requests(ranges, limits);
+    let bytes = range::total_bytes(ranges);
+    match (size, ranges) {
+        (Some(..=MAX_SMALL_FILE_BYTES), _) | (None, [_]) => requests,
+        (Some(_), [_]) => connections::for_range(bytes, requests, link),
+        _ => connections::for_read(bytes, requests),
+    }
 }
 
 impl Session<'_> {
@@ -40,6 +53,11 @@ impl Session<'_> {
             self.probe();
         }
         self.submit_prefetches(&mut state);
+        let next_bytes = std::mem::take(&mut state.work.next_bytes);
+        if next_bytes > 0 {
+            let source = &self.file.source;
+            source.preconnect(connections::for_next_range(next_bytes, &source.link()));
+        }
         ControlFlow::Continue(())
     }
 
@@ -68,7 +86,12 @@ impl Session<'_> {
         if !taken.is_empty() {
             let ranges = self.over_gaps(&taken);
             self.sends();
-            let max_connections = connections_for(&ranges, &self.file.source.limits());
+            let mut max_connections = self.connections_for(&ranges);
+            if let ([_], Some(..=MAX_WHOLE_BYTES)) = (&*ranges, self.size()) {
+                // It may be the rest of the file.
+                let in_flight = self.reader.in_flight();
+                max_connections = connections::beside(in_flight, max_connections);
+            }
             let windows = connections::initial_windows(range::total_bytes(&ranges));
             if windows > self.file.source.max_connections() {
                 // More than a window for each connection: in the order of use.
@@ -82,20 +105,48 @@ impl Session<'_> {
 
     fn push_urgent(&mut self, claimed: &[Range<u64>]) {
         let mut ranges = self.over_gaps(claimed);
-        let unknown_server =
-            !self.versioned && !self.fetching && self.file.source.link().rtt.is_none();
-        if unknown_server && range::total_bytes(&ranges) > SMALL_BYTES {
-            (ranges, self.rest) = range::divided(&ranges, INITIAL_REQUEST_BYTES);
+        if self.size().is_none() && !self.fetching {
+            let is_large = range::total_bytes(&ranges) > SMALL_BYTES;
+            let bytes = match ranges.len() {
+                _ if is_large && self.file.source.link().rtt.is_none() => INITIAL_REQUEST_BYTES,
+                1 => MAX_SMALL_FILE_BYTES.min(self.file.source.max_first_bytes()),
+                _ => u64::MAX,
+            };
+            (ranges, self.rest) = range::divided(&ranges, bytes);
         }
         self.sends();
-        self.reader.push_urgent(&ranges, connections_for(&ranges, &self.file.source.limits()));
+        self.reader.push_urgent(&ranges, self.connections_for(&ranges));
+    }
+
+    /// Requests the rest of the first read, as far as the file goes.
+    pub(crate) fn push_rest(&mut self) {
+        let mut rest = std::mem::take(&mut self.rest);
+        let size = self.reader.size();
+        if let Some(size) = size {
+            rest.iter_mut().for_each(|range| range.end = range.end.min(size));
+            rest.retain(|range| range.start < range.end);
+        }
+        if rest.is_empty() {
+            return;
+        }
+        self.reader.push_urgent(&rest, self.connections_for(&rest));
+    }
+
+    /// The size of the file, if it is known.
+    fn size(&self) -> Option<u64> {
+        self.cache().snapshot(self.claims.entry).size.or_else(|| self.reader.size())
+    }
+
+    fn connections_for(&self, ranges: &[Range<u64>]) -> usize {
+        let source = &self.file.source;
+        connections_for(ranges, &source.limits(), &source.link(), self.size())
     }
 
     /// Reads over the gaps that cost less than another range, as far as nothing of them is there.
     fn over_gaps(&self, claimed: &[Range<u64>]) -> Vec<Range<u64>> {
         let ranges = range::merged(claimed, 0);
         let gaps = plan::gaps_worth_reading(&ranges, &self.file.source.limits());
-        if gaps.is_empty() {
+        if gaps.is_empty() || self.file.config.exact {
             return ranges;
         }
         let gaps = self.cache().claim_gaps(self.claims.entry, self.claims.owner, &gaps);

@@ -1,0 +1,117 @@
+//! More connections by trial, where a server limits each of them.
+//!
+//! The rule is [`connection_trial`](crate::tune::connection_trial), as for copies. It is applied
+//! while a reader lacks much (`MIN_BYTES`): less is over before a trial shows anything. And more
+//! connections are tried only while much less arrives than the path is known to carry
+//! (`PATH_SHARE`), so that a read that fills its path is not disturbed.
+//!
+//! By then the requests are in flight on few connections. So others take over halves of those that
+//! lack most, as they do of stragglers.
+
+use super::Reader;
+use crate::Clock;
+use crate::tune::connection_trial::ConnectionTrial;
+use futures_core::future::BoxFuture;
+use std::fmt;
+use std::time::Duration;
+
+/// Bytes that a reader must lack for a trial to begin.
+const MIN_BYTES: u64 = 4 << 20;
+/// Bytes that it must lack for a trial to go on.
+const MIN_REST_BYTES: u64 = 512 << 10;
+/// Minimum bytes that a further connection takes over.
+const MIN_HALF_BYTES: u64 = 128 << 10;
+/// Share of the bandwidth of the path from which on it is the path that limits a read.
+const PATH_SHARE: f64 = 0.25;
+/// Bandwidth of a path of which nothing is known, in bytes per second.
+const UNKNOWN_BANDWIDTH: f64 = 8e6;
+/// Interval at which the bytes that arrived are counted: servers may send nothing for a second.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// The trial of a reader.
+#[derive(Default)]
+pub(super) struct ReadTrial {
+    running: Option<ConnectionTrial>,
+    /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
+    lacking_bytes: u64,
+    arrived_bytes: u64,
+    interval: Option<BoxFuture<'static, ()>>,
+}
+
+impl fmt::Debug for ReadTrial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadTrial").field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
+impl ReadTrial {
+    pub(super) fn pushed(&mut self, bytes: u64) {
+        self.lacking_bytes = self.lacking_bytes.saturating_add(bytes);
+    }
+
+    pub(super) fn withdrawn(&mut self, bytes: u64) {
+        self.lacking_bytes = self.lacking_bytes.saturating_sub(bytes);
+    }
+
+    pub(super) fn arrived(&mut self, bytes: u64) {
+        self.withdrawn(bytes);
+        self.arrived_bytes = self.arrived_bytes.saturating_add(bytes);
+    }
+
+    /// Returns true if the reader lacks enough for a trial.
+    fn is_worthwhile(&self) -> bool {
+        let least = if self.running.is_some() { MIN_REST_BYTES } else { MIN_BYTES };
+        self.lacking_bytes >= least
+    }
+
+    /// The interval in progress; none while the reader lacks too little for a trial.
+    pub(super) fn interval(&mut self, clock: &dyn Clock) -> Option<&mut BoxFuture<'static, ()>> {
+        if self.interval.is_none() && self.is_worthwhile() {
+            self.interval = Some(clock.sleep(INTERVAL));
+        }
+        self.interval.as_mut()
+    }
+}
+
+impl Reader<'_> {
+    /// Counts the bytes that arrived, at the end of an interval.
+    pub(super) fn end_interval(&mut self) {
+        self.trial.interval = None;
+        let link = self.source.link();
+        if !self.trial.is_worthwhile() || !self.source.is_one_server() {
+            return;
+        }
+        let connections = self.connections;
+        let max = self.source.max_connections();
+        let bytes = self.trial.arrived_bytes;
+        let now = self.source.clock().now();
+        let begin = || ConnectionTrial::new(connections, max, bytes, now);
+        let trial = self.trial.running.get_or_insert_with(begin);
+        trial.raise(connections);
+        trial.stop_at(link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE);
+        trial.observe(bytes, link.latency().unwrap_or_default(), now);
+        self.connections = trial.connections();
+        if self.connections > connections {
+            self.source.preconnect(self.connections);
+            self.launch();
+            self.spread();
+        }
+    }
+
+    /// Connections that the trial uses for a read of `bytes`; 0 without one.
+    pub(super) fn tried_connections(&self, bytes: u64) -> usize {
+        let tried = self.trial.running.as_ref().map_or(0, ConnectionTrial::connections);
+        tried.min(usize::try_from(bytes / MIN_HALF_BYTES).unwrap_or(usize::MAX))
+    }
+
+    /// Has further connections take over halves of the requests that lack most.
+    fn spread(&mut self) {
+        while self.running.len() < self.connections {
+            let largest = self.requests.values_mut().max_by_key(|request| request.left_bytes());
+            let half = largest.and_then(|request| request.give_half(MIN_HALF_BYTES));
+            let Some(half) = half else { return };
+            // Those bytes are charged already, to the request that they come from.
+            self.send(half, 0);
+        }
+    }
+}
