@@ -1,5 +1,7 @@
 //! Conditional requests, evaluated by a server (RFC 9110 section 13).
 
+pub mod if_header;
+
 use crate::field::list_items;
 use crate::text::trim;
 use http::header::IF_UNMODIFIED_SINCE;

@@ -15,6 +15,7 @@
 //!
 //! For both ends:
 //! - [`vector`]: many ranges in the body of a `QUERY`, and its framed response;
+//! - [`tree`]: the files of a directory tree as a stream of records;
 //! - [`digest`]: checksums of files in header fields;
 //! - [`metalink`]: replicas of a file, in a document or in header fields;
 //! - [`propfind`]: listings and properties over WebDAV.
@@ -58,7 +59,6 @@
 pub mod conditions;
 pub mod content_range;
 pub mod digest;
-pub mod if_header;
 pub mod metalink;
 pub mod multipart;
 pub mod propfind;
@@ -66,12 +66,14 @@ pub mod range_header;
 pub mod range_response;
 pub mod range_set;
 pub mod server_hint;
+pub mod tree;
 pub mod vector;
 
 mod field;
 mod text;
 mod xml;
 
+pub use conditions::if_header;
 pub use content_range::{ContentRange, ContentRangeError};
 pub use digest::{Digest, DigestAlgorithm, digests};
 pub use metalink::Metalink;

@@ -81,8 +81,19 @@ pub struct MetalinkFile {
     pub size: Option<u64>,
     /// Checksums of the whole file, each algorithm once; unknown algorithms are left out.
     pub digests: Vec<Digest>,
+    /// Checksums of its pieces, if the document states them.
+    pub pieces: Option<MetalinkPieces>,
     /// The URLs of the replicas, best first.
     pub replicas: Vec<MetalinkUrl>,
+}
+
+/// Checksums of the pieces of a file (RFC 5854 section 4.1.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetalinkPieces {
+    /// Bytes of each piece but the last one; not 0.
+    pub length: u64,
+    /// The checksum of each piece, in order, all of one algorithm.
+    pub digests: Vec<Digest>,
 }
 
 /// The URL of one replica.

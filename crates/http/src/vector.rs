@@ -7,31 +7,10 @@
 //! [list](RangeList) of some four bytes a range, so ten thousand fit into the first two round trips
 //! of a connection; the response is a sequence of [frames] with a header of 16 bytes each.
 //!
-//! ```text
-//! QUERY /run7/file.root HTTP/1.1                 HTTP/1.1 200 OK
-//! Content-Type: application/vnd.hither.ranges.v1 Content-Type: application/vnd.hither.frames.v1
-//! If-Match: "17a2-8c1"                           ETag: "17a2-8c1"
-//!
-//! list                                           frames
-//! ```
-//!
-//! A server that supports this sends `Accept-Query: "application/vnd.hither.ranges.v1"` with every
-//! response about a file. A client that has not seen that field does not send a `QUERY`: other
-//! servers answer with 405 or 501, or, worse, with the whole file.
-//!
-//! **The list** is a sequence of LEB128 numbers. First the number of bytes wanted at the end of the
-//! file (0 for none: a first request does not know the size). Then for each range the distance of
-//! its start from the end of the range before, zigzag-coded because the client chooses the order,
-//! and its length, which is not 0.
-//!
-//! **The frames** consist of an offset (8 bytes), a length (4), a CRC32C (4), all big-endian, and
-//! that many bytes of the file. The checksum covers offset, length and data, so that neither bytes
-//! nor their position can be damaged unnoticed. The first frame has no data, and the size of the
-//! file instead of an offset. The others come in any order, none larger than [`MAX_FRAME_BYTES`];
-//! ranges that touch or overlap may share a frame, and every byte comes once. Bytes beyond the end
-//! of the file do not come.
+//! `docs/protocols/query.md` is the specification.
 
 pub mod frames;
+pub(crate) mod leb128;
 mod range_list;
 
 pub use range_list::{RangeList, RangeListError};
@@ -52,10 +31,15 @@ pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 /// Returns true if a response with this header states that lists of ranges are accepted.
 #[must_use]
 pub fn is_understood(headers: &HeaderMap) -> bool {
+    accepts_query(headers, RANGES_TYPE)
+}
+
+/// Returns true if a response with this header states that a `QUERY` with a body of this type is
+/// accepted.
+pub(crate) fn accepts_query(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(ACCEPT_QUERY);
     values.iter().flat_map(|list| list_items(list.as_bytes())).any(|item| {
-        value(item)
-            .is_some_and(|(kind, _)| trim(&kind).eq_ignore_ascii_case(RANGES_TYPE.as_bytes()))
+        value(item).is_some_and(|(kind, _)| trim(&kind).eq_ignore_ascii_case(media_type.as_bytes()))
     })
 }
 

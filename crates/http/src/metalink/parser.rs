@@ -3,11 +3,11 @@
 //! The two versions differ in their namespace and in two levels of wrapping, which carry nothing:
 //! version 3 puts `files` around the files, `verification` around the checksums and `resources`
 //! around the URLs. So wrappers are entered, whatever the version. All other unknown elements are
-//! skipped, in particular `pieces`, whose checksums cover parts of the file.
+//! skipped. Of several lists of `pieces`, the first one of a known algorithm counts.
 
 use super::{
-    LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkUrl, country,
-    is_readable, priority,
+    LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkPieces,
+    MetalinkUrl, country, is_readable, priority,
 };
 use crate::digest::{Digest, DigestAlgorithm};
 use crate::xml::{Element, Tokens, seen};
@@ -66,6 +66,9 @@ impl<'a> Reader<'a> {
         while let Some(element) = self.tokens.child()? {
             if is(&element, "verification") || is(&element, "resources") {
                 self.file(file)?;
+            } else if is(&element, "pieces") {
+                let pieces = self.pieces(&element)?;
+                file.pieces = file.pieces.take().or(pieces);
             } else if is(&element, "size") {
                 file.size = self.value()?.parse().ok().or(file.size);
             } else if is(&element, "hash") {
@@ -87,6 +90,29 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A list of checksums; none if one of them is invalid, as the others would be misplaced then.
+    /// Their number is bounded by the size of the document.
+    fn pieces(&mut self, list: &Element<'_>) -> Result<Option<MetalinkPieces>, MetalinkError> {
+        let length = list.attribute("length").and_then(|text| text.trim().parse().ok());
+        let algorithm = list.attribute("type");
+        let algorithm = algorithm.as_deref().and_then(DigestAlgorithm::from_name);
+        let mut digests = Some(Vec::new());
+        while let Some(element) = self.tokens.child()? {
+            if !is(&element, "hash") {
+                self.tokens.skip_element()?;
+                continue;
+            }
+            let text = self.value()?;
+            let digest = algorithm.and_then(|it| Digest::from_text(it, &text));
+            digests = digests.zip(digest).map(|(mut all, digest)| {
+                all.push(digest);
+                all
+            });
+        }
+        let length = length.filter(|length| *length > 0);
+        Ok(digests.zip(length).map(|(digests, length)| MetalinkPieces { length, digests }))
     }
 
     fn value(&mut self) -> Result<String, MetalinkError> {

@@ -1,6 +1,6 @@
 //! Writer of Metalink: documents of version 4, and `Link` fields.
 
-use crate::digest::DigestAlgorithm;
+use crate::digest::{Digest, DigestAlgorithm};
 use crate::metalink::{LOWEST_PRIORITY, MEDIA_TYPE, Metalink, MetalinkFile};
 use crate::propfind::escape;
 use std::fmt::Write as _;
@@ -40,12 +40,20 @@ fn push(file: &MetalinkFile, out: &mut String) {
         let _ = writeln!(out, "  <size>{size}</size>");
     }
     for digest in &file.digests {
-        let name = name(digest.algorithm);
-        let _ = write!(out, "  <hash type=\"{name}\">");
-        for byte in &digest.value {
-            let _ = write!(out, "{byte:02x}");
+        let _ = write!(out, "  <hash type=\"{}\">", name(digest.algorithm));
+        push_value(digest, out);
+    }
+    if let Some(pieces) = &file.pieces
+        && let Some(first) = pieces.digests.first()
+    {
+        let length = pieces.length;
+        let name = name(first.algorithm);
+        let _ = writeln!(out, "  <pieces length=\"{length}\" type=\"{name}\">");
+        for digest in &pieces.digests {
+            out.push_str("   <hash>");
+            push_value(digest, out);
         }
-        out.push_str("</hash>\n");
+        out.push_str("  </pieces>\n");
     }
     for replica in &file.replicas {
         out.push_str("  <url");
@@ -58,6 +66,13 @@ fn push(file: &MetalinkFile, out: &mut String) {
         let _ = writeln!(out, ">{}</url>", escape(&replica.url));
     }
     out.push_str(" </file>\n");
+}
+
+fn push_value(digest: &Digest, out: &mut String) {
+    for byte in &digest.value {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out.push_str("</hash>\n");
 }
 
 /// The name in the registry of hash functions (RFC 5854 section 7.2), else the name in HTTP.

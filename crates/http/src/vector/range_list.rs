@@ -1,9 +1,7 @@
 //! The list of ranges in the body of a `QUERY`, as the [module above](super) describes it.
 
+use crate::vector::leb128::{self, NumberError, put, unzigzag, zigzag};
 use std::ops::Range;
-
-/// Maximum size of a number: ten bytes of seven bits.
-const MAX_NUMBER_BYTES: usize = 10;
 
 /// The wanted ranges of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,7 +55,7 @@ impl RangeList {
     /// The maximum size in bytes of a list of this many ranges.
     #[must_use]
     pub const fn max_bytes(ranges: usize) -> usize {
-        ranges.saturating_mul(2 * MAX_NUMBER_BYTES).saturating_add(MAX_NUMBER_BYTES)
+        ranges.saturating_mul(2 * leb128::MAX_BYTES).saturating_add(leb128::MAX_BYTES)
     }
 
     /// Encodes the body. Leaves out empty ranges.
@@ -71,7 +69,7 @@ impl RangeList {
     /// ```
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(MAX_NUMBER_BYTES + 6 * self.ranges.len());
+        let mut body = Vec::with_capacity(leb128::MAX_BYTES + 6 * self.ranges.len());
         put(&mut body, self.tail);
         let mut end = 0u64;
         for range in self.ranges.iter().filter(|range| range.start < range.end) {
@@ -113,48 +111,12 @@ impl RangeList {
     }
 }
 
-/// Maps small differences of either sign to small numbers: 0, -1, 1, -2 …
-fn zigzag(difference: u64) -> u64 {
-    let sign = if difference >> 63 == 1 { u64::MAX } else { 0 };
-    (difference << 1) ^ sign
-}
-
-#[expect(clippy::cast_possible_wrap, reason = "the bits are reinterpreted")]
-fn unzigzag(number: u64) -> i64 {
-    ((number >> 1) ^ (number & 1).wrapping_neg()) as i64
-}
-
-fn put(body: &mut Vec<u8>, mut number: u64) {
-    loop {
-        let [low, ..] = number.to_le_bytes();
-        number >>= 7;
-        if number == 0 {
-            body.push(low & 0x7f);
-            return;
-        }
-        body.push(low | 0x80);
-    }
-}
-
 /// Splits the number off the front of `rest`, in range number `range`.
 fn take(rest: &mut &[u8], range: usize) -> Result<u64, RangeListError> {
-    let mut number = 0u64;
-    for place in 0..MAX_NUMBER_BYTES {
-        let Some((byte, after)) = rest.split_first() else {
-            return Err(RangeListError::Truncated { range });
-        };
-        *rest = after;
-        let bits = u64::from(byte & 0x7f);
-        // The tenth byte has room for one bit.
-        if place == MAX_NUMBER_BYTES - 1 && bits > 1 {
-            break;
-        }
-        number |= bits << (7 * place);
-        if byte & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err(RangeListError::Overlong { range })
+    leb128::take(rest).map_err(|error| match error {
+        NumberError::Truncated => RangeListError::Truncated { range },
+        NumberError::Overlong => RangeListError::Overlong { range },
+    })
 }
 
 #[cfg(test)]

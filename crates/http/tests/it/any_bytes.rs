@@ -5,6 +5,7 @@ use bytes::Bytes;
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
 use hither_http::if_header::IfHeader;
 use hither_http::metalink::{self, LOWEST_PRIORITY, Metalink};
+use hither_http::tree::{self, TreeQuery, TreeReader, TreeRecord, TreeWriter};
 use hither_http::vector::RangeList;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
 use hither_http::{
@@ -12,6 +13,7 @@ use hither_http::{
 };
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
+use std::convert::Infallible;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A line with the boundary, then a body: the events do not depend on the pieces in which it is
@@ -103,6 +105,79 @@ pub(crate) fn framed_response(data: &[u8]) {
         (size, bytes_at, frames.finish())
     };
     assert_eq!(read(1), read(data.len().max(1)));
+}
+
+/// A stream of records, or a query of a tree: paths lead nowhere else, the records do not depend on
+/// the pieces in which they are fed, and a query encodes to itself.
+pub(crate) fn tree(data: &[u8]) {
+    let read = |step: usize| {
+        let mut reader = TreeReader::default();
+        let mut records = Vec::new();
+        for piece in data.chunks(step) {
+            let mut piece = Bytes::copy_from_slice(piece);
+            loop {
+                match reader.next(&mut piece) {
+                    Ok(Some(TreeRecord::Content(entry, pieces))) => {
+                        let content = Bytes::from(pieces.concat());
+                        let pieces =
+                            Some(content).filter(|it| !it.is_empty()).into_iter().collect();
+                        records.push(TreeRecord::Content(entry, pieces));
+                    }
+                    Ok(Some(record)) => records.push(record),
+                    Ok(None) => break,
+                    Err(error) => return (records, Err(error)),
+                }
+            }
+        }
+        (records, reader.finish())
+    };
+    let (records, ended) = read(data.len().max(1));
+    assert_eq!(read(1), (records.clone(), ended));
+    let written = written(&records);
+    let mut reader = TreeReader::default();
+    let mut rest = Bytes::from(written);
+    for record in &records {
+        assert_eq!(reader.next(&mut rest), Ok(Some(record.clone())), "records are read as written");
+        let path = match record {
+            TreeRecord::Directory(entry)
+            | TreeRecord::File(entry)
+            | TreeRecord::Stored(entry)
+            | TreeRecord::Content(entry, _) => &entry.path,
+            TreeRecord::Failed { path, .. } | TreeRecord::LeftOut { path, .. } => path,
+        };
+        assert!(tree::check_path(path), "{record:?}");
+    }
+    assert_eq!(reader.next(&mut rest), Ok(None));
+    assert_eq!(reader.finish(), Ok(()));
+    if let Ok(query) = TreeQuery::decode(data) {
+        assert_eq!(TreeQuery::decode(&query.encode()), Ok(query));
+    }
+}
+
+/// A stream of these records.
+fn written(records: &[TreeRecord]) -> Vec<u8> {
+    let mut writer = TreeWriter::default();
+    let mut out = Vec::new();
+    for record in records {
+        match record {
+            TreeRecord::Directory(entry) => writer.directory(entry, &mut out),
+            TreeRecord::File(entry) => writer.file(entry, &mut out),
+            TreeRecord::Stored(entry) => writer.stored(entry, &mut out),
+            TreeRecord::Content(entry, pieces) => {
+                let write = |out: &mut Vec<u8>| {
+                    out.extend_from_slice(&pieces.concat());
+                    Ok::<_, Infallible>(())
+                };
+                writer.content(entry, &mut out, write).unwrap();
+            }
+            TreeRecord::Failed { path, status, reason } => {
+                writer.failed(path, *status, reason, &mut out);
+            }
+            TreeRecord::LeftOut { path, reason } => writer.left_out(path, reason, &mut out),
+        }
+    }
+    writer.end(&mut out);
+    out
 }
 
 /// The header of a request, as lines: its conditions hold for one version or fail, and a

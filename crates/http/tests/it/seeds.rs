@@ -35,6 +35,11 @@ fn seeds_of_framed_response() {
 }
 
 #[test]
+fn seeds_of_tree() {
+    replay("tree", any_bytes::tree);
+}
+
+#[test]
 fn seeds_of_propfind_request() {
     replay("propfind_request", any_bytes::propfind_request);
 }
