@@ -257,11 +257,14 @@ impl Credentials {
     }
 
     /// Returns a key for caches that names the user towards `asked`: hexadecimal digits that reveal
-    /// nothing, empty without credentials. Reads the sources if they have not been read: blocks
-    /// like [`Credentials::refresh`].
+    /// nothing, empty without credentials and `fields`, which are sent with every request. Reads
+    /// the sources if they have not been read: blocks like [`Credentials::refresh`].
     #[must_use]
-    pub fn cache_partition(&self, asked: &Origin, now: SystemTime) -> String {
+    pub fn cache_partition(&self, asked: &Origin, fields: &[&str], now: SystemTime) -> String {
         let mut partition = CachePartition::default();
+        if !fields.is_empty() {
+            partition.add("fields", fields);
+        }
         let generation = {
             let state = self.state();
             (state.read.is_none() && !self.is_empty()).then_some(TokenGeneration(state.generation))

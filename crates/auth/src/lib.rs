@@ -40,6 +40,7 @@
 //! # Ok::<(), hither_auth::AuthError>(())
 //! ```
 
+mod aws_profile;
 mod credentials;
 mod environment;
 mod error;
@@ -59,6 +60,7 @@ pub use crate::x509::proxy_chain::{
 pub use crate::x509::revocation_lists::revocation_lists;
 pub use crate::x509::signing_policy::{SigningPolicies, SigningPolicyError};
 pub use crate::x509::trust_anchors::{TrustAnchors, TrustConfig};
+pub use aws_profile::{AwsKeys, AwsProfile, AwsProfileSource};
 pub use credentials::basic::Basic;
 pub use credentials::config::CredentialConfig;
 pub use credentials::explain_rejection::RejectedRequest;

@@ -14,7 +14,7 @@ pub type Result<T, E = FormatError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum FormatError {
     /// The file does not begin as a ROOT file does; probably an error page, or another format.
-    #[error("not a ROOT file: it starts with {seen}, expected `root`")]
+    #[error("not a ROOT file: it begins with {seen}, expected `root` and a version number")]
     NotRoot {
         /// The first bytes, as text where they are text.
         seen: String,

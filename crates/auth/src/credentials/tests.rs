@@ -221,7 +221,7 @@ fn without_credentials_nothing_is_read_and_the_partition_is_empty() {
     let nobody = Credentials::default();
     let host = origin("https://h/");
     assert!(matches!(nobody.authorization(&host, &host, at(0)), Authorization::Nothing(_)));
-    assert_eq!(nobody.cache_partition(&host, at(0)), "");
+    assert_eq!(nobody.cache_partition(&host, &[], at(0)), "");
     assert!(nobody.client_certificate(&host, &host, at(0)).unwrap().is_none());
 }
 
@@ -232,7 +232,7 @@ fn a_partition_belongs_to_a_person_not_to_a_token() {
     let of_file = |name: &str, token: &Secret| {
         let path = folder.path().join(name);
         private(&path, token.expose());
-        reading(TokenSource::File(path)).cache_partition(&host, at(0))
+        reading(TokenSource::File(path)).cache_partition(&host, &[], at(0))
     };
     let me = of_file("1", &expiring("a", 1_000));
     assert_eq!(me, of_file("2", &expiring("b", 2_000)));
@@ -240,17 +240,17 @@ fn a_partition_belongs_to_a_person_not_to_a_token() {
     assert_ne!(me, of_file("3", &jwt(r#"{"iss":"other","sub":"me"}"#)));
     assert_ne!(of_file("4", &Secret::new("opaque")), of_file("5", &Secret::new("other")));
     // A token that was passed in may be forged.
-    let handed_in = |token| reading(TokenSource::Value(token)).cache_partition(&host, at(0));
+    let handed_in = |token| reading(TokenSource::Value(token)).cache_partition(&host, &[], at(0));
     assert_ne!(handed_in(expiring("a", 1_000)), me);
     assert_ne!(handed_in(expiring("a", 1_000)), handed_in(expiring("b", 1_000)));
     // A client that lacks its credential must not share a cache with those who need none.
     let without =
-        reading(TokenSource::File("/nonexistent/bt".into())).cache_partition(&host, at(0));
+        reading(TokenSource::File("/nonexistent/bt".into())).cache_partition(&host, &[], at(0));
     assert!(!without.is_empty() && without != me);
     // A password must not be guessable from the name.
     let user = |password: &str| {
         let config = CredentialConfig { basic: Some(basic("me", password)), ..Default::default() };
-        Credentials::new(config).cache_partition(&host, at(0))
+        Credentials::new(config).cache_partition(&host, &[], at(0))
     };
     assert_eq!(user("a"), user("b"));
 }
@@ -270,7 +270,7 @@ fn thirty_two_identities_in_one_process_do_not_mix() {
         }
     });
     let names: std::collections::HashSet<_> =
-        all.iter().map(|c| c.cache_partition(&origin("https://same.org/"), at(0))).collect();
+        all.iter().map(|c| c.cache_partition(&origin("https://same.org/"), &[], at(0))).collect();
     assert_eq!(names.len(), 32);
 }
 

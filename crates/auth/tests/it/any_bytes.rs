@@ -87,7 +87,7 @@ fn explained(token: &Secret, path: &str, challenge: &str) {
         // A short one may be a word of the explanation.
         assert!(token.expose().len() < 40 || !text.contains(token.expose()));
     }
-    assert_eq!(credentials.cache_partition(&asked, now).len(), 64);
+    assert_eq!(credentials.cache_partition(&asked, &[], now).len(), 64);
 }
 
 /// Certificates one after the other: the end entity is one of them, and no key is made up.

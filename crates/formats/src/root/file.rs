@@ -77,6 +77,10 @@ impl Header {
         let mut cursor = Cursor::new(head, "header");
         cursor.skip(4)?;
         let version = cursor.i32()?;
+        // `/etc/passwd` begins with `root`, too; but no version is four characters of text.
+        if version.to_be_bytes().iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            return Err(FormatError::NotRoot { seen: seen(head) });
+        }
         let begin = cursor.count()? as u64;
         let large = version >= 1_000_000;
         let end = cursor.offset(large)?;

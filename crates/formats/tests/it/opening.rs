@@ -150,10 +150,20 @@ fn other_formats_are_recognized_by_their_first_bytes() {
     for (data, message) in [
         (
             &b"<!DOCTYPE html>\n<title>404</title>"[..],
-            "not a ROOT file: it starts with `<!DOCTYPE html>`, expected `root`",
+            "not a ROOT file: it begins with `<!DOCTYPE html>`, expected `root` and a version number",
         ),
-        (b"\x89HDF\r\n", r"not a ROOT file: it starts with `\x89HDF`, expected `root`"),
-        (b"", "not a ROOT file: it starts with nothing, it is empty, expected `root`"),
+        (
+            b"\x89HDF\r\n",
+            r"not a ROOT file: it begins with `\x89HDF`, expected `root` and a version number",
+        ),
+        (
+            b"root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n",
+            "not a ROOT file: it begins with `root:x:0:0:root:/root:/b`, expected `root` and a version number",
+        ),
+        (
+            b"",
+            "not a ROOT file: it begins with nothing, it is empty, expected `root` and a version number",
+        ),
     ] {
         let bytes = SparseBytes::whole(Bytes::from_static(data));
         assert_eq!(RootFile::open(&bytes).unwrap_err().to_string(), message);
