@@ -274,6 +274,12 @@ impl Session {
         self.streams.in_use()
     }
 
+    /// Number of cancelled requests whose last response has not come.
+    #[must_use]
+    pub fn abandoned(&self) -> usize {
+        self.streams.abandoned()
+    }
+
     /// The limits of one vector read on the wire.
     #[must_use]
     pub fn vector_limits(&self) -> VectorLimits {

@@ -53,6 +53,11 @@ impl StreamIds {
         }
     }
 
+    /// Number of ids whose responses nobody receives.
+    pub(super) fn abandoned(&self) -> usize {
+        self.used.values().filter(|owner| owner.is_none()).count()
+    }
+
     /// Number of ids in use.
     pub(super) fn in_use(&self) -> usize {
         self.used.len()
@@ -81,13 +86,13 @@ mod tests {
         let mut streams = StreamIds::default();
         let stream = streams.allocate(SubrequestId(1)).unwrap();
         streams.abandon(stream);
-        assert_eq!(streams.owner(stream), Some(None));
+        assert_eq!((streams.owner(stream), streams.abandoned()), (Some(None), 1));
         for _ in 0..1000 {
             let other = streams.allocate(SubrequestId(2)).unwrap();
             assert_ne!(other, stream);
             streams.release(other);
         }
         streams.release(stream);
-        assert_eq!(streams.owner(stream), None);
+        assert_eq!((streams.owner(stream), streams.abandoned()), (None, 0));
     }
 }

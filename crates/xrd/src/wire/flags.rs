@@ -46,6 +46,8 @@ pub mod dirlist {
 
 /// Options of prepare.
 pub mod prepare {
+    /// Cancel a request.
+    pub const CANCEL: u8 = 1;
     /// Do not report failures.
     pub const NO_ERRORS: u8 = 4;
     /// Stage the files to disk.
@@ -110,6 +112,10 @@ pub mod stat {
     pub const DIRECTORY: u32 = 2;
     /// Neither a file nor a directory.
     pub const OTHER: u32 = 4;
+    /// Not on disk: to open it waits until it was staged.
+    pub const OFFLINE: u32 = 8;
+    /// There is a backup, as on tape.
+    pub const BACKUP: u32 = 64;
 }
 
 /// Kinds of queries.

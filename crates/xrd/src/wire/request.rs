@@ -96,6 +96,9 @@ pub enum Request {
         /// The bytes.
         data: Bytes,
     },
+    /// Makes the written bytes of a file durable; of the target of a third-party copy: starts the
+    /// copy, and the next time waits for its end.
+    Sync(FileHandle),
     /// Lists a directory.
     List {
         /// The directory.
@@ -175,6 +178,7 @@ impl Request {
             Self::ReadVector(_) => request_code::READV,
             Self::ReadPages { .. } => request_code::PGREAD,
             Self::Write { .. } => request_code::WRITE,
+            Self::Sync(_) => request_code::SYNC,
             Self::List { .. } => request_code::DIRLIST,
             Self::MakeDirectory { .. } => request_code::MKDIR,
             Self::Remove(_) => request_code::RM,

@@ -64,6 +64,7 @@ fn on_files() -> impl Strategy<Value = Request> {
             Request::Open(OpenRequest { path, options, more_options, mode })
         }),
         handle().prop_map(Request::Close),
+        handle().prop_map(Request::Sync),
         (handle(), offset(), length()).prop_map(|(handle, offset, length)| Request::Read {
             handle,
             offset,

@@ -53,6 +53,12 @@ impl Session {
         self.on_file(file, Request::Write { handle, offset, data })
     }
 
+    /// Makes the written bytes of a file durable, or drives a third-party copy (see
+    /// [`Request::Sync`]).
+    pub fn sync(&mut self, file: File) -> RequestId {
+        self.on_file(file, Request::Sync(FileHandle::default()))
+    }
+
     /// Closes a file, after its earlier requests. No request on it may follow.
     pub fn close(&mut self, file: File) -> RequestId {
         let request_id = self.on_file(file, Request::Close(FileHandle::default()));
@@ -74,7 +80,8 @@ impl Session {
             | Request::Read { .. }
             | Request::ReadVector(_)
             | Request::ReadPages { .. }
-            | Request::Write { .. } => {
+            | Request::Write { .. }
+            | Request::Sync(_) => {
                 let missing = Vec::new();
                 self.events.push_back(SessionEvent::Failed {
                     request_id,

@@ -37,6 +37,7 @@ impl Form {
             Request::ListAttributes(_) => Self::Attributes,
             Request::Close(_)
             | Request::Write { .. }
+            | Request::Sync(_)
             | Request::MakeDirectory { .. }
             | Request::Remove(_)
             | Request::RemoveDirectory(_)
@@ -69,7 +70,9 @@ impl BufferedResponse {
         self.gathered.clear();
         self.seen = 0;
         let mut request = self.request.clone();
-        if let Request::Close(handle) | Request::Write { handle, .. } = &mut request {
+        if let Request::Close(handle) | Request::Sync(handle) | Request::Write { handle, .. } =
+            &mut request
+        {
             *handle = file;
         }
         request

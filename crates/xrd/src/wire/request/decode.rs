@@ -55,6 +55,7 @@ impl Request {
                 path: path(payload)?,
             }),
             request_code::CLOSE => Self::Close(FileHandle(fields.array()?)),
+            request_code::SYNC => Self::Sync(FileHandle(fields.array()?)),
             request_code::READ => Self::Read {
                 handle: FileHandle(fields.array()?),
                 offset: fields.offset("an offset")?,

@@ -53,7 +53,7 @@ impl Request {
             Self::Write { handle, offset: at, data } => {
                 return Ok((fields(&[&handle.0, &offset(*at)?]), data.clone()));
             }
-            Self::Close(handle) => fields(&[&handle.0]),
+            Self::Close(handle) | Self::Sync(handle) => fields(&[&handle.0]),
             Self::Read { .. } | Self::ReadVector(_) | Self::ReadPages { .. } => {
                 self.read_parts(payload)?
             }
