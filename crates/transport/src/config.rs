@@ -4,6 +4,7 @@ use crate::connect::dns::{Resolve, SystemResolver};
 use crate::connect::egress_filter::EgressFilter;
 use crate::connect::proxy::Proxies;
 use crate::connect::tls::identity::Identity;
+use crate::http::custom_fields::CustomFields;
 use hither_auth::Credentials;
 use hither_core::ReplicasConfig;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -71,6 +72,8 @@ pub struct TransportConfig {
     pub replicas: ReplicasConfig,
     /// The value of the `User-Agent` field.
     pub user_agent: String,
+    /// Fields of all HTTP requests. None by default.
+    pub fields: CustomFields,
     /// The login name for XRootD where the URL has none, usually the name of the user. Empty by
     /// default, which stands for `hither`.
     pub login: String,
@@ -98,6 +101,7 @@ impl Default for TransportConfig {
             receive_buffer_bytes: 4 << 20,
             replicas: ReplicasConfig::default(),
             user_agent: concat!("hither/", env!("CARGO_PKG_VERSION")).to_owned(),
+            fields: CustomFields::default(),
             login: String::new(),
             verify: PageChecksums::default(),
             tls: TlsConfig::default(),

@@ -2,7 +2,7 @@
 //!
 //! [`dialer`] leads from a URL to a stream. It uses [`dns`] for addresses, [`egress_filter`] for
 //! what is allowed, [`happy_eyeballs`] and [`socket`] for TCP, [`proxy`] and [`tunnel`] where a
-//! proxy is configured, and [`tls`].
+//! proxy is configured, and [`tls`]. [`outage`] says how long a server that refuses is waited for.
 
 pub(crate) mod dialer;
 pub(crate) mod dns;
@@ -10,6 +10,7 @@ pub(crate) mod egress_filter;
 pub(crate) mod happy_eyeballs;
 pub(crate) mod maybe_tls_stream;
 pub(crate) mod metered_stream;
+pub(crate) mod outage;
 pub(crate) mod proxy;
 pub(crate) mod socket;
 pub(crate) mod tls;

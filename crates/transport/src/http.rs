@@ -7,6 +7,7 @@
 //! [`status_error`] and [`scheme_mismatch`] explain errors.
 
 pub(crate) mod call;
+pub(crate) mod custom_fields;
 pub(crate) mod delivery;
 pub(crate) mod digest;
 pub(crate) mod exchange;
@@ -19,3 +20,5 @@ pub(crate) mod source;
 pub(crate) mod spooled_download;
 pub(crate) mod status_error;
 pub(crate) mod tail;
+pub(crate) mod tape;
+pub(crate) mod third_party;

@@ -82,6 +82,8 @@ struct Asked {
     login: Option<String>,
     /// Fields of every HTTP request to servers that may receive credentials.
     fields: HeaderMap,
+    /// Requests are signed by other means, and carry no credential.
+    signed: bool,
 }
 
 impl Location {
@@ -202,7 +204,7 @@ impl Location {
                     Protocol::Http => (basic(&url)?, None),
                     Protocol::Xrootd => (None, login(&url)),
                 };
-                Arc::new(Asked { origin, basic, login, fields: HeaderMap::new() })
+                Arc::new(Asked { origin, basic, login, fields: HeaderMap::new(), signed: false })
             }
         };
         // A URL with a host may have these, and the schemes are of one protocol.
@@ -242,10 +244,20 @@ impl Location {
     /// `credentials`, with the user and password of the URL, if there are any.
     #[must_use]
     pub(crate) fn credentials(&self, credentials: &Credentials) -> Credentials {
+        if self.asked.signed {
+            return Credentials::default();
+        }
         match &self.asked.basic {
             Some(basic) => credentials.for_url(self.asked.origin.clone(), basic.clone()),
             None => credentials.clone(),
         }
+    }
+
+    /// The same URL, to which no token or password is sent: requests are signed by other means.
+    #[cfg(feature = "s3")]
+    #[must_use]
+    pub(crate) fn signed(self) -> Self {
+        Self { asked: Arc::new(Asked { signed: true, ..Asked::clone(&self.asked) }), ..self }
     }
 
     /// The same URL, with fields that every HTTP request has in place of the default ones: to its

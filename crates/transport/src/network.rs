@@ -1,5 +1,8 @@
 //! The connections of a client, shared by all its files.
 
+pub(crate) mod lots;
+pub(crate) mod third_party;
+
 use crate::config::TransportConfig;
 use crate::connect::dialer::Dialer;
 use crate::context::NetworkContext;
@@ -7,6 +10,7 @@ use crate::counters::TransferCounters;
 use crate::location::Location;
 use crate::pool::Pool;
 use crate::xrootd::SessionPool;
+use hither_core::error::{Error, Result};
 use hither_core::sync::lock;
 use hither_core::{Endpoint, EndpointStore};
 use std::collections::HashMap;
@@ -14,6 +18,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 /// The connections by endpoint, the transfer counters, and what is remembered about servers.
 /// Networks share nothing.
@@ -22,6 +27,17 @@ pub struct Network {
     shared: Arc<NetworkContext>,
     pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
     sessions: Mutex<HashMap<SessionsKey, Arc<SessionPool>>>,
+    /// Copies whose remains this process has to remove if they fail.
+    to_clean_up: watch::Sender<usize>,
+}
+
+/// One of the copies that [`Network::clean_up`] waits for.
+pub(crate) struct CleanUpGuard(Arc<Network>);
+
+impl Drop for CleanUpGuard {
+    fn drop(&mut self) {
+        self.0.to_clean_up.send_modify(|copies| *copies -= 1);
+    }
 }
 
 /// The key of XRootD sessions: also the login name of the URL, and the login words of a redirect.
@@ -45,7 +61,21 @@ impl Network {
         let shared = NetworkContext { config, account: Arc::default(), runtime, dialer, ledger };
         let pools = Mutex::default();
         let sessions = Mutex::default();
-        Arc::new(Self { shared: Arc::new(shared), pools, sessions })
+        let to_clean_up = watch::Sender::new(0);
+        Arc::new(Self { shared: Arc::new(shared), pools, sessions, to_clean_up })
+    }
+
+    /// Waits until the third-party copies that have been dropped have ended at their servers, and
+    /// what they had written is removed.
+    pub async fn clean_up(&self) {
+        let mut copies = self.to_clean_up.subscribe();
+        // The sender lives as long as this network.
+        drop(copies.wait_for(|copies| *copies == 0).await);
+    }
+
+    pub(crate) fn clean_up_guard(self: &Arc<Self>) -> CleanUpGuard {
+        self.to_clean_up.send_modify(|copies| *copies += 1);
+        CleanUpGuard(Arc::clone(self))
     }
 
     /// The configuration.
@@ -59,7 +89,8 @@ impl Network {
     #[must_use]
     pub fn identity(&self, location: &Location) -> String {
         let credentials = location.credentials(&self.config().credentials);
-        credentials.cache_partition(location.original_origin(), SystemTime::now())
+        let fields = self.config().fields.names_and_values();
+        credentials.cache_partition(location.original_origin(), &fields, SystemTime::now())
     }
 
     /// The transfer counters of all connections.
@@ -73,6 +104,15 @@ impl Network {
     #[must_use]
     pub fn address(&self, location: &Location) -> Option<SocketAddr> {
         self.shared.dialer.address(location)
+    }
+
+    /// Waits until a server that refused a connection with `error` may be tried again.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if it says something else, or the server has refused for too long.
+    pub(crate) async fn outlast(&self, location: &Location, error: Error) -> Result<()> {
+        self.shared.dialer.outlast(location, self.config(), error).await
     }
 
     /// The runtime that drives the connections.

@@ -184,8 +184,38 @@ impl Pool {
         }
     }
 
-    /// A connection for one request.
+    /// Updates the times and the rate of responses.
+    pub(crate) fn saw_response(
+        &self,
+        first_byte: Duration,
+        bytes: u64,
+        transfer: Duration,
+        fresh: bool,
+    ) {
+        self.state().link.saw_response(first_byte, bytes, transfer, fresh);
+    }
+
+    /// A connection for one request. A server that refuses connections is waited for.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<PooledConnection> {
+        loop {
+            match self.acquire_now().await {
+                Err(error) => self.outlast(error).await?,
+                acquired => return acquired,
+            }
+        }
+    }
+
+    /// Waits until a server that refused a connection with `error` may be tried again.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if it says something else, or the server has refused for too long.
+    pub(crate) async fn outlast(&self, error: Error) -> Result<()> {
+        self.shared.dialer.outlast(&self.location, self.config(), error).await
+    }
+
+    /// A connection for one request, which fails at once if the server refuses connections.
+    pub(crate) async fn acquire_now(self: &Arc<Self>) -> Result<PooledConnection> {
         let connection = self.wait_for_connection().await?;
         Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Http1(connection)) })
     }
@@ -341,6 +371,10 @@ impl Pool {
             state.refused_above = state.open;
             return;
         }
+        if error.is_refused_connection() {
+            // The server is down. It refused before because of that, and not as one too many.
+            state.refused_above = 0;
+        }
         if state.connecting == 0 {
             for waiter in std::mem::take(&mut state.waiting) {
                 // The waiter may have been cancelled.
@@ -418,12 +452,12 @@ mod tests {
         let config = TransportConfig { max_connections: 1, ..TransportConfig::default() };
         let network = Network::new(config, Handle::current(), None);
         let pool = network.pool(&Location::parse(&peer.url()).unwrap());
-        let first = pool.acquire().await.unwrap();
-        let mut second = Box::pin(pool.acquire());
+        let first = pool.acquire_now().await.unwrap();
+        let mut second = Box::pin(pool.acquire_now());
         assert!(second.as_mut().now_or_never().is_none(), "there is one connection");
         first.give_back();
         drop(second);
-        let third = tokio::time::timeout(Duration::from_secs(60), pool.acquire()).await;
+        let third = tokio::time::timeout(Duration::from_secs(60), pool.acquire_now()).await;
         third.expect("the connection was lost").unwrap().give_back();
         assert_eq!((pool.idle_connections(), network.account().totals().connections), (1, 1));
     }

@@ -15,21 +15,27 @@ use crate::http::status_error::of_status;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
 use crate::xrootd::{XrootdDigest, XrootdSource};
+use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::replicas::{Health, ReplicaDiscovery};
+use hither_core::replicas::{Health, PieceChecksums, ReplicaDiscovery};
 use hither_core::{Checksum, Replica, Replicas};
 use hither_http::metalink::{self, Metalink, MetalinkFile, MetalinkLimits, MetalinkLinks};
 use http::{HeaderValue, Method, StatusCode, header};
+use std::fmt;
 use std::sync::Arc;
 use tracing::debug;
 
-/// The maximum size of a document in bytes.
-const MAX_BYTES: usize = 1 << 20;
+/// The maximum size of a document in bytes: the checksums of 100,000 pieces.
+const MAX_BYTES: usize = 8 << 20;
 
 /// The content of a document about one file.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaList {
+    /// Its name, perhaps with directories. Untrusted.
+    pub name: String,
+    /// The checksums of its pieces, if they are of a supported algorithm.
+    pub pieces: Option<PieceChecksums>,
     /// Its size in bytes.
     pub size: Option<u64>,
     /// Its checksum, if it is of a supported algorithm.
@@ -48,33 +54,59 @@ impl ReplicaList {
     /// other files or has no URL that can be read here.
     pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
         let name = name_of(place);
-        let parsed = Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
-            Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
-        })?;
-        let replicas = parsed.file(name).map(|file| Self::of(file, place)).unwrap_or_default();
+        let parsed = parsed(document, name)?;
+        let of = |file| Self::of(file, &|url| place.join(url));
+        let replicas = parsed.file(name).map(of).unwrap_or_default();
         if replicas.locations.is_empty() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("{name}: the Metalink document names no URL that can be read here"),
-            ));
+            return Err(no_url(name));
         }
         Ok(replicas)
     }
 
-    fn of(file: &MetalinkFile, place: &Location) -> Self {
-        let urls = file.replicas.iter();
+    /// Parses a document and returns all its files. URLs are read as they are if the document is
+    /// the user's own (no `place`), else as those of [`ReplicaList::parse`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicaList::parse`]; each file must have a URL that can be read here.
+    pub fn parse_all(document: &[u8], name: &str, place: Option<&Location>) -> Result<Vec<Self>> {
+        let resolve = |url: &str| place.map_or_else(|| Location::parse(url), |it| it.join(url));
+        let parsed = parsed(document, name)?;
+        let files: Vec<_> = parsed.files.iter().map(|file| Self::of(file, &resolve)).collect();
+        if files.is_empty() || files.iter().any(|file| file.locations.is_empty()) {
+            return Err(no_url(name));
+        }
+        Ok(files)
+    }
+
+    fn of(file: &MetalinkFile, resolve: &dyn Fn(&str) -> Result<Location>) -> Self {
+        let usable = |url: &str| {
+            let skipped = |error: &Error| debug!(%error, "replica of the document not used");
+            resolve(url).inspect_err(skipped).ok()
+        };
+        let pieces = file.pieces.as_ref().and_then(|pieces| {
+            let checksums = pieces.digests.iter().map(from_http).collect::<Option<_>>()?;
+            Some(PieceChecksums { piece_bytes: pieces.length, checksums })
+        });
         Self {
+            name: file.name.clone(),
             size: file.size,
             checksum: file.digests.iter().find_map(from_http),
-            locations: urls
-                .filter_map(|replica| {
-                    let skipped =
-                        |error: &Error| debug!(%error, "replica of the document not used");
-                    place.join(&replica.url).inspect_err(skipped).ok()
-                })
-                .collect(),
+            pieces,
+            locations: file.replicas.iter().filter_map(|it| usable(&it.url)).collect(),
         }
     }
+}
+
+fn parsed(document: &[u8], name: &str) -> Result<Metalink> {
+    Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
+    })
+}
+
+fn no_url(name: &str) -> Error {
+    let what = format!("{name}: the Metalink document names no URL that can be read here");
+    Error::new(ErrorKind::NotFound, what)
 }
 
 /// Returns whether a URL names a Metalink document rather than a file.
@@ -85,6 +117,78 @@ pub fn is_metalink(location: &Location) -> bool {
     path.ends_with(".meta4") || path.ends_with(".metalink") || query == "metalink"
 }
 
+/// Finds the replicas of files that are copied.
+#[derive(Clone)]
+pub struct ReplicaFinder {
+    network: Arc<Network>,
+    health: Arc<Health>,
+    mirrors: Arc<MirrorUrls>,
+}
+
+/// Returns the URLs of the configured replicas of the file at a URL.
+type MirrorUrls = dyn Fn(&str) -> Vec<String> + Send + Sync;
+
+impl fmt::Debug for ReplicaFinder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReplicaFinder")
+    }
+}
+
+impl ReplicaFinder {
+    /// A finder of configured replicas (`mirrors`), and of those that servers name.
+    pub fn new(
+        network: Arc<Network>,
+        health: Arc<Health>,
+        mirrors: impl Fn(&str) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { network, health, mirrors: Arc::new(mirrors) }
+    }
+
+    /// The file at `location` with its replicas; none where there is no other, nor can a server
+    /// name one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] and [`ErrorKind::Unsupported`] for the URL of a configured replica.
+    pub(crate) fn find(&self, location: &Location) -> Result<Option<Arc<Replicas>>> {
+        let mirrors = (self.mirrors)(&location.to_string());
+        if mirrors.is_empty() && location.protocol() == Protocol::Xrootd {
+            return Ok(None);
+        }
+        let all = self.network.replicated(location, Arc::clone(&self.health));
+        self.add_mirrors(&all, mirrors)?;
+        Ok(Some(all))
+    }
+
+    /// The object at `url` with its configured replicas; none where there is no other.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicaFinder::find`], and those of `first`.
+    #[cfg(feature = "s3")]
+    pub(crate) fn find_beside(
+        &self,
+        url: &str,
+        first: impl FnOnce() -> Result<Replica>,
+    ) -> Result<Option<Arc<Replicas>>> {
+        let mirrors = (self.mirrors)(url);
+        if mirrors.is_empty() {
+            return Ok(None);
+        }
+        let config = self.network.config().replicas;
+        let all = Arc::new(Replicas::new(first()?, Arc::clone(&self.health), config));
+        self.add_mirrors(&all, mirrors)?;
+        Ok(Some(all))
+    }
+
+    fn add_mirrors(&self, all: &Replicas, mirrors: Vec<String>) -> Result<()> {
+        for mirror in mirrors {
+            all.add(self.network.replica(Location::parse(&mirror)?));
+        }
+        Ok(())
+    }
+}
+
 impl Network {
     /// Fetches a Metalink document.
     ///
@@ -92,6 +196,20 @@ impl Network {
     ///
     /// As [`Network::call`] and [`ReplicaList::parse`], and the error of the status.
     pub async fn discover_replicas(&self, document: &Location) -> Result<ReplicaList> {
+        ReplicaList::parse(&self.metalink(document).await?, document)
+    }
+
+    /// Fetches a Metalink document, and returns all its files.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::discover_replicas`].
+    pub async fn listed_files(&self, document: &Location) -> Result<Vec<ReplicaList>> {
+        let bytes = self.metalink(document).await?;
+        ReplicaList::parse_all(&bytes, name_of(document), Some(document))
+    }
+
+    async fn metalink(&self, document: &Location) -> Result<Bytes> {
         let mut call = HttpRequest::new(Method::GET, document.clone());
         call.max_reply_bytes = MAX_BYTES;
         accept(&mut call);
@@ -103,7 +221,7 @@ impl Network {
                 of_status(reply.status, &document.to_string(), &said, None)
             }));
         }
-        ReplicaList::parse(&reply.body, document)
+        Ok(reply.body)
     }
 
     /// Looks for a document about the file at `location`: by content negotiation, then by the query
@@ -113,6 +231,7 @@ impl Network {
         for document in [Some(location.clone()), location.with_query("metalink")] {
             let document = document?;
             let mut call = HttpRequest::new(Method::HEAD, document.clone());
+            call.failover = true;
             accept(&mut call);
             let reply =
                 self.call(call).await.ok().filter(|reply| !reply.status.is_server_error())?;
@@ -185,6 +304,7 @@ impl Network {
     pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
         debug!(replicas = found.locations.len(), "replicas found");
         all.expect(found.size, found.checksum);
+        found.pieces.into_iter().for_each(|pieces| all.expect_pieces(pieces));
         for location in found.locations {
             all.add(self.replica(location));
         }

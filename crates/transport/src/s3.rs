@@ -15,12 +15,13 @@ mod source;
 mod upload;
 
 use crate::network::Network;
+use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, check_path};
-use hither_core::{Replica, Source};
+use hither_core::{Replica, Replicas, Source};
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
@@ -67,6 +68,7 @@ pub struct S3Storage {
     network: Arc<Network>,
     /// Digest of the key that requests are signed with; none if they are not signed.
     identity: Option<String>,
+    replicas: Option<ReplicaFinder>,
 }
 
 /// A file in a bucket, for reading.
@@ -87,7 +89,15 @@ impl S3Storage {
     ///
     /// [`ErrorKind::Invalid`] for an invalid endpoint or name.
     pub fn new(bucket: &str, config: &S3Config, network: Arc<Network>) -> Result<Self> {
-        let identity = config.access_key_id.as_ref().map(|id| {
+        let keys = match (&config.access_key_id, &config.secret_access_key) {
+            (Some(id), Some(key)) => Some((id.as_str(), key.as_str())),
+            (None, None) => None,
+            _ => {
+                let what = format!("s3://{bucket}: one of access key id and secret key is missing");
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+        };
+        let identity = keys.map(|(id, _)| {
             let mut digest = DefaultHasher::new();
             id.hash(&mut digest);
             format!("{:016x}", digest.finish())
@@ -104,20 +114,27 @@ impl S3Storage {
             // The connections of this crate decide about that.
             .with_allow_http(true)
             .with_retry(retry)
-            .with_http_connector(PooledHttpService::new(Arc::clone(&network)));
+            .with_http_connector(PooledHttpService::new(Arc::clone(&network), keys.is_some()));
         if let Some(endpoint) = &config.endpoint {
             builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
         }
-        if let (Some(id), Some(key)) = (&config.access_key_id, &config.secret_access_key) {
-            builder = builder.with_access_key_id(id).with_secret_access_key(key);
-        }
+        // Without a key, one that is never sent: else the library asks the machine for one.
+        let (id, key) = keys.unwrap_or(("anonymous", "anonymous"));
+        builder = builder.with_access_key_id(id).with_secret_access_key(key);
         if let Some(token) = &config.session_token {
             builder = builder.with_token(token);
         }
         let store = builder.build().map_err(|error| {
             Error::new(ErrorKind::Invalid, format!("s3://{bucket}: {error}")).with_source(error)
         })?;
-        Ok(Self { bucket: bucket.to_owned(), store: Arc::new(store), network, identity })
+        let store = Arc::new(store);
+        Ok(Self { bucket: bucket.to_owned(), store, network, identity, replicas: None })
+    }
+
+    /// Finds replicas of its files with `finder`.
+    #[must_use]
+    pub fn with_replicas(self, finder: ReplicaFinder) -> Self {
+        Self { replicas: Some(finder), ..self }
     }
 
     /// The file at `path`. Nothing is requested yet.
@@ -271,6 +288,11 @@ impl Storage for S3Storage {
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
         Ok(self.object(path)?.replica.source)
+    }
+
+    fn replicas(&self, path: &str) -> Result<Option<Arc<Replicas>>> {
+        let Some(finder) = &self.replicas else { return Ok(None) };
+        finder.find_beside(&self.shown(path), || Ok(self.object(path)?.replica))
     }
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {

@@ -17,8 +17,11 @@
 //!
 //! The learned capabilities of a server are remembered.
 
+mod arriving;
 mod autoindex;
 mod listing;
+mod tree;
+mod tree_upload;
 mod upload;
 
 use crate::http::call::{HttpRequest, HttpResponse};
@@ -26,16 +29,20 @@ use crate::http::source::HttpSource;
 use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
+use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
 use futures_core::future::BoxFuture;
-use hither_core::Source;
+use futures_core::stream::BoxStream;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, parent,
+    DirEntry, FileKind, PutOptions, Storage, StoredEntry, TreeEvents, TreeRequest, TreeUpload,
+    Upload, check_name, check_path, hide_partial_name, parent,
 };
+use hither_core::{Replicas, Source};
 use http::{Method, StatusCode, header};
+use std::any::Any;
 use std::sync::Arc;
 use upload::WebDavUpload;
 
@@ -44,8 +51,13 @@ use upload::WebDavUpload;
 pub struct WebDavStorage {
     network: Arc<Network>,
     root: Location,
+    /// A path that is known to be a directory, and so are those that it is in.
+    directory: String,
+    replicas: Option<ReplicaFinder>,
 }
 
+/// The time of the last change of a file that is uploaded, in seconds since 1970.
+const X_OC_MTIME: &str = "x-oc-mtime";
 /// Attempts to remove an interrupted upload.
 const MAX_DISCARDS: usize = 5;
 
@@ -53,7 +65,21 @@ impl WebDavStorage {
     /// The directory at `root`. Nothing is requested yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
-        Self { network, root }
+        Self { network, root, directory: String::new(), replicas: None }
+    }
+
+    /// The same storage, in which `path` and the directories that it is in are known as
+    /// directories. Requests for them end with a slash: a server may have nothing at `/dav`, and
+    /// all at `/dav/`.
+    #[must_use]
+    pub fn with_directory(self, path: impl Into<String>) -> Self {
+        Self { directory: path.into(), ..self }
+    }
+
+    /// Finds replicas of its files with `finder`.
+    #[must_use]
+    pub fn with_replicas(self, finder: ReplicaFinder) -> Self {
+        Self { replicas: Some(finder), ..self }
     }
 
     fn names(&self) -> NamespaceSupport {
@@ -71,6 +97,12 @@ impl WebDavStorage {
         if make.to_ascii_lowercase().starts_with(b"xrootd") && !self.names().replaces {
             self.learn(|names| names.replaces = true);
         }
+        if self.names().trees != Some(true) && hither_http::tree::is_understood(&reply.headers) {
+            self.learn(|names| names.trees = Some(true));
+        }
+        if self.names().tree_uploads.is_none() && hither_http::tree::takes_uploads(&reply.headers) {
+            self.learn(|names| names.tree_uploads = Some(true));
+        }
         Ok(reply)
     }
 
@@ -80,9 +112,19 @@ impl WebDavStorage {
         HttpRequest::new(method, self.root.below(path, directory))
     }
 
+    fn is_known_directory(&self, path: &str) -> bool {
+        let below = self.directory.strip_prefix(path);
+        path.is_empty() || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// The entry of a name; `None` if there is none.
     async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
-        match listing::stat(self, path).await {
+        self.look_for(path, self.is_known_directory(path)).await
+    }
+
+    /// As [`Self::look`]; for a directory, the request ends with a slash.
+    async fn look_for(&self, path: &str, directory: bool) -> Result<Option<DirEntry>> {
+        match listing::stat_as(self, path, directory).await {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -130,8 +172,16 @@ impl WebDavStorage {
         })
     }
 
-    /// Sends a MOVE. An existing `to` is [`ErrorKind::AlreadyExists`] unless `replace`.
-    async fn move_to(&self, from: &str, to: &str, directory: bool, replace: bool) -> Result<()> {
+    /// Sends a MOVE, with the time of the file if there is one. An existing `to` is
+    /// [`ErrorKind::AlreadyExists`] unless `replace`.
+    async fn move_to(
+        &self,
+        from: &str,
+        to: &str,
+        directory: bool,
+        replace: bool,
+        mtime: Option<&str>,
+    ) -> Result<()> {
         if !replace && self.names().replaces && self.look(to).await?.is_some() {
             return Err(self.exists(to));
         }
@@ -145,6 +195,7 @@ impl WebDavStorage {
             .request(b"MOVE", from, directory)
             .with("destination", &destination)
             .with("overwrite", if replace { "T" } else { "F" });
+        let call = if let Some(mtime) = mtime { call.with(X_OC_MTIME, mtime) } else { call };
         let reply = self.call(call).await?;
         match reply.status {
             StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
@@ -155,15 +206,21 @@ impl WebDavStorage {
     }
 
     /// Moves a file, and replaces at most another file.
-    async fn move_file(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
+    async fn move_file(
+        &self,
+        from: &str,
+        to: &str,
+        overwrite: bool,
+        mtime: Option<&str>,
+    ) -> Result<()> {
         use ErrorKind::{AlreadyExists, NotFound};
-        match self.move_to(from, to, false, false).await {
+        match self.move_to(from, to, false, false, mtime).await {
             // nginx responds with "conflict" if it is a directory, and other errors may have
             // reasons that show now.
             Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
                 match self.look(to).await? {
                     Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
-                    Some(_) => self.move_to(from, to, false, true).await,
+                    Some(_) => self.move_to(from, to, false, true, mtime).await,
                     None => Err(error),
                 }
             }
@@ -203,15 +260,38 @@ impl Storage for WebDavStorage {
         listing::list(self, path).await
     }
 
+    async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {
+        check_path(path)?;
+        listing::told_properties(self, path, true).await
+    }
+
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+        match check_path(path) {
+            Ok(()) => listing::list_batches(self, path),
+            Err(error) => Box::pin(futures_util::stream::once(async move { Err(error) })),
+        }
+    }
+
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
         check_path(path)?;
         let place = self.root.below(path, false);
         Ok(Arc::new(HttpSource::new(place, Arc::clone(&self.network))))
     }
 
+    fn location(&self, path: &str) -> Option<Box<dyn Any + Send + Sync>> {
+        Some(Box::new(self.root.below(path, false)))
+    }
+
+    fn replicas(&self, path: &str) -> Result<Option<Arc<Replicas>>> {
+        let Some(finder) = &self.replicas else { return Ok(None) };
+        check_path(path)?;
+        finder.find(&self.root.below(path, false))
+    }
+
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
         check_name(path, &self.root)?;
-        let upload = WebDavUpload::start(self.clone(), path.to_owned(), &options).await?;
+        let upload = WebDavUpload::start(self.clone(), path.to_owned(), &options).await;
+        let upload = upload.map_err(|error| hide_partial_name(error, path))?;
         Ok(Box::new(upload) as Box<dyn Upload>)
     }
 
@@ -251,9 +331,9 @@ impl Storage for WebDavStorage {
         check_name(to, &self.root)?;
         let directory = listing::stat(self, from).await?.kind == FileKind::Directory;
         if directory {
-            self.move_to(from, to, true, false).await
+            self.move_to(from, to, true, false, None).await
         } else {
-            self.move_file(from, to, overwrite).await
+            self.move_file(from, to, overwrite, None).await
         }
     }
 
@@ -273,13 +353,44 @@ impl Storage for WebDavStorage {
         }
         let error = status_error::of_response(&reply, "MKCOL");
         let told = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
-        if !told && self.look(path).await?.is_some() {
+        let exists = async || {
+            let found = self.look(path).await?;
+            Ok::<_, Error>(found.is_some() || self.look_for(path, true).await?.is_some())
+        };
+        if !told && exists().await? {
             return Err(self.exists(path));
         }
         if !told && self.look(parent(path)).await?.is_none() {
             return Err(self.missing(parent(path)));
         }
         Err(error)
+    }
+
+    fn has_trees(&self) -> bool {
+        self.names().trees == Some(true)
+    }
+
+    async fn tree(
+        &self,
+        directory: &str,
+        request: TreeRequest,
+    ) -> Result<Option<Box<dyn TreeEvents>>> {
+        check_path(directory)?;
+        let stream = tree::request(self, directory, request).await?;
+        Ok(stream.map(|stream| Box::new(stream) as Box<dyn TreeEvents>))
+    }
+
+    fn puts_trees(&self) -> bool {
+        self.names().tree_uploads == Some(true)
+    }
+
+    async fn put_tree(
+        &self,
+        directory: &str,
+        files: Vec<TreeUpload>,
+    ) -> Result<Option<Vec<Result<StoredEntry>>>> {
+        check_path(directory)?;
+        tree_upload::put(self, directory, files).await
     }
 
     async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {

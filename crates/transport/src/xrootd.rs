@@ -19,6 +19,7 @@ mod request;
 mod session_pool;
 mod shared_file;
 mod source;
+mod staging;
 mod storage;
 mod target;
 

@@ -14,6 +14,7 @@ use crate::connect::egress_filter;
 use crate::connect::happy_eyeballs::{RaceWinner, connect_first};
 use crate::connect::maybe_tls_stream::MaybeTlsStream;
 use crate::connect::metered_stream::{ConnectionMeter, MeteredStream};
+use crate::connect::outage::Outages;
 use crate::connect::proxy::Proxy;
 use crate::connect::socket;
 use crate::connect::tls::{AlpnChoice, TlsClient, TlsErrorText, TlsHandshake, TlsStream};
@@ -37,6 +38,7 @@ const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 #[derive(Debug)]
 pub(crate) struct Dialer {
     addresses: DnsCache,
+    outages: Outages,
     tls: TlsClient,
 }
 
@@ -72,6 +74,7 @@ impl Dialer {
     pub(crate) fn new(config: &TransportConfig) -> Self {
         Self {
             addresses: DnsCache::new(Arc::clone(&config.resolver)),
+            outages: Outages::default(),
             tls: TlsClient::new(config.tls.clone(), config.credentials.clone()),
         }
     }
@@ -108,6 +111,7 @@ impl Dialer {
             let RaceWinner { address, value: (tcp, rtt), passed_over } = won;
             debug!(%name, %address, ?rtt, ?passed_over, "TCP connection established");
             self.addresses.won(host, port, address, &passed_over);
+            self.outages.ended(&location.origin());
             let stream = MeteredStream::new(tcp, Arc::clone(tap));
             Ok::<_, Error>(DialedStream {
                 stream,
@@ -136,6 +140,32 @@ impl Dialer {
                 Err(out_of_time(location, config, proxy, "it is down, or a firewall drops packets"))
             }
         }
+    }
+
+    /// Waits until a server that refused a connection with `error` may be tried again.
+    ///
+    /// # Errors
+    ///
+    /// `error`, if it says something else, or the server has refused for too long.
+    pub(crate) async fn outlast(
+        &self,
+        location: &Location,
+        config: &TransportConfig,
+        error: Error,
+    ) -> Result<()> {
+        if !error.is_refused_connection() {
+            return Err(error);
+        }
+        let server = location.origin();
+        let was_reached = self.address(location).is_some();
+        let timeout = config.connect_timeout;
+        let pause = self.outages.refused(&server, Instant::now(), was_reached, timeout);
+        let Some(pause) = pause else {
+            return Err(error);
+        };
+        debug!(%server, ?pause, %error, "connection refused, trying again");
+        tokio::time::sleep(pause).await;
+        Ok(())
     }
 
     /// The address at which the server of `location` was reached last.
@@ -238,7 +268,9 @@ impl DialedStream {
 
 fn none_answered(name: &str, failures: Vec<(SocketAddr, Error)>) -> Error {
     let others = failures.len().saturating_sub(1);
-    let first = failures.into_iter().next();
+    // An address that refuses says more than one to which there is no route.
+    let refused = failures.iter().position(|(_, error)| error.is_refused_connection());
+    let first = failures.into_iter().nth(refused.unwrap_or(0));
     let what = || Error::new(ErrorKind::Unavailable, format!("{name} has no address"));
     let error = first.map_or_else(what, |(_, error)| error);
     match others {

@@ -26,8 +26,10 @@ use http::header::IntoHeaderName;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::debug;
@@ -48,6 +50,35 @@ pub struct HttpRequest {
     pub content: RequestBody,
     /// The maximum length of the response's body in bytes; a longer one is an error.
     pub max_reply_bytes: usize,
+    /// The request is of no use while the server is down: one that refuses connections is not
+    /// waited for.
+    pub(crate) failover: bool,
+    /// Gets the body of a successful response as it arrives, too.
+    pub(crate) arriving: Option<UnboundedSender<Bytes>>,
+    /// Reads the body of a successful response instead of the caller.
+    pub(crate) watcher: Option<BodyWatcher>,
+}
+
+/// Reads the body of a response while it arrives.
+pub(crate) struct BodyWatcher {
+    /// The longest time without a byte.
+    silence: Duration,
+    take: Box<TakeBytes>,
+}
+
+/// Takes the next bytes of a body.
+type TakeBytes = dyn Fn(&[u8]) + Send + Sync;
+
+impl BodyWatcher {
+    pub(crate) fn new(silence: Duration, take: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        Self { silence, take: Box::new(take) }
+    }
+}
+
+impl fmt::Debug for BodyWatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BodyWatcher")
+    }
 }
 
 impl HttpRequest {
@@ -55,7 +86,18 @@ impl HttpRequest {
     #[must_use]
     pub fn new(method: Method, location: Location) -> Self {
         let headers = HeaderMap::new();
-        Self { method, location, headers, content: RequestBody::Empty, max_reply_bytes: 64 * 1024 }
+        let content = RequestBody::Empty;
+        let max_reply_bytes = 64 * 1024;
+        Self {
+            method,
+            location,
+            headers,
+            content,
+            max_reply_bytes,
+            failover: false,
+            arriving: None,
+            watcher: None,
+        }
     }
 
     /// The same request with one more field. A value that is not allowed in a field is left out.
@@ -157,7 +199,8 @@ async fn answered(
 
 async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Attempt> {
     pool.server().wait_retry_after().await;
-    let mut leased = pool.acquire().await?;
+    let acquired = if call.failover { pool.acquire_now().await } else { pool.acquire().await };
+    let mut leased = acquired?;
     let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
@@ -169,7 +212,8 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         // A given field replaces the default one.
         fields.extend(call.headers.clone());
     }
-    let gated = expect && call.content.len() > EXPECT_BYTES;
+    // Whether a POST is accepted was learned before.
+    let gated = expect && call.method != Method::POST && call.content.len() > EXPECT_BYTES;
     let gate = gated.then(|| {
         let (opened, gate) = oneshot::channel();
         builder = std::mem::take(&mut builder).header(header::EXPECT, "100-continue");
@@ -193,7 +237,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         Err(error) => return Err(error),
     };
     let (head, body) = response.into_parts();
-    let body = collected(body, call, pool).await?;
+    let body = collected(body, call, pool, head.status).await?;
     debug!(
         method = %call.method,
         url = %call.location,
@@ -271,9 +315,17 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
 }
 
 /// Reads the whole body, up to its maximum, with the no-progress timeout.
-async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Result<Bytes> {
+async fn collected(
+    mut body: Incoming,
+    call: &HttpRequest,
+    pool: &Pool,
+    status: StatusCode,
+) -> Result<Bytes> {
     let location = &call.location;
-    let clock = pool.config().no_progress_timeout;
+    let arriving = call.arriving.as_ref().filter(|_| status.is_success());
+    let watcher = call.watcher.as_ref().filter(|_| status.is_success());
+    let clock =
+        watcher.map_or_else(|| pool.config().no_progress_timeout, |watcher| watcher.silence);
     let mut bytes = BytesMut::new();
     loop {
         let frame = tokio::time::timeout(clock, body.frame()).await.map_err(|_| {
@@ -293,7 +345,9 @@ async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Resul
                 .with_source(error)
                 .with_retry(Retry::SameServer { after: Duration::ZERO })
         })?;
-        if let Some(data) = frame.data_ref() {
+        if let (Some(watcher), Some(data)) = (watcher, frame.data_ref()) {
+            (watcher.take)(data);
+        } else if let Some(data) = frame.data_ref() {
             if bytes.len() + data.len() > call.max_reply_bytes {
                 return Err(Error::new(
                     ErrorKind::Protocol,
@@ -304,6 +358,10 @@ async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Resul
                 ));
             }
             bytes.extend_from_slice(data);
+            if let Some(arriving) = arriving {
+                // Whoever has gone drops this future, too.
+                drop(arriving.send(data.clone()));
+            }
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) fn from_http(digest: &Digest) -> Option<Checksum> {
         DigestAlgorithm::Crc32c => Algorithm::Crc32c,
         DigestAlgorithm::Md5 => Algorithm::Md5,
         DigestAlgorithm::Sha256 => Algorithm::Sha256,
+        DigestAlgorithm::Sha512 => Algorithm::Sha512,
+        DigestAlgorithm::Sha1 => Algorithm::Sha1,
         _ => return None,
     };
     Checksum::new(algorithm, &digest.value).ok()
@@ -59,6 +61,8 @@ fn to_http(algorithm: Algorithm) -> Option<DigestAlgorithm> {
         Algorithm::Crc32c => Some(DigestAlgorithm::Crc32c),
         Algorithm::Md5 => Some(DigestAlgorithm::Md5),
         Algorithm::Sha256 => Some(DigestAlgorithm::Sha256),
+        Algorithm::Sha512 => Some(DigestAlgorithm::Sha512),
+        Algorithm::Sha1 => Some(DigestAlgorithm::Sha1),
         _ => None,
     }
 }

@@ -97,6 +97,7 @@ impl Exchange<'_> {
                 return ExchangeResult { stale, ..ExchangeResult::failed(error) };
             }
         };
+        let first_byte = sent.elapsed();
         let (head, body) = response.into_parts();
         let facts = ResponseHead::of(head.status, &head.headers);
         let server = facts.server.as_deref().unwrap_or_default();
@@ -117,6 +118,9 @@ impl Exchange<'_> {
         settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
         if settled.outcome.is_ok() {
             self.pool.saw_bandwidth(way.bandwidth());
+            let bytes = range::total_bytes(&settled.delivered);
+            let transfer = sent.elapsed().saturating_sub(first_byte);
+            self.pool.saw_response(first_byte, bytes, transfer, is_fresh);
         }
         settled
     }

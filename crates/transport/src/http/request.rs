@@ -41,6 +41,11 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
         .header(header::HOST, location.authority())
         .header(header::USER_AGENT, pool.config().user_agent.as_str())
         .header(header::ACCEPT, "*/*");
+    if let Some(headers) = request.headers_mut()
+        && location.may_receive_credentials(&pool.config().credentials)
+    {
+        headers.extend(pool.config().fields.fields().clone());
+    }
     let fields = location.fields(&pool.config().credentials);
     if let (Some(headers), Some(fields)) = (request.headers_mut(), fields) {
         headers.extend(fields.clone());

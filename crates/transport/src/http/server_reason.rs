@@ -15,7 +15,11 @@ pub(crate) fn is_plain(headers: &HeaderMap) -> bool {
 pub(crate) fn said(headers: &HeaderMap, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    let Some(line) = line.filter(|_| is_plain(headers)) else { return String::new() };
+    line.filter(|_| is_plain(headers)).map(quoted).unwrap_or_default()
+}
+
+/// A reason in quotes, after a comma.
+pub(crate) fn quoted(line: &str) -> String {
     // Nothing that would move or reorder text on a terminal.
     let is_safe = |c: &char| {
         !c.is_control()

@@ -20,9 +20,9 @@ use crate::http::status_error;
 use crate::http::tail;
 use crate::location::Location;
 use crate::network::Network;
-use crate::pool::Pool;
 use crate::pool::capabilities::RequestSizing;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
+use crate::pool::{Pool, PooledConnection};
 use crate::redirect::retry_after::RetryAfterTimer;
 use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
 use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
@@ -152,7 +152,11 @@ impl HttpSource {
 
     /// The limits of one request.
     pub(crate) fn limits_at(&self, place: &HttpTarget) -> Limits {
-        if self.has_whole_file() { Limits::unlimited() } else { place.pool.server().limits() }
+        if self.has_whole_file() {
+            return Limits::unlimited();
+        }
+        let pool = &place.pool;
+        pool.server().limits().priced(&pool.link(), pool.max_requests())
     }
 
     /// Waits as long as the server has asked for, in general or for this file.
@@ -293,7 +297,7 @@ impl HttpSource {
         let exchange = Exchange { location, pool, request, ask, whole_file, validator, condition };
         let mut stale = 0;
         let (connection, settled) = loop {
-            let mut connection = match pool.acquire_for(request.asked_bytes()).await {
+            let mut connection = match self.connection(place, request).await {
                 Ok(connection) => connection,
                 Err(error) => return ExchangeResult::failed(error),
             };
@@ -321,6 +325,19 @@ impl HttpSource {
             connection.give_back();
         }
         settled
+    }
+
+    /// A connection for a request. A server that refuses connections is waited for, unless another
+    /// one can be asked: another replica, or the server that redirected to this one.
+    async fn connection(&self, place: &HttpTarget, request: &Request) -> Result<PooledConnection> {
+        loop {
+            match place.pool.acquire_for(request.asked_bytes()).await {
+                Err(error) if !request.failover && place.location == *self.location() => {
+                    place.pool.outlast(error).await?;
+                }
+                acquired => return acquired,
+            }
+        }
     }
 
     /// Serves a request from the download of the whole file; `None` if the download has to be
@@ -403,6 +420,10 @@ impl Source for HttpSource {
 
     fn max_requests(&self) -> usize {
         self.place().pool.max_requests()
+    }
+
+    fn expect_small_files(&self) {
+        self.place().pool.announce_small_files();
     }
 
     fn idle_connections(&self) -> usize {

@@ -16,6 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// that takes.
 const READY_SOON: Duration = Duration::from_secs(5);
 
+/// A status by number and meaning.
+fn shown(status: StatusCode) -> String {
+    let reason = status.canonical_reason().unwrap_or("no standard meaning");
+    format!("{} ({reason})", status.as_u16())
+}
+
 /// The error for a status without bytes of the file. `said` is the server's own reason, as
 /// [`server_reason::said`](crate::http::server_reason::said) returns it.
 pub(crate) fn of_status(
@@ -24,9 +30,7 @@ pub(crate) fn of_status(
     said: &str,
     retry_after: Option<&RetryAfter>,
 ) -> Error {
-    let reason = status.canonical_reason().unwrap_or("no standard meaning");
-    let code = status.as_u16();
-    let seen = format!("{name}: the server responded with {code} ({reason}){said}");
+    let seen = format!("{name}: the server responded with {}{said}", shown(status));
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Error::new(
             ErrorKind::NotFound,
@@ -106,14 +110,20 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     if let Some(refusal) = &reply.refusal {
         return refusal.clone();
     }
-    let status = reply.status;
-    let reason = status.canonical_reason().unwrap_or("no standard meaning");
+    let facts = ResponseHead::of(reply.status, &reply.headers);
     let said = said(&reply.headers, &reply.body);
-    let seen = format!(
-        "{}: the server responded to {method} with {} ({reason}){said}",
-        reply.location,
-        status.as_u16(),
-    );
+    of_change(reply.status, method, &reply.location.to_string(), &said, facts.retry_after.as_ref())
+}
+
+/// The same for the parts of a response.
+pub(crate) fn of_change(
+    status: StatusCode,
+    method: &str,
+    name: &str,
+    said: &str,
+    retry_after: Option<&RetryAfter>,
+) -> Error {
+    let seen = format!("{name}: the server responded to {method} with {}{said}", shown(status));
     let (kind, what) = match status {
         StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),
         StatusCode::PRECONDITION_FAILED => (ErrorKind::AlreadyExists, "the name exists already"),
@@ -133,11 +143,7 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
         }
         StatusCode::MULTI_STATUS => (ErrorKind::PermissionDenied, "only a part of it was done"),
         status if status.is_success() => (ErrorKind::Protocol, "expected another status"),
-        _ => {
-            let facts = ResponseHead::of(status, &reply.headers);
-            let name = reply.location.to_string();
-            return of_status(status, &name, &said, facts.retry_after.as_ref());
-        }
+        _ => return of_status(status, name, said, retry_after),
     };
     Error::new(kind, format!("{seen}: {what}"))
 }

@@ -14,6 +14,8 @@ use crate::counters::TransferCounters;
 use crate::local::source::LocalSource;
 use crate::local::upload::LocalUpload;
 use async_trait::async_trait;
+use futures_core::stream::BoxStream;
+use futures_util::{TryStreamExt, stream};
 use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -21,7 +23,7 @@ use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join,
 };
 use rustix::fs::RenameFlags;
-use std::fs::{File, FileType, Metadata};
+use std::fs::{File, FileType, Metadata, ReadDir};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,8 @@ pub struct LocalStorage {
 
 /// The kernel reads ahead by less than this; larger reads only cost memory.
 const READ_BYTES: usize = 1 << 20;
+/// Entries of a directory that are handed on together.
+const LISTED_TOGETHER: usize = 1024;
 
 impl LocalStorage {
     /// The storage whose root is the directory `root`. A relative path starts at the working
@@ -100,7 +104,27 @@ impl Storage for LocalStorage {
     async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
         let place = self.place(path)?;
         let path = path.to_owned();
-        blocking(move || list(&path, &place)).await
+        blocking(move || {
+            let mut entries = Listing::open(path, place)?.next(usize::MAX)?;
+            entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+            Ok(entries)
+        })
+        .await
+    }
+
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+        let opened = async move {
+            let place = self.place(path)?;
+            let path = path.to_owned();
+            let listing = blocking(move || Listing::open(path, place)).await?;
+            Ok(stream::try_unfold(listing, |mut listing| {
+                blocking(move || {
+                    let entries = listing.next(LISTED_TOGETHER)?;
+                    Ok((!entries.is_empty()).then_some((entries, listing)))
+                })
+            }))
+        };
+        Box::pin(stream::once(opened).try_flatten())
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -210,27 +234,43 @@ pub(crate) fn entry(path: String, metadata: &Metadata) -> DirEntry {
     }
 }
 
-fn list(path: &str, place: &Path) -> Result<Vec<DirEntry>> {
-    let reading = |error| failed("list", place, error);
-    let mut entries = Vec::new();
-    for found in std::fs::read_dir(place).map_err(reading)? {
-        let found = found.map_err(reading)?;
-        let name = found.file_name();
-        let Some(name) = name.to_str() else {
-            entries.push(DirEntry::new(join(path, &name.to_string_lossy()), FileKind::Unnamed, 0));
-            continue;
-        };
-        // Links are not followed.
-        let metadata = match found.metadata() {
-            Ok(metadata) => metadata,
-            // It was removed meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(failed("look at", &found.path(), error)),
-        };
-        entries.push(entry(join(path, name), &metadata));
+/// A directory that is being listed.
+struct Listing {
+    path: String,
+    place: PathBuf,
+    names: ReadDir,
+}
+
+impl Listing {
+    fn open(path: String, place: PathBuf) -> Result<Self> {
+        let names = std::fs::read_dir(&place).map_err(|error| failed("list", &place, error))?;
+        Ok(Self { path, place, names })
     }
-    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    Ok(entries)
+
+    /// The next entries, at most `most`; none at the end.
+    fn next(&mut self, most: usize) -> Result<Vec<DirEntry>> {
+        let mut entries = Vec::new();
+        while entries.len() < most
+            && let Some(found) = self.names.next()
+        {
+            let found = found.map_err(|error| failed("list", &self.place, error))?;
+            let name = found.file_name();
+            let Some(name) = name.to_str() else {
+                let path = join(&self.path, &name.to_string_lossy());
+                entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
+                continue;
+            };
+            // Links are not followed.
+            let metadata = match found.metadata() {
+                Ok(metadata) => metadata,
+                // It was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed("look at", &found.path(), error)),
+            };
+            entries.push(entry(join(&self.path, name), &metadata));
+        }
+        Ok(entries)
+    }
 }
 
 pub(crate) fn rename(from: &Path, to: &Path, overwrite: bool) -> io::Result<()> {

@@ -9,11 +9,12 @@ use hither_core::storage::unique_partial_name;
 use hither_core::storage::{DirEntry, PutOptions, Upload, partial_token};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, FileTimes, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// More parallel writes are not faster on any disk.
 const PARALLEL: usize = 16;
@@ -29,6 +30,7 @@ pub(crate) struct LocalUpload {
     file: Arc<File>,
     way: Way,
     size: u64,
+    modified: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone)]
@@ -44,7 +46,7 @@ enum Way {
 impl LocalUpload {
     pub(crate) fn start(path: String, place: PathBuf, options: &PutOptions) -> Result<Self> {
         let starting = |error| failed("write", &place, error);
-        let size = options.size;
+        let PutOptions { size, modified, .. } = *options;
         let existing = look(&place).map_err(starting)?;
         if let Some(there) = &existing {
             let kind = there.file_type();
@@ -55,7 +57,7 @@ impl LocalUpload {
                 let file = OpenOptions::new().write(true).open(&place).map_err(starting)?;
                 let null = kind.is_char_device() && there.rdev() == NULL_DEVICE;
                 let way = if null { Way::Null } else { Way::Stream };
-                return Ok(Self { path, place, file: Arc::new(file), way, size });
+                return Ok(Self { path, place, file: Arc::new(file), way, size, modified });
             }
             if !options.overwrite {
                 return Err(starting(io::ErrorKind::AlreadyExists.into()));
@@ -78,7 +80,7 @@ impl LocalUpload {
             return Err(starting(error));
         }
         let way = Way::Aside { name, at, overwrite: options.overwrite };
-        Ok(Self { path, place, file: Arc::new(file), way, size })
+        Ok(Self { path, place, file: Arc::new(file), way, size, modified })
     }
 
     /// Checks the file and renames it. If that fails, it has to be written again.
@@ -106,6 +108,9 @@ impl LocalUpload {
                     ));
                 }
             }
+            let times = FileTimes::new();
+            let times = self.modified.map_or(times, |modified| times.set_modified(modified));
+            self.file.set_times(times).map_err(finishing)?;
             self.file.sync_all().map_err(finishing)?;
             rename(at, &self.place, *overwrite).map_err(finishing)?;
             // The new name is durable once its directory is flushed.

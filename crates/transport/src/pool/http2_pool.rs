@@ -4,7 +4,7 @@
 //! There, a read of many pieces takes many requests, which wait for each other: over HTTP/1.1, one
 //! request at a time per connection. So such a server is offered HTTP/2 in the handshake (ALPN, RFC
 //! 7301), once its capabilities are known. Servers that support many ranges in one request need
-//! nothing better.
+//! nothing better, except where many small files are fetched, each by a request of its own.
 //!
 //! **Shared connections.** Small responses share connections, because their number matters. A large
 //! response ([`SHARED_BYTES`]) gets an HTTP/1.1 connection of its own, because there the windows of
@@ -62,6 +62,8 @@ pub(super) struct Http2PoolState {
     pub(super) given_up: bool,
     /// Connections were opened before they were needed.
     pub(super) speculated: bool,
+    /// Many small files are fetched.
+    small_files: bool,
 }
 
 impl Http2Pool {
@@ -117,7 +119,8 @@ impl Http2PoolState {
 }
 
 impl Pool {
-    /// A connection for one request whose response has this many bytes.
+    /// A connection for one request whose response has this many bytes. Fails at once if the server
+    /// refuses connections.
     pub(crate) async fn acquire_for(self: &Arc<Self>, bytes: u64) -> Result<PooledConnection> {
         if self.shares(bytes)
             && let Some(place) = self.place(bytes).await?
@@ -127,7 +130,7 @@ impl Pool {
                 way: Some(RequestSender::Http2(place)),
             });
         }
-        self.acquire().await
+        self.acquire_now().await
     }
 
     /// The maximum number of parallel requests.
@@ -153,13 +156,20 @@ impl Pool {
         self.spawn_shared(start);
     }
 
+    /// Announces that many small files will be fetched.
+    pub(crate) fn announce_small_files(self: &Arc<Self>) {
+        let was_known = std::mem::replace(&mut self.streams.state().small_files, true);
+        if !was_known && self.may_share() {
+            self.warm_shared(1);
+        }
+    }
+
     /// Returns whether the server may support HTTP/2 and it would help.
     fn may_share(&self) -> bool {
-        if !self.location.is_tls() || self.server().ranges() != RangeSupport::Single {
-            return false;
-        }
+        let is_single = self.server().ranges() == RangeSupport::Single;
         let state = self.streams.state();
-        state.each != 1 && !state.given_up
+        let helps = is_single || state.small_files;
+        self.location.is_tls() && helps && state.each != 1 && !state.given_up
     }
 
     fn shares(self: &Arc<Self>, bytes: u64) -> bool {

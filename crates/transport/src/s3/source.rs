@@ -12,7 +12,7 @@ use crate::http::source::HttpSource;
 use crate::location::Location;
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
-use hither_core::error::Result;
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
 use hither_core::{Clock, Limits, LinkEstimate, PartSink, Request, ResponseMeta, Source};
 use http::Method;
@@ -67,6 +67,12 @@ impl PresignedSource {
         self.source().location().clone()
     }
 
+    /// The error of a request for the properties of the object, which says more about keys and
+    /// regions than that of a signed URL; `error` if there is none.
+    async fn explained(&self, error: Error) -> Error {
+        self.s3.file(&self.path).await.err().unwrap_or(error)
+    }
+
     async fn fetch_signed(&self, mut request: Request, sink: PartSink) -> Result<ResponseMeta> {
         let source = self.fresh().await?;
         let shared = Arc::new(Mutex::new(sink));
@@ -88,13 +94,18 @@ impl PresignedSource {
     }
 }
 
+/// Returns true for errors whose reason the store may tell.
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PermissionDenied | ErrorKind::Unauthenticated | ErrorKind::Protocol)
+}
+
 async fn signed(s3: &S3Storage, path: &str, key: &Path) -> Result<Arc<HttpSource>> {
     let mut url = s3.store.signed_url(Method::GET, key, VALID).await;
     if let (Ok(url), None) = (&mut url, &s3.identity) {
         url.set_query(None);
     }
     let url = url.map_err(|error| s3.failed(path, error))?;
-    let location = Location::parse(url.as_str())?;
+    let location = Location::parse(url.as_str())?.signed();
     let pool = s3.network.pool(&location);
     pool.server().assume(RangeSupport::Single);
     let source = HttpSource::new(location, Arc::clone(&s3.network));
@@ -130,6 +141,10 @@ impl Source for PresignedSource {
         self.source().max_requests()
     }
 
+    fn expect_small_files(&self) {
+        self.source().expect_small_files();
+    }
+
     fn idle_connections(&self) -> usize {
         self.source().idle_connections()
     }
@@ -143,6 +158,11 @@ impl Source for PresignedSource {
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        Box::pin(self.fetch_signed(request, sink))
+        Box::pin(async move {
+            match self.fetch_signed(request, sink).await {
+                Err(error) if is_refusal(error.kind()) => Err(self.explained(error).await),
+                fetched => fetched,
+            }
+        })
     }
 }

@@ -28,13 +28,22 @@ pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<AutoindexEnt
     if !kind.starts_with("text/html") {
         return None;
     }
-    let text = String::from_utf8_lossy(body);
-    let title = title(&text)?.trim().to_ascii_lowercase();
-    if !TITLES.iter().any(|known| title.starts_with(known)) {
-        return None;
-    }
+    is_index(body).then(|| links(&String::from_utf8_lossy(body)))
+}
+
+/// Returns whether a page that begins like this is a directory index.
+pub(super) fn is_index(body: &[u8]) -> bool {
+    let head = body.get(..4 * HEAD_BYTES).unwrap_or(body);
+    let text = String::from_utf8_lossy(head);
+    let Some(title) = title(&text) else { return false };
+    let title = title.trim().to_ascii_lowercase();
+    TITLES.iter().any(|known| title.starts_with(known))
+}
+
+/// The entries that a piece of such a page links to.
+pub(super) fn links(text: &str) -> Vec<AutoindexEntry> {
     let mut found = BTreeMap::new();
-    let mut rest = &*text;
+    let mut rest = text;
     while let Some((_, after)) = rest.split_once("href=\"") {
         let Some((reference, after)) = after.split_once('"') else { break };
         rest = after;
@@ -42,7 +51,15 @@ pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<AutoindexEnt
         let size = if directory { None } else { exact_size(after) };
         found.entry(name.clone()).or_insert(AutoindexEntry { name, directory, size });
     }
-    Some(found.into_values().collect())
+    found.into_values().collect()
+}
+
+/// Returns true if something closes the list after its last link. A response without a length that
+/// broke off looks whole to HTTP, and must not pass for a shorter directory.
+pub(super) fn is_whole(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body);
+    let (_, rest) = text.rsplit_once("href=").unwrap_or(("", &text));
+    ["</pre>", "</ul>", "</table>", "</body>", "</html>"].iter().any(|end| rest.contains(end))
 }
 
 fn title(text: &str) -> Option<&str> {
@@ -176,6 +193,17 @@ mod tests {
                 prop_assert!(check_path(&entry.name).is_ok() && !entry.name.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn a_page_that_broke_off_is_not_whole() {
+        let page = "<html><title>Index of /</title><pre><a href=\"a\">a</a> 1\r\n\
+            <a href=\"b\">b</a> 2\r\n</pre></body></html>";
+        let end = page.find("</pre>").unwrap() + "</pre>".len();
+        for cut in 0..page.len() {
+            assert_eq!(is_whole(&page.as_bytes()[..cut]), cut >= end, "cut at {cut}");
+        }
+        assert!(is_whole(b"<title>Index of /</title><ul></ul>"), "an empty directory");
     }
 
     #[test]

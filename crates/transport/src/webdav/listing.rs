@@ -5,12 +5,17 @@ use super::autoindex::{self, AutoindexEntry};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
 use crate::http::status_error;
+use crate::webdav::arriving::ArrivingListing;
 use bytes::Bytes;
+use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind};
+use hither_core::sync::lock;
 use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Parallel requests for the sizes of a listing.
 const AT_ONCE: usize = 16;
@@ -19,28 +24,86 @@ const PAGE_BYTES: usize = 32 << 20;
 
 /// The metadata of a name.
 pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
-    if dav.names().lists != Some(false) {
-        let asked = propfind(dav, path, path.is_empty(), "0").await?;
-        if let Some((_, resources)) = asked {
-            let found = resources.into_iter().find(|resource| resource.path.is_empty());
-            let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
-            return found.map(|own| entry(path.to_owned(), own)).ok_or_else(|| dav.missing(path));
-        }
-    }
-    head(dav, path).await
+    stat_as(dav, path, dav.is_known_directory(path)).await
 }
 
-/// The entries of a directory.
+/// The metadata of a name. For a directory, requests end with a slash.
+pub(super) async fn stat_as(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
+    match told_properties(dav, path, directory).await? {
+        Some(entry) => Ok(entry),
+        None => head(dav, path, directory).await,
+    }
+}
+
+/// The metadata of a name by PROPFIND; `None` if the server does not support it.
+pub(super) async fn told_properties(
+    dav: &WebDavStorage,
+    path: &str,
+    directory: bool,
+) -> Result<Option<DirEntry>> {
+    if dav.names().lists == Some(false) {
+        return Ok(None);
+    }
+    let asked = propfind(dav, path, directory || path.is_empty(), "0", None).await?;
+    let Some((_, resources)) = asked else { return Ok(None) };
+    let found = resources.into_iter().find(|resource| resource.path.is_empty());
+    let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
+    found.map(|own| Some(entry(path.to_owned(), own))).ok_or_else(|| dav.missing(path))
+}
+
+/// The entries of a directory, sorted.
 pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
-    if dav.names().lists != Some(false) {
-        match propfind(dav, path, true, "1").await {
+    list_to(dav, path, None).await
+}
+
+/// The entries of a directory as they arrive.
+pub(super) fn list_batches<'a>(
+    dav: &'a WebDavStorage,
+    path: &'a str,
+) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+    let target = dav.root.below(path, true).target();
+    let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target)));
+    let (sender, chunks) = unbounded_channel();
+    let whole = Arc::clone(&arriving);
+    let asked = async move {
+        let entries = list_to(dav, path, Some(sender)).await?;
+        Ok(lock(&whole).rest(entries))
+    };
+    let arrived = stream::unfold(chunks, move |mut chunks| {
+        let arriving = Arc::clone(&arriving);
+        async move {
+            let bytes: Bytes = chunks.recv().await?;
+            Some((Ok(lock(&arriving).add(&bytes)), chunks))
+        }
+    });
+    Box::pin(stream::select(arrived, stream::once(asked)))
+}
+
+/// The entries of a directory, sorted. The receiver gets the body of its listing as it arrives.
+async fn list_to(
+    dav: &WebDavStorage,
+    path: &str,
+    arriving: Option<UnboundedSender<Bytes>>,
+) -> Result<Vec<DirEntry>> {
+    let is_told = dav.names().lists != Some(false);
+    if is_told {
+        match propfind(dav, path, true, "1", arriving.clone()).await {
             Ok(Some((reply, resources))) => return children(dav, path, &reply, resources),
             // The next way is tried.
             Ok(None) => {}
             Err(error) => return Err(not_listed(dav, path, error).await),
         }
     }
-    let mut entries = read_page(dav, path).await?;
+    let mut entries = match read_page(dav, path, arriving).await {
+        // That the server has no PROPFIND may hold for other directories only.
+        Err(error) if !is_told && error.kind() == ErrorKind::Unsupported => {
+            return match propfind(dav, path, true, "1", None).await {
+                Ok(Some((reply, resources))) => children(dav, path, &reply, resources),
+                _ => Err(error),
+            };
+        }
+        page => page?,
+    };
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     Ok(entries)
 }
@@ -65,6 +128,7 @@ async fn propfind(
     path: &str,
     directory: bool,
     depth: &str,
+    arriving: Option<UnboundedSender<Bytes>>,
 ) -> Result<Option<(HttpResponse, Vec<Resource>)>> {
     let bounds = PropfindLimits::default();
     let mut call = dav
@@ -73,6 +137,7 @@ async fn propfind(
         .with("content-type", propfind::CONTENT_TYPE)
         .with_content(RequestBody::Bytes(Bytes::from_static(propfind::body().as_bytes())));
     call.max_reply_bytes = bounds.max_bytes;
+    call.arriving = arriving;
     let reply = dav.call(call).await?;
     match reply.status {
         StatusCode::MULTI_STATUS => {}
@@ -123,11 +188,11 @@ fn children(
     Ok(entries)
 }
 
-fn joined(path: &str, name: &str) -> String {
+pub(super) fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
 }
 
-fn entry(path: String, resource: Resource) -> DirEntry {
+pub(super) fn entry(path: String, resource: Resource) -> DirEntry {
     let kind = match (resource.status.is_success(), resource.is_collection) {
         _ if !resource.is_utf8 => FileKind::Unnamed,
         (true, true) => FileKind::Directory,
@@ -145,19 +210,21 @@ fn entry(path: String, resource: Resource) -> DirEntry {
     }
 }
 
-/// The metadata of a name, without PROPFIND.
-async fn head(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+/// The metadata of a name, without PROPFIND. For a directory, the request ends with a slash.
+async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
+    let asked = dav.root.below(path, directory);
     let directory = DirEntry::new(path, FileKind::Directory, 0);
     if path.is_empty() {
         return Ok(directory);
     }
-    let asked = dav.root.below(path, false);
     let reply = dav.call(HttpRequest::new(Method::HEAD, asked)).await?;
     // A redirect to the same name with a slash means a directory, also one that is not shown.
     let slash = reply.location == dav.root.below(path, true);
     match reply.status {
-        StatusCode::NOT_FOUND => Err(status_error::of_response(&reply, "HEAD")),
-        _ if slash => Ok(directory),
+        StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => {
+            Err(status_error::of_response(&reply, "HEAD"))
+        }
+        status if slash && !status.is_server_error() => Ok(directory),
         StatusCode::OK => Ok(told_by(&reply.headers, path)),
         _ => Err(status_error::of_response(&reply, "HEAD")),
     }
@@ -175,10 +242,15 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
 }
 
 /// Reads the directory index of the server.
-async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
+async fn read_page(
+    dav: &WebDavStorage,
+    path: &str,
+    arriving: Option<UnboundedSender<Bytes>>,
+) -> Result<Vec<DirEntry>> {
     let mut call =
         HttpRequest::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");
     call.max_reply_bytes = PAGE_BYTES;
+    call.arriving = arriving;
     let reply = dav.call(call).await?;
     let page = match reply.status {
         StatusCode::OK => autoindex::parse(&reply.headers, &reply.body),
@@ -195,13 +267,17 @@ async fn read_page(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
         );
         return Err(not_listed(dav, path, error).await);
     };
+    if !autoindex::is_whole(&reply.body) {
+        let what = format!("{}: the directory index breaks off: try again", reply.location);
+        return Err(Error::new(ErrorKind::Protocol, what));
+    }
     let known = page.into_iter().map(|AutoindexEntry { name, directory, size }| async move {
         let path = joined(path, &name);
         let kind = if directory { FileKind::Directory } else { FileKind::File };
         match size {
             Some(size) => Ok(DirEntry::new(path, kind, size)),
             None if directory => Ok(DirEntry::new(path, kind, 0)),
-            None => head(dav, &path).await,
+            None => head(dav, &path, false).await,
         }
     });
     stream::iter(known).buffered(AT_ONCE).try_collect().await

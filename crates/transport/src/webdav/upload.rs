@@ -9,13 +9,16 @@
 //! - *As a stream*: one PUT that is fed block by block, in order. It waits for "100 Continue"
 //!   before the first block.
 //!
+//! The time of the file goes along as `X-OC-Mtime`, which ownCloud, Nextcloud, rclone and hither
+//! keep and others ignore: with the PUT, or with the final name of a file in pieces.
+//!
 //! A server without support for pieces may reject them (nginx: 501) or, worse, take a piece for the
 //! whole file (XrdHttp). So an unknown server is tested: only the last byte of the file is put into
 //! the new file, which must then have the length of the whole. Before that, an empty file is put
 //! and moved, to test whether it can be moved. On a server that cannot move, a file is put under
 //! its own name; an interrupted upload may then leave a part of it.
 
-use super::{WebDavStorage, listing};
+use super::{WebDavStorage, X_OC_MTIME, listing};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::{RequestBody, StreamedBody};
 use crate::http::status_error;
@@ -25,11 +28,14 @@ use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::unique_partial_name;
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Upload, file_name, parent, partial_token, sibling,
+    DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name, parent, partial_token,
+    sibling,
 };
 use hither_core::sync::lock;
+use hither_core::tune::connections;
 use http::{Method, StatusCode};
 use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -45,6 +51,8 @@ pub(super) struct WebDavUpload {
     path: String,
     size: u64,
     overwrite: bool,
+    /// The time of the file, as `X-OC-Mtime` has it.
+    mtime: Option<String>,
     /// The name to write to; the file's own name where it cannot be moved.
     at: String,
     way: Way,
@@ -87,8 +95,16 @@ impl WebDavUpload {
     ) -> Result<Self> {
         let size = options.size;
         let overwrite = options.overwrite;
-        let upload =
-            |at, way| Self { dav: dav.clone(), path: path.clone(), size, overwrite, at, way };
+        let mtime = options.modified.map(|modified| mtime(&dav, modified));
+        let upload = |at, way| Self {
+            dav: dav.clone(),
+            path: path.clone(),
+            size,
+            overwrite,
+            mtime: mtime.clone(),
+            at,
+            way,
+        };
         // Names with control characters are refused by many servers: nothing is sent in vain.
         let is_doubtful = path.contains(char::is_control);
         if size > TOGETHER_BYTES || is_doubtful {
@@ -108,10 +124,7 @@ impl WebDavUpload {
         }
         if size <= TOGETHER_BYTES {
             // An invalid name is rejected when the file is sent, before it has its final name.
-            return Ok(upload(
-                sibling(&path, &unique_partial_name(&path)),
-                Way::Together(Mutex::default()),
-            ));
+            return Ok(upload(options.partial_path(&path), Way::Together(Mutex::default())));
         }
         if let Some(at) = resumed(&dav, &path, options).await? {
             return Ok(upload(at, Way::Pieces));
@@ -136,6 +149,9 @@ impl WebDavUpload {
         // A file that is written under its own name can at least be protected against replacement.
         let call =
             if at == self.path && !self.overwrite { call.with("if-none-match", "*") } else { call };
+        // A file in pieces gets its time with its name: each piece is a change.
+        let mtime = self.mtime.as_deref().filter(|_| !matches!(self.way, Way::Pieces));
+        let call = if let Some(mtime) = mtime { call.with(X_OC_MTIME, mtime) } else { call };
         call.with_content(content)
     }
 
@@ -251,7 +267,8 @@ impl WebDavUpload {
         if !self.is_aside() {
             return Ok(());
         }
-        let moved = self.dav.move_file(&self.at, &self.path, self.overwrite).await;
+        let mtime = self.mtime.as_deref().filter(|_| matches!(self.way, Way::Pieces));
+        let moved = self.dav.move_file(&self.at, &self.path, self.overwrite, mtime).await;
         match (&moved, &self.way) {
             (Ok(()), _) if self.dav.names().moves.is_none() => {
                 self.dav.learn(|names| names.moves = Some(true));
@@ -301,6 +318,11 @@ impl Upload for WebDavUpload {
         }
     }
 
+    fn max_small_files(&self) -> usize {
+        let pool = self.dav.network.pool(&self.dav.root);
+        connections::for_small_files(&pool.link(), pool.max_connections())
+    }
+
     fn token(&self) -> Option<String> {
         matches!(self.way, Way::Pieces).then(|| file_name(&self.at).to_owned())
     }
@@ -314,7 +336,7 @@ impl Upload for WebDavUpload {
             let what = format!("{place}: bytes beyond the declared size of {}", self.size);
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        match &self.way {
+        let written = match &self.way {
             Way::Pieces => self.write_piece(offset, bytes).await,
             Way::Stream(feeding) => {
                 let mut feeding = feeding.lock().await;
@@ -332,11 +354,13 @@ impl Upload for WebDavUpload {
                 buffer.extend_from_slice(&bytes);
                 Ok(())
             }
-        }
+        };
+        written.map_err(|error| hide_partial_name(error, &self.path))
     }
 
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
-        self.finish(checksum).await
+        let path = self.path.clone();
+        self.finish(checksum).await.map_err(|error| hide_partial_name(error, &path))
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {
@@ -371,6 +395,16 @@ async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Resul
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }
 
+/// The value of `X-OC-Mtime`: seconds since 1970, with fractions for servers that are known to keep
+/// them.
+fn mtime(dav: &WebDavStorage, modified: SystemTime) -> String {
+    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    match (dav.names().trees, since.subsec_nanos()) {
+        (Some(true), nanos @ 1..) => format!("{}.{nanos:09}", since.as_secs()),
+        _ => since.as_secs().to_string(),
+    }
+}
+
 /// Tests what the server supports. Returns the name to write to, and whether to send pieces.
 async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, bool)> {
     let first = sibling(path, &unique_partial_name(path));
@@ -381,7 +415,7 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
     let reply = dav.call(put(&first, b"")).await?;
     stored(dav, &first, &reply).await?;
     let at = sibling(path, &unique_partial_name(path));
-    match dav.move_to(&first, &at, false, false).await {
+    match dav.move_to(&first, &at, false, false, None).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
             drop(dav.delete(&first, false).await);

@@ -10,7 +10,8 @@
 //! to the open. The version of the opened file is compared with the expected one before any bytes
 //! are delivered.
 //!
-//! **Timeouts.** A server may explain why it is silent (`waitresp`). Otherwise, after
+//! **Timeouts.** A server may explain why it is silent (`waitresp`), for ten minutes at most.
+//! Otherwise, after
 //! [`TransportConfig::first_byte_timeout`], or in the middle of responses after
 //! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and all its jobs fail.
 //!
@@ -19,6 +20,7 @@
 
 mod events;
 mod jobs;
+mod read_window;
 mod reads;
 
 use crate::config::{PageChecksums, TransportConfig};
@@ -32,6 +34,7 @@ use hither_core::error::{Error, ErrorKind, Retry};
 use hither_xrd::client::{RequestId, ServerProfile, Session, SessionError};
 use hither_xrd::wire::Redirect;
 use jobs::{OpenedFile, RunningJob};
+use read_window::ReadWindow;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
@@ -104,6 +107,7 @@ pub(super) struct Driver<'a, S> {
     config: TransportConfig,
     name: String,
     rtt: Duration,
+    window: ReadWindow,
     buffer: BytesMut,
     /// The current size of a read.
     read_bytes: usize,
@@ -117,6 +121,8 @@ pub(super) struct Driver<'a, S> {
     later: Vec<(Instant, RequestId)>,
     /// The total wait of each postponed request.
     waited: HashMap<RequestId, Duration>,
+    /// The latest time of each response that the server announced.
+    deferred: HashMap<RequestId, Instant>,
     /// Requests that were postponed for too long. They fail once nothing more has arrived, because
     /// the response may have been damaged.
     exhausted: Vec<(RequestId, Error)>,
@@ -171,6 +177,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             config,
             name,
             rtt,
+            window: ReadWindow::new(rtt),
             buffer: BytesMut::new(),
             read_bytes: FIRST_READ_BYTES,
             jobs: HashMap::new(),
@@ -179,6 +186,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             opening: HashMap::new(),
             later: Vec::new(),
             waited: HashMap::new(),
+            deferred: HashMap::new(),
             exhausted: Vec::new(),
             heard: Instant::now(),
             midway: false,
@@ -207,6 +215,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             if let Err(error) = self.take_events(Bytes::new()) {
                 return self.over(error);
             }
+            self.load.set_abandoned(self.session.abandoned());
             match self.turn().await {
                 Turn::Command(Some(command)) => self.take(command),
                 Turn::Command(None) => return SessionEnd::Unused,
@@ -219,6 +228,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                         self.read_bytes = READ_BYTES.min(2 * read);
                     }
                     self.heard = Instant::now();
+                    self.window.received(read, self.heard);
                     self.midway = true;
                     let bytes = self.buffer.split().freeze();
                     if let Err(error) = self.take_events(bytes) {
@@ -282,7 +292,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         while self.session.outgoing().has_remaining() {
             match pin!(self.stream.write_buf(self.session.outgoing())).poll(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(std::io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(_)) => {}
+                // A server that takes bytes cannot be expected to respond to them yet.
+                Poll::Ready(Ok(_)) => self.heard = Instant::now(),
                 Poll::Ready(Err(error)) => return Poll::Ready(error),
                 Poll::Pending => return Poll::Pending,
             }
@@ -304,13 +315,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             (false, true) => self.config.no_progress_timeout,
         };
         let dead = (self.heard + silence).max(self.patience_until.unwrap_or(self.heard));
-        self.later.iter().map(|(when, _)| *when).fold(dead, Instant::min)
+        let later = self.later.iter().map(|(when, _)| when);
+        later.chain(self.deferred.values()).copied().fold(dead, Instant::min)
     }
 
     /// The error of a connection that counts as dead.
     fn out_of_time(&mut self) -> Option<Error> {
-        let given_up = self.give_up_exhausted();
         let now = Instant::now();
+        self.exhaust_deferred(now);
+        let given_up = self.give_up_exhausted();
         if given_up.is_some() {
             return given_up;
         }

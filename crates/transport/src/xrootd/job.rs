@@ -7,6 +7,7 @@ use hither_core::{PartSink, Request};
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Redirect};
 use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 /// The version of an open file.
@@ -63,10 +64,15 @@ pub(super) struct ReadJob {
 pub(super) enum Operation {
     /// A request that is not about an open file.
     Request(wire::Request),
+    /// Lists a directory with the metadata of its entries, which go to this receiver as they
+    /// arrive.
+    List(String, UnboundedSender<Vec<wire::DirlistEntry>>),
     /// Opens a file.
     Open(Arc<SharedFile>),
     /// Writes bytes to a file, at this offset.
     Write(Arc<SharedFile>, u64, Bytes),
+    /// Drives a third-party copy into a file ([`wire::Request::Sync`]).
+    Sync(Arc<SharedFile>),
     /// Closes a file, which makes written bytes durable.
     Close(Arc<SharedFile>),
 }
@@ -75,8 +81,10 @@ impl Operation {
     /// The open file of the operation, if it has one.
     pub(super) fn name(&self) -> Option<&Arc<SharedFile>> {
         match self {
-            Self::Request(_) => None,
-            Self::Open(name) | Self::Write(name, ..) | Self::Close(name) => Some(name),
+            Self::Request(_) | Self::List(..) => None,
+            Self::Open(name) | Self::Write(name, ..) | Self::Sync(name) | Self::Close(name) => {
+                Some(name)
+            }
         }
     }
 
@@ -101,8 +109,6 @@ pub(super) struct OperationJob {
 pub(super) struct OperationResponse {
     /// The response.
     pub(super) reply: Completion,
-    /// The entries of a listing.
-    pub(super) entries: Vec<wire::DirlistEntry>,
 }
 
 /// A command to a session.

@@ -67,6 +67,25 @@ impl XrootdPath {
         Self { location, network }
     }
 
+    /// Asks the server of this path.
+    pub(super) async fn ask_here(
+        &self,
+        action: Action,
+        make: impl Fn(String) -> Request + Send + Sync,
+    ) -> Result<Completion> {
+        self.ask(&self.location, action, make).await
+    }
+
+    /// Another path on the same server, from its root.
+    pub(super) fn beside(&self, path: &str) -> Self {
+        Self { location: self.location.root().below(path, false), ..self.clone() }
+    }
+
+    /// The path as the server writes it.
+    pub(super) fn plain_path(&self) -> String {
+        self.location.plain_path()
+    }
+
     async fn ask(
         &self,
         location: &Location,

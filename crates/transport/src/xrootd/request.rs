@@ -56,6 +56,23 @@ pub(super) async fn ask_in(
     PendingJob::new(Arc::clone(lease), id).end(answer).await
 }
 
+/// Sends a request in the least busy session with `place`. A server that refuses connections is
+/// waited for.
+async fn ask_at(
+    network: &Network,
+    place: &XrootdTarget,
+    what: &Operation,
+) -> (Arc<SessionHandle>, Result<OperationResponse, JobError>) {
+    loop {
+        let lease = place.sessions.lease(what.bytes(), what.name());
+        let asked = ask_in(&place.sessions, &lease, what.clone()).await;
+        let Err(JobError::Failed(error)) = asked else { return (lease, asked) };
+        if let Err(error) = network.outlast(&place.location, error).await {
+            return (lease, Err(JobError::Failed(error)));
+        }
+    }
+}
+
 /// A response and its origin.
 pub(super) struct Asked {
     pub(super) answered: OperationResponse,
@@ -82,8 +99,8 @@ pub(super) async fn ask(
     loop {
         attempts.count()?;
         let what = make(place.path(network, &[]).await?);
-        let lease = place.sessions.lease(what.bytes(), what.name());
-        match ask_in(&place.sessions, &lease, what.clone()).await {
+        let (lease, asked) = ask_at(network, &place, &what).await;
+        match asked {
             Ok(answered) => return Ok(Asked { answered, place, lease, what }),
             Err(JobError::Elsewhere(redirect)) => place = place.redirected(&redirect, network)?,
             Err(JobError::WantsTls) => place = place.again(network),

@@ -84,6 +84,8 @@ pub(super) struct SessionHandle {
 pub(super) struct SessionLoad {
     jobs: AtomicUsize,
     bytes: AtomicU64,
+    /// Requests of cancelled jobs whose responses are still to come.
+    abandoned: AtomicUsize,
     /// The error with which it ended, if it failed.
     failure: OnceLock<Error>,
     sessions: Weak<SessionPool>,
@@ -95,13 +97,19 @@ impl SessionLoad {
     pub(super) fn alone() -> Self {
         let jobs = AtomicUsize::new(usize::MAX / 2);
         let bytes = AtomicU64::new(u64::MAX / 2);
-        Self { jobs, bytes, failure: OnceLock::new(), sessions: Weak::new() }
+        let abandoned = AtomicUsize::new(0);
+        Self { jobs, bytes, abandoned, failure: OnceLock::new(), sessions: Weak::new() }
     }
 
     /// Removes a job with this many bytes.
     pub(super) fn done(&self, bytes: u64) {
         self.jobs.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the number of requests of cancelled jobs whose responses are still to come.
+    pub(super) fn set_abandoned(&self, requests: usize) {
+        self.abandoned.store(requests, Ordering::Relaxed);
     }
 
     /// Records the error of the session, before it stops taking commands.
@@ -120,12 +128,42 @@ impl SessionLoad {
         }
     }
 
+    /// Updates the time that requests wait for their responses.
+    pub(super) fn saw_first_byte(&self, first_byte: Duration) {
+        if let Some(sessions) = self.sessions.upgrade() {
+            sessions.state().link.saw_response(first_byte, 0, Duration::ZERO, false);
+        }
+    }
+
     /// Updates the bandwidth of the path.
     pub(super) fn saw_bandwidth(&self, bytes_per_second: Option<f64>) {
         let (Some(sessions), Some(seen)) = (self.sessions.upgrade(), bytes_per_second) else {
             return;
         };
         sessions.state().link.saw_bandwidth(seen);
+    }
+}
+
+/// A session that is not idle before this is dropped.
+#[derive(Debug)]
+pub(super) struct OccupiedSession(Arc<SessionHandle>);
+
+impl OccupiedSession {
+    /// Occupies a session.
+    pub(super) fn new(session: Arc<SessionHandle>) -> Self {
+        session.takes(0);
+        Self(session)
+    }
+
+    /// The session.
+    pub(super) fn lease(&self) -> &Arc<SessionHandle> {
+        &self.0
+    }
+}
+
+impl Drop for OccupiedSession {
+    fn drop(&mut self) {
+        self.0.load.done(0);
     }
 }
 
@@ -141,6 +179,11 @@ impl SessionHandle {
         self.load.failure.get().cloned().map_or(JobError::TooLate, JobError::Failed)
     }
 
+    /// Records that a file is opened in this session.
+    pub(super) fn opens(&self, name: &SharedFile) {
+        name.asked_of(&self.commands);
+    }
+
     /// Adds a job with this many bytes.
     pub(super) fn takes(&self, bytes: u64) {
         self.load.jobs.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +191,8 @@ impl SessionHandle {
     }
 
     fn is_idle(&self) -> bool {
-        self.load.jobs.load(Ordering::Relaxed) == 0
+        let SessionLoad { jobs, abandoned, .. } = &*self.load;
+        jobs.load(Ordering::Relaxed) == 0 && abandoned.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -250,6 +294,11 @@ impl SessionPool {
         self.shared.max_connections(self.state().refused_above)
     }
 
+    /// The maximum number of small requests under way that leaves each session its share.
+    pub(super) fn max_small_requests(&self) -> usize {
+        self.most() * SHARED_JOBS
+    }
+
     /// Sessions without a request.
     pub(crate) fn idle(&self) -> usize {
         self.state().all.iter().filter(|lease| lease.is_idle()).count()
@@ -297,7 +346,9 @@ impl SessionPool {
         // A session may have ended without being removed yet.
         state.all.retain(|lease| !lease.commands.is_closed());
         let load = |lease: &Arc<SessionHandle>| {
-            (lease.load.bytes.load(Ordering::Relaxed), lease.load.jobs.load(Ordering::Relaxed))
+            let SessionLoad { jobs, bytes, abandoned, .. } = &*lease.load;
+            let counts = [jobs, abandoned].map(|count| count.load(Ordering::Relaxed));
+            (bytes.load(Ordering::Relaxed), counts[1], counts[0])
         };
         let alive = state.all.iter().filter(|lease| !lease.commands.is_closed());
         let least = alive.min_by_key(|lease| load(lease)).cloned();
@@ -315,6 +366,20 @@ impl SessionPool {
             name.asked_of(&lease.commands);
         }
         lease
+    }
+
+    /// An idle session, or a new one; `None` if no more are allowed.
+    pub(super) fn occupy(self: &Arc<Self>) -> Option<OccupiedSession> {
+        let most = self.most();
+        let mut state = self.state();
+        state.all.retain(|lease| !lease.commands.is_closed());
+        let idle = state.all.iter().find(|lease| lease.is_idle()).cloned();
+        let lease = match idle {
+            Some(idle) => idle,
+            None if state.all.len() < most => self.connect(&mut state)?,
+            None => return None,
+        };
+        Some(OccupiedSession::new(lease))
     }
 
     /// Opens one more session, if the limit on connections of this machine allows.
@@ -342,6 +407,7 @@ impl SessionPool {
         let load = Arc::new(SessionLoad {
             jobs: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
+            abandoned: AtomicUsize::new(0),
             failure: OnceLock::new(),
             sessions: Arc::downgrade(self),
         });
@@ -370,6 +436,9 @@ impl SessionPool {
         debug!(server = %self.location.origin(), open = state.all.len(), error = error.map(tracing::field::display), "session closed");
         if error.is_some() && !state.all.is_empty() {
             state.refused_above = state.all.len();
+        } else if error.is_some_and(Error::is_refused_connection) {
+            // The server is down. It refused before because of that, and not as one too many.
+            state.refused_above = 0;
         }
         state.speculated &= !state.all.is_empty();
         self.met.send_replace(true);

@@ -152,7 +152,8 @@ impl XrootdSource {
             attempts.count()?;
             self.retry_after.wait().await;
             let Course { place, name, lead, turn } = self.course().await?;
-            match self.fetch_at(&place, name, request.clone(), &sink).await {
+            let waits = !request.failover && place.named == *self.targets.first();
+            match self.fetch_at(&place, name, &request, &sink, waits).await {
                 Ok(facts) => {
                     self.found(&place);
                     return Ok(answer(&request, facts));
@@ -181,7 +182,27 @@ impl XrootdSource {
         }
     }
 
+    /// Sends a request to `place`. If `waits`, a server that refuses connections is waited for.
     async fn fetch_at(
+        &self,
+        place: &XrootdTarget,
+        name: Arc<SharedFile>,
+        request: &Request,
+        sink: &SharedSink,
+        waits: bool,
+    ) -> Result<FileVersion, JobError> {
+        loop {
+            let fetched = self.fetch_once(place, Arc::clone(&name), request.clone(), sink).await;
+            match fetched {
+                Err(JobError::Failed(error)) if waits => {
+                    self.network.outlast(&place.location, error).await.map_err(JobError::Failed)?;
+                }
+                fetched => return fetched,
+            }
+        }
+    }
+
+    async fn fetch_once(
         &self,
         place: &XrootdTarget,
         name: Arc<SharedFile>,
@@ -351,6 +372,10 @@ impl Source for XrootdSource {
 
     fn max_connections(&self) -> usize {
         self.sessions().most()
+    }
+
+    fn max_small_files(&self) -> usize {
+        self.sessions().max_small_requests()
     }
 
     fn idle_connections(&self) -> usize {

@@ -6,47 +6,84 @@
 //! may act in between.
 //!
 //! **Writing.** A file is written under a temporary name in the same directory, and renamed when it
-//! is complete and closed. All its blocks go through one session, because servers allow only one
-//! open for writing.
+//! is complete and closed (`storage/write_sessions.rs`). Servers create missing directories with a
+//! file, so its directory is looked up before; once, as long as this storage does not remove it. In
+//! a known directory a small file takes three round trips: it is created, written and closed, and
+//! renamed; looking up the target takes place beside the first two.
 
+mod third_party;
 pub(crate) mod upload;
+mod write_sessions;
+
 use crate::location::Location;
 use crate::network::Network;
+use crate::replica_discovery::ReplicaFinder;
 use crate::xrootd::job::{Operation, OperationResponse, validator};
 use crate::xrootd::request::ask;
 use crate::xrootd::source::XrootdSource;
+use crate::xrootd::storage::third_party::with_words;
 use crate::xrootd::storage::upload::XrootdUpload;
 use async_trait::async_trait;
 use futures_core::future::BoxFuture;
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_auth::Action;
-use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::ChecksumQuery;
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join, parent,
 };
+use hither_core::sync::lock;
+use hither_core::{Replicas, Source};
 use hither_xrd::client::Completion;
-use hither_xrd::wire::dirlist;
 use hither_xrd::wire::{self, Request, StatInfo, query_kind};
-use std::sync::Arc;
+use std::any::Any;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc::unbounded_channel;
 
 /// The permissions of a new directory, before the server's umask.
 const DIRECTORY_MODE: u16 = 0o755;
+/// The maximum number of remembered directories. At more, all are forgotten.
+const MAX_DIRECTORIES: usize = 4096;
 
 /// A tree of files behind an XRootD server.
 #[derive(Debug, Clone)]
 pub struct XrootdStorage {
     network: Arc<Network>,
     root: Location,
+    /// Directories that exist, as far as this storage has seen.
+    directories: Arc<Mutex<HashSet<String>>>,
+    replicas: Option<ReplicaFinder>,
 }
 
 impl XrootdStorage {
     /// The directory at `root`. Nothing is requested yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
-        Self { network, root }
+        Self { network, root, directories: Arc::default(), replicas: None }
+    }
+
+    /// Remembers a directory that exists.
+    fn saw_directory(&self, path: &str) {
+        let mut directories = lock(&self.directories);
+        if directories.len() >= MAX_DIRECTORIES {
+            directories.clear();
+        }
+        directories.insert(path.to_owned());
+    }
+
+    fn knows_directory(&self, path: &str) -> bool {
+        lock(&self.directories).contains(path)
+    }
+
+    /// Finds replicas of its files with `finder`.
+    #[must_use]
+    pub fn with_replicas(self, finder: ReplicaFinder) -> Self {
+        Self { replicas: Some(finder), ..self }
     }
 
     fn at(&self, path: &str) -> Location {
@@ -84,8 +121,29 @@ impl XrootdStorage {
     }
 
     async fn list_of(&self, path: &str) -> Result<Vec<DirEntry>> {
-        let list = |path| Request::List { path, options: dirlist::STAT };
-        let names = self.ask(path, Action::List, list).await?.entries;
+        let mut entries: Vec<_> = self.listing(path).try_concat().await?;
+        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+
+    /// The entries of a directory as they arrive.
+    fn listing<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+        let (sender, names) = unbounded_channel();
+        let asked = async move {
+            let list = move |path| Operation::List(path, sender.clone());
+            ask(&self.network, &self.at(path), Action::List, list).await.map(|_| Vec::new())
+        };
+        let arrived = stream::unfold(names, |mut names| async move {
+            let batch = names.recv().await?;
+            Some((batch, names))
+        });
+        let arrived = arrived.then(move |names| self.entries(path, names));
+        // The last batch is empty, or the error.
+        Box::pin(stream::select(arrived, stream::once(asked)))
+    }
+
+    /// The entries of names in the directory at `path`.
+    async fn entries(&self, path: &str, names: Vec<wire::DirlistEntry>) -> Result<Vec<DirEntry>> {
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             let path = join(path, &name.name);
@@ -99,11 +157,25 @@ impl XrootdStorage {
                 None => self.stat_of(&path).await?,
             });
         }
-        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)
     }
 
+    /// The error for the listing of a file, which servers list as an empty directory, or refuse for
+    /// any reason.
+    async fn check_listed(&self, path: &str) -> Result<()> {
+        if let Some(there) = self.look(path).await?
+            && there.kind != FileKind::Directory
+        {
+            let what = format!("{} is a file, not a directory", self.at(path));
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        Ok(())
+    }
+
     async fn remove_one(&self, entry: &DirEntry) -> Result<()> {
+        if entry.kind == FileKind::Directory {
+            lock(&self.directories).clear();
+        }
         let remove = |path| match entry.kind {
             FileKind::Directory => Request::RemoveDirectory(path),
             _ => Request::Remove(path),
@@ -124,6 +196,7 @@ impl XrootdStorage {
         })
     }
 
+    /// Renames a file or directory.
     async fn rename_to(&self, from: &str, to: &str) -> Result<()> {
         // Both are below the same root, so the second path needs no opaque information.
         let target = self.at(to).plain_path();
@@ -147,8 +220,14 @@ impl XrootdStorage {
     /// Fails if the parent directory is missing, because servers would create it.
     async fn check_parent(&self, path: &str) -> Result<()> {
         let parent = parent(path);
+        if self.knows_directory(parent) {
+            return Ok(());
+        }
         match self.stat_of(parent).await?.kind {
-            FileKind::Directory => Ok(()),
+            FileKind::Directory => {
+                self.saw_directory(parent);
+                Ok(())
+            }
             _ => {
                 let what = format!("{} is not a directory", self.at(parent));
                 Err(Error::new(ErrorKind::NotFound, what))
@@ -214,15 +293,28 @@ impl Storage for XrootdStorage {
     async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
         check(path)?;
         let listed = self.list_of(path).await;
-        // Servers list a file as an empty directory, or respond with any error.
-        if listed.as_ref().map_or(true, Vec::is_empty)
-            && let Some(there) = self.look(path).await?
-            && there.kind != FileKind::Directory
-        {
-            let what = format!("{} is a file, not a directory", self.at(path));
-            return Err(Error::new(ErrorKind::Invalid, what));
+        if listed.as_ref().map_or(true, Vec::is_empty) {
+            self.check_listed(path).await?;
         }
         listed
+    }
+
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+        if let Err(error) = check(path) {
+            return Box::pin(stream::once(async move { Err(error) }));
+        }
+        let is_empty = Arc::new(AtomicBool::new(true));
+        let seen = Arc::clone(&is_empty);
+        let arrived = self.listing(path).inspect_ok(move |batch| {
+            seen.fetch_and(batch.is_empty(), Ordering::Relaxed);
+        });
+        let end = async move {
+            if is_empty.load(Ordering::Relaxed) {
+                self.check_listed(path).await?;
+            }
+            Ok(Vec::new())
+        };
+        Box::pin(arrived.chain(stream::once(end)))
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -230,10 +322,32 @@ impl Storage for XrootdStorage {
         Ok(Arc::new(XrootdSource::new(self.at(path), Arc::clone(&self.network))))
     }
 
+    fn location(&self, path: &str) -> Option<Box<dyn Any + Send + Sync>> {
+        Some(Box::new(self.at(path)))
+    }
+
+    fn replicas(&self, path: &str) -> Result<Option<Arc<Replicas>>> {
+        let Some(finder) = &self.replicas else { return Ok(None) };
+        check(path)?;
+        finder.find(&self.at(path))
+    }
+
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
         self.check_name(path)?;
-        self.check_target(path, options.overwrite).await?;
-        let upload = XrootdUpload::start(self.clone(), path.to_owned(), &options).await?;
+        let check = self.check_target(path, options.overwrite);
+        let is_beside = self.knows_directory(parent(path)) && options.resume.is_none();
+        let upload = if is_beside {
+            let start = XrootdUpload::start(self.clone(), path.to_owned(), options.clone());
+            let (checked, started) = futures_util::future::join(check, start).await;
+            if let (Err(_), Ok(upload)) = (&checked, &started) {
+                // The reason why it may not be written is the error to tell.
+                let _gone = upload.discard().await;
+            }
+            checked.and(started)?
+        } else {
+            check.await?;
+            XrootdUpload::start(self.clone(), path.to_owned(), options).await?
+        };
         Ok(Box::new(upload) as Box<dyn Upload>)
     }
 
@@ -260,6 +374,9 @@ impl Storage for XrootdStorage {
         self.check_name(from)?;
         self.check_name(to)?;
         let directory = self.stat_of(from).await?.kind == FileKind::Directory;
+        if directory {
+            lock(&self.directories).clear();
+        }
         match self.look(to).await? {
             Some(_) if directory || !overwrite => return Err(self.exists(to)),
             Some(there) if there.kind == FileKind::Directory => {
@@ -279,7 +396,9 @@ impl Storage for XrootdStorage {
         }
         self.check_parent(path).await?;
         let make = |path| Request::MakeDirectory { path, parents: false, mode: DIRECTORY_MODE };
-        self.ask(path, Action::Create, make).await.map(drop)
+        self.ask(path, Action::Create, make).await?;
+        self.saw_directory(path);
+        Ok(())
     }
 
     async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
@@ -315,8 +434,7 @@ async fn checksum(
     algorithm: Algorithm,
 ) -> Result<Option<Checksum>> {
     let query = |path: String| {
-        let joint = if path.contains('?') { '&' } else { '?' };
-        let text = format!("{path}{joint}cks.type={}", algorithm.name());
+        let text = with_words(path, &format!("cks.type={}", algorithm.name()));
         Operation::Request(Request::Query { kind: query_kind::CHECKSUM, text })
     };
     let told = match ask(network, location, Action::Read, query).await {

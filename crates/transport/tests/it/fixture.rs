@@ -103,7 +103,18 @@ pub(crate) async fn read_with(
     tail: u64,
     validator: Option<&str>,
 ) -> Result<Got, Error> {
-    let mut reader = Reader::new(source, validator.map(str::to_owned), ReaderConfig::default());
+    let reader = Reader::new(source, validator.map(str::to_owned), ReaderConfig::default());
+    drive(reader, ranges, tail).await
+}
+
+/// Reads `ranges` and no gap between them, whatever a request costs.
+pub(crate) async fn read_exactly(source: &dyn Source, ranges: &[Range<u64>]) -> Result<Got, Error> {
+    let mut config = ReaderConfig::default();
+    config.exact = true;
+    drive(Reader::new(source, None, config), ranges, 0).await
+}
+
+async fn drive(mut reader: Reader<'_>, ranges: &[Range<u64>], tail: u64) -> Result<Got, Error> {
     if tail > 0 {
         reader.push_tail(ranges, tail);
     } else {

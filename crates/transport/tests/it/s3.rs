@@ -1,7 +1,7 @@
 //! A bucket of a real object store.
 
 use crate::real_server::Served;
-use hither_core::{ErrorKind, Storage};
+use hither_core::{ErrorKind, Reader, ReaderConfig, Storage};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
 use hither_transport::{Network, S3Config, S3Storage, TransportConfig};
 use std::sync::Arc;
@@ -23,8 +23,23 @@ fn bucket(config: &S3Config) -> (S3Storage, Arc<Network>) {
 
 #[tokio::test]
 async fn a_bucket_conforms_to_storage() {
+    conforms("s3s").await;
+}
+
+#[tokio::test]
+async fn a_bucket_of_a_gateway_conforms_to_storage() {
+    // Built only where there is Go.
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin/versitygw");
+    if std::path::Path::new(built).exists() {
+        conforms("versitygw").await;
+    }
+}
+
+async fn conforms(server: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(served) = Served::start("s3s", folder.path()) else { return };
+    let root = folder.path().join("store");
+    std::fs::create_dir(&root).unwrap();
+    let Some(served) = Served::start(server, &root) else { return };
     let abilities = StorageFeatures {
         directories: false,
         needs_parents: false,
@@ -68,4 +83,46 @@ async fn the_end_of_a_file_is_read_by_a_signed_url() {
     got.is_exact(&content, &[10..20, size - 50..size]).unwrap();
     let received = network.account().totals().bytes_received - before;
     assert!(received < 10_000, "{received} bytes for 60");
+}
+
+#[tokio::test]
+async fn thousands_of_pieces_close_together_are_read_by_few_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("s3s", folder.path()) else { return };
+    let (storage, network) = bucket(&config(served.port));
+    let content: Vec<_> = (0..500_000_u32).flat_map(u32::to_le_bytes).collect();
+    put(&storage, "file", &content).await;
+    let source = storage.source("file").unwrap();
+    let pieces: Vec<_> = (0..4_884_u64).map(|nth| nth * 400..nth * 400 + 100).collect();
+    let before = network.account().totals();
+    let mut reader = Reader::new(&*source, None, ReaderConfig::default());
+    reader.push(&pieces, usize::MAX);
+    let mut found = vec![0; content.len()];
+    while let Some(part) = reader.next().await {
+        let part = part.unwrap();
+        let start = usize::try_from(part.offset).unwrap();
+        found[start..start + part.bytes.len()].copy_from_slice(&part.bytes);
+        reader.release(part.bytes.len() as u64);
+    }
+    let at = |piece: &std::ops::Range<u64>| {
+        usize::try_from(piece.start).unwrap()..usize::try_from(piece.end).unwrap()
+    };
+    assert!(pieces.iter().all(|piece| found[at(piece)] == content[at(piece)]));
+    let after = network.account().totals();
+    let (requests, bytes) =
+        (after.requests - before.requests, after.bytes_received - before.bytes_received);
+    // One for each connection, and some that take over from slow ones.
+    assert!(requests <= 80, "{requests} requests for {} pieces", pieces.len());
+    assert!(bytes < 2 * content.len() as u64, "{bytes} bytes for {}", content.len());
+}
+
+#[test]
+fn a_file_is_opened_without_keys_and_outside_of_the_runtime() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let network = Network::new(TransportConfig::default(), runtime.handle().clone(), None);
+    let nobody = S3Config { access_key_id: None, secret_access_key: None, ..config(1) };
+    let storage = S3Storage::new("bucket", &nobody, network).unwrap();
+    let object = storage.object("dir/file").unwrap();
+    assert_eq!(object.url, "http://127.0.0.1:1/bucket/dir/file");
+    assert_eq!(object.identity, "");
 }

@@ -3,3 +3,4 @@
 mod faults;
 mod managers;
 mod real_server;
+mod staging;

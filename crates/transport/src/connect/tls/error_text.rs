@@ -150,7 +150,8 @@ fn certificate(reason: &CertificateError) -> String {
 }
 
 fn refused(refusal: &CertificateRejection) -> String {
-    const TRUST: &str = "add this authority to SSL_CERT_FILE or X509_CERT_DIR if you trust it";
+    const TRUST: &str =
+        "if you trust it, name it with --ca, or add it to SSL_CERT_FILE or X509_CERT_DIR";
     match refusal {
         CertificateRejection::UnknownIssuer { issuer } => {
             format!("the server's certificate is signed by {issuer}, which is not trusted: {TRUST}")

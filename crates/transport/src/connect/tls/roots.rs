@@ -3,23 +3,34 @@
 use crate::config::TlsConfig;
 use hither_core::error::{Error, ErrorKind, Result};
 use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+
+/// The certificates that are trusted.
+#[derive(Debug)]
+pub(crate) struct TrustedRoots {
+    /// Those that can sign others.
+    pub(crate) authorities: RootCertStore,
+    /// All of them: a server may present one of them itself.
+    pub(crate) certificates: Vec<CertificateDer<'static>>,
+}
 
 /// The authorities of the configuration.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Local`] if there are none.
-pub(crate) fn load(config: &TlsConfig) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
+pub(crate) fn load(config: &TlsConfig) -> Result<TrustedRoots> {
     // An unusable certificate of the system is not the user's fault, nor is a system without any.
     let system = config.system_roots.then(rustls_native_certs::load_native_certs);
     let mut complaints = Vec::new();
+    let mut certificates = config.roots.clone();
     if let Some(found) = system {
-        roots.add_parsable_certificates(found.certs);
+        certificates.extend(found.certs);
         complaints.extend(found.errors.iter().map(ToString::to_string));
     }
-    roots.add_parsable_certificates(config.roots.iter().cloned());
-    if roots.is_empty() {
+    let mut authorities = RootCertStore::empty();
+    authorities.add_parsable_certificates(certificates.iter().cloned());
+    if authorities.is_empty() {
         let system = complaints.first().map(|said| format!(" (the system's: {said})"));
         return Err(Error::new(
             ErrorKind::Local,
@@ -30,7 +41,7 @@ pub(crate) fn load(config: &TlsConfig) -> Result<RootCertStore> {
             ),
         ));
     }
-    Ok(roots)
+    Ok(TrustedRoots { authorities, certificates })
 }
 
 #[cfg(test)]
@@ -52,6 +63,6 @@ mod tests {
         let good = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
         let roots = vec![b"nonsense".to_vec().into(), good.der().clone()];
         let config = TlsConfig { system_roots: false, roots, ..TlsConfig::default() };
-        assert_eq!(load(&config).unwrap().len(), 1);
+        assert_eq!(load(&config).unwrap().authorities.len(), 1);
     }
 }

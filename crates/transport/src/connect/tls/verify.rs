@@ -1,10 +1,15 @@
 //! Verification of server certificates, with errors that name what the certificates contain.
+//!
+//! A server may also present a trusted certificate itself, although it is an authority's or its
+//! issuer is unknown: a user has named that very certificate. It counts for its names and dates.
 
+use crate::connect::tls::roots::TrustedRoots;
 use crate::connect::tls::{Provider, TlsConfig, roots};
 use hither_core::error::{Error, ErrorKind, Result};
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
 use std::fmt;
 use std::sync::Arc;
@@ -27,14 +32,16 @@ pub(crate) fn verifier(
 ) -> Result<Arc<dyn ServerCertVerifier>> {
     let provider = Arc::clone(provider);
     if config.insecure {
-        return Ok(Arc::new(Verifier { strict: None, provider }));
+        return Ok(Arc::new(Verifier { strict: None, trusted: Vec::new(), provider }));
     }
-    let roots = Arc::new(roots::load(config)?);
-    let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+    let TrustedRoots { authorities, certificates: trusted } = roots::load(config)?;
+    let authorities = Arc::new(authorities);
+    let strict =
+        WebPkiServerVerifier::builder_with_provider(authorities, Arc::clone(&provider)).build();
     let strict = strict.map_err(|error| {
         Error::new(ErrorKind::Local, "cannot set up certificate verification").with_source(error)
     })?;
-    Ok(Arc::new(Verifier { strict: Some(strict), provider }))
+    Ok(Arc::new(Verifier { strict: Some(strict), trusted, provider }))
 }
 
 /// A reason why a certificate is rejected, where that of rustls is too short.
@@ -74,6 +81,8 @@ impl std::error::Error for CertificateRejection {}
 struct Verifier {
     /// None if every certificate is accepted.
     strict: Option<Arc<WebPkiServerVerifier>>,
+    /// The trusted certificates. One of them is accepted from a server itself, too.
+    trusted: Vec<CertificateDer<'static>>,
     provider: Provider,
 }
 
@@ -90,20 +99,18 @@ impl ServerCertVerifier for Verifier {
         let checked =
             strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         let Err(rustls::Error::InvalidCertificate(reason)) = &checked else { return checked };
-        let refusal = match reason {
-            CertificateError::UnknownIssuer => signer(intermediates.last().unwrap_or(end_entity)),
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Some(names(end_entity))
-            }
-            _ => None,
-        };
-        match refusal {
-            Some(refusal) => {
-                let other = CertificateError::Other(OtherError(Arc::new(refusal)));
-                Err(rustls::Error::InvalidCertificate(other))
-            }
-            None => checked,
+        let is_rejected_authority =
+            matches!(reason, CertificateError::Other(_)) && is_authority(end_entity);
+        // Both errors come after those about the dates of the certificate.
+        let lacks_issuer =
+            matches!(reason, CertificateError::UnknownIssuer) || is_rejected_authority;
+        if lacks_issuer && self.trusted.contains(end_entity) {
+            return ParsedCertificate::try_from(end_entity)
+                .and_then(|certificate| verify_server_name(&certificate, server_name))
+                .map(|()| ServerCertVerified::assertion())
+                .map_err(|error| explained(error, end_entity, intermediates));
         }
+        checked.map_err(|error| explained(error, end_entity, intermediates))
     }
 
     fn verify_tls12_signature(
@@ -129,6 +136,36 @@ impl ServerCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Adds what the certificates contain to an error about them.
+fn explained(
+    error: rustls::Error,
+    end_entity: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+) -> rustls::Error {
+    let rustls::Error::InvalidCertificate(reason) = &error else { return error };
+    let rejection = match reason {
+        CertificateError::UnknownIssuer => signer(intermediates.last().unwrap_or(end_entity)),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some(names(end_entity))
+        }
+        CertificateError::Other(_) if is_authority(end_entity) => signer(end_entity)
+            .filter(|signer| matches!(signer, CertificateRejection::SelfSigned { .. })),
+        _ => None,
+    };
+    match rejection {
+        Some(rejection) => {
+            let other = CertificateError::Other(OtherError(Arc::new(rejection)));
+            rustls::Error::InvalidCertificate(other)
+        }
+        None => error,
+    }
+}
+
+/// Returns true if a certificate says that it is an authority, as the usual self-signed ones do.
+fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    X509Certificate::from_der(certificate).is_ok_and(|(_, certificate)| certificate.is_ca())
 }
 
 /// The issuer of the last certificate of a chain.

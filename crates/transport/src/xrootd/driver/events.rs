@@ -5,7 +5,7 @@ use super::{AT_ONCE, Driver};
 use crate::config::PageChecksums;
 use crate::xrootd::driver::jobs::{OpenedFile, RunningJob};
 use crate::xrootd::errors;
-use crate::xrootd::job::{FileVersion, JobError};
+use crate::xrootd::job::{FileVersion, JobError, Operation};
 use bytes::Bytes;
 use hither_core::Part;
 use hither_core::error::{Error, ErrorKind, Retry};
@@ -18,6 +18,11 @@ use tracing::debug;
 
 /// The maximum single wait that a server may request.
 const MAX_SECONDS: u32 = 3600;
+/// The maximum time for a response that the server announces, however often it does. Files that are
+/// being staged are waited for as long by default ([`hither_core::ReaderConfig::staging_timeout`]).
+const MAX_DEFERRED: Duration = Duration::from_secs(600);
+/// The same for the end of a third-party copy, whose caller watches that the file grows.
+const MAX_DEFERRED_COPY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Passes received bytes to the session, and handles its events.
@@ -45,13 +50,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 self.answered(id);
                 self.account().payload(bytes.len() as u64);
                 if let Some(RunningJob::Fetch(fetching)) = self.jobs.get_mut(&id) {
+                    if let Some(since) = fetching.awaited_since.take() {
+                        self.load.saw_first_byte(since.elapsed());
+                    }
                     (fetching.fetch.sink)(Part { offset, bytes });
                 }
             }
             SessionEvent::Entries { request_id, entries } => {
                 let job = self.requests.get(&request_id).and_then(|id| self.jobs.get_mut(id));
-                if let Some(RunningJob::Ask(asking)) = job {
-                    asking.entries.extend(entries);
+                if let Some(RunningJob::Ask(asking)) = job
+                    && let Operation::List(_, receiver) = &asking.ask.what
+                {
+                    // Whoever has gone cancels the job.
+                    drop(receiver.send(entries));
                 }
             }
             SessionEvent::Done { request_id, completion: Completion::Opened { status, .. } } => {
@@ -71,8 +82,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             SessionEvent::Wait { request_id, seconds, message } => {
                 self.wait(request_id, seconds, &message)
             }
-            SessionEvent::Later { seconds, .. } => {
-                let until = Instant::now() + Duration::from_secs(seconds.min(MAX_SECONDS).into());
+            SessionEvent::Later { request_id, seconds } => {
+                let now = Instant::now();
+                let most = self.max_deferred(request_id);
+                let end = *self.deferred.entry(request_id).or_insert(now + most);
+                let until = end.min(now + Duration::from_secs(seconds.min(MAX_SECONDS).into()));
                 self.patience_until = self.patience_until.max(Some(until));
             }
             // TLS starts before the driver does, and messages for users are ignored.
@@ -235,10 +249,45 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.exhausted.push((request_id, Error::new(ErrorKind::Unavailable, what)));
     }
 
+    /// The maximum time for an announced response.
+    fn max_deferred(&self, request_id: RequestId) -> Duration {
+        let job = self.requests.get(&request_id).and_then(|id| self.jobs.get(id));
+        match job {
+            Some(RunningJob::Ask(asking)) if matches!(asking.ask.what, Operation::Sync(_)) => {
+                MAX_DEFERRED_COPY
+            }
+            _ => MAX_DEFERRED,
+        }
+    }
+
+    /// Finds the requests whose announced response did not arrive within the maximum time.
+    pub(super) fn exhaust_deferred(&mut self, now: Instant) {
+        let overdue = self.deferred.extract_if(|_, end| *end <= now);
+        for (request_id, _) in overdue {
+            let is_setup = request_id == RequestId::SETUP && !self.is_open;
+            if is_setup
+                || self.opening.contains_key(&request_id)
+                || self.requests.contains_key(&request_id)
+            {
+                let what = format!(
+                    "{}: the server announced a response and did not send it within {} s",
+                    self.name,
+                    MAX_DEFERRED.as_secs()
+                );
+                self.exhausted.push((request_id, Error::new(ErrorKind::Timeout, what)));
+            }
+        }
+    }
+
     /// Fails the requests that waited for too long. If the login is one of them, returns the error
     /// for the session.
     pub(super) fn give_up_exhausted(&mut self) -> Option<Error> {
         for (request_id, error) in std::mem::take(&mut self.exhausted) {
+            if let Some(name) = self.opening.remove(&request_id) {
+                self.session.cancel(request_id);
+                self.not_opened(name, || JobError::Failed(error.clone()));
+                continue;
+            }
             match self.requests.get(&request_id).copied().and_then(|id| self.give_up(id)) {
                 Some(job) => job.fail(JobError::Failed(error)),
                 None if request_id == RequestId::SETUP => return Some(error),

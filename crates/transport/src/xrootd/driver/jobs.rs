@@ -8,8 +8,9 @@ use crate::xrootd::job::{
 use crate::xrootd::shared_file::SharedFile;
 use hither_core::error::Error;
 use hither_xrd::client::{Completion, File, RequestId};
-use hither_xrd::wire::{DirlistEntry, StatInfo};
+use hither_xrd::wire::{Request, StatInfo, dirlist};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -27,19 +28,23 @@ pub(super) struct OpenedFile {
 
 /// A job in progress.
 pub(super) enum RunningJob {
-    Fetch(Fetching),
+    Fetch(Box<Fetching>),
     Ask(Asking),
 }
 
 pub(super) struct Fetching {
     pub(super) fetch: ReadJob,
     pub(super) requests: HashSet<RequestId>,
+    /// The end of a long range, which is requested while its beginning arrives.
+    pub(super) rest: Range<u64>,
     /// The version of the file. The tail can be requested, and the job can end, only once the file
     /// is open.
     pub(super) facts: Option<FileVersion>,
     pub(super) repairs: Repairs,
     /// The error with which the job ends after all responses have arrived.
     pub(super) trouble: Option<Error>,
+    /// When it was sent in a session that was open, until its first byte has arrived.
+    pub(super) awaited_since: Option<Instant>,
     pub(super) tally: Tally,
 }
 
@@ -47,7 +52,6 @@ pub(super) struct Asking {
     pub(super) ask: OperationJob,
     /// None for an open that another job requested.
     pub(super) request_id: Option<RequestId>,
-    pub(super) entries: Vec<DirlistEntry>,
     pub(super) tally: Tally,
 }
 
@@ -161,18 +165,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.begins();
         let request_id = match &ask.what {
             Operation::Request(request) => Some(self.session.submit(request.clone())),
+            Operation::List(path, _) => {
+                let list = Request::List { path: path.clone(), options: dirlist::STAT };
+                Some(self.session.submit(list))
+            }
             Operation::Open(name) => match self.file(name) {
                 (_, None) => None,
                 (file, Some(_)) => {
                     self.load.done(0);
                     let reply = Completion::Opened { file, status: None };
-                    drop(ask.reply.send(Ok(OperationResponse { reply, entries: Vec::new() })));
+                    drop(ask.reply.send(Ok(OperationResponse { reply })));
                     return;
                 }
             },
             Operation::Write(name, offset, bytes) => {
                 let (file, _) = self.file(name);
                 Some(self.session.write(file, *offset, bytes.clone()))
+            }
+            Operation::Sync(name) => {
+                let (file, _) = self.file(name);
+                Some(self.session.sync(file))
             }
             Operation::Close(name) => {
                 let (file, _) = self.file(name);
@@ -181,9 +193,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             }
         };
         self.requests.extend(request_id.map(|request_id| (request_id, id)));
-        let entries = Vec::new();
         let tally = Tally::default();
-        self.jobs.insert(id, RunningJob::Ask(Asking { ask, request_id, entries, tally }));
+        self.jobs.insert(id, RunningJob::Ask(Asking { ask, request_id, tally }));
         self.sent(id);
     }
 
@@ -196,7 +207,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             drop(fetch.reply.send(Err(JobError::Failed(error))));
             return;
         }
-        let mut requests = self.read(file, &fetch.request.ranges);
+        let (ranges, rest) = self.window.first(&fetch.request.ranges);
+        let mut requests = self.read(file, &ranges);
         if let Some(facts) = facts {
             requests.extend(self.read_tail(file, &fetch, facts));
         }
@@ -204,12 +216,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let fetching = Fetching {
             fetch,
             requests: requests.into_iter().collect(),
+            rest,
             facts,
             repairs: Repairs::default(),
             trouble: None,
+            awaited_since: self.is_open.then(Instant::now),
             tally: Tally::default(),
         };
-        self.jobs.insert(id, RunningJob::Fetch(fetching));
+        self.jobs.insert(id, RunningJob::Fetch(Box::new(fetching)));
         self.sent(id);
         self.finish_if_done(id);
     }
@@ -240,9 +254,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             Some(RunningJob::Ask(asking)) if asking.request_id.is_none() => {
                 if let Some(RunningJob::Ask(asking)) = self.end(id) {
                     let reply = Completion::Opened { file, status: status.cloned() };
-                    drop(
-                        asking.ask.reply.send(Ok(OperationResponse { reply, entries: Vec::new() })),
-                    );
+                    drop(asking.ask.reply.send(Ok(OperationResponse { reply })));
                 }
             }
             _ => {}
@@ -255,6 +267,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         for request_id in job.requests() {
             self.requests.remove(&request_id);
             self.waited.remove(&request_id);
+            self.deferred.remove(&request_id);
         }
         self.load.done(job.bytes());
         trace!(server = %self.name, job = id, bytes = job.bytes(), "request finished");
@@ -275,7 +288,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
 
     pub(super) fn finish_if_done(&mut self, id: u64) {
         let Some(RunningJob::Fetch(fetching)) = self.jobs.get(&id) else { return };
-        let Some(facts) = fetching.facts.filter(|_| fetching.requests.is_empty()) else { return };
+        let is_over = fetching.requests.is_empty() && fetching.rest.is_empty();
+        let Some(facts) = fetching.facts.filter(|_| is_over) else { return };
         if let Some(RunningJob::Fetch(fetching)) = self.end(id) {
             let end = fetching.trouble.map_or(Ok(facts), |error| Err(JobError::Failed(error)));
             drop(fetching.fetch.reply.send(end));
@@ -295,8 +309,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             },
             Some(RunningJob::Ask(_)) => {
                 if let Some(RunningJob::Ask(asking)) = self.end(id) {
-                    let Asking { ask, entries, .. } = asking;
-                    drop(ask.reply.send(Ok(OperationResponse { reply, entries })));
+                    drop(asking.ask.reply.send(Ok(OperationResponse { reply })));
                 }
             }
             None => {}

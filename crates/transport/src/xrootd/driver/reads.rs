@@ -174,6 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             let error = Error::new(ErrorKind::Protocol, what).with_retry(AT_ONCE);
             fetching.trouble.get_or_insert(error);
         }
+        self.read_on(id, &mut fetching);
         let times = fetching.repairs.times.remove(&request_id).unwrap_or(0);
         let hopeless = match damaged {
             [] => None,
@@ -187,6 +188,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                     job.fail(JobError::Failed(error));
                 }
             }
+        }
+    }
+
+    /// Requests more of a long range, as far as the window allows.
+    fn read_on(&mut self, id: u64, fetching: &mut Fetching) {
+        if fetching.trouble.is_some() {
+            // The reader requests the rest.
+            fetching.rest = 0..0;
+        }
+        let Some(opened) = self.files.get(&fetching.fetch.name.id) else { return };
+        let file = opened.file;
+        while let Some(range) = self.window.next(fetching.requests.len(), &mut fetching.rest) {
+            let requests = self.read(file, std::slice::from_ref(&range));
+            self.requests.extend(requests.iter().map(|request_id| (*request_id, id)));
+            fetching.requests.extend(requests);
         }
     }
 

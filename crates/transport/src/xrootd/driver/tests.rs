@@ -71,6 +71,11 @@ fn opened() -> Response {
     Response::opened(&OpenResponse { handle: FileHandle([0; 4]), status: Some(status) })
 }
 
+/// A response that is announced every 100 s and does not come.
+fn announced(seconds: u32) -> Script {
+    (0..100).map(|nth: u64| (100 * nth.min(1), Response::Later(seconds))).collect()
+}
+
 /// The result of a read of 10 bytes, and its duration.
 async fn read(
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
@@ -177,6 +182,20 @@ async fn an_announced_response_is_awaited_as_long_as_announced() {
         .await;
         let expected = if good { 299 } else { 300 };
         assert_eq!((came.is_ok(), took.as_secs()), (good, expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_announced_again_and_again_is_awaited_for_ten_minutes() {
+    for (opens, seconds) in [(true, 300), (false, 300), (false, 3600)] {
+        let (came, took) = read(move |request, _| match request {
+            wire::Request::Open(_) if opens => announced(seconds),
+            wire::Request::Open(_) => vec![(0, opened())],
+            wire::Request::Read { .. } => announced(seconds),
+            _ => Vec::new(),
+        })
+        .await;
+        assert_eq!((kind(came), took.as_secs()), (ErrorKind::Timeout, 600), "{opens} {seconds}");
     }
 }
 

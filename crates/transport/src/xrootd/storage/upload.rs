@@ -1,113 +1,90 @@
 //! An upload to an XRootD server.
 
-use crate::xrootd::job::{JobError, Operation};
-use crate::xrootd::request::{Asked, ask, ask_in};
-use crate::xrootd::session_pool::SessionHandle;
-use crate::xrootd::shared_file::SharedFile;
-use crate::xrootd::storage::XrootdStorage;
-use crate::xrootd::target::XrootdTarget;
+use crate::xrootd::storage::write_sessions::WriteSessions;
+use crate::xrootd::storage::{XrootdStorage, entry};
 use async_trait::async_trait;
 use bytes::Bytes;
-use hither_auth::Action;
+use futures_util::future::join;
 use hither_core::checksum::Checksum;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_core::storage::unique_partial_name;
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Upload, file_name, partial_token, sibling,
+    DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name, partial_token, sibling,
 };
-use hither_xrd::wire::{OpenRequest, open};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Mutex;
+use hither_core::sync::lock;
+use hither_xrd::wire::open;
+use std::sync::Mutex;
 
-/// Parallel blocks. They share one connection, so they only have to fill the round trip.
-const PARALLEL: usize = 16;
-/// The permissions of a new file, before the server's umask.
-const FILE_MODE: u16 = 0o644;
+/// The size of a block. Two are under way in each session, so that it is never idle, and a session
+/// has few left when the others are done.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// The minimum number of parallel blocks: in one session they only have to fill the round trip.
+const MIN_PARALLEL: usize = 16;
 
 /// A file that is being written.
 #[derive(Debug)]
 pub(crate) struct XrootdUpload {
     storage: XrootdStorage,
     path: String,
-    overwrite: bool,
+    options: PutOptions,
     /// The temporary path.
     at: String,
-    /// The session in which it is open.
-    open: Mutex<Option<Open>>,
-}
-
-/// A file that is open for writing.
-#[derive(Debug, Clone)]
-struct Open {
-    place: XrootdTarget,
-    lease: Arc<SessionHandle>,
-    name: Arc<SharedFile>,
+    sessions: WriteSessions,
+    /// All bytes of a file of one block. They are sent together with the request to close it.
+    whole: Mutex<Option<Bytes>>,
 }
 
 impl XrootdUpload {
     pub(crate) async fn start(
         storage: XrootdStorage,
         path: String,
-        options: &PutOptions,
+        options: PutOptions,
     ) -> Result<Self> {
-        let resumed = resumed(&storage, &path, options).await?;
-        let is_new = resumed.is_none();
-        let at = resumed.unwrap_or_else(|| sibling(&path, &unique_partial_name(&path)));
-        let upload =
-            Self { storage, path, overwrite: options.overwrite, at, open: Mutex::new(None) };
-        let opened = upload.opened(is_new).await?;
-        *upload.open.lock().await = Some(opened);
-        Ok(upload)
+        let resumed = resumed(&storage, &path, &options).await?;
+        let mode = match (&resumed, &options.partial) {
+            (Some(_), _) => 0,
+            // An earlier attempt may have left something there.
+            (None, Some(_)) => open::DELETE,
+            (None, None) => open::NEW,
+        };
+        let at = resumed.unwrap_or_else(|| options.partial_path(&path));
+        let sessions = WriteSessions::open(storage.clone(), at.clone(), mode, options.size);
+        let sessions = sessions.await.map_err(|error| hide_partial_name(error, &path))?;
+        Ok(Self { storage, path, options, at, sessions, whole: Mutex::default() })
     }
 
-    /// Opens the file for writing.
-    async fn opened(&self, is_new: bool) -> Result<Open> {
-        let location = self.storage.at(&self.at);
-        let options = open::UPDATE | open::STAT | if is_new { open::NEW } else { 0 };
-        let how = |path| {
-            let request = OpenRequest { path, options, more_options: 0, mode: FILE_MODE };
-            Operation::Open(Arc::new(SharedFile::new(request)))
+    /// Completes the file. Returns its entry under the final path, as far as it is known.
+    async fn complete(&self) -> Result<Option<DirEntry>> {
+        let whole = lock(&self.whole).take();
+        let Some(bytes) = whole else {
+            self.sessions.close().await?;
+            let status = self.storage.stat_of(&self.at).await?;
+            return Ok(Some(DirEntry { path: self.path.clone(), ..status }));
         };
-        let network = &self.storage.network;
-        let Asked { place, lease, what, .. } = ask(network, &location, Action::Create, how).await?;
-        let name = what.name().cloned();
-        let name = name.ok_or_else(|| self.storage.unexpected(&self.at, "open"))?;
-        Ok(Open { place, lease, name })
+        let status = self.sessions.write_and_close(bytes).await?;
+        let status = status.filter(|status| status.size == self.options.size);
+        Ok(status.map(|status| entry(self.path.clone(), &status)))
     }
 
-    /// Performs an operation on the open file, which is opened again if its connection was lost.
-    async fn with_open(&self, what: impl Fn(Arc<SharedFile>) -> Operation) -> Result<()> {
-        let Open { place, lease, name } = {
-            let mut open = self.open.lock().await;
-            match &*open {
-                Some(open) => open.clone(),
-                None => open.insert(self.opened(false).await?).clone(),
-            }
-        };
-        let what = what(Arc::clone(&name));
-        lease.takes(what.bytes());
-        match ask_in(&place.sessions, &lease, what).await {
-            Ok(_) => Ok(()),
-            Err(trouble) => {
-                let mut open = self.open.lock().await;
-                if open.as_ref().is_some_and(|open| Arc::ptr_eq(&open.name, &name)) {
-                    *open = None;
-                }
-                Err(match trouble {
-                    JobError::Failed(error) => {
-                        place.explained(&self.storage.network, Action::Create, error)
-                    }
-                    JobError::TooLate => {
-                        let what = format!("{}: the connection was closed", place.location);
-                        let again = Retry::SameServer { after: Duration::ZERO };
-                        Error::new(ErrorKind::Unavailable, what).with_retry(again)
-                    }
-                    JobError::Elsewhere(_) | JobError::WantsTls => {
-                        self.storage.unexpected(&self.at, "write")
-                    }
-                })
-            }
+    /// Fails if the server computes another checksum of the bytes that it has.
+    async fn compare(&self, expected: &Checksum) -> Result<()> {
+        let told = self.storage.told_checksum(&self.at, expected.algorithm()).await?;
+        let Some(told) = told.filter(|told| told != expected) else { return Ok(()) };
+        let what = format!(
+            "{}: {} of the bytes on the server is {}, expected {}",
+            self.storage.at(&self.path),
+            told.algorithm().name(),
+            told.hex(),
+            expected.hex()
+        );
+        Err(Error::new(ErrorKind::Corrupt, what))
+    }
+
+    /// Removes what was written.
+    pub(super) async fn discard(&self) -> Result<()> {
+        let _closed = self.sessions.close().await;
+        match self.storage.look(&self.at).await? {
+            Some(entry) => self.storage.remove_one(&entry).await,
+            None => Ok(()),
         }
     }
 }
@@ -115,65 +92,60 @@ impl XrootdUpload {
 #[async_trait]
 impl Upload for XrootdUpload {
     fn parallel(&self) -> usize {
-        PARALLEL
+        (2 * self.sessions.count()).max(MIN_PARALLEL)
+    }
+
+    fn max_small_files(&self) -> usize {
+        self.sessions.max_small_files()
+    }
+
+    fn block_bytes(&self) -> u64 {
+        BLOCK_BYTES
     }
 
     fn token(&self) -> Option<String> {
-        Some(file_name(&self.at).to_owned())
+        // Nothing was sent of a file that is sent at the end.
+        lock(&self.whole).is_none().then(|| file_name(&self.at).to_owned())
     }
 
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        let is_whole = bytes.len() as u64 == self.options.size && self.options.size <= BLOCK_BYTES;
         if bytes.is_empty() {
             return Ok(());
         }
-        self.with_open(|name| Operation::Write(name, offset, bytes.clone())).await
+        if is_whole {
+            *lock(&self.whole) = Some(bytes);
+            return Ok(());
+        }
+        let written = self.sessions.write(offset, bytes).await;
+        written.map_err(|error| hide_partial_name(error, &self.path))
     }
 
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
         let committed = async {
-            self.with_open(Operation::Close).await?;
-            self.open.lock().await.take();
-            if let Some(expected) = checksum
-                && let Some(told) =
-                    self.storage.told_checksum(&self.at, expected.algorithm()).await?
-                && told != expected
-            {
-                let what = format!(
-                    "{}: {} of the bytes on the server is {}, expected {}",
-                    self.storage.at(&self.path),
-                    told.algorithm().name(),
-                    told.hex(),
-                    expected.hex()
-                );
-                return Err(Error::new(ErrorKind::Corrupt, what));
+            let free = self.storage.check_target(&self.path, self.options.overwrite);
+            let (known, free) = join(self.complete(), free).await;
+            let known = known?;
+            if let Some(expected) = &checksum {
+                self.compare(expected).await?;
             }
-            self.storage.check_target(&self.path, self.overwrite).await?;
+            free?;
             self.storage.rename_to(&self.at, &self.path).await?;
-            self.storage.stat_of(&self.path).await
+            match known {
+                Some(entry) => Ok(entry),
+                None => self.storage.stat_of(&self.path).await,
+            }
         };
         let result = committed.await;
         if result.is_err() {
             // A file that cannot be renamed is useless.
             let _gone = self.discard().await;
         }
-        result
+        result.map_err(|error| hide_partial_name(error, &self.path))
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {
         self.discard().await
-    }
-}
-
-impl XrootdUpload {
-    async fn discard(&self) -> Result<()> {
-        if self.open.lock().await.is_some() {
-            let _closed = self.with_open(Operation::Close).await;
-            self.open.lock().await.take();
-        }
-        match self.storage.look(&self.at).await? {
-            Some(entry) => self.storage.remove_one(&entry).await,
-            None => Ok(()),
-        }
     }
 }
 

@@ -4,21 +4,99 @@ use crate::fixture::{
     LARGE, THREE, content, network, peer, read, source, source_on, with_connections,
 };
 use futures_core::future::BoxFuture;
-use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
+use hither_core::{Endpoint, EndpointStore, ErrorKind, Request, SlotClaim, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition, refusing_url};
+use hither_testkit::mock_xrootd::MockXrootdServer;
 use hither_transport::{Location, Network, Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
+
+/// One connection at a time, and a second for all attempts to open it.
+fn without_patience() -> TransportConfig {
+    let mut config = with_connections(1);
+    config.connect_timeout = Duration::from_secs(1);
+    config
+}
+
+/// A port at which connections are refused until it is opened.
+struct ClosedPort(Socket);
+
+impl ClosedPort {
+    fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self(socket)
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap().as_socket().unwrap()
+    }
+
+    /// From now on connections lead to the server of `url`.
+    fn open(self, url: &str) {
+        let server = Location::parse(url).unwrap();
+        let server = (server.host().to_owned(), server.port());
+        self.0.listen(16).unwrap();
+        let listener = TcpListener::from_std(self.0.into()).unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut upstream = TcpStream::connect(&server).await.unwrap();
+                tokio::spawn(async move {
+                    // Either end may break off.
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+                });
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_waited_for() {
+    let http = peer(LARGE, []);
+    let xrootd = MockXrootdServer::start(content(LARGE)).unwrap();
+    for url in [http.url(), xrootd.url()] {
+        let port = ClosedPort::new();
+        let network = network(with_connections(4));
+        let location = Location::parse(&url).unwrap();
+        let closed =
+            url.replace(&format!(":{}/", location.port()), &format!(":{}/", port.address().port()));
+        let source = network.replica(Location::parse(&closed).unwrap()).source;
+        let mut reading = pin!(read(&*source, &THREE));
+        let early = tokio::time::timeout(Duration::from_millis(250), &mut reading).await;
+        assert!(early.is_err(), "{url}: {early:?}");
+        port.open(&url);
+        reading.await.unwrap().is_exact(&content(LARGE), &THREE).unwrap();
+        assert_eq!(source.max_connections(), 4, "{url}: refusals are taken for a limit");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_may_be_replaced_by_another_is_not_waited_for() {
+    let port = ClosedPort::new();
+    for scheme in ["http", "root"] {
+        let url = format!("{scheme}://{}//x", port.address());
+        let source = network(with_connections(1)).replica(Location::parse(&url).unwrap()).source;
+        let ranges = THREE.to_vec();
+        let request = Request { ranges, failover: true, ..Request::default() };
+        // Less than the time for which a server is waited for.
+        let most = Duration::from_secs(4);
+        let fetched = tokio::time::timeout(most, source.fetch(request, Box::new(drop))).await;
+        assert!(fetched.unwrap().unwrap_err().is_refused_connection(), "{url}");
+    }
+}
 
 #[tokio::test]
 async fn a_closed_port_is_named_in_the_error() {
     let url = refusing_url().unwrap();
-    let error = read(&source(&url, with_connections(8)), &THREE).await.unwrap_err();
+    let error = read(&source(&url, without_patience()), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().starts_with("cannot connect to http://127.0.0.1:"), "{error}");
 }
@@ -126,7 +204,7 @@ async fn a_dead_address_among_several_is_skipped() {
 async fn an_error_counts_the_addresses_that_failed() {
     let refusing = refusing_url().unwrap();
     let dead = refusing["http://".len()..].split('/').next().unwrap().parse().unwrap();
-    let mut config = with_connections(1);
+    let mut config = without_patience();
     config.resolver = Arc::new(Says(vec![dead, dead]));
     let error = read(&source("http://several.example/x", config), &THREE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -157,7 +235,7 @@ async fn a_server_that_disappears_ends_with_an_error() {
             (FaultTrigger::Nth(0), Fault::Close(ResponsePosition::Body(20))),
         ],
     );
-    let source = source(&peer.url(), with_connections(1));
+    let source = source(&peer.url(), without_patience());
     let error = read(&source, &[0..200_000]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }

@@ -3,7 +3,7 @@
 
 use crate::connect::http2_server::{Flaw, Multiplexer, Remembers};
 use crate::connect::tls::trusting;
-use crate::fixture::{LARGE, content, read};
+use crate::fixture::{LARGE, content, read, read_exactly};
 use hither_core::endpoint::RangeSupport;
 use hither_core::{Endpoint, Source};
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 const STREAMS: u32 = 50;
 
-/// Ranges that no plan merges.
+/// Ranges that are read by a request each ([`read_exactly`]).
 fn pieces(count: u64) -> Vec<Range<u64>> {
     (0..count).map(|n| n * 400..n * 400 + 200).collect()
 }
@@ -49,7 +49,7 @@ async fn exact(server: &Multiplexer, count: u64) -> Arc<Network> {
     let known = known(RangeSupport::Single, STREAMS as usize);
     let (network, _) = network(config(server), known);
     let source = source_on(&network, server);
-    let got = read(&source, &pieces(count)).await.unwrap();
+    let got = read_exactly(&source, &pieces(count)).await.unwrap();
     got.is_exact(&content(LARGE), &pieces(count)).unwrap();
     network
 }
@@ -70,11 +70,27 @@ async fn a_known_server_gets_many_requests_on_few_connections() {
 }
 
 #[tokio::test]
+async fn small_files_share_connections_with_servers_of_many_ranges_too() {
+    let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
+    let (network, _) = network(config(&server), known(RangeSupport::Multi, 0));
+    let sources: Vec<_> = (0..500).map(|_| source_on(&network, &server)).collect();
+    assert_eq!(sources[0].max_small_files(), TransportConfig::default().max_connections);
+    sources[0].expect_small_files();
+    let range = 0..1000;
+    let reads = sources.iter().map(|source| read(source, std::slice::from_ref(&range)));
+    for got in futures_util::future::join_all(reads).await {
+        got.unwrap().is_exact(&content(LARGE), std::slice::from_ref(&range)).unwrap();
+    }
+    assert_eq!(sources[0].max_small_files(), 8 * STREAMS as usize);
+    assert!((1..=8).contains(&server.multiplexed()), "{}", server.multiplexed());
+}
+
+#[tokio::test]
 async fn capabilities_are_learned_in_the_first_session_and_remembered() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
     let (network, ledger) = network(config(&server), Endpoint::default());
     let source = source_on(&network, &server);
-    let got = read(&source, &pieces(2000)).await.unwrap();
+    let got = read_exactly(&source, &pieces(2000)).await.unwrap();
     got.is_exact(&content(LARGE), &pieces(2000)).unwrap();
     network.remember_all();
     let learned = ledger.0.lock().unwrap().clone();
@@ -89,7 +105,7 @@ async fn a_server_that_chooses_http1_is_offered_http2_once() {
         let server = Multiplexer::start(LARGE, STREAMS, Flaw::Old).await;
         let (network, ledger) = network(config(&server), known(RangeSupport::Single, streams));
         let source = source_on(&network, &server);
-        let got = read(&source, &pieces(500)).await.unwrap();
+        let got = read_exactly(&source, &pieces(500)).await.unwrap();
         got.is_exact(&content(LARGE), &pieces(500)).unwrap();
         network.remember_all();
         assert_eq!(ledger.0.lock().unwrap().streams, 1);
@@ -116,7 +132,7 @@ async fn a_caller_who_allows_one_connection_gets_one() {
     let source = source_on(&network, &server);
     let mut wanted = pieces(1000);
     wanted.push(500_000..900_000);
-    let got = read(&source, &wanted).await.unwrap();
+    let got = read_exactly(&source, &wanted).await.unwrap();
     got.is_exact(&content(LARGE), &wanted).unwrap();
     assert_eq!((server.connections(), server.multiplexed()), (1, 1));
 }
@@ -218,7 +234,7 @@ async fn a_stream_without_a_response_ends_in_its_own_timeout() {
     config.first_byte_timeout = Duration::from_millis(150);
     let (network, _) = network(config, known(RangeSupport::Single, STREAMS as usize));
     let source = source_on(&network, &server);
-    let got = read(&source, &pieces(10)).await.unwrap();
+    let got = read_exactly(&source, &pieces(10)).await.unwrap();
     got.is_exact(&content(LARGE), &pieces(10)).unwrap();
     assert_eq!((got.retries, server.requests()), (1, 11));
     assert_eq!(source.endpoint().streams, STREAMS as usize);

@@ -169,6 +169,50 @@ async fn a_self_signed_certificate_is_named_as_such() {
 }
 
 #[tokio::test]
+async fn a_trusted_certificate_is_accepted_from_the_server_itself() {
+    // As `openssl req -x509` makes it: an authority, and one that was signed by an unknown one.
+    let usual = |names: &[&str]| {
+        let mut usual = params(names);
+        usual.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        (vec![usual.self_signed(&key).unwrap().der().clone()], key_of(&key))
+    };
+    let others = authority("unknown");
+    for (chain, key) in [usual(&["localhost"]), signed(params(&["localhost"]), &others)] {
+        let peer = peer(LARGE, []);
+        let front = Front::of(&peer, server((chain.clone(), key))).await;
+        let mut config = trusting(&authority("known"));
+        let error = refusal(&front, "localhost", config.clone()).await.to_string();
+        assert!(error.contains("not trusted") && error.contains("--ca"), "{error}");
+        config.tls.roots.extend(chain);
+        read(&source(&front.url("localhost"), config.clone()), &THREE).await.unwrap();
+        let error = refusal(&front, "127.0.0.1", config).await.to_string();
+        assert!(error.contains("is for localhost"), "{error}");
+    }
+    let (chain, key) = usual(&["localhost"]);
+    let front = Front::of(&peer(LARGE, []), server((chain, key))).await;
+    let mut config = trusting(&authority("known"));
+    config.tls.roots.extend(usual(&["localhost"]).0);
+    let error = refusal(&front, "localhost", config).await.to_string();
+    assert!(error.contains("self-signed"), "another one of the same name: {error}");
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_not_accepted_because_it_is_trusted() {
+    let mut expired = params(&["localhost"]);
+    expired.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    expired.not_before = rcgen::date_time_ymd(2019, 1, 1);
+    expired.not_after = rcgen::date_time_ymd(2020, 2, 29);
+    let key = KeyPair::generate().unwrap();
+    let chain = vec![expired.self_signed(&key).unwrap().der().clone()];
+    let front = Front::of(&peer(LARGE, []), server((chain.clone(), key_of(&key)))).await;
+    let mut config = trusting(&authority("known"));
+    config.tls.roots.extend(chain);
+    let error = refusal(&front, "localhost", config).await.to_string();
+    assert!(error.contains("expired on Sat, 29 Feb 2020"), "{error}");
+}
+
+#[tokio::test]
 async fn an_expired_certificate_is_named_as_such() {
     let authority = authority("the authority");
     let mut params = params(&["localhost"]);

@@ -14,7 +14,7 @@ fn storage(root: &Path) -> LocalStorage {
 }
 
 fn options(size: u64, overwrite: bool) -> PutOptions {
-    PutOptions { size, overwrite, resume: None }
+    PutOptions { size, overwrite, ..PutOptions::default() }
 }
 
 #[tokio::test]

@@ -2,6 +2,10 @@
 
 use crate::fixture::{LARGE, THREE, content, network, read, read_with, with_connections};
 use crate::real_server::Served;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+use hither_core::storage::{PutOptions, Storage, Upload};
 use hither_core::{ErrorKind, Source};
 use hither_simulate::random::Random;
 use hither_testkit::storage_conformance::{StorageFeatures, check};
@@ -206,4 +210,111 @@ async fn it_conforms_to_storage() {
         StorageFeatures { names, checksums: &[], resumes: true, ..StorageFeatures::ALL };
     check(&storage, abilities).await;
     check(&storage, abilities).await;
+}
+
+const MIB: usize = 1 << 20;
+
+fn to_be_put(size: usize) -> PutOptions {
+    PutOptions { size: size as u64, overwrite: true, ..PutOptions::default() }
+}
+
+/// Writes all blocks of `bytes` at once.
+async fn write_all(upload: &dyn Upload, bytes: &Bytes) {
+    let block = usize::try_from(upload.block_bytes()).unwrap();
+    let starts = (0..bytes.len()).step_by(block);
+    let blocks = starts.map(|at| bytes.slice(at..bytes.len().min(at + block)));
+    let writes = blocks.enumerate().map(|(nth, bytes)| upload.write((nth * block) as u64, bytes));
+    try_join_all(writes).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_large_file_is_written_over_several_sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("xrootd", folder.path()) else { return };
+    let bytes = Bytes::from(content(20 * MIB + 5));
+    // How many beyond the least depends on the path's latency, which a busy machine adds to.
+    for (max, min) in [(64, 4), (2, 2), (1, 1)] {
+        let network = network(with_connections(max));
+        let storage = XrootdStorage::new(place(&served, ""), Arc::clone(&network));
+        let upload = storage.put("file", to_be_put(bytes.len())).await.unwrap();
+        write_all(&*upload, &bytes).await;
+        let entry = upload.commit(None).await.unwrap();
+        assert_eq!((&*entry.path, entry.size), ("file", bytes.len() as u64));
+        assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
+        let sessions = network.account().totals().connections;
+        assert!((min..=max as u64).contains(&sessions), "{sessions} of {max}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_again_is_written_in_the_first_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("xrootd", folder.path()) else { return };
+    let bytes = Bytes::from(content(20 * MIB));
+    let storage = XrootdStorage::new(place(&served, ""), network(TransportConfig::default()));
+    let upload = storage.put("file", to_be_put(bytes.len())).await.unwrap();
+    let at = folder.path().join(upload.token().unwrap());
+    let aside = folder.path().join("aside");
+    std::fs::rename(&at, &aside).unwrap();
+    write_all(&*upload, &bytes).await;
+    std::fs::rename(&aside, &at).unwrap();
+    upload.commit(None).await.unwrap();
+    assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
+}
+
+#[tokio::test]
+async fn a_small_file_in_a_known_directory_is_uploaded_in_three_round_trips() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("xrootd", folder.path()) else { return };
+    let network = network(with_connections(1));
+    let storage = XrootdStorage::new(place(&served, ""), Arc::clone(&network));
+    storage.make_directory("tree").await.unwrap();
+    for nth in 0..3 {
+        let before = network.account().totals().round_trips;
+        let path = format!("tree/{nth}");
+        let upload = storage.put(&path, to_be_put(1000)).await.unwrap();
+        upload.write(0, Bytes::from(content(1000))).await.unwrap();
+        let entry = upload.commit(None).await.unwrap();
+        assert_eq!((&*entry.path, entry.size), (&*path, 1000));
+        assert_eq!(storage.stat(&path).await.unwrap(), entry);
+        let round_trips = network.account().totals().round_trips - before;
+        // One of them is for the comparison.
+        assert_eq!(round_trips, 3 + 1, "of file {nth}");
+        assert_eq!(std::fs::read(folder.path().join(&path)).unwrap(), content(1000));
+    }
+    std::fs::create_dir(folder.path().join("tree/directory")).unwrap();
+    let refused = storage.put("tree/directory", to_be_put(1000)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert_eq!(storage.list("tree").await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn entries_of_a_large_directory_come_before_its_listing_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = serve(folder.path()) else { return };
+    for nth in 0..5000 {
+        std::fs::write(folder.path().join(format!("a-file-with-a-long-name-{nth}")), b"").unwrap();
+    }
+    let storage = XrootdStorage::new(place(&served, ""), network(TransportConfig::default()));
+    let batches: Vec<_> = storage.list_batches("").collect().await;
+    let batches: Vec<_> = batches.into_iter().map(Result::unwrap).collect();
+    assert!(batches.iter().filter(|batch| !batch.is_empty()).count() > 10);
+    let mut entries = batches.concat();
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    assert_eq!(entries, storage.list("").await.unwrap());
+    assert_eq!(entries.len(), 5001);
+    let listed = storage.list_batches("file").any(async |batch| batch.is_err()).await;
+    assert!(listed, "a file was listed as a directory");
+}
+
+#[tokio::test]
+async fn hundreds_of_small_files_are_fetched_at_a_time_over_few_sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = serve(folder.path()) else { return };
+    let network = network(with_connections(4));
+    let source = file(&served, &network, "file");
+    assert_eq!(source.max_small_files(), 4 * 64);
+    assert_eq!(source.max_requests(), 4, "reads of one file are not to share sessions");
 }

@@ -1,0 +1,257 @@
+//! Files on tape, over HTTP: the WLCG Tape REST API, version 1.
+//!
+//! A server names the API under `/.well-known/wlcg-tape-rest-api`. A request to stage is one POST
+//! for any number of files, and gets an id, under which it is polled, cancelled and released. Paths
+//! are those of the server's namespace. What the server states comes from outside: unknown states
+//! count as waiting, and files that it does not mention as unknown.
+
+use crate::http::call::HttpRequest;
+use crate::http::request_body::RequestBody;
+use crate::http::status_error;
+use crate::location::Location;
+use crate::network::Network;
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::StagingState;
+use http::{Method, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Where the document of the API is.
+const WELL_KNOWN: &str = ".well-known/wlcg-tape-rest-api";
+/// The characters of an id that are encoded in a URL: all but the unreserved ones (RFC 3986).
+const ENCODED_IN_IDS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The maximum size of a response in bytes: the states of 50,000 files.
+const MAX_BYTES: usize = 32 << 20;
+
+/// Where the copies of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileLocality {
+    /// On disk only.
+    Disk,
+    /// On tape only: reading waits.
+    Tape,
+    /// On both.
+    DiskAndTape,
+    /// Nowhere that it could be read from, or the server does not tell.
+    Unavailable,
+}
+
+impl FileLocality {
+    /// The name in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Tape => "tape",
+            Self::DiskAndTape => "disk and tape",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// The tape API of a server.
+#[derive(Debug, Clone)]
+pub struct TapeApi {
+    network: Arc<Network>,
+    base: Location,
+}
+
+#[derive(Deserialize)]
+struct Discovery {
+    #[serde(default)]
+    endpoints: Vec<ApiEndpoint>,
+}
+
+#[derive(Deserialize)]
+struct ApiEndpoint {
+    uri: String,
+    #[serde(default)]
+    version: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Accepted {
+    request_id: String,
+}
+
+#[derive(Deserialize)]
+struct Progress {
+    #[serde(default)]
+    files: Vec<FileProgress>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FileProgress {
+    path: String,
+    on_disk: Option<bool>,
+    state: Option<String>,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ArchiveInfo {
+    path: String,
+    locality: Option<String>,
+}
+
+impl TapeApi {
+    /// Finds the API of the server of `location`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`]; [`ErrorKind::Unsupported`] if the server has none of version 1.
+    pub async fn discover(location: &Location, network: Arc<Network>) -> Result<Self> {
+        let document = location.root().below(WELL_KNOWN, false);
+        let call = HttpRequest::new(Method::GET, document.clone());
+        let reply = network.call(call).await?;
+        let unsupported = |why: &str| {
+            let what = format!("{}: {why}", location.origin());
+            Error::new(ErrorKind::Unsupported, what)
+        };
+        match reply.status {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_IMPLEMENTED => {
+                return Err(unsupported("the server has no tape API, so it cannot stage files"));
+            }
+            _ => return Err(status_error::of_response(&reply, "GET")),
+        }
+        let found: Discovery = parsed(&document, &reply.body)?;
+        let of_version_1 = |it: &&ApiEndpoint| matches!(&*it.version, "v1" | "1" | "");
+        let Some(endpoint) = found.endpoints.iter().find(of_version_1) else {
+            return Err(unsupported("the server names no tape API of version 1"));
+        };
+        Ok(Self { base: document.join(&endpoint.uri)?, network })
+    }
+
+    /// Asks for files to be brought to disk. Returns the id of the request.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`], and the refusal of the server.
+    pub async fn stage(&self, paths: &[String]) -> Result<String> {
+        let files: Vec<_> = paths.iter().map(|path| json!({ "path": path })).collect();
+        let body = self.post("stage", &json!({ "files": files })).await?;
+        Ok(parsed::<Accepted>(&self.base, &body)?.request_id)
+    }
+
+    /// The states of the files of a request, in the order of `paths`.
+    ///
+    /// # Errors
+    ///
+    /// As [`TapeApi::stage`].
+    pub async fn progress(&self, request: &str, paths: &[String]) -> Result<Vec<StagingState>> {
+        let body = self.ask(Method::GET, &format!("stage/{}", encoded(request)), None).await?;
+        let progress: Progress = parsed(&self.base, &body)?;
+        let states: HashMap<&str, &FileProgress> =
+            progress.files.iter().map(|file| (plain(&file.path), file)).collect();
+        Ok(paths
+            .iter()
+            .map(|path| states.get(plain(path)).map_or(StagingState::Waiting, state))
+            .collect())
+    }
+
+    /// Stops staging these files of a request.
+    ///
+    /// # Errors
+    ///
+    /// As [`TapeApi::stage`].
+    pub async fn cancel(&self, request: &str, paths: &[String]) -> Result<()> {
+        let to = format!("stage/{}/cancel", encoded(request));
+        self.post(&to, &json!({ "paths": paths })).await.map(drop)
+    }
+
+    /// Lets these files of a request leave the disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`TapeApi::stage`].
+    pub async fn release(&self, request: &str, paths: &[String]) -> Result<()> {
+        let to = format!("release/{}", encoded(request));
+        self.post(&to, &json!({ "paths": paths })).await.map(drop)
+    }
+
+    /// Where files are, in the order of `paths`. Brings nothing to disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`TapeApi::stage`].
+    pub async fn archive_info(&self, paths: &[String]) -> Result<Vec<FileLocality>> {
+        let body = self.post("archiveinfo", &json!({ "paths": paths })).await?;
+        let found: Vec<ArchiveInfo> = parsed(&self.base, &body)?;
+        let known: HashMap<&str, &ArchiveInfo> =
+            found.iter().map(|info| (plain(&info.path), info)).collect();
+        let locality = |path: &String| match known
+            .get(plain(path))
+            .and_then(|info| info.locality.as_deref())
+        {
+            Some("DISK") => FileLocality::Disk,
+            Some("TAPE") => FileLocality::Tape,
+            Some("DISK_AND_TAPE") => FileLocality::DiskAndTape,
+            _ => FileLocality::Unavailable,
+        };
+        Ok(paths.iter().map(locality).collect())
+    }
+
+    async fn post(&self, below: &str, body: &serde_json::Value) -> Result<Bytes> {
+        self.ask(Method::POST, below, Some(Bytes::from(body.to_string()))).await
+    }
+
+    async fn ask(&self, method: Method, below: &str, body: Option<Bytes>) -> Result<Bytes> {
+        let base = self.base.to_string();
+        let location = self.base.join(&format!("{}/{below}", base.trim_end_matches('/')))?;
+        let name = method.to_string();
+        let mut call = HttpRequest::new(method, location).with(header::ACCEPT, "application/json");
+        call.max_reply_bytes = MAX_BYTES;
+        if let Some(body) = body {
+            call = call
+                .with(header::CONTENT_TYPE, "application/json")
+                .with_content(RequestBody::Bytes(body));
+        }
+        let reply = self.network.call(call).await?;
+        match reply.status {
+            StatusCode::OK
+            | StatusCode::CREATED
+            | StatusCode::ACCEPTED
+            | StatusCode::NO_CONTENT => Ok(reply.body),
+            _ => Err(status_error::of_response(&reply, &name)),
+        }
+    }
+}
+
+fn state(file: &&FileProgress) -> StagingState {
+    let why = || file.error.clone().unwrap_or_else(|| "the server states no reason".to_owned());
+    match file.state.as_deref() {
+        Some("COMPLETED") => StagingState::Online,
+        Some("FAILED" | "CANCELLED") => StagingState::Failed(why()),
+        _ if file.on_disk == Some(true) => StagingState::Online,
+        _ if file.error.is_some() => StagingState::Failed(why()),
+        _ => StagingState::Waiting,
+    }
+}
+
+/// A path without slashes around it: servers write them with and without.
+fn plain(path: &str) -> &str {
+    path.trim_matches('/')
+}
+
+fn encoded(id: &str) -> String {
+    utf8_percent_encode(id, ENCODED_IN_IDS).to_string()
+}
+
+fn parsed<T: DeserializeOwned>(from: &Location, body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| {
+        let what = format!("{from}: the response of the tape API cannot be read: {error}");
+        Error::new(ErrorKind::Protocol, what)
+    })
+}

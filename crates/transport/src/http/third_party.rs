@@ -1,0 +1,246 @@
+//! Third-party copy over HTTP (WLCG): two servers move a file between them.
+//!
+//! A `COPY` goes to one of the two, the active one: to the target, which fetches the file (a pull),
+//! or to the source, which sends it (a push). The token for the other one goes along in
+//! `TransferHeaderAuthorization`, but only over TLS, or where the other server gets it without TLS
+//! as well. The response comes in lines as long as the copy lasts: markers, which say how far it
+//! is, and at last the outcome. A response that ends without one is a failure, whatever its status.
+//!
+//! Dropping the call closes the connection, by which the active server notices that it is to stop.
+
+use crate::authorization;
+use crate::http::call::{BodyWatcher, HttpRequest};
+use crate::http::status_error;
+use crate::location::Location;
+use crate::network::Network;
+use crate::network::third_party::{ThirdPartyCopy, ThirdPartyMode};
+use hither_auth::Authorization;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
+use http::{HeaderValue, Method, StatusCode};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The longest line that is understood; what follows of one is dropped.
+const MAX_LINE: usize = 4096;
+/// Stripes that are counted.
+const MAX_STRIPES: usize = 1024;
+/// Time without a marker after which a copy is given up: servers send one every 30 s at the most.
+const SILENCE: Duration = Duration::from_secs(180);
+
+impl Network {
+    /// Has two servers copy a file. Calls `moved` with the bytes that have been moved so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`]; [`ErrorKind::Unsupported`] if the active server does no such copies;
+    /// otherwise the failure that it states.
+    pub(crate) async fn http_third_party_copy(
+        &self,
+        copy: &ThirdPartyCopy,
+        moved: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<()> {
+        let (active, other, field) = match copy.mode {
+            ThirdPartyMode::Pull => (&copy.target, &copy.source, "source"),
+            ThirdPartyMode::Push => (&copy.source, &copy.target, "destination"),
+        };
+        let report = Arc::new(Mutex::new(MarkerReader::default()));
+        let into = Arc::clone(&report);
+        let watcher = BodyWatcher::new(SILENCE, move |bytes| {
+            let mut reader = lock(&into);
+            if reader.take(bytes) {
+                moved(reader.moved());
+            }
+        });
+        let method = Method::from_bytes(b"COPY").unwrap_or_default();
+        let mut call = HttpRequest::new(method, active.clone())
+            .with(field, &other.absolute())
+            .with("overwrite", if copy.overwrite { "T" } else { "F" })
+            .with("credential", "none")
+            .with("x-no-delegate", "true")
+            .with("requirechecksumverification", "false");
+        if let Some(token) = self.passed_on(active, other).await? {
+            call.headers.insert("transferheaderauthorization", token);
+        }
+        call.watcher = Some(watcher);
+        let reply = self.call(call).await?;
+        // RFC 4918 section 9.8.5: the destination is on a server to which this one does not copy.
+        let is_refused =
+            copy.mode == ThirdPartyMode::Push && reply.status == StatusCode::BAD_GATEWAY;
+        match reply.status {
+            StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED => {}
+            status if is_refused || lacks_method(status) => {
+                let what = format!("{active}: the server does no third-party copies");
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            }
+            StatusCode::PRECONDITION_FAILED if !copy.overwrite => {
+                let what = format!("{} exists already", copy.target);
+                return Err(Error::new(ErrorKind::AlreadyExists, what));
+            }
+            _ => return Err(status_error::of_response(&reply, "COPY")),
+        }
+        let mut reader = lock(&report);
+        reader.take(b"\n");
+        match reader.outcome.take() {
+            Some(Outcome::Success) => Ok(()),
+            Some(Outcome::Failure(why)) => Err(failure(active, &why)),
+            None => {
+                let what = format!(
+                    "{active}: the report of the third-party copy ended without its outcome"
+                );
+                Err(Error::new(ErrorKind::Unavailable, what))
+            }
+        }
+    }
+
+    /// The credential for `other` as the active server passes it on.
+    async fn passed_on(&self, active: &Location, other: &Location) -> Result<Option<HeaderValue>> {
+        let pool = self.pool(other);
+        let Authorization::Ready(value, _) = authorization::prepared(other, pool.config()).await?
+        else {
+            return Ok(None);
+        };
+        if other.is_tls() && !active.is_tls() {
+            let what = format!(
+                "{active}: the token for {} would pass over a connection without TLS: use https://",
+                other.origin()
+            );
+            return Err(Error::new(ErrorKind::PermissionDenied, what));
+        }
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
+            let what = format!("the credential for {} is not valid in a header", other.origin());
+            Error::new(ErrorKind::Unauthenticated, what)
+        })?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+}
+
+fn lacks_method(status: StatusCode) -> bool {
+    matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
+}
+
+/// The error for the failure that a server states in its report.
+fn failure(active: &Location, why: &str) -> Error {
+    let lower = why.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    let kind = if says(&["checksum"]) {
+        ErrorKind::Corrupt
+    } else if says(&["does not exist", "404", "no such file"]) {
+        ErrorKind::NotFound
+    } else if says(&["no space", "507"]) {
+        ErrorKind::NoSpace
+    } else {
+        ErrorKind::Unavailable
+    };
+    Error::new(kind, format!("{active}: the third-party copy failed: {why:?}"))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Success,
+    Failure(String),
+}
+
+/// Reads the report of a copy, line by line.
+#[derive(Debug, Default)]
+struct MarkerReader {
+    line: Vec<u8>,
+    stripe: u64,
+    /// Bytes by stripe.
+    stripes: BTreeMap<u64, u64>,
+    outcome: Option<Outcome>,
+}
+
+impl MarkerReader {
+    /// Takes the next bytes. Returns true if a marker ended in them.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        let mut marked = false;
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    let line = std::mem::take(&mut self.line);
+                    marked |= self.end_line(String::from_utf8_lossy(&line).trim());
+                }
+                _ if self.line.len() < MAX_LINE => self.line.push(*byte),
+                _ => {}
+            }
+        }
+        marked
+    }
+
+    fn end_line(&mut self, line: &str) -> bool {
+        let lower = line.to_ascii_lowercase();
+        if lower.starts_with("success") {
+            self.outcome = Some(Outcome::Success);
+        } else if ["failure", "failed", "aborted"].iter().any(|word| lower.starts_with(word)) {
+            self.outcome = Some(Outcome::Failure(reason(line)));
+        } else if let Some((name, value)) = lower.split_once(':') {
+            let number = value.trim().parse().ok();
+            match (name.trim(), number) {
+                ("stripe index", Some(stripe)) => self.stripe = stripe,
+                ("stripe bytes transferred", Some(bytes))
+                    if self.stripes.len() < MAX_STRIPES
+                        || self.stripes.contains_key(&self.stripe) =>
+                {
+                    self.stripes.insert(self.stripe, bytes);
+                }
+                _ => {}
+            }
+        }
+        lower == "end"
+    }
+
+    fn moved(&self) -> u64 {
+        self.stripes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+}
+
+/// The words after the first, without control characters.
+fn reason(line: &str) -> String {
+    let text = line.split_once([':', ' ']).map_or(line, |(_, rest)| rest);
+    text.trim().chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pieces: &[&str]) -> (u64, Option<Outcome>, usize) {
+        let mut reader = MarkerReader::default();
+        let marks = pieces.iter().filter(|piece| reader.take(piece.as_bytes())).count();
+        (reader.moved(), reader.outcome.take(), marks)
+    }
+
+    #[test]
+    fn markers_of_all_stripes_are_added_and_the_last_line_is_the_outcome() {
+        let marker = |stripe: u64, bytes: u64| {
+            format!(
+                "Perf Marker\n    Timestamp: 1\n    Stripe Index: {stripe}\n    \
+                 Stripe Bytes Transferred: {bytes}\n    Total Stripe Count: 2\nEnd\n"
+            )
+        };
+        let text = marker(0, 5) + &marker(1, 70) + &marker(0, 6) + "success: Created\n";
+        let (head, tail) = text.split_at(150);
+        assert_eq!(read(&[head, tail]), (76, Some(Outcome::Success), 2));
+    }
+
+    #[test]
+    fn failures_are_quoted_and_nothing_is_kept_without_bound() {
+        for (text, why) in [
+            ("failure: no\u{7} space\n", "no space"),
+            ("failed to open\n", "to open"),
+            ("aborted: client\n", "client"),
+        ] {
+            assert_eq!(read(&[text]).1, Some(Outcome::Failure(why.to_owned())), "{text:?}");
+        }
+        let mut reader = MarkerReader::default();
+        for n in 0..3 * MAX_STRIPES {
+            reader.take(format!("Stripe Index: {n}\nStripe Bytes Transferred: 1\n").as_bytes());
+        }
+        reader.take(&vec![b'x'; 3 * MAX_LINE]);
+        assert_eq!((reader.stripes.len(), reader.line.len()), (MAX_STRIPES, MAX_LINE));
+        assert_eq!(read(&["Perf Marker\nEnd\n"]), (0, None, 1));
+    }
+}

@@ -1,0 +1,159 @@
+//! Lots of `hither serve`: space that is reserved for a folder and a time
+//! (`docs/openapi-lots.yaml`).
+
+use crate::http::call::HttpRequest;
+use crate::http::request_body::RequestBody;
+use crate::http::status_error;
+use crate::location::Location;
+use crate::network::Network;
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Result};
+use http::{Method, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const WELL_KNOWN: &str = ".well-known/hither/lots";
+/// The maximum size of a response in bytes: some 10,000 lots.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Reserved space.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lot {
+    /// The id, by which it is renewed and released.
+    pub id: String,
+    /// The folder, from the root of the server.
+    pub path: String,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// Bytes of files and of writes under way.
+    pub used_bytes: u64,
+    /// Most files and directories.
+    pub files: u64,
+    /// Files and directories that are there.
+    pub used_files: u64,
+    /// The second since 1970 from which it is no more.
+    pub expires: u64,
+    /// Seconds until then.
+    pub lease_seconds: u64,
+}
+
+/// The lots of a server.
+#[derive(Debug, Clone)]
+pub struct LotsApi {
+    network: Arc<Network>,
+    root: Location,
+}
+
+impl LotsApi {
+    /// The lots of the server of `location`. Nothing is requested yet.
+    #[must_use]
+    pub fn new(location: &Location, network: Arc<Network>) -> Self {
+        Self { network, root: location.root() }
+    }
+
+    /// All lots of the user, in the order of their paths.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`], and the refusal of the server; [`ErrorKind::Unsupported`] if it has no
+    /// lots.
+    pub async fn all(&self) -> Result<Vec<Lot>> {
+        self.ask(Method::GET, None, None).await
+    }
+
+    /// Reserves `bytes` for the folder at `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`LotsApi::all`]; [`ErrorKind::NoSpace`] if there is no more space to reserve.
+    pub async fn reserve(&self, path: &str, bytes: u64, lease: Duration) -> Result<Lot> {
+        let lot = json!({ "path": path, "bytes": bytes, "lease_seconds": lease.as_secs() });
+        self.ask(Method::POST, None, Some(lot)).await
+    }
+
+    /// Lets the lease of a lot begin now, or changes its size.
+    ///
+    /// # Errors
+    ///
+    /// As [`LotsApi::reserve`]; [`ErrorKind::NotFound`] if there is no such lot.
+    pub async fn renew(
+        &self,
+        id: &str,
+        bytes: Option<u64>,
+        lease: Option<Duration>,
+    ) -> Result<Lot> {
+        let mut change = json!({});
+        if let Some(bytes) = bytes {
+            change["bytes"] = bytes.into();
+        }
+        if let Some(lease) = lease {
+            change["lease_seconds"] = lease.as_secs().into();
+        }
+        self.ask(Method::PATCH, Some(id), Some(change)).await
+    }
+
+    /// Ends a lot; its files stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`LotsApi::renew`].
+    pub async fn release(&self, id: &str) -> Result<()> {
+        self.send(Method::DELETE, Some(id), None).await.map(drop)
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        id: Option<&str>,
+        body: Option<Value>,
+    ) -> Result<T> {
+        let body = self.send(method, id, body).await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            let what = format!("{}: the response about lots cannot be read: {error}", self.root);
+            Error::new(ErrorKind::Protocol, what)
+        })
+    }
+
+    async fn send(&self, method: Method, id: Option<&str>, body: Option<Value>) -> Result<Bytes> {
+        let is_id = |id: &&str| !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        let path = match id {
+            None => WELL_KNOWN.to_owned(),
+            Some(id) if is_id(&id) => format!("{WELL_KNOWN}/{id}"),
+            Some(id) => {
+                let what = format!("{id:?} is no id of a lot: hither lots show prints them");
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+        };
+        let name = method.to_string();
+        let mut call = HttpRequest::new(method, self.root.below(&path, false))
+            .with(header::ACCEPT, "application/json");
+        call.max_reply_bytes = MAX_BYTES;
+        if let Some(body) = body {
+            call = call
+                .with(header::CONTENT_TYPE, "application/json")
+                .with_content(RequestBody::Bytes(Bytes::from(body.to_string())));
+        }
+        let reply = self.network.call(call).await?;
+        match reply.status {
+            StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => Ok(reply.body),
+            StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            // POST is for something else there.
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::NOT_IMPLEMENTED
+                if id.is_none() =>
+            {
+                let what = format!("{}: the server has no lots", self.root.origin());
+                Err(Error::new(ErrorKind::Unsupported, what))
+            }
+            StatusCode::BAD_REQUEST => {
+                let error = status_error::of_response(&reply, &name);
+                Err(Error::new(ErrorKind::Invalid, error.to_string()))
+            }
+            _ => Err(status_error::of_response(&reply, &name)),
+        }
+    }
+}

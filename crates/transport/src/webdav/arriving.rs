@@ -1,0 +1,169 @@
+//! The entries of a listing while it arrives.
+//!
+//! A listing of thousands of names takes many round trips on a long path, in which its first files
+//! could be copied. So complete entries are handed on as soon as they are there. The whole listing
+//! still decides what is an error, and whatever the parts of it did not show comes at its end.
+
+use super::autoindex::{self, AutoindexEntry};
+use super::listing::{entry, joined};
+use bytes::{Bytes, BytesMut};
+use hither_core::storage::{DirEntry, FileKind};
+use hither_http::propfind::{self, PropfindLimits};
+use http::{StatusCode, Uri};
+use std::collections::HashSet;
+
+/// Bytes that are worth looking for entries: thirty or more.
+const MIN_BYTES: usize = 16 * 1024;
+
+/// The part of a listing that has arrived.
+#[derive(Debug)]
+pub(super) struct ArrivingListing {
+    /// The directory.
+    path: String,
+    asked: Option<Uri>,
+    body: BytesMut,
+    /// Bytes whose entries were handed on.
+    done: usize,
+    /// Paths that were handed on.
+    known: HashSet<String>,
+}
+
+impl ArrivingListing {
+    /// Nothing of the listing of `path`, at this target of a request, has arrived.
+    pub(super) fn new(path: &str, target: &str) -> Self {
+        let path = path.to_owned();
+        let asked = target.parse().ok();
+        Self { path, asked, body: BytesMut::new(), done: 0, known: HashSet::new() }
+    }
+
+    /// The entries that are complete with these further bytes.
+    pub(super) fn add(&mut self, bytes: &Bytes) -> Vec<DirEntry> {
+        self.body.extend_from_slice(bytes);
+        if self.body.len() - self.done < MIN_BYTES {
+            return Vec::new();
+        }
+        let found = self.resources().or_else(|| self.links());
+        let Some((entries, end)) = found else { return Vec::new() };
+        self.done = end;
+        self.new_ones(entries)
+    }
+
+    /// The entries of the whole listing that were not handed on.
+    pub(super) fn rest(&mut self, entries: Vec<DirEntry>) -> Vec<DirEntry> {
+        self.new_ones(entries)
+    }
+
+    fn new_ones(&mut self, mut entries: Vec<DirEntry>) -> Vec<DirEntry> {
+        entries.retain(|entry| self.known.insert(entry.path.clone()));
+        entries
+    }
+
+    /// The responses of a multistatus document that are complete, and where they end.
+    fn resources(&self) -> Option<(Vec<DirEntry>, usize)> {
+        let text = &self.body[..];
+        let name = find(text, b"multistatus")?;
+        let prefix =
+            text.get(text.get(..name)?.iter().rposition(|byte| *byte == b'<')? + 1..name)?;
+        let head = name + find(text.get(name..)?, b">")? + 1;
+        let from = self.done.max(head);
+        let closing = [b"</", prefix, b"response>"].concat();
+        let rest = text.get(from..)?;
+        let end = from + rest.windows(closing.len()).rposition(|window| window == closing)?;
+        let end = end + closing.len();
+        let close = [b"</", prefix, b"multistatus>"].concat();
+        let document = [text.get(..head)?, text.get(from..end)?, &close].concat();
+        let limits = PropfindLimits::default();
+        let found = propfind::parse(&document, self.asked.as_ref()?, &limits).ok()?;
+        let is_entry = |path: &str| !path.is_empty() && !path.contains('/');
+        let found = found.into_iter().filter(|it| is_entry(&it.path));
+        let found = found.filter(|it| it.status != StatusCode::NOT_FOUND && it.is_utf8);
+        let entries = found.map(|it| entry(joined(&self.path, &it.path), it)).collect();
+        Some((entries, end))
+    }
+
+    /// The links of the complete lines of a directory index, and where they end. Files of unknown
+    /// size are looked up at the end.
+    fn links(&self) -> Option<(Vec<DirEntry>, usize)> {
+        let end = self.body.iter().rposition(|byte| *byte == b'\n')? + 1;
+        if !autoindex::is_index(&self.body) {
+            return None;
+        }
+        let lines = self.body.get(self.done..end)?;
+        let entries = autoindex::links(&String::from_utf8_lossy(lines)).into_iter().filter_map(
+            |AutoindexEntry { name, directory, size }| {
+                let kind = if directory { FileKind::Directory } else { FileKind::File };
+                let size = if directory { 0 } else { size? };
+                Some(DirEntry::new(joined(&self.path, &name), kind, size))
+            },
+        );
+        Some((entries.collect(), end))
+    }
+}
+
+/// The first place of `wanted`.
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrived(text: &str, whole: Vec<DirEntry>) -> (Vec<Vec<DirEntry>>, Vec<DirEntry>) {
+        let mut listing = ArrivingListing::new("d", "/x/d/");
+        let pieces = text.as_bytes().chunks(5_000);
+        let batches = pieces.map(|piece| listing.add(&Bytes::copy_from_slice(piece)));
+        let batches: Vec<_> = batches.filter(|batch| !batch.is_empty()).collect();
+        let rest = listing.rest(whole);
+        (batches, rest)
+    }
+
+    fn whole(count: usize) -> Vec<DirEntry> {
+        (0..count).map(|n| DirEntry::new(format!("d/file-{n}"), FileKind::File, n as u64)).collect()
+    }
+
+    #[test]
+    fn resources_come_while_the_document_arrives_and_each_once() {
+        let response = |n: usize| {
+            format!(
+                "<D:response><D:href>/x/d/file-{n}</D:href><D:propstat><D:prop><D:getcontentlength>{n}\
+                </D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n"
+            )
+        };
+        let own = "<D:response><D:href>/x/d/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/>\
+            </D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>";
+        let all: String = (0..1000).map(response).collect();
+        let text = format!(
+            "<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\">{own}{all}</D:multistatus>"
+        );
+        let (batches, rest) = arrived(&text, whole(1000));
+        assert!(batches.len() > 5, "{}", batches.len());
+        let early = batches.concat();
+        assert!(early.len() > 800, "{}", early.len());
+        assert_eq!([early, rest].concat(), whole(1000));
+    }
+
+    #[test]
+    fn links_come_while_the_page_arrives_and_each_once() {
+        let line =
+            |n| format!("<a href=\"file-{n}\">file-{n}</a>      21-Nov-2026 15:20         {n}\r\n");
+        let lines: String = (0..1000).map(line).collect();
+        let text =
+            format!("<html><head><title>Index of /x/d/</title></head><pre>{lines}</pre></html>");
+        let (batches, rest) = arrived(&text, whole(1000));
+        assert!(batches.len() > 2, "{}", batches.len());
+        let mut entries = [batches.concat(), rest].concat();
+        entries.sort_unstable_by_key(|entry| entry.size);
+        assert_eq!(entries, whole(1000));
+        let (batches, rest) = arrived(&text.replace("Index of", "Welcome to"), whole(3));
+        assert_eq!((batches.len(), rest.len()), (0, 3), "no index");
+    }
+
+    #[test]
+    fn entries_elsewhere_are_left_to_the_whole_listing() {
+        let response =
+            "<response><href>/other/file</href><status>HTTP/1.1 200 OK</status></response>\n";
+        let text = format!("<multistatus xmlns=\"DAV:\">{}", response.repeat(500));
+        assert_eq!(arrived(&text, Vec::new()), (Vec::new(), Vec::new()));
+    }
+}

@@ -1,0 +1,274 @@
+//! Trees as streams of records, from a server that offers them; [`hither_http::tree`] has the
+//! formats.
+//!
+//! A query is sent only to a server that has offered it. What comes is checked before it is passed
+//! on: paths lead nowhere else, a walk is in order and names nothing twice, and of a list each path
+//! is answered once.
+
+use super::WebDavStorage;
+use crate::authorization;
+use crate::http::request;
+use crate::http::request_body::BoxBody;
+use crate::http::response_body::{AT_ONCE, next_chunk};
+use crate::http::{server_reason, status_error};
+use crate::location::Location;
+use crate::pool::{Pool, PooledConnection};
+use async_trait::async_trait;
+use bytes::Bytes;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{
+    DirEntry, FileKind, TreeEvent, TreeEvents, TreeFile, TreeRequest, join,
+};
+use hither_http::ResponseHead;
+use hither_http::tree::{
+    QUERY_TYPE, TreeEntry, TreeQuery, TreeReader, TreeRecord, WalkOrder, is_tree,
+};
+use http::{Method, StatusCode, header, response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::sync::Arc;
+use tracing::debug;
+
+/// A stream of events that is arriving.
+#[derive(Debug)]
+pub(super) struct HttpTree {
+    location: Location,
+    pool: Arc<Pool>,
+    connection: Option<PooledConnection>,
+    body: Incoming,
+    reader: TreeReader,
+    expected: Expected,
+    directory: String,
+    received: u64,
+}
+
+/// The paths that may come.
+#[derive(Debug)]
+enum Expected {
+    Walk(WalkOrder),
+    /// Those that have not come yet.
+    These(HashSet<String>),
+}
+
+/// Sends a query; none if the server has no trees.
+pub(super) async fn request(
+    dav: &WebDavStorage,
+    directory: &str,
+    wanted: TreeRequest,
+) -> Result<Option<HttpTree>> {
+    if dav.names().trees != Some(true) {
+        return Ok(None);
+    }
+    let location = dav.root.below(directory, true);
+    let pool = dav.network.pool(&location);
+    let these = |paths: &[String]| Expected::These(paths.iter().cloned().collect());
+    let (query, expected) = match wanted {
+        TreeRequest::Walk { after } => {
+            let order = WalkOrder::after(&after);
+            (TreeQuery::Walk { after }, Expected::Walk(order))
+        }
+        TreeRequest::Entries(paths) => {
+            let expected = these(&paths);
+            (TreeQuery::Metadata(paths), expected)
+        }
+        TreeRequest::Contents(paths) => {
+            let expected = these(&paths);
+            (TreeQuery::Content(paths), expected)
+        }
+    };
+    let query = Bytes::from(query.encode());
+    let used = authorization::prepared(&location, pool.config()).await?;
+    let mut answer = answered(&location, &pool, &query).await?;
+    if answer.1.status == StatusCode::UNAUTHORIZED
+        && authorization::renewed(&location, pool.config(), &used).await
+    {
+        answer = answered(&location, &pool, &query).await?;
+    }
+    let (connection, head, body) = answer;
+    match head.status {
+        StatusCode::OK if is_tree(&head.headers) => {}
+        // A file, or a redirect to elsewhere.
+        status if status == StatusCode::CONFLICT || status.is_redirection() => return Ok(None),
+        status
+            if status.is_success()
+                || matches!(
+                    status,
+                    StatusCode::BAD_REQUEST
+                        | StatusCode::METHOD_NOT_ALLOWED
+                        | StatusCode::UNSUPPORTED_MEDIA_TYPE
+                        | StatusCode::NOT_IMPLEMENTED
+                ) =>
+        {
+            debug!(url = %location, status = status.as_u16(), "the server rejects queries of trees");
+            dav.learn(|names| names.trees = Some(false));
+            return Ok(None);
+        }
+        status => return Err(refused(&location, &pool, &head, status, body).await),
+    }
+    Ok(Some(HttpTree {
+        location,
+        pool,
+        connection: Some(connection),
+        body,
+        reader: TreeReader::default(),
+        expected,
+        directory: directory.to_owned(),
+        received: 0,
+    }))
+}
+
+async fn refused(
+    location: &Location,
+    pool: &Pool,
+    head: &response::Parts,
+    status: StatusCode,
+    body: Incoming,
+) -> Error {
+    let body = request::reason(status, &head.headers, body, pool).await;
+    let config = pool.config();
+    let explained =
+        authorization::refusal(location, config, &Method::QUERY, status, &head.headers, &body);
+    explained.unwrap_or_else(|| {
+        let said = server_reason::said(&head.headers, &body);
+        let facts = ResponseHead::of(status, &head.headers);
+        let name = location.to_string();
+        status_error::of_status(status, &name, &said, facts.retry_after.as_ref())
+    })
+}
+
+/// Sends a query, on another connection if the server had closed an idle one.
+async fn answered(
+    location: &Location,
+    pool: &Arc<Pool>,
+    query: &Bytes,
+) -> Result<(PooledConnection, response::Parts, Incoming)> {
+    loop {
+        pool.server().wait_retry_after().await;
+        let mut connection = pool.acquire().await?;
+        let Some(way) = connection.way() else {
+            return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
+        };
+        let builder = request::builder(Method::QUERY, location, pool)
+            .header(header::CONTENT_TYPE, QUERY_TYPE);
+        let body = BoxBody::new(Full::new(query.clone()).map_err(|never| match never {}));
+        let is_fresh = !way.has_answered();
+        match request::send(way, builder, body, location, pool, u64::MAX).await {
+            Ok(response) => {
+                let (head, body) = response.into_parts();
+                return Ok((connection, head, body));
+            }
+            Err(error) if !is_fresh && error.kind() == ErrorKind::Unavailable => {
+                debug!(url = %location, "stale connection, sending the query again");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The entry of a record in a storage.
+pub(super) fn directory_entry(directory: &str, entry: TreeEntry, kind: FileKind) -> DirEntry {
+    let TreeEntry { path, size, modified, etag, .. } = entry;
+    let validator = Some(etag).filter(|etag| !etag.is_empty());
+    DirEntry { modified, validator, ..DirEntry::new(join(directory, &path), kind, size) }
+}
+
+#[async_trait]
+impl TreeEvents for HttpTree {
+    async fn next(&mut self) -> Result<Vec<TreeEvent>> {
+        let mut events = Vec::new();
+        while events.is_empty() {
+            let chunk =
+                next_chunk(&mut self.body, &self.location, &self.pool, self.received).await?;
+            let Some(mut chunk) = chunk else {
+                self.reader.finish().map_err(|error| self.odd(&error))?;
+                if let Expected::These(missing) = &self.expected
+                    && !missing.is_empty()
+                {
+                    let what = format!("the tree lacks {} of the requested paths", missing.len());
+                    return Err(self.odd(&what));
+                }
+                if let Some(mut connection) = self.connection.take() {
+                    let bandwidth = connection.way().and_then(|way| way.bandwidth());
+                    self.pool.saw_bandwidth(bandwidth);
+                    connection.give_back();
+                }
+                return Ok(events);
+            };
+            self.received += chunk.len() as u64;
+            while let Some(record) =
+                self.reader.next(&mut chunk).map_err(|error| self.odd(&error))?
+            {
+                events.push(self.event(record)?);
+            }
+        }
+        Ok(events)
+    }
+}
+
+impl HttpTree {
+    fn odd(&self, what: &dyn Display) -> Error {
+        Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location)).with_retry(AT_ONCE)
+    }
+
+    /// Checks that a path may come.
+    fn check(&mut self, path: &str, is_directory: bool) -> Result<()> {
+        let known = match &mut self.expected {
+            Expected::Walk(order) => {
+                order.add(path, is_directory).map_err(|error| error.to_string())
+            }
+            Expected::These(paths) => {
+                let unasked = || format!("the tree has {path:?}, which was not requested");
+                paths.take(path).map(drop).ok_or_else(unasked)
+            }
+        };
+        known.map_err(|what| self.odd(&what))
+    }
+
+    fn event(&mut self, record: TreeRecord) -> Result<TreeEvent> {
+        Ok(match record {
+            TreeRecord::Directory(entry) => {
+                self.check(&entry.path, true)?;
+                TreeEvent::Directory(entry.path)
+            }
+            TreeRecord::File(entry) => {
+                self.check(&entry.path, false)?;
+                TreeEvent::File(self.file(entry))
+            }
+            TreeRecord::Content(entry, pieces) => {
+                self.check(&entry.path, false)?;
+                TreeEvent::Content(self.file(entry), pieces)
+            }
+            TreeRecord::Failed { path, status, reason } => {
+                if let Expected::These(_) = self.expected {
+                    self.check(&path, false)?;
+                }
+                let error = self.failed(&path, status, &reason);
+                TreeEvent::Failed(path, error)
+            }
+            TreeRecord::LeftOut { path, reason } => {
+                if let Expected::These(_) = self.expected {
+                    self.check(&path, false)?;
+                }
+                TreeEvent::LeftOut(path, reason)
+            }
+            TreeRecord::Stored(_) => {
+                return Err(self.odd(&"the tree has a record of an upload"));
+            }
+        })
+    }
+
+    fn file(&self, entry: TreeEntry) -> TreeFile {
+        let mode = entry.mode;
+        let relative = entry.path.clone();
+        TreeFile { relative, entry: directory_entry(&self.directory, entry, FileKind::File), mode }
+    }
+
+    /// The error of a path that failed, as a request for it alone would have had it.
+    fn failed(&self, path: &str, status: u16, reason: &str) -> Error {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let name = format!("{}{path}", self.location);
+        status_error::of_status(status, &name, &server_reason::quoted(reason), None)
+    }
+}
