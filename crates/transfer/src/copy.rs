@@ -4,35 +4,41 @@
 //! files, fetch and write pieces, and finish files that are complete. Walkers (`walk`) fill the
 //! queue while workers empty it. One large file occupies all workers with its pieces; of many small
 //! files each worker has its own. The number of workers follows from the link once the first
-//! response has shown it ([`hither_core::tune::connections::for_bulk`]).
+//! response has shown it ([`hither_core::tune::connections::for_bulk`]), and from trials
+//! (`worker_trial`).
+//!
+//! Small files out of a tree move in batches where the server has streams of them
+//! ([`crate::tree`]).
 //!
 //! A file that fails does not stop the others. [`MemoryBudget`] bounds memory: bytes that have
 //! arrived and are not written yet. Workers wait for each other only there, and where a target
 //! takes blocks in order.
 
+pub(crate) mod archive;
+pub(crate) mod bandwidth_limiter;
 pub(crate) mod context;
 pub(crate) mod memory_budget;
 pub(crate) mod piece_size;
 pub(crate) mod queue;
 pub(crate) mod setup;
+pub(crate) mod target_directory;
 pub(crate) mod walk;
 pub(crate) mod worker;
+pub(crate) mod worker_trial;
 
 use crate::copy::context::CopyContext;
-use crate::copy::memory_budget::MemoryBudget;
-use crate::copy::piece_size::WorkerRates;
 use crate::copy::queue::Queue;
 use crate::destination::{CopyPath, Destination};
 use crate::journal::Journal;
 use crate::options::{CopyOptions, Verify};
 use crate::progress::CopyProgress;
+use crate::server_actions::staging;
 use crate::summary::CopySummary;
-use hither_core::tune::connections;
+use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Notify;
+use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
+use tracing::debug;
 
 /// Copies `sources` to `destination` on the current tokio runtime, including its blocking threads.
 /// Dropping the future stops the copy; with [`CopyOptions::journal`] the next one resumes it.
@@ -68,25 +74,15 @@ pub async fn copy(
     };
     // Files that follow each other on one output must not mix.
     let one_at_a_time = matches!(destination, Destination::Output);
-    let max_open = if one_at_a_time { 1 } else { options.max_workers.max(1) };
-    let shared = Arc::new(CopyContext {
-        budget: MemoryBudget::new(options.budget_bytes),
-        queue: Queue::new(max_open, sources.len()),
-        rates: WorkerRates::default(),
-        workers: AtomicUsize::new(connections::MIN_BULK.min(options.max_workers).max(1)),
-        options,
-        job,
-        journal,
-        progress,
-        tally: Mutex::default(),
-        folders: Mutex::default(),
-        workers_changed: Notify::new(),
-    });
-    let mut walkers = JoinSet::new();
+    let max_open = if one_at_a_time { 1 } else { usize::MAX };
+    // Whoever stages files finds them once more.
+    let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
+    let shared = CopyContext::new(job, options, queue, journal, progress);
+    let mut finders = JoinSet::new();
     for source in sources {
         let target = destination.target(&source, into)?;
         let shared = Arc::clone(&shared);
-        walkers.spawn(async move {
+        finders.spawn(async move {
             let name = source.name();
             if let Err(error) = setup::begin(&shared, source, target).await {
                 shared.failed(name, error);
@@ -94,20 +90,52 @@ pub async fn copy(
             shared.queue.found_all();
         });
     }
-    worker::run_all(&shared).await;
-    walkers.join_all().await;
-    shared.sync_folders();
+    run(&shared, finders).await;
     conclude(shared)
 }
 
+/// Ends a queue when its copy ends or is dropped.
+struct ClosesQueue<'a>(&'a Queue);
+
+impl Drop for ClosesQueue<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Copies what `finders` find, until they and all copies have ended.
+pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
+    let work = async {
+        // After a panic nobody would make room for what is still found.
+        let _closes = ClosesQueue(&shared.queue);
+        worker::run_all(shared).await;
+    };
+    let find = async {
+        finders.join_all().await;
+        if let Some(stager) = &shared.options.stager {
+            staging::run(shared, &**stager).await;
+            shared.queue.found_all();
+        }
+    };
+    futures_util::future::join(work, find).await;
+    let missing = shared.options.filter.missing();
+    shared.tally().failures.extend(missing);
+    let attributes = std::mem::take(&mut *lock(&shared.attributes));
+    for (target, error) in archive::set_attributes(attributes) {
+        shared.failed(target.display().to_string(), error);
+    }
+    shared.sync_folders();
+}
+
 /// Returns the summary, and removes the journal if nothing is left to do.
-fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
+pub(crate) fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
     let shared = Arc::try_unwrap(shared).map_err(|_| {
         Error::new(ErrorKind::Local, "a task of the copy is still running after its end")
     })?;
     let mut summary = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.bytes_arrived = shared.progress.figures().bytes_arrived;
     summary.bytes_resent += shared.progress.useless_bytes();
+    debug!(stages = ?shared.progress.stages(), "copy ended");
     if let Some(journal) = shared.journal
         && summary.failures.is_empty()
     {

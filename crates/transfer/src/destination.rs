@@ -58,12 +58,22 @@ impl CopyPath {
         }
     }
 
+    /// The path and the name on this machine of what is called `relative` in it.
+    pub(crate) fn below(&self, relative: &str) -> (String, Option<PathBuf>) {
+        let path = if relative.is_empty() {
+            self.path.clone()
+        } else {
+            hither_core::storage::join(&self.path, relative)
+        };
+        (path, self.local.as_ref().map(|local| local.join(relative)))
+    }
+
     /// The last component; none for a root.
     pub(crate) fn last_name(&self) -> Option<&str> {
         self.path.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
-    fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         match &self.local {
             Some(path) => Target::Local(path.clone()),
             None => Target::Remote(Arc::clone(&self.storage), self.path.clone()),

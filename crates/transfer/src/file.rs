@@ -8,30 +8,38 @@
 pub(crate) mod block_map;
 pub(crate) mod fetch;
 pub(crate) mod finish;
+pub(crate) mod kernel_copy;
 pub(crate) mod open;
 pub(crate) mod partial_file;
 pub(crate) mod piece_buffer;
 pub(crate) mod sequencer;
+pub(crate) mod suspects;
 pub(crate) mod version;
 pub(crate) mod write;
-use crate::copy::context::CopyContext;
+use crate::copy::context::{CopyContext, SmallSlot};
+use crate::copy::target_directory::TargetDirectory;
 use crate::destination::Target;
 use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::PieceBuffer;
 use crate::file::sequencer::Sequencer;
+use crate::file::suspects::Trials;
 use crate::file::version::FileVersion;
+use crate::journal::Known;
+use futures_util::task::AtomicWaker;
 use hither_core::checksum::{Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
+use hither_core::replicas::PieceChecksums;
 use hither_core::sync::lock;
 use hither_core::tune::straggler::{RequestProgress, SplitRule};
 use hither_core::{
-    Algorithm, DirEntry, Error, ErrorKind, Result, Source, Storage, Upload, VersionBinding, range,
-    validators_differ,
+    Algorithm, DirEntry, Error, ErrorKind, Replicas, Result, Source, Storage, Upload,
+    VersionBinding, range, validators_differ,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::RwLock;
@@ -50,9 +58,17 @@ pub(crate) struct CopyItem {
     pub(crate) local: Option<PathBuf>,
     /// Its directory entry, if known.
     pub(crate) entry: Option<DirEntry>,
+    /// Its permissions, if its server tells.
+    pub(crate) mode: Option<u32>,
     pub(crate) target: Target,
+    /// The directory that the target is in, if it is one of a tree.
+    pub(crate) directory: Option<Arc<TargetDirectory>>,
     /// It changed once already while it was copied.
     pub(crate) restarted: bool,
+    /// Attempts that failed.
+    pub(crate) attempts: u32,
+    /// It is copied as a whole, as a task of its own.
+    pub(crate) is_small: bool,
 }
 
 /// A server's checksum of a file, being asked for.
@@ -72,6 +88,8 @@ pub(crate) enum Sink {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) buffer: PieceBuffer,
+    /// Wakes the worker when the piece was cut off.
+    pub(crate) cut_off: AtomicWaker,
     /// When it was taken, by the clock of the source.
     pub(crate) sent: Duration,
 }
@@ -80,6 +98,13 @@ impl Piece {
     fn progress(&self) -> RequestProgress {
         let (received_bytes, missing_bytes) = self.buffer.progress();
         RequestProgress { sent: self.sent, received_bytes, missing_bytes }
+    }
+
+    /// Returns true if fewer bytes than `rate` have arrived in a second.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn is_slower_than(&self, rate: f64, now: Duration) -> bool {
+        let seconds = now.saturating_sub(self.sent).as_secs_f64();
+        (self.buffer.progress().0 as f64) < rate * seconds
     }
 }
 
@@ -91,6 +116,17 @@ pub(crate) struct FileCopy {
     /// The name of the target: the journal's key.
     pub(crate) key: String,
     pub(crate) source: Arc<dyn Source>,
+    /// The same as `source`, where there may be further replicas.
+    pub(crate) replicas: Option<Arc<Replicas>>,
+    /// Checksums of pieces, by which blocks are compared.
+    pub(crate) pieces: Option<Arc<PieceChecksums>>,
+    /// Times that blocks came wrong, by their starts.
+    pub(crate) rejections: Mutex<BTreeMap<u64, u32>>,
+    /// Bytes of such blocks that progress still counts as done.
+    pub(crate) rejected_bytes: AtomicU64,
+    pub(crate) trials: Mutex<Option<Trials>>,
+    /// The version as the journal has it.
+    journaled: Mutex<Option<FileVersion>>,
     pub(crate) version: FileVersion,
     pub(crate) sink: Sink,
     /// Checksum algorithm of the whole file.
@@ -101,6 +137,10 @@ pub(crate) struct FileCopy {
     pub(crate) order: Option<Sequencer>,
     /// Most pieces that may be on their way at the same time.
     pub(crate) max_pieces: usize,
+    /// An upload takes bytes in writes of any length.
+    pub(crate) takes_any_bytes: bool,
+    /// The right of a small file to be fetched, until it is written.
+    pub(crate) slot: Mutex<Option<SmallSlot>>,
     /// The checksum of the file, where it has to be computed in order while the bytes pass.
     pub(crate) chain: Option<Mutex<Hasher>>,
     /// The server's checksum, being asked for.
@@ -120,7 +160,7 @@ pub(crate) struct FileCopy {
 pub(crate) struct FileCopyState {
     pub(crate) blocks: BlockMap,
     running: Vec<Arc<Piece>>,
-    over: bool,
+    pub(crate) over: bool,
     /// Checksums of the blocks as they came the first time, when the file is fetched again because
     /// its checksum was wrong.
     pub(crate) before: Option<BTreeMap<u64, Checksum>>,
@@ -128,8 +168,21 @@ pub(crate) struct FileCopyState {
     pub(crate) damaged: Vec<u64>,
 }
 
+impl FileCopyState {
+    pub(crate) fn new(blocks: BlockMap) -> Self {
+        Self { blocks, running: Vec::new(), over: false, before: None, damaged: Vec::new() }
+    }
+}
+
 /// Round-trip time below which a worker that ends later than the others does not matter.
 const MIN_BALANCING_RTT: Duration = Duration::from_millis(2);
+/// The same where replicas may have links of very different rates: a slow one may need any time.
+const REPLICA_BALANCING_RTT: Duration = Duration::from_millis(20);
+/// The smallest rest of a piece, in bytes, that is taken from a slow replica.
+const MIN_TAKEN_BYTES: u64 = 16 << 10;
+/// Times that the rest of a piece may take longer than a new request for it until it is taken
+/// whole.
+const MUCH_SLOWER: f64 = 4.0;
 
 impl FileCopy {
     /// The next piece for `worker` to fetch, if there is one that nobody has taken. If after this
@@ -152,9 +205,7 @@ impl FileCopy {
     }
 
     fn share(&self, worker: usize, state: &FileCopyState) -> u64 {
-        let Some(rtt) = self.source.link().rtt.filter(|rtt| *rtt >= MIN_BALANCING_RTT) else {
-            return u64::MAX;
-        };
+        let Some(rtt) = self.balancing_rtt() else { return u64::MAX };
         if self.is_exact() {
             return u64::MAX;
         }
@@ -163,9 +214,29 @@ impl FileCopy {
         self.shared.rates.piece_bytes(worker, self.shared.workers(), left_bytes, rtt)
     }
 
+    /// The latency by which pieces are balanced; none if that does not pay.
+    fn balancing_rtt(&self) -> Option<Duration> {
+        let latency = self.source.link().latency();
+        match &self.replicas {
+            Some(replicas) if replicas.usable().len() > 1 => {
+                Some(latency.unwrap_or_default().max(REPLICA_BALANCING_RTT))
+            }
+            _ if self.shared.trial.has_more() => {
+                Some(latency.unwrap_or_default().max(MIN_BALANCING_RTT))
+            }
+            _ => latency.filter(|latency| *latency >= MIN_BALANCING_RTT),
+        }
+    }
+
     /// Splits off the later half of the slowest piece for an idle worker, by [`SplitRule::COPY`].
+    /// All that is missing of it is taken if its replica is much slower than the others.
     pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
-        let rtt = self.source.link().rtt.filter(|rtt| *rtt >= MIN_BALANCING_RTT)?;
+        let rtt = self.balancing_rtt()?;
+        let best = self.replicas.as_ref().and_then(|replicas| replicas.best_speed());
+        let rule = match best {
+            Some(_) => SplitRule { min_bytes: MIN_TAKEN_BYTES, ..SplitRule::COPY },
+            None => SplitRule::COPY,
+        };
         if self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
             return None;
         }
@@ -175,11 +246,13 @@ impl FileCopy {
             return None;
         }
         let pieces = state.running.iter().map(|piece| (piece.progress(), piece));
-        let slowest = SplitRule::COPY.slowest(pieces, now, rtt)?;
-        let given = slowest.buffer.give_half();
+        let slowest = rule.slowest(pieces, now, rtt)?;
+        let is_slow = best.is_some_and(|rate| slowest.is_slower_than(rate / MUCH_SLOWER, now));
+        let given = slowest.buffer.give(if is_slow { 0.0 } else { 0.5 });
         if given.is_empty() {
             return None;
         }
+        slowest.cut_off.wake();
         let offset = given.start;
         let bytes = range::len(&given);
         debug!(file = self.item.name, offset, bytes, "slowest piece split for an idle worker");
@@ -188,7 +261,8 @@ impl FileCopy {
 
     fn start(&self, state: &mut FileCopyState, range: Range<u64>) -> Arc<Piece> {
         let sent = self.source.clock().now();
-        let piece = Arc::new(Piece { buffer: PieceBuffer::new(range), sent });
+        let piece = Piece { buffer: PieceBuffer::new(range), cut_off: AtomicWaker::new(), sent };
+        let piece = Arc::new(piece);
         state.running.push(Arc::clone(&piece));
         piece
     }
@@ -231,9 +305,50 @@ impl FileCopy {
         matches!(self.sink, Sink::Discard) && self.algorithm.is_none()
     }
 
+    /// Its bytes do not pass through this process.
+    pub(crate) fn is_local_copy(&self) -> bool {
+        self.item.local.is_some() && self.algorithm.is_none() && matches!(self.sink, Sink::Part(_))
+    }
+
+    /// It is copied as a whole, beside many others. Its room in memory was taken beforehand.
+    pub(crate) fn is_small(&self) -> bool {
+        self.item.is_small
+    }
+
+    /// Lets another small file begin.
+    pub(crate) fn free_slot(&self) {
+        lock(&self.slot).take();
+    }
+
+    /// `bytes` have arrived, and need room in memory.
+    pub(crate) fn hold(&self, bytes: u64) {
+        if !self.is_small() {
+            self.shared.budget.hold(bytes);
+        }
+    }
+
+    /// `bytes` are written, or of no use.
+    pub(crate) fn release(&self, bytes: u64) {
+        if !self.is_small() {
+            self.shared.budget.release(bytes);
+        }
+    }
+
+    /// Most small files that may be uploaded at a time, if this is an upload.
+    pub(crate) async fn max_small_uploads(&self) -> Option<usize> {
+        let Sink::Upload(upload) = &self.sink else { return None };
+        let most = upload.read().await.as_ref().map_or(0, |upload| upload.max_small_files());
+        Some(if most > 0 { most } else { self.shared.workers() })
+    }
+
     /// Writes must be whole blocks.
     pub(crate) fn is_exact(&self) -> bool {
-        matches!(self.sink, Sink::Upload(_) | Sink::Output) || self.order.is_some()
+        let needs_blocks = match self.sink {
+            Sink::Upload(_) => !self.takes_any_bytes,
+            Sink::Output => true,
+            Sink::Part(_) | Sink::Discard => false,
+        };
+        needs_blocks || self.order.is_some() || self.is_small()
     }
 
     pub(crate) fn block_bytes(&self) -> u64 {
@@ -279,6 +394,31 @@ impl FileCopy {
         }
     }
 
+    /// Notes in the journal what is known about the version of a file with replicas by now: a
+    /// later attempt may find others of them.
+    pub(crate) fn note_version(&self) -> Result<()> {
+        let (Some(_), Some(journal)) = (&self.replicas, self.journal()) else { return Ok(()) };
+        let version = self.version_now();
+        let mut journaled = lock(&self.journaled);
+        if journaled.as_ref() == Some(&version) {
+            return Ok(());
+        }
+        journal.version(&self.key, &version)?;
+        *journaled = Some(version);
+        Ok(())
+    }
+
+    /// The version, with what is known about it by now.
+    pub(crate) fn version_now(&self) -> FileVersion {
+        let Some(replicas) = &self.replicas else { return self.version.clone() };
+        let checksum = replicas.expected_checksum().or_else(|| self.server_checksum());
+        FileVersion {
+            checksum: checksum.map(|sum| sum.to_string()).or_else(|| self.version.checksum.clone()),
+            replicas: replicas.validators(),
+            ..self.version.clone()
+        }
+    }
+
     /// The journal, for targets that an interruption leaves something of.
     pub(crate) fn journal(&self) -> Option<&crate::journal::Journal> {
         let is_persistent = matches!(self.sink, Sink::Part(_) | Sink::Upload(_));
@@ -313,6 +453,13 @@ impl FileCopy {
     pub(crate) fn chained(&self) -> Option<Checksum> {
         let chain = lock(self.chain.as_ref()?);
         Some(chain.clone().finish())
+    }
+
+    /// The record for the next attempt to resume from.
+    pub(crate) fn resumable(&self) -> Known {
+        let part = lock(&self.token).clone();
+        let blocks = self.state().blocks.whole_blocks();
+        Known { version: self.version.clone(), part, blocks, done: None }
     }
 
     /// Returns true if the bytes written so far help the next attempt.

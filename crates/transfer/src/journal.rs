@@ -12,6 +12,7 @@
 //!   beside the target, or what the server calls the upload). It makes earlier blocks of that file
 //!   void;
 //! - `part`: that name is another one by now;
+//! - `version`: more is known about the version: the tags of further replicas, a checksum;
 //! - `block`: a block was written, with its crc32c;
 //! - `done`: the file has its final name; what the target looked like then.
 //!
@@ -44,6 +45,7 @@ enum Record {
     Begin { job: String, into: bool },
     File { target: String, version: FileVersion, part: Option<String> },
     Part { target: String, part: Option<String> },
+    Version { target: String, version: FileVersion },
     Block { target: String, at: u64, bytes: u64, crc32c: String },
     Done { target: String, version: FileVersion, seen: FileVersion },
 }
@@ -59,6 +61,15 @@ pub(crate) struct Known {
     pub(crate) blocks: BTreeMap<u64, (u64, Checksum)>,
     /// FileVersion of the target when the file was complete.
     pub(crate) done: Option<FileVersion>,
+}
+
+impl Known {
+    /// Returns true if this version of the source has become what is `seen` at the target.
+    pub(crate) fn is_done(&self, version: &FileVersion, seen: &FileVersion) -> bool {
+        self.done
+            .as_ref()
+            .is_some_and(|done| self.version.is_surely(version) && done.is_surely(seen))
+    }
 }
 
 /// The journal of one job.
@@ -126,6 +137,21 @@ impl Journal {
         lock(&self.known).remove(target)
     }
 
+    /// Puts back what is known about a file, for another attempt.
+    pub(crate) fn put_back(&self, target: String, known: Known) {
+        lock(&self.known).insert(target, known);
+    }
+
+    /// Drops what is known about files that were done.
+    pub(crate) fn forget_done(&self) {
+        lock(&self.known).retain(|_, known| known.done.is_none());
+    }
+
+    /// The same as [`Journal::take`], for whoever may not be the last to ask.
+    pub(crate) fn known(&self, target: &str) -> Option<Known> {
+        lock(&self.known).get(target).cloned()
+    }
+
     pub(crate) fn begin(&self, job: &str, into: bool) -> Result<()> {
         self.append(&Record::Begin { job: job.to_owned(), into })
     }
@@ -146,6 +172,12 @@ impl Journal {
         self.append(&Record::Part { target: target.to_owned(), part: part.map(str::to_owned) })
     }
 
+    /// More is known about the version of the file.
+    pub(crate) fn version(&self, target: &str, version: &FileVersion) -> Result<()> {
+        let version = version.clone();
+        self.append(&Record::Version { target: target.to_owned(), version })
+    }
+
     pub(crate) fn block(&self, target: &str, at: u64, bytes: u64, crc32c: &Checksum) -> Result<()> {
         let target = target.to_owned();
         let crc32c = crc32c.hex();
@@ -161,6 +193,20 @@ impl Journal {
         let version = version.clone();
         let seen = seen.clone();
         self.append(&Record::Done { target: target.to_owned(), version, seen })
+    }
+
+    /// Notes several files that have their final names: targets, versions of the sources, and what
+    /// the targets look like.
+    pub(crate) fn done_together(
+        &self,
+        files: impl Iterator<Item = (String, FileVersion, FileVersion)>,
+    ) -> Result<()> {
+        let mut lines = Vec::new();
+        for (target, version, seen) in files {
+            lines.extend(line(&Record::Done { target, version, seen })?);
+        }
+        let mut file = lock(&self.file);
+        file.write_all(&lines).map_err(|error| failed(&self.path, &error))
     }
 
     /// The job is done: nothing needs to be known about it any more.
@@ -210,6 +256,11 @@ fn replay(text: &[u8], job: &str) -> (HashMap<String, Known>, Option<bool>, u64)
             Record::Part { target, part } => {
                 if let Some(file) = known.get_mut(&target) {
                     file.part = part;
+                }
+            }
+            Record::Version { target, version } => {
+                if let Some(file) = known.get_mut(&target) {
+                    file.version = version;
                 }
             }
             Record::Block { target, at, bytes, crc32c } => {

@@ -3,20 +3,36 @@
 //! [`copy`] moves what is at some [`CopyPath`]s to a [`Destination`], through this machine. Where
 //! bytes come from and go to is behind `hither-core`'s `Source` and `Storage`; what is decided here
 //! is which bytes move when, on how many workers, what is kept in memory meanwhile, what an
-//! interruption costs, and when a file may have its name.
+//! interruption costs, and when a file may have its name. [`sync`] copies what differs between two
+//! trees and may delete the rest, [`check`] tells the differences.
 
+mod compare;
+mod control;
 mod copy;
 mod destination;
 mod file;
+mod filter;
 mod journal;
 mod options;
 mod progress;
+mod server_actions;
+mod stage_clocks;
 mod summary;
+mod sync;
+mod tree;
 mod upload;
 
+pub use compare::equality::CompareBy;
+pub use compare::{CheckOptions, CheckSummary, DifferenceKind, TreeDifference, check};
+pub use control::CopyControl;
 pub use copy::copy;
 pub use destination::{CopyPath, Destination};
-pub use options::{CopyOptions, OverwritePolicy, Verify};
+pub use filter::{Filter, FilterOptions};
+pub use options::{BandwidthLimit, CopyOptions, OverwritePolicy, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};
+pub use server_actions::staging::next_pause;
+pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdPartyMover};
+pub use stage_clocks::{CopyStages, StageTimes};
 pub use summary::{CopyFailure, CopySummary, FileChecksum};
+pub use sync::{SyncOptions, sync};
 pub use upload::upload;

@@ -1,7 +1,12 @@
 //! Options of a copy.
 
+use crate::control::CopyControl;
+use crate::filter::Filter;
+use crate::server_actions::{Stager, ThirdPartyMover};
 use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::tune::bandwidth::BandwidthTimetable;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Treatment of targets that exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,12 +62,27 @@ impl Verify {
     }
 }
 
+/// A limit of bandwidth that changes with the time of the week.
+#[derive(Debug, Clone)]
+pub struct BandwidthLimit {
+    /// The rates.
+    pub timetable: BandwidthTimetable,
+    /// Returns the minute of the week by the user's clock; a week begins on Sunday at midnight.
+    pub minute_of_week: fn() -> u32,
+}
+
 /// Options of a copy.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CopyOptions {
     /// Copies directories with their contents. Not by default.
     pub recursive: bool,
+    /// Copies within this machine keep symbolic links as links, the permissions of files and
+    /// directories whatever the mask, and the times of directories; copies from servers keep what
+    /// these tell. Not by default.
+    pub archive: bool,
+    /// Which files of directories are copied; all by default.
+    pub filter: Arc<Filter>,
     /// Treatment of targets that exist; replaced by default.
     pub existing: OverwritePolicy,
     /// Verification of checksums.
@@ -75,8 +95,23 @@ pub struct CopyOptions {
     /// Most bytes that have arrived and are not written yet. 256 MiB by default: a block for each
     /// of 64 workers.
     pub budget_bytes: u64,
-    /// Most workers, that is connections and files, in use at the same time. 64 by default.
+    /// Most workers, that is connections and large files, in use at the same time. 64 by default.
+    /// Of small files as many are under way as the servers take.
     pub max_workers: usize,
+    /// Most files that are copied at the same time; as many large ones as workers by default.
+    pub transfers: Option<usize>,
+    /// Attempts for each file that fails for a reason that may pass: a server that is not
+    /// available, a timeout, damaged bytes. One by default, besides the attempts for single
+    /// requests.
+    pub attempts: u32,
+    /// Limit of bandwidth, over all connections. None by default.
+    pub bandwidth: Option<BandwidthLimit>,
+    /// A handle that changes limits while the copy runs.
+    pub control: Arc<CopyControl>,
+    /// Has the servers move files between them, instead of through this machine. None by default.
+    pub third_party: Option<Arc<dyn ThirdPartyMover>>,
+    /// Brings the files from tape to disk first. None by default.
+    pub stager: Option<Arc<dyn Stager>>,
     /// Folder for the journal, without which an interrupted copy begins again. None by default: the
     /// command gives one.
     pub journal: Option<PathBuf>,
@@ -86,11 +121,19 @@ impl Default for CopyOptions {
     fn default() -> Self {
         Self {
             recursive: false,
+            archive: false,
+            filter: Arc::default(),
             existing: OverwritePolicy::default(),
             verify: Verify::default(),
             block_bytes: 4 << 20,
             budget_bytes: 256 << 20,
             max_workers: hither_core::tune::connections::MAX_INTERACTIVE,
+            transfers: None,
+            attempts: 1,
+            bandwidth: None,
+            control: Arc::default(),
+            third_party: None,
+            stager: None,
             journal: None,
         }
     }

@@ -1,5 +1,6 @@
 //! Counters that a display reads while the job runs.
 
+use crate::stage_clocks::{CopyStages, StageClock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Progress of a copy. Cheap to read at any time, from any thread.
@@ -11,6 +12,9 @@ pub struct CopyProgress {
     bytes_done: AtomicU64,
     bytes_arrived: AtomicU64,
     bytes_useless: AtomicU64,
+    pub(crate) fetch: StageClock,
+    pub(crate) verify: StageClock,
+    pub(crate) write: StageClock,
 }
 
 /// The figures of [`CopyProgress`] at one instant.
@@ -39,6 +43,16 @@ impl CopyProgress {
             bytes_found: self.bytes_found.load(Ordering::Relaxed),
             bytes_done: self.bytes_done.load(Ordering::Relaxed),
             bytes_arrived: self.bytes_arrived.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The times of the stages so far.
+    #[must_use]
+    pub fn stages(&self) -> CopyStages {
+        CopyStages {
+            fetch: self.fetch.times(),
+            verify: self.verify.times(),
+            write: self.write.times(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use hither_core::checksum::Checksum;
 use hither_core::{DirEntry, Error, ErrorKind};
+use std::collections::BTreeMap;
 
 /// Summary of a copy.
 #[derive(Debug, Default)]
@@ -16,6 +17,10 @@ pub struct CopySummary {
     pub files_skipped: u64,
     /// Directories made.
     pub directories: u64,
+    /// Files and links that a sync deleted, or would delete.
+    pub files_deleted: u64,
+    /// Directories that a sync deleted, or would delete.
+    pub directories_deleted: u64,
     /// Bytes that came in.
     pub bytes_arrived: u64,
     /// Bytes that an earlier attempt has moved and that were not moved again.
@@ -28,6 +33,8 @@ pub struct CopySummary {
     pub notices: Vec<String>,
     /// Directory entry of the file that was uploaded last, from its storage.
     pub last_uploaded: Option<DirEntry>,
+    /// Bytes and failed requests of each server, where files may have several replicas.
+    pub sources: BTreeMap<String, (u64, u64)>,
     /// Files that could not be copied.
     pub failures: Vec<CopyFailure>,
 }

@@ -1,17 +1,27 @@
 //! State that all tasks of a copy share, and the records that they make in it.
 
+use crate::copy::archive::{self, DirectoryAttributes};
+use crate::copy::bandwidth_limiter::BandwidthLimiter;
 use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
-use crate::copy::queue::Queue;
+use crate::copy::queue::{FileLimits, Queue};
+use crate::copy::walk;
+use crate::copy::worker_trial::WorkerTrial;
+use crate::destination::Target;
 use crate::file::CopyItem;
+use crate::file::partial_file::{FileMode, PartialFile};
 use crate::journal::Journal;
 use crate::options::CopyOptions;
 use crate::progress::CopyProgress;
 use crate::summary::{CopyFailure, CopySummary, FileChecksum};
+use crate::tree::group_sync::GroupSync;
+use crate::tree::small_files::{SmallFile, TreeRoot};
+use hither_core::storage::{MAX_SMALL_BYTES, TreeFile};
 use hither_core::sync::lock;
-use hither_core::{DirEntry, Error};
+use hither_core::tune::connections;
+use hither_core::{DirEntry, Error, FileKind, Result, SourceReport};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -23,35 +33,153 @@ pub(crate) struct CopyContext {
     pub(crate) options: CopyOptions,
     /// Name of the job.
     pub(crate) job: String,
+    pub(crate) bandwidth: BandwidthLimiter,
     pub(crate) budget: MemoryBudget,
     pub(crate) journal: Option<Journal>,
     pub(crate) progress: Arc<CopyProgress>,
     pub(crate) queue: Queue,
+    /// Files that are not asked for yet, if they are to be staged.
+    pub(crate) to_stage: Mutex<Vec<CopyItem>>,
     pub(crate) rates: WorkerRates,
     pub(crate) tally: Mutex<CopySummary>,
     /// Local directories with new names in them, to be synced at the end.
     pub(crate) folders: Mutex<BTreeSet<PathBuf>>,
     /// Number of workers that help by now.
     pub(crate) workers: AtomicUsize,
+    /// More workers by trial, where the source is a server.
+    pub(crate) trial: WorkerTrial,
     pub(crate) workers_changed: Notify,
+    /// Small files that help at a time by now.
+    pub(crate) small_files: AtomicUsize,
+    pub(crate) group_sync: GroupSync,
+    /// Directories that get the permissions and times of their sources at the end.
+    pub(crate) attributes: Mutex<Vec<DirectoryAttributes>>,
+}
+
+/// The right of a small file to be fetched or uploaded, and its room in memory.
+#[derive(Debug)]
+pub(crate) struct SmallSlot {
+    shared: Arc<CopyContext>,
+    bytes: u64,
+}
+
+impl Drop for SmallSlot {
+    fn drop(&mut self) {
+        self.shared.budget.release(self.bytes);
+        self.shared.queue.fetched_small();
+    }
 }
 
 impl CopyContext {
+    /// The state of a job that begins.
+    pub(crate) fn new(
+        job: String,
+        options: CopyOptions,
+        queue: Queue,
+        journal: Option<Journal>,
+        progress: Arc<CopyProgress>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            bandwidth: BandwidthLimiter::new(options.bandwidth.clone()),
+            budget: MemoryBudget::new(options.budget_bytes),
+            queue,
+            to_stage: Mutex::default(),
+            rates: WorkerRates::default(),
+            workers: AtomicUsize::new(connections::MIN_BULK.min(options.max_workers).max(1)),
+            options,
+            job,
+            journal,
+            progress,
+            tally: Mutex::default(),
+            folders: Mutex::default(),
+            trial: WorkerTrial::default(),
+            workers_changed: Notify::new(),
+            small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),
+            group_sync: GroupSync::default(),
+            attributes: Mutex::default(),
+        })
+    }
+
     /// Number of workers that help by now.
     pub(crate) fn workers(&self) -> usize {
-        self.workers.load(Ordering::Acquire)
+        self.options.control.workers().unwrap_or_else(|| self.workers.load(Ordering::Acquire))
     }
 
-    /// Adds a file to the queue.
-    pub(crate) fn found(&self, item: CopyItem) {
+    /// Most files that are copied at a time.
+    pub(crate) fn file_limits(&self) -> FileLimits {
+        let control = &self.options.control;
+        let set = control.transfers().or(self.options.transfers);
+        let large = set.unwrap_or_else(|| self.options.max_workers.max(self.workers())).max(1);
+        let small = self.small_files.load(Ordering::Acquire);
+        let small = small.min(control.workers().unwrap_or(usize::MAX)).max(1);
+        FileLimits { large, small, all: set.unwrap_or(usize::MAX).max(1) }
+    }
+
+    /// The next small file, if one more may be under way.
+    pub(crate) fn next_small(self: &Arc<Self>) -> Option<(CopyItem, SmallSlot)> {
+        if !self.budget.has_room() {
+            return None;
+        }
+        let item = self.queue.take_small(self.file_limits())?;
+        let bytes = item.entry.as_ref().map_or(0, |entry| entry.size);
+        self.budget.hold(bytes);
+        Some((item, SmallSlot { shared: Arc::clone(self), bytes }))
+    }
+
+    /// Returns true for a file that is copied as a whole, beside many others: in one block, not by
+    /// the servers themselves, and not in order.
+    pub(crate) fn is_small(&self, item: &CopyItem) -> bool {
+        let max_bytes = MAX_SMALL_BYTES.min(self.options.block_bytes);
+        let is_free = !matches!(item.target, Target::Output) && self.options.third_party.is_none();
+        let is_small = |entry: &DirEntry| entry.kind == FileKind::File && entry.size <= max_bytes;
+        is_free && item.entry.as_ref().is_some_and(is_small)
+    }
+
+    /// Adds a file to the queue, when there is room in it.
+    pub(crate) async fn found(&self, mut item: CopyItem) {
+        item.is_small = self.is_small(&item);
         self.progress.found_file();
         self.progress.found_bytes(item.entry.as_ref().map_or(0, |entry| entry.size));
-        self.queue.found(item);
+        if self.options.stager.is_some() && item.local.is_none() {
+            lock(&self.to_stage).push(item);
+        } else {
+            self.queue.found(item).await;
+        }
     }
 
-    /// Counts a directory that was created.
-    pub(crate) fn made_directory(&self) {
-        self.tally().directories += 1;
+    /// Adds a small file of a tree to the queue, for a batch, when there is room in it.
+    pub(crate) async fn found_small(&self, root: &Arc<TreeRoot>, file: TreeFile) {
+        self.progress.found_file();
+        self.progress.found_bytes(file.entry.size);
+        self.queue.found_small(SmallFile { root: Arc::clone(root), file }).await;
+    }
+
+    /// Makes a directory at the target if it is not there.
+    pub(crate) async fn make_directory(&self, target: &Target) -> Result<()> {
+        if walk::make_directory(target).await? {
+            self.tally().directories += 1;
+            self.folders().extend(target.folder().map(Path::to_owned));
+        }
+        Ok(())
+    }
+
+    /// The permissions of a copy of a file with these.
+    pub(crate) fn file_mode(&self, bits: u32) -> FileMode {
+        FileMode::of_copy(bits, self.options.archive)
+    }
+
+    /// Copies a symbolic link of this machine as a link.
+    pub(crate) fn copy_link(&self, source: &Path, target: &Path) -> Result<()> {
+        self.progress.found_file();
+        let part = PartialFile::name(target, &self.job);
+        if !archive::copy_link(source, target, &part, self.options.existing)? {
+            self.skipped(0);
+            return Ok(());
+        }
+        self.folders().extend(target.parent().map(Path::to_owned));
+        self.tally().files += 1;
+        self.progress.done_file();
+        Ok(())
     }
 
     /// Records a file that could not be copied.
@@ -61,12 +189,38 @@ impl CopyContext {
         self.tally().failures.push(CopyFailure { source, error });
     }
 
+    /// Records a file that is left as it is.
+    pub(crate) fn skipped(&self, bytes: u64) {
+        self.tally().files_skipped += 1;
+        self.progress.done_bytes(bytes);
+        self.progress.done_file();
+    }
+
     pub(crate) fn note_uploaded(&self, entry: DirEntry) {
         self.tally().last_uploaded = Some(entry);
     }
 
+    /// Adds a notice.
     pub(crate) fn note(&self, notice: String) {
         self.tally().notices.push(notice);
+    }
+
+    /// Adds a notice that several files may have.
+    pub(crate) fn note_once(&self, notice: String) {
+        let mut tally = self.tally();
+        if !tally.notices.contains(&notice) {
+            tally.notices.push(notice);
+        }
+    }
+
+    /// Adds what each replica of a file brought.
+    pub(crate) fn note_sources(&self, reports: Vec<SourceReport>) {
+        let mut tally = self.tally();
+        for report in reports {
+            let (count, failures) = tally.sources.entry(report.name).or_default();
+            *count += report.bytes;
+            *failures += report.failures;
+        }
     }
 
     pub(crate) fn note_checksum(&self, checked: FileChecksum) {

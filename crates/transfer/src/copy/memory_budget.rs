@@ -3,9 +3,11 @@
 //! A sink cannot refuse what is handed to it. So a worker asks before it lets its connection
 //! deliver any more ([`MemoryBudget::poll_room`]); while there is no room nobody reads the socket,
 //! the kernel's buffer fills up, and TCP stops the server. A worker that has room may deliver
-//! a read or two beyond it: the bound is exceeded by at most that for each worker.
+//! a read or two beyond it: the bound is exceeded by at most that for each worker. Small files, of
+//! which hundreds are under way on one connection, take their room before they are asked for.
 
 use hither_core::sync::lock;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -50,7 +52,13 @@ impl MemoryBudget {
         if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn has_room(&self) -> bool {
+    /// Waits until more may arrive.
+    pub(crate) async fn room(&self) {
+        poll_fn(|context| self.poll_room(context)).await;
+    }
+
+    /// Returns true if more may arrive.
+    pub(crate) fn has_room(&self) -> bool {
         self.held_bytes.load(Ordering::Acquire) < self.limit_bytes
     }
 

@@ -2,20 +2,45 @@
 //!
 //! Every worker asks here for its next work. Pieces of open files come before files that are not
 //! open, so that few files are half done at any time; a worker for which there is neither takes
-//! half of what the slowest other one still owes.
+//! half of what the slowest other one still owes. Whoever finds files waits while [`MAX_FOUND`] of
+//! them have not been opened.
+//!
+//! Small files out of listings wait in a list of their own, for tasks of their own
+//! ([`crate::copy::worker`]): hundreds of them are under way at a time where the server takes that
+//! many requests. Beside large files they get half of what `--transfers` allows.
 
 use crate::file::{CopyItem, FileCopy, Piece};
+use crate::tree::small_files::{SmallFile, SmallFiles, TreeBatch};
 use hither_core::sync::lock;
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+
+/// The most files that were found and not opened yet. More than any number of workers open while a
+/// directory is listed; a megabyte or two of memory. As many small files at most are written and
+/// wait for the disk and their names.
+pub(crate) const MAX_FOUND: usize = 4096;
+
+/// The most files at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileLimits {
+    /// Large ones.
+    pub(crate) large: usize,
+    /// Small ones that are being fetched or uploaded.
+    pub(crate) small: usize,
+    /// Both together.
+    pub(crate) all: usize,
+}
 
 /// Next task of a worker.
 #[derive(Debug)]
 pub(crate) enum NextTask {
     Piece(Arc<FileCopy>, Arc<Piece>),
     Open(CopyItem),
+    /// Small files out of a tree, together.
+    Batch(TreeBatch),
     /// Nothing at the moment.
     Wait,
     /// Nothing any more.
@@ -26,30 +51,129 @@ pub(crate) enum NextTask {
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Notify,
+    small_changed: Notify,
+    room: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     found: VecDeque<CopyItem>,
+    /// Small files out of trees, for batches.
+    small: SmallFiles,
+    /// Small files that are copied one by one.
+    singles: VecDeque<CopyItem>,
+    /// Those of them that are under way, and those among them that are being fetched or uploaded.
+    singles_in_hand: usize,
+    fetching: usize,
     open: Vec<Arc<FileCopy>>,
-    /// Files being opened, and open ones that are not in `open` yet or any more, but not done.
+    /// Large files being opened, and open ones that are not in `open` yet or any more, but not
+    /// done.
     in_hand: usize,
     /// Whoever may still find files.
     finders: usize,
     max_open: usize,
+    /// Nobody takes anything any more.
+    closed: bool,
+}
+
+impl State {
+    /// Returns true if all files were found and opened.
+    fn has_found_all(&self) -> bool {
+        let nothing_waits = self.found.is_empty() && self.singles.is_empty();
+        nothing_waits && self.finders == 0 && self.small.is_idle()
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_found_all() && self.in_hand + self.singles_in_hand == 0
+    }
 }
 
 impl Queue {
     /// A queue of at most `max_open` open files, which lasts as long as there are `finders`.
     pub(crate) fn new(max_open: usize, finders: usize) -> Self {
-        let state =
-            State { found: VecDeque::new(), open: Vec::new(), in_hand: 0, finders, max_open };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        let state = State {
+            found: VecDeque::new(),
+            small: SmallFiles::default(),
+            singles: VecDeque::new(),
+            singles_in_hand: 0,
+            fetching: 0,
+            open: Vec::new(),
+            in_hand: 0,
+            finders,
+            max_open,
+            closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            small_changed: Notify::new(),
+            room: Notify::new(),
+        }
     }
 
-    pub(crate) fn found(&self, item: CopyItem) {
-        self.state().found.push_back(item);
+    /// Adds a file, when there is room.
+    pub(crate) async fn found(&self, item: CopyItem) {
+        let is_small = item.is_small;
+        self.add(item, |state| {
+            let list = if is_small { &mut state.singles } else { &mut state.found };
+            (list.len() < MAX_FOUND).then_some(list)
+        })
+        .await;
+        if is_small { &self.small_changed } else { &self.changed }.notify_one();
+    }
+
+    /// Adds files that a worker had and that are copied by themselves now. It does not wait for
+    /// room, which only workers make.
+    pub(crate) fn give_back(&self, items: Vec<CopyItem>) {
+        let (small, large): (Vec<_>, Vec<_>) = items.into_iter().partition(|item| item.is_small);
+        let mut state = self.state();
+        state.singles.extend(small);
+        state.found.extend(large);
+        drop(state);
+        self.small_changed.notify_one();
+        self.changed.notify_waiters();
+    }
+
+    /// Adds a small file, when there is room.
+    pub(crate) async fn found_small(&self, file: SmallFile) {
+        self.add(file, |state| state.small.room()).await;
         self.changed.notify_one();
+    }
+
+    /// Adds `item` to the list that `room` returns once that has room.
+    async fn add<T>(&self, item: T, room: impl Fn(&mut State) -> Option<&mut VecDeque<T>>) {
+        loop {
+            let mut waiting = pin!(self.room.notified());
+            // Enabled before the queue is looked at, so that no room made in between is missed.
+            waiting.as_mut().enable();
+            {
+                let mut state = self.state();
+                if state.closed {
+                    return;
+                }
+                if let Some(list) = room(&mut state) {
+                    return list.push_back(item);
+                }
+            }
+            waiting.await;
+        }
+    }
+
+    /// Ends the queue: what is found from now on is dropped, and so are open files, which hold the
+    /// queue as it holds them.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        let open = std::mem::take(&mut state.open);
+        drop(state);
+        drop(open);
+        self.room.notify_waiters();
+    }
+
+    /// A batch is done with.
+    pub(crate) fn ended_batch(&self) {
+        self.state().small.ended_batch();
+        self.changed.notify_waiters();
     }
 
     /// One finder less.
@@ -60,20 +184,77 @@ impl Queue {
         self.changed.notify_waiters();
     }
 
-    /// The next task of `worker`. A file that is to be opened is in the worker's hand until
-    /// [`Queue::opened`] or [`Queue::closed`].
-    pub(crate) fn take(&self, worker: usize) -> NextTask {
+    /// Returns true if nothing is left to do, and nothing will be found.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().is_over()
+    }
+
+    /// The next small file, if one more may be under way. It is in hand until [`Queue::closed`].
+    pub(crate) fn take_small(&self, limits: FileLimits) -> Option<CopyItem> {
         let mut state = self.state();
-        let is_last = state.found.is_empty() && state.finders == 0;
+        let has_others = !state.open.is_empty() || !state.found.is_empty();
+        let share = if has_others { limits.all.div_ceil(2) } else { limits.all };
+        if state.fetching >= limits.small.min(share)
+            || state.fetching + state.in_hand >= limits.all
+            || state.singles_in_hand >= MAX_FOUND
+        {
+            return None;
+        }
+        let item = state.singles.pop_front()?;
+        state.singles_in_hand += 1;
+        state.fetching += 1;
+        if state.singles.len() == MAX_FOUND / 2 {
+            self.room.notify_waiters();
+        }
+        Some(item)
+    }
+
+    /// Returns true if small files wait for others to be fetched.
+    pub(crate) fn has_small(&self) -> bool {
+        !self.state().singles.is_empty()
+    }
+
+    /// A small file is fetched or uploaded, or will not be.
+    pub(crate) fn fetched_small(&self) {
+        let mut state = self.state();
+        state.fetching = state.fetching.saturating_sub(1);
+        drop(state);
+        self.small_changed.notify_one();
+    }
+
+    /// Done when there may be one more small file to take.
+    pub(crate) fn small_changed(&self) -> Notified<'_> {
+        self.small_changed.notified()
+    }
+
+    /// The next task of `worker`, one of `workers`. A file that is to be opened is in the worker's
+    /// hand until [`Queue::opened`] or [`Queue::closed`].
+    pub(crate) fn take(&self, worker: usize, limits: FileLimits, workers: usize) -> NextTask {
+        let mut state = self.state();
+        // Half of the workers move small files as long as there are others.
+        let has_others = !state.open.is_empty() || !state.found.is_empty();
+        let most = if has_others { workers.div_ceil(2) } else { workers };
+        if state.small.batches() < most
+            && let Some(batch) = state.small.take(workers)
+        {
+            drop(state);
+            self.room.notify_waiters();
+            return NextTask::Batch(batch);
+        }
+        let is_last = state.has_found_all();
         for file in &state.open {
             if let Some(piece) = file.take(worker, is_last) {
                 return NextTask::Piece(Arc::clone(file), piece);
             }
         }
-        if state.in_hand < state.max_open
+        if state.in_hand < state.max_open.min(limits.large)
+            && state.fetching + state.in_hand < limits.all
             && let Some(item) = state.found.pop_front()
         {
             state.in_hand += 1;
+            if state.found.len() == MAX_FOUND / 2 {
+                self.room.notify_waiters();
+            }
             return NextTask::Open(item);
         }
         if state.found.is_empty() {
@@ -83,29 +264,45 @@ impl Queue {
                 }
             }
         }
-        if state.found.is_empty() && state.in_hand == 0 && state.finders == 0 {
-            NextTask::Over
-        } else {
-            NextTask::Wait
-        }
+        if state.is_over() { NextTask::Over } else { NextTask::Wait }
     }
 
     /// Pieces of the file may be taken.
     pub(crate) fn opened(&self, file: Arc<FileCopy>) {
-        self.state().open.push(file);
+        let mut state = self.state();
+        if !state.closed {
+            state.open.push(file);
+        }
+        drop(state);
         self.changed.notify_waiters();
     }
 
     /// A file is done with, if it was opened (`file`) or not. It may be copied anew (`again`).
-    pub(crate) fn closed(&self, file: Option<&Arc<FileCopy>>, again: Option<CopyItem>) {
+    pub(crate) fn closed(
+        &self,
+        is_small: bool,
+        file: Option<&Arc<FileCopy>>,
+        again: Option<CopyItem>,
+    ) {
         let mut state = self.state();
-        if let Some(file) = file {
+        if let Some(file) = file.filter(|_| !is_small) {
             state.open.retain(|open| !Arc::ptr_eq(open, file));
         }
-        state.in_hand = state.in_hand.saturating_sub(1);
-        state.found.extend(again);
+        if is_small {
+            state.singles_in_hand = state.singles_in_hand.saturating_sub(1);
+        } else {
+            state.in_hand = state.in_hand.saturating_sub(1);
+        }
+        let wakes_workers = !is_small || again.is_some() || state.is_over();
+        match again {
+            Some(item) if item.is_small => state.singles.push_back(item),
+            again => state.found.extend(again),
+        }
         drop(state);
-        self.changed.notify_waiters();
+        self.small_changed.notify_one();
+        if wakes_workers {
+            self.changed.notify_waiters();
+        }
     }
 
     /// More can be taken than before.
@@ -121,5 +318,44 @@ impl Queue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::destination::Target;
+    use futures_util::FutureExt;
+    use hither_transport::LocalStorage;
+
+    #[test]
+    fn a_finder_waits_while_too_many_files_are_not_opened() {
+        let item = CopyItem {
+            storage: Arc::new(LocalStorage::new("/", Arc::default())),
+            path: "x".to_owned(),
+            name: "x".to_owned(),
+            local: None,
+            entry: None,
+            mode: None,
+            target: Target::Discard,
+            directory: None,
+            restarted: false,
+            attempts: 0,
+            is_small: false,
+        };
+        let all = FileLimits { large: usize::MAX, small: 1, all: usize::MAX };
+        let queue = Queue::new(usize::MAX, 1);
+        for _ in 0..MAX_FOUND {
+            queue.found(item.clone()).now_or_never().unwrap();
+        }
+        let mut waiting = Box::pin(queue.found(item.clone()));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        while queue.state().found.len() >= MAX_FOUND / 2 {
+            assert!(matches!(queue.take(0, all, 1), NextTask::Open(_)));
+        }
+        assert!(waiting.now_or_never().is_some());
+        queue.close();
+        queue.found(item).now_or_never().unwrap();
+        assert_eq!(queue.state().found.len(), MAX_FOUND / 2);
     }
 }

@@ -1,11 +1,13 @@
 //! Before anything moves: what the job is called, what its destination is, and what its sources
 //! are.
 
+use crate::copy::archive::LINK_AS_FILE;
 use crate::copy::context::CopyContext;
 use crate::copy::walk;
 use crate::destination::{CopyPath, Destination, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
+use crate::tree;
 use hither_core::{Error, ErrorKind, FileKind, Result};
 use std::sync::Arc;
 
@@ -66,22 +68,55 @@ pub(crate) async fn begin(
     source: CopyPath,
     target: Target,
 ) -> Result<()> {
-    let look = source.local.is_some() || shared.options.recursive || source.is_directory;
-    let mut entry = None;
-    if look {
-        match source.storage.stat(&source.path).await {
-            Ok(found) => entry = Some(found),
-            Err(error) if error.kind() == ErrorKind::Unsupported => {}
-            Err(error) => return Err(error),
+    if let (Some(link), true) = (&source.local, shared.options.archive && !source.is_directory)
+        && link.is_symlink()
+    {
+        match &target {
+            Target::Local(path) => return shared.copy_link(link, path),
+            Target::Remote(..) => shared.note(format!("{}: {LINK_AS_FILE}", link.display())),
+            Target::Output | Target::Discard => {}
         }
     }
+    if shared.options.recursive && source.storage.has_trees() {
+        // It tells whether it is a directory, too.
+        match tree::walk(shared, &source, &target).await? {
+            tree::WalkResult::Done => return Ok(()),
+            tree::WalkResult::Unsupported => {}
+        }
+    }
+    let is_tree = shared.options.recursive && source.local.is_none();
+    if is_tree {
+        source.storage.source(&source.path)?.expect_small_files();
+    }
+    let looked = if is_tree {
+        source.storage.stat_directory(&source.path).await
+    } else if source.local.is_some() || source.is_directory {
+        source.storage.stat(&source.path).await.map(Some)
+    } else {
+        Ok(None)
+    };
+    let entry = match looked {
+        Ok(None) if is_tree => match walk::walk(shared, source.clone(), target.clone()).await {
+            // It is a file.
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                Some(source.storage.stat(&source.path).await?)
+            }
+            walked => return walked,
+        },
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::Unsupported => None,
+        Err(error) => return Err(error),
+    };
     let is_directory = entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory);
     if is_directory {
         if !shared.options.recursive {
             let message = format!("{} is a directory: copy it with -r", source.name());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        return walk::walk(shared, source, target).await;
+        return match tree::walk(shared, &source, &target).await? {
+            tree::WalkResult::Done => Ok(()),
+            tree::WalkResult::Unsupported => walk::walk(shared, source, target).await,
+        };
     }
     let item = CopyItem {
         name: source.name(),
@@ -89,9 +124,13 @@ pub(crate) async fn begin(
         path: source.path,
         local: source.local,
         entry,
+        mode: None,
         target,
+        directory: None,
         restarted: false,
+        attempts: 0,
+        is_small: false,
     };
-    shared.found(item);
+    shared.found(item).await;
     Ok(())
 }

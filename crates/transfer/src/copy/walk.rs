@@ -2,26 +2,54 @@
 //!
 //! Several directories are listed at the same time, and files move while others are still being
 //! listed: on a long path a tree that is listed directory by directory first costs a round trip for
-//! each before a byte has moved.
+//! each before a byte has moved. For the same reason the files of a directory are queued while its
+//! listing still arrives. Where files wait for workers, listing waits too
+//! ([`crate::copy::queue::MAX_FOUND`]), so a tree of any number of names takes the memory of a few
+//! directories.
+//!
+//! A directory is made when its listing begins to arrive; with a filter when the first file in it
+//! is found, so that none is made in vain. Where small files are sent in batches, these make the
+//! directories ([`crate::tree`]).
 
+use crate::copy::archive::{DirectoryAttributes, LINK_AS_FILE};
 use crate::copy::context::CopyContext;
+use crate::copy::target_directory::TargetDirectory;
 use crate::destination::{CopyPath, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
+use crate::tree::small_files::TreeRoot;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::storage::{file_name, is_partial};
+use hither_core::storage::{TreeFile, file_name, is_partial};
+use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Storage};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Directories being listed at the same time.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
+/// The deepest directory that is walked into: a server that has more is in a loop.
+pub(crate) const MAX_LEVELS: usize = 256;
 
 /// A directory to be copied.
 struct Folder {
     path: String,
     local: Option<PathBuf>,
-    target: Target,
+    directory: Arc<TargetDirectory>,
+    /// The time of its last change, if its server tells.
+    modified: Option<SystemTime>,
+}
+
+/// A tree that is walked through.
+struct Walk<'a> {
+    shared: &'a Arc<CopyContext>,
+    storage: &'a Arc<dyn Storage>,
+    /// The path of the tree, in which filters apply.
+    root: &'a str,
+    /// The directory of the target.
+    top: &'a TargetDirectory,
+    /// The tree, if its small files are copied in batches.
+    tree: Option<Arc<TreeRoot>>,
 }
 
 /// Walks through `source` and all that is in it.
@@ -36,17 +64,27 @@ pub(crate) async fn walk(
     target: Target,
 ) -> Result<()> {
     refuse_nesting(&source, &target)?;
+    let directory = TargetDirectory::new(target, None);
+    let is_upload = source.local.is_some() && matches!(directory.target, Target::Remote(..));
+    if is_upload && shared.options.filter.is_empty() {
+        // The response says whether the server takes uploads in batches.
+        directory.make(shared).await?;
+    }
+    let tree = TreeRoot::of_files(shared, &source, &directory.target)?;
     let CopyPath { storage, path, local, .. } = source;
-    let mut waiting = list(shared, &storage, &Folder { path, local, target }).await?;
+    let root = path.clone();
+    let top = Arc::clone(&directory);
+    let walk = Walk { shared, storage: &storage, root: &root, top: &top, tree };
+    let mut waiting = walk.list(&Folder { path, local, directory, modified: None }).await?;
     let mut listing = FuturesUnordered::new();
     loop {
         while listing.len() < AT_ONCE
             && let Some(folder) = waiting.pop()
         {
-            let storage = &storage;
+            let walk = &walk;
             listing.push(async move {
-                let found = list(shared, storage, &folder).await;
-                found.map_err(|error| (name(&**storage, &folder), error))
+                let found = walk.list(&folder).await;
+                found.map_err(|error| (walk.name(&folder), error))
             });
         }
         match listing.next().await {
@@ -57,67 +95,175 @@ pub(crate) async fn walk(
     }
 }
 
-fn name(storage: &dyn Storage, folder: &Folder) -> String {
-    match &folder.local {
-        Some(path) => path.display().to_string(),
-        None => format!("{}/{}", storage.name().trim_end_matches('/'), folder.path),
+impl Walk<'_> {
+    fn name(&self, folder: &Folder) -> String {
+        match &folder.local {
+            Some(path) => path.display().to_string(),
+            None => format!("{}/{}", self.storage.name().trim_end_matches('/'), folder.path),
+        }
     }
-}
 
-/// Makes the directory, queues its files, and returns the directories in it.
-async fn list(
-    shared: &Arc<CopyContext>,
-    storage: &Arc<dyn Storage>,
-    folder: &Folder,
-) -> Result<Vec<Folder>> {
-    if make_directory(&folder.target).await? {
-        shared.made_directory();
+    /// The name of an entry of a directory, for messages.
+    fn name_in(&self, folder: &Folder, entry: &DirEntry) -> String {
+        format!("{}/{}", self.name(folder).trim_end_matches('/'), file_name(&entry.path))
     }
-    let mut folders = Vec::new();
-    for mut entry in storage.list(&folder.path).await? {
+
+    /// Notes what a directory of an archive gets at the end.
+    fn note_attributes(&self, folder: &Folder) {
+        if let Target::Local(target) = &folder.directory.target
+            && self.shared.options.archive
+        {
+            lock(&self.shared.attributes).push(DirectoryAttributes {
+                target: target.clone(),
+                source: folder.local.clone(),
+                modified: folder.modified,
+            });
+        }
+    }
+
+    /// Makes the directory, queues its files as they are listed, and returns the directories in it.
+    async fn list(&self, folder: &Folder) -> Result<Vec<Folder>> {
+        let is_filtered = !self.shared.options.filter.is_empty();
+        let uploads = self.tree.as_ref().filter(|tree| tree.is_sent());
+        let make = async || {
+            let is_wanted = !is_filtered && uploads.is_none();
+            if is_wanted { folder.directory.make(self.shared).await } else { Ok(()) }
+        };
+        let mut folders = Vec::new();
+        let mut batches = self.storage.list_batches(&folder.path);
+        while let Some(entries) = batches.next().await {
+            let entries = entries?;
+            make().await?;
+            for entry in entries {
+                folders.extend(self.take(folder, entry).await?);
+            }
+        }
+        make().await?;
+        self.note_attributes(folder);
+        let relative = relative_to(self.root, &folder.path);
+        if let Some(uploads) = uploads
+            && folders.is_empty()
+            && !is_filtered
+            && !relative.is_empty()
+        {
+            uploads.queue_directory(self.shared, relative).await;
+        }
+        Ok(folders)
+    }
+
+    /// The file that a link leads to; none if there is none, or the link was copied as such.
+    async fn linked(
+        &self,
+        folder: &Folder,
+        link: &DirEntry,
+        local: Option<&Path>,
+        target: &Target,
+    ) -> Result<Option<DirEntry>> {
+        let Self { shared, storage, root, .. } = self;
+        if let (true, Some(source), Target::Local(path)) = (shared.options.archive, local, target) {
+            shared.options.filter.met(relative_to(root, &link.path));
+            folder.directory.make(shared).await?;
+            if let Err(error) = shared.copy_link(source, path) {
+                shared.failed(self.name_in(folder, link), error);
+            }
+            return Ok(None);
+        }
+        let name = self.name_in(folder, link);
+        match storage.stat(&link.path).await {
+            Ok(file) if file.kind == FileKind::File => {
+                if shared.options.archive {
+                    shared.note(format!("{name}: {LINK_AS_FILE}"));
+                }
+                return Ok(Some(file));
+            }
+            Ok(_) => shared.note(format!("{name}: a link to something else than a file, left out")),
+            // It leads out of the tree, or in a circle, or nowhere.
+            Err(_) => shared.note(format!("{name}: broken link, left out")),
+        }
+        Ok(None)
+    }
+
+    /// Queues a file, or returns a directory.
+    async fn take(&self, folder: &Folder, mut entry: DirEntry) -> Result<Option<Folder>> {
+        let Self { shared, storage, root, top, tree } = self;
+        let filter = &shared.options.filter;
+        let relative = relative_to(root, &entry.path);
+        let is_excluded = match entry.kind {
+            FileKind::Directory => !filter.includes_directory(relative),
+            _ => !filter.includes_file(relative),
+        };
+        if is_excluded {
+            return Ok(None);
+        }
         if entry.kind == FileKind::Unnamed {
-            let what = format!(
-                "{}/{} cannot be copied: its name is not UTF-8: rename it",
-                name(&**storage, folder).trim_end_matches('/'),
-                file_name(&entry.path)
-            );
-            shared.failed(entry.path, Error::new(ErrorKind::Unsupported, what));
-            continue;
+            let name = self.name_in(folder, &entry);
+            let what = format!("{name} cannot be copied: its name is not UTF-8: rename it");
+            shared.failed(name, Error::new(ErrorKind::Unsupported, what));
+            return Ok(None);
         }
         if is_partial(&entry.path) {
-            continue;
+            return Ok(None);
         }
         let last = entry.path.rsplit('/').next().unwrap_or_default();
-        let target = match folder.target.join(last) {
+        let target = match folder.directory.target.join(last) {
             Ok(target) => target,
             Err(error) => {
-                shared.failed(name(&**storage, folder), error);
-                continue;
+                shared.failed(self.name(folder), error);
+                return Ok(None);
             }
         };
         let local = folder.local.as_ref().map(|path| path.join(last));
         if entry.kind == FileKind::Link {
-            match storage.stat(&entry.path).await {
-                Ok(led_to) if led_to.kind == FileKind::File => entry = led_to,
-                // It leads out of the tree, or in a circle, or nowhere.
-                _ => {
-                    shared.note(format!("{}: broken link, left out", entry.path));
-                    continue;
-                }
+            match self.linked(folder, &entry, local.as_deref(), &target).await? {
+                Some(file) => entry = file,
+                None => return Ok(None),
             }
         }
         match entry.kind {
             FileKind::Link | FileKind::Other | FileKind::Unnamed => {
-                shared.note(format!("{}: neither a file nor a directory, left out", entry.path));
+                let name = self.name_in(folder, &entry);
+                shared.note(format!("{name}: neither a file nor a directory, left out"));
             }
-            FileKind::Directory => folders.push(Folder { path: entry.path, local, target }),
-            FileKind::File => shared.found(item(storage, entry, local, target)),
+            FileKind::Directory
+                if relative_to(root, &entry.path).split('/').count() > MAX_LEVELS =>
+            {
+                let what = format!("more than {MAX_LEVELS} directories in each other, left out");
+                let name = self.name_in(folder, &entry);
+                shared.failed(name, Error::new(ErrorKind::TooLarge, what));
+            }
+            FileKind::Directory => {
+                let parent = Some(Arc::clone(&folder.directory));
+                let directory = TargetDirectory::new(target, parent);
+                let modified = entry.modified;
+                return Ok(Some(Folder { path: entry.path, local, directory, modified }));
+            }
+            FileKind::File => {
+                let relative = relative_to(root, &entry.path).to_owned();
+                filter.met(&relative);
+                let tree = tree.as_ref().filter(|tree| tree.takes(&entry));
+                match tree {
+                    Some(tree) if tree.is_sent() => top.make(shared).await?,
+                    _ => folder.directory.make(shared).await?,
+                }
+                if let Some(tree) = tree {
+                    let file = TreeFile { relative, entry, mode: None };
+                    shared.found_small(tree, file).await;
+                    return Ok(None);
+                }
+                let directory = Some(Arc::clone(&folder.directory));
+                shared.found(CopyItem { directory, ..item(storage, entry, local, target) }).await;
+            }
         }
+        Ok(None)
     }
-    Ok(folders)
 }
 
-fn item(
+/// The part of `path` below `root`.
+pub(crate) fn relative_to<'a>(root: &str, path: &'a str) -> &'a str {
+    path.strip_prefix(root).unwrap_or(path).trim_start_matches('/')
+}
+
+pub(crate) fn item(
     storage: &Arc<dyn Storage>,
     entry: DirEntry,
     local: Option<PathBuf>,
@@ -129,7 +275,19 @@ fn item(
         None => format!("{}/{path}", storage.name().trim_end_matches('/')),
     };
     let storage = Arc::clone(storage);
-    CopyItem { storage, path, name, local, entry: Some(entry), target, restarted: false }
+    CopyItem {
+        storage,
+        path,
+        name,
+        local,
+        entry: Some(entry),
+        mode: None,
+        target,
+        directory: None,
+        restarted: false,
+        attempts: 0,
+        is_small: false,
+    }
 }
 
 /// Makes a directory if it is not there. Whether it was made.

@@ -1,30 +1,50 @@
 //! A worker: takes the next task from the queue, opens a file, fetches a piece, or finishes a file.
+//!
+//! Small files out of listings have no worker: each is a task of its own from its opening to its
+//! name. They begin as others end, as many at a time as the servers take
+//! ([`hither_core::Source::max_small_files`], [`hither_core::Upload::max_small_files`]), the budget
+//! of memory has room for, and the limits of the job allow. A file that waits for the disk and its
+//! name is not counted.
 
-use crate::copy::context::CopyContext;
+use crate::copy::bandwidth_limiter::Directions;
+use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::queue::NextTask;
+use crate::copy::worker_trial;
 use crate::file::finish::Finished;
 use crate::file::open::OpenResult;
 use crate::file::{CopyItem, FileCopy, Piece, fetch, finish, open};
+use crate::server_actions::third_party::{self, MoveResult};
+use crate::tree::{fetch_batch, send_batch};
 use hither_core::tune::connections;
-use hither_core::{Error, ErrorKind};
+use hither_core::{Error, ErrorKind, Source};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
 use tracing::debug;
 
 /// Interval at which an idle worker looks for a piece to split.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
+/// Half of the pause before the second attempt for a file; it doubles with each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(250);
+/// The longest pause before an attempt.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Runs as many workers as help by now, until nothing is left to do.
+/// Runs as many workers and small files as help by now, until nothing is left to do.
 pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
     let mut running = JoinSet::new();
     let mut started = 0;
+    let mut samples = tokio::time::interval(worker_trial::INTERVAL);
+    samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         while started < shared.workers() {
             started += 1;
             running.spawn(run_worker(Arc::clone(shared), started));
+        }
+        while let Some((item, slot)) = shared.next_small() {
+            running.spawn(run_small(Arc::clone(shared), item, slot));
         }
         tokio::select! {
             ended = running.join_next() => {
@@ -39,6 +59,10 @@ pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
                 }
             }
             () = shared.workers_changed.notified() => {}
+            _ = samples.tick(), if shared.trial.is_running() => shared.try_workers(),
+            () = shared.options.control.changed.notified() => {}
+            () = shared.queue.small_changed() => {}
+            () = shared.budget.room(), if !shared.budget.has_room() => {}
         }
     }
 }
@@ -48,54 +72,134 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
         let mut changed = pin!(shared.queue.changed());
         // Enabled before the queue is asked, so that no change in between is missed.
         changed.as_mut().enable();
-        match shared.queue.take(worker) {
+        if worker > shared.workers() {
+            // Parked, until the limit rises or nothing is left to do.
+            if shared.queue.is_over() {
+                return;
+            }
+            drop(tokio::time::timeout(LOOK_AROUND, changed).await);
+            continue;
+        }
+        match shared.queue.take(worker, shared.file_limits(), shared.workers()) {
             NextTask::Over => {
                 shared.queue.more();
                 return;
             }
             NextTask::Wait => {
                 // An idle worker looks again from time to time: a slow piece shows only with time.
+                let began = Instant::now();
                 drop(tokio::time::timeout(LOOK_AROUND, changed).await);
+                shared.progress.fetch.starved(began.elapsed());
             }
-            NextTask::Open(item) => shared.open(item).await,
+            NextTask::Open(item) => {
+                if let Some(file) = shared.open(item, None).await {
+                    shared.add_workers(&file);
+                    shared.queue.opened(Arc::clone(&file));
+                    if file.is_to_be_finished() {
+                        shared.finish(&file).await;
+                    }
+                }
+            }
+            NextTask::Batch(batch) => {
+                if batch.root.is_sent() {
+                    send_batch::run(&shared, batch).await;
+                } else {
+                    fetch_batch::run(&shared, batch).await;
+                }
+                shared.queue.ended_batch();
+            }
             NextTask::Piece(file, piece) => shared.fetch(worker, &file, &piece).await,
         }
     }
 }
 
+/// Copies a small file.
+async fn run_small(shared: Arc<CopyContext>, item: CopyItem, slot: SmallSlot) {
+    let Some(file) = shared.open(item, Some(slot)).await else { return };
+    shared.note_small_files(&file).await;
+    if file.is_to_be_finished() {
+        shared.finish(&file).await;
+    }
+    while let Some(piece) = file.take(0, false) {
+        shared.fetch(0, &file, &piece).await;
+    }
+}
+
 impl CopyContext {
-    async fn open(self: &Arc<Self>, item: CopyItem) {
-        match open::open(self, item.clone()).await {
-            Ok(OpenResult::File(file)) => {
-                self.add_workers(&file);
-                self.queue.opened(Arc::clone(&file));
-                if file.is_to_be_finished() {
-                    self.finish(&file).await;
+    /// Opens a file. None if that has ended its copy.
+    async fn open(
+        self: &Arc<Self>,
+        item: CopyItem,
+        slot: Option<SmallSlot>,
+    ) -> Option<Arc<FileCopy>> {
+        if let Some(mover) = &self.options.third_party {
+            match third_party::run(self, &**mover, &item).await {
+                Ok(MoveResult::FallBack) => {}
+                result => {
+                    match result {
+                        Ok(MoveResult::Skipped) => {
+                            self.tally().files_skipped += 1;
+                            self.progress.done_file();
+                        }
+                        Ok(_) => self.progress.done_file(),
+                        Err(error) => self.failed(item.name, error),
+                    }
+                    self.queue.closed(false, None, None);
+                    return None;
                 }
             }
+        }
+        let is_small = item.is_small;
+        match open::open(self, item.clone(), slot).await {
+            Ok(OpenResult::File(file)) => return Some(file),
             Ok(OpenResult::Skipped(bytes)) => {
-                self.tally().files_skipped += 1;
-                self.progress.done_bytes(bytes);
-                self.progress.done_file();
-                self.queue.closed(None, None);
+                self.skipped(bytes);
+                self.queue.closed(is_small, None, None);
             }
             Err(error) => {
-                self.failed(item.name, error);
-                self.queue.closed(None, None);
+                let again = self.next_attempt(&item, &error).await;
+                if again.is_none() {
+                    self.failed(item.name, error);
+                }
+                self.queue.closed(is_small, None, again);
             }
         }
+        None
+    }
+
+    /// The file once more, after a while, if another attempt is left and may succeed.
+    async fn next_attempt(&self, item: &CopyItem, error: &Error) -> Option<CopyItem> {
+        let attempts = item.attempts + 1;
+        let may_pass = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Corrupt
+        );
+        if !may_pass || attempts >= self.options.attempts {
+            return None;
+        }
+        self.note(format!("{error}: attempt {} of {}", attempts + 1, self.options.attempts));
+        let after = FIRST_BACKOFF.saturating_mul(1 << attempts.min(10)).min(MAX_BACKOFF);
+        tokio::time::sleep(after).await;
+        Some(CopyItem { attempts, ..item.clone() })
     }
 
     async fn fetch(self: &Arc<Self>, worker: usize, file: &Arc<FileCopy>, piece: &Arc<Piece>) {
         let result = fetch::run(file, piece).await;
-        self.budget.release(piece.buffer.waiting_bytes());
+        file.release(piece.buffer.waiting_bytes());
         if file.is_blind() {
             file.dropped(piece.buffer.arrived());
         }
         match result {
             Ok(()) if file.ended(worker, piece) => self.finish(file).await,
+            Ok(()) if file.is_small() => {}
             // For the workers that wait because no more pieces of this file may be in flight.
-            Ok(()) => self.queue.more(),
+            Ok(()) => {
+                // Replicas join in one by one, and show then what their links are worth.
+                if file.replicas.is_some() {
+                    self.add_workers(file);
+                }
+                self.queue.more();
+            }
             Err(error) => {
                 if file.give_up() {
                     self.lost(file, error).await;
@@ -112,14 +216,17 @@ impl CopyContext {
                 tally.bytes += file.version.size;
                 drop(tally);
                 if let Some(folder) = file.item.target.folder() {
-                    self.folders().insert(folder.to_owned());
+                    let mut folders = self.folders();
+                    if !folders.contains(folder) {
+                        folders.insert(folder.to_owned());
+                    }
                 }
                 self.progress.done_file();
-                self.queue.closed(Some(file), None);
+                self.queue.closed(file.is_small(), Some(file), None);
             }
-            Ok(Finished::Again) => {
-                self.progress.undone_bytes(file.version.size);
-                self.tally().bytes_resent += file.version.size;
+            Ok(Finished::Again(bytes)) => {
+                self.progress.undone_bytes(bytes);
+                self.tally().bytes_resent += bytes;
                 self.queue.more();
             }
             Err(error) => self.lost(file, error).await,
@@ -128,33 +235,102 @@ impl CopyContext {
 
     /// Ends the copy of a file that failed. If the source changed, it is copied anew, once.
     async fn lost(self: &Arc<Self>, file: &Arc<FileCopy>, error: Error) {
+        file.free_slot();
         let again = error.kind() == ErrorKind::Changed && !file.item.restarted;
         let can_go_on = self.journal.is_some() && file.can_go_on().await;
         if again || !can_go_on {
             finish::abandon(file).await;
         }
+        if let Some(item) = self.next_attempt(&file.item, &error).await {
+            self.progress.undone_bytes(file.written_bytes());
+            if let Some(journal) = self.journal.as_ref().filter(|_| can_go_on) {
+                journal.put_back(file.key.clone(), file.resumable());
+            }
+            self.queue.closed(file.is_small(), Some(file), Some(item));
+            return;
+        }
         let item = again.then(|| {
             self.progress.undone_bytes(file.written_bytes());
             self.note(format!("{error}: copied again"));
-            CopyItem { entry: None, restarted: true, ..file.item.clone() }
+            CopyItem { entry: None, restarted: true, is_small: false, ..file.item.clone() }
         });
         if item.is_none() {
+            file.note_replicas();
             self.failed(file.item.name.clone(), error);
         }
-        self.queue.closed(Some(file), item);
+        self.queue.closed(file.is_small(), Some(file), item);
+    }
+
+    /// Adapts the number of small files under way to what the servers of this one take by now.
+    async fn note_small_files(&self, file: &FileCopy) {
+        let source = &*file.source;
+        if self.queue.has_small() {
+            source.expect_small_files();
+        }
+        let by_source = match file.item.local {
+            Some(_) => usize::MAX,
+            None => connections::for_small_files(&source.link(), source.max_small_files()),
+        };
+        let by_target = file.max_small_uploads().await.unwrap_or(usize::MAX);
+        let directions = Directions::of(&file.item);
+        let by_bandwidth = self.bandwidth.max_workers(directions, source.clock().now());
+        let small = match by_source.min(by_target) {
+            usize::MAX => connections::MIN_SMALL_FILES,
+            small => small,
+        };
+        self.small_files.store(small.min(by_bandwidth).max(1), Ordering::Release);
     }
 
     /// Raises the number of workers to what the link of `file` is worth.
     fn add_workers(&self, file: &FileCopy) {
-        let link = file.source.link();
-        let cap = self.options.max_workers.max(1);
+        let now = file.source.clock().now();
+        let by_bandwidth = self.bandwidth.max_workers(Directions::of(&file.item), now);
         // An upload limits the blocks in flight itself; other targets take any number.
-        let by_target = if file.is_exact() { file.max_pieces.min(cap) } else { 1 };
-        let wanted = connections::for_bulk(&link, cap).max(by_target);
+        let by_target = if file.is_exact() { file.max_pieces } else { 1 };
+        match &file.replicas {
+            Some(replicas) => {
+                let cap = self.options.max_workers.min(by_bandwidth).max(1);
+                let wanted = replicas.bulk_connections(cap).max(by_target.min(cap));
+                self.raise_workers(&*file.source, wanted);
+            }
+            None => self.add_workers_for(&*file.source, by_target, by_bandwidth),
+        }
+        if file.item.local.is_none() && !file.is_exact() && by_bandwidth == usize::MAX {
+            let workers = self.workers.load(Ordering::Acquire);
+            let bytes = self.progress.figures().bytes_arrived;
+            if self.trial.begin(&file.source, workers, self.options.max_workers, bytes) {
+                // Whoever runs the workers begins to take samples.
+                self.workers_changed.notify_one();
+            }
+        }
+    }
+
+    /// Adapts the number of workers to what more or fewer of them have brought.
+    fn try_workers(&self) {
+        let before = self.workers.load(Ordering::Acquire);
+        let bytes = self.progress.figures().bytes_arrived;
+        let Some((source, workers)) = self.trial.sample(before, bytes) else { return };
+        if workers < before {
+            debug!(workers, before, "workers given back, which brought nothing");
+            self.workers.store(workers, Ordering::Release);
+        } else {
+            self.raise_workers(&*source, workers);
+        }
+    }
+
+    /// Raises the number of workers to what the link of `source` is worth, at least to `min` and at
+    /// most to `max`.
+    pub(crate) fn add_workers_for(&self, source: &dyn Source, min: usize, max: usize) {
+        let cap = self.options.max_workers.min(max).max(1);
+        let wanted = connections::for_bulk(&source.link(), cap).max(min.min(cap));
+        self.raise_workers(source, wanted);
+    }
+
+    fn raise_workers(&self, source: &dyn Source, wanted: usize) {
         let before = self.workers.fetch_max(wanted, Ordering::AcqRel);
         if wanted > before {
-            debug!(workers = wanted, before, file = file.item.name, "workers added");
-            file.source.preconnect(wanted.min(file.source.max_connections()));
+            debug!(workers = wanted, before, source = source.name(), "workers added");
+            source.preconnect(wanted.min(source.max_connections()));
             self.workers_changed.notify_one();
         }
     }

@@ -143,6 +143,16 @@ impl BlockMap {
         self.written(range, checksums);
     }
 
+    /// The same file when all of it is there, with no checksums.
+    pub(crate) fn all_present(mut self) -> Self {
+        let whole = self.take_rest().unwrap_or_default();
+        let ranges: Vec<_> = self.within_blocks(whole).collect();
+        for range in ranges {
+            self.written(range, BlockChecksums::of([], false));
+        }
+        self
+    }
+
     /// Notes that `range`, which lies within one block and was taken, is written. The block, if
     /// that made it whole.
     pub(crate) fn written(
@@ -203,6 +213,30 @@ impl BlockMap {
         Some(total)
     }
 
+    /// The blocks that are there: length and crc32c, by their start.
+    pub(crate) fn whole_blocks(&self) -> BTreeMap<u64, (u64, Checksum)> {
+        let blocks = self.runs.iter().filter(|(start, run)| {
+            **start % self.block_bytes == 0 && run.end == self.block_end(**start)
+        });
+        let blocks =
+            blocks.map(|(start, run)| (*start, (run.end - start, run.checksums.crc32c.clone())));
+        blocks.collect()
+    }
+
+    /// Takes back what was written of the block at `start`: it is to be fetched again. Returns its
+    /// range and its crc32c; none if it is not whole.
+    pub(crate) fn reopen(&mut self, start: u64) -> Option<(Range<u64>, Checksum)> {
+        let whole = start..self.block_end(start);
+        if self.runs.get(&start).is_none_or(|run| run.end != whole.end) {
+            return None;
+        }
+        let run = self.runs.remove(&start)?;
+        self.written_bytes -= range::len(&whole);
+        let at = self.todo.partition_point(|range| range.start < start);
+        self.todo.insert(at, whole.clone());
+        Some((whole, run.checksums.crc32c))
+    }
+
     /// Begins again with nothing there. The crc32c of every block, by its start, to be compared.
     pub(crate) fn begin_again(&mut self) -> BTreeMap<u64, Checksum> {
         let before = std::mem::take(&mut self.runs);
@@ -258,6 +292,24 @@ mod tests {
         assert_eq!(blocks.written_bytes(), 4);
         assert_eq!(blocks.take(1), Some(4..5));
         assert_eq!((blocks.untaken_bytes(), blocks.take(9)), (1, Some(5..6)));
+    }
+
+    #[test]
+    fn a_reopened_block_is_fetched_again() {
+        let mut blocks = BlockMap::new(10, 4);
+        assert_eq!(blocks.reopen(4), None);
+        while let Some(piece) = blocks.take(u64::MAX) {
+            let sums = checksums(&slice(b"abcdefghij", &piece));
+            blocks.written(piece, sums);
+        }
+        assert!(blocks.whole_blocks().into_keys().eq([0, 4, 8]));
+        let (range, crc) = blocks.reopen(4).unwrap();
+        assert_eq!((range, &crc), (4..8, &checksums(b"efgh").crc32c));
+        assert_eq!(blocks.written_bytes(), 6);
+        assert!(blocks.whole_blocks().into_keys().eq([0, 8]));
+        assert_eq!(blocks.take(u64::MAX), Some(4..8));
+        blocks.written(4..8, checksums(b"efgh"));
+        assert_eq!(blocks.checksums(), Some(checksums(b"abcdefghij")));
     }
 
     proptest! {

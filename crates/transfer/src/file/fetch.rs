@@ -9,13 +9,14 @@
 //! A request that fails is sent again for the rest of the piece, if the error says that this can
 //! help, until [`ATTEMPTS`] in a row have failed without bringing a byte.
 
+use crate::copy::bandwidth_limiter::Directions;
 use crate::file::open::STAGING_TIMEOUT;
 use crate::file::{FileCopy, Piece};
 use futures_core::future::BoxFuture;
 use hither_core::{Error, ErrorKind, Part, Request, ResponseMeta, Result, Retry, range};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tracing::{debug, trace};
 
@@ -29,6 +30,9 @@ const ATTEMPTS: u32 = 4;
 
 /// Fetches and writes a piece.
 pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
+    if file.is_local_copy() {
+        return file.copy_piece(piece).await;
+    }
     let mut failures_in_a_row = 0;
     let mut waited = Duration::ZERO;
     loop {
@@ -40,6 +44,8 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
             fetched: Ok(()),
             write: None,
             is_full: false,
+            pause: None,
+            times: PieceTimes::begin(file.source.clock().now()),
         };
         let fetched = worker.await?;
         let still_missing = piece.buffer.missing();
@@ -84,26 +90,32 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
     let missing = piece.buffer.missing();
     let request = Request {
         ranges: vec![missing],
-        tail: 0,
         validator: file.validator(),
         size: Some(file.version.size),
         version: file.binding.clone(),
+        ..Request::default()
     };
     let shared = Arc::clone(&file.shared);
+    let source = Arc::clone(&file.source);
+    let directions = Directions::of(&file.item);
     let buffer_of = Arc::clone(piece);
     let keep = !file.is_blind();
+    let needs_room = keep && !file.is_small();
     let sink = Box::new(move |part: Part| {
         let came = part.bytes.len() as u64;
         let taken = buffer_of.buffer.accept(&part, keep);
         shared.note_arrived(came, taken);
-        if keep {
+        shared.bandwidth.take(came, directions, source.clock().now());
+        if needs_room {
             shared.budget.hold(taken);
-        } else {
+        }
+        if !keep {
             shared.progress.done_bytes(taken);
         }
     });
     Box::pin(async move {
         let response: ResponseMeta = file.source.fetch(request, sink).await?;
+        file.note_version()?;
         file.check_response(&response)
     })
 }
@@ -116,6 +128,57 @@ struct PieceFetch<'a> {
     write: Option<BoxFuture<'static, Result<()>>>,
     /// There was no room for more when last asked.
     is_full: bool,
+    /// Ends when the limit of bandwidth allows more.
+    pause: Option<BoxFuture<'static, ()>>,
+    times: PieceTimes,
+}
+
+/// Times of one request for a piece, by the clock of its source.
+#[derive(Debug)]
+struct PieceTimes {
+    began: Duration,
+    fetched_at: Option<Duration>,
+    blocked_since: Option<Duration>,
+    blocked: Duration,
+    writing_since: Option<Duration>,
+    writing: Duration,
+}
+
+impl PieceTimes {
+    fn begin(now: Duration) -> Self {
+        Self {
+            began: now,
+            fetched_at: None,
+            blocked_since: None,
+            blocked: Duration::ZERO,
+            writing_since: None,
+            writing: Duration::ZERO,
+        }
+    }
+
+    /// More may arrive from now on (`is_blocked` is false), or not.
+    fn block(&mut self, is_blocked: bool, now: Duration) {
+        match self.blocked_since.take() {
+            Some(since) if !is_blocked => self.blocked += now.saturating_sub(since),
+            since => self.blocked_since = since.or_else(|| is_blocked.then_some(now)),
+        }
+    }
+}
+
+impl Drop for PieceFetch<'_> {
+    fn drop(&mut self) {
+        let now = self.file.source.clock().now();
+        let progress = &self.file.shared.progress;
+        self.times.block(false, now);
+        let times = &self.times;
+        let fetching = times.fetched_at.unwrap_or(now).saturating_sub(times.began);
+        progress.fetch.busy(fetching.saturating_sub(times.blocked));
+        progress.fetch.blocked(times.blocked);
+        let writing = times
+            .writing_since
+            .map_or(times.writing, |since| times.writing + now.saturating_sub(since));
+        progress.write.starved(now.saturating_sub(times.began).saturating_sub(writing));
+    }
 }
 
 impl PieceFetch<'_> {
@@ -131,12 +194,38 @@ impl PieceFetch<'_> {
             self.piece.buffer.take(min_bytes, false)
         };
         self.write = batch.map(|batch| Box::pin(Arc::clone(self.file).write(batch)) as _);
+        if self.write.is_some() {
+            self.times.writing_since = Some(self.now());
+        }
         self.write.is_some()
+    }
+
+    fn now(&self) -> Duration {
+        self.file.source.clock().now()
+    }
+
+    /// Ready when the limit of bandwidth allows more.
+    fn poll_bandwidth(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            let directions = Directions::of(&self.file.item);
+            let now = self.now();
+            let wait = self.file.shared.bandwidth.wait(directions, now);
+            if wait.is_zero() {
+                return Poll::Ready(());
+            }
+            self.times.block(true, now);
+            self.pause = Some(self.file.source.clock().sleep(wait));
+        }
     }
 
     /// Ready when more may arrive. Where writes are whole blocks, what bounds memory is the number
     /// of workers: the one whose turn it is must never wait for the others.
-    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_bandwidth(context));
         let exact = self.file.is_exact();
         let max_bytes = if exact { 2 * self.file.block_bytes() } else { MAX_WAITING_BYTES };
         if self.write.is_some() && self.piece.buffer.waiting_bytes() >= max_bytes {
@@ -152,11 +241,16 @@ impl Future for PieceFetch<'_> {
     type Output = Result<Result<()>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.piece.cut_off.register(context.waker());
         loop {
             if let Some(write) = &mut self.write
                 && let Poll::Ready(written) = write.as_mut().poll(context)
             {
                 self.write = None;
+                if let Some(since) = self.times.writing_since.take() {
+                    let now = self.now();
+                    self.times.writing += now.saturating_sub(since);
+                }
                 if let Err(error) = written {
                     return Poll::Ready(Err(error));
                 }
@@ -168,6 +262,9 @@ impl Future for PieceFetch<'_> {
                 self.fetch = None;
             }
             if self.fetch.is_none() {
+                let now = self.now();
+                self.times.block(false, now);
+                self.times.fetched_at.get_or_insert(now);
                 // What is being written was asked above, and wakes this worker.
                 return match self.write {
                     Some(_) => Poll::Pending,
@@ -175,6 +272,8 @@ impl Future for PieceFetch<'_> {
                 };
             }
             if self.poll_room(context).is_pending() {
+                let now = self.now();
+                self.times.block(true, now);
                 if std::mem::replace(&mut self.is_full, true) {
                     return Poll::Pending;
                 }
@@ -182,6 +281,10 @@ impl Future for PieceFetch<'_> {
                 continue;
             }
             self.is_full = false;
+            if self.times.blocked_since.is_some() {
+                let now = self.now();
+                self.times.block(false, now);
+            }
             let Some(fetch) = &mut self.fetch else { continue };
             match fetch.as_mut().poll(context) {
                 Poll::Ready(fetched) => {

@@ -5,43 +5,61 @@
 //! differently the second time were damaged on the way. If the checksum is still wrong, the file is
 //! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
 
+use crate::file::partial_file::PartialFile;
 use crate::file::version::FileVersion;
 use crate::file::write::over;
 use crate::file::{FileCopy, Sink};
 use crate::options::Verify;
 use crate::summary::FileChecksum;
 use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::{debug, warn};
 
 /// Outcome of finishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     Done,
-    /// It has to be fetched once more.
-    Again,
+    /// This number of bytes of it has to be fetched once more.
+    Again(u64),
 }
+
+/// Time for which the checksums of further replicas are waited for once there is one.
+const CHECKSUM_GRACE: Duration = Duration::from_secs(1);
 
 /// Finishes a file that is complete.
 pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
+    let began = file.source.clock().now();
     let checksum = computed(file).await?;
+    let computed_at = file.source.clock().now();
     let expected = expected(file).await;
+    let verify = &file.shared.progress.verify;
+    verify.busy(computed_at.saturating_sub(began));
+    verify.blocked(file.source.clock().now().saturating_sub(computed_at));
     if let (Some(checksum), Some(expected)) = (&checksum, &expected)
         && checksum != expected
     {
         let can_again = matches!(file.sink, Sink::Part(_) | Sink::Discard);
-        if can_again && file.fetch_again() {
-            warn!(file = file.item.name, %checksum, %expected, "checksum differs, fetching again");
-            return Ok(Finished::Again);
+        let of_replicas =
+            if matches!(file.sink, Sink::Part(_)) { file.try_next_replica() } else { None };
+        if let Some(bytes) = of_replicas {
+            return Ok(Finished::Again(bytes));
         }
+        if can_again && lock(&file.trials).is_none() && file.fetch_again() {
+            warn!(file = file.item.name, %checksum, %expected, "checksum differs, fetching again");
+            return Ok(Finished::Again(file.version.size));
+        }
+        file.note_replicas();
         abandon(file).await;
         return Err(Error::new(ErrorKind::Corrupt, mismatch(file, checksum, expected)));
     }
     if let (Some(checksum), Some(_)) = (&checksum, &expected) {
         debug!(file = file.item.name, %checksum, "file verified");
     }
+    file.conclude_replicas();
     if let Some(damaged) = file.damaged() {
         let blocks = match damaged.len() {
             1 => "1 damaged block was".to_owned(),
@@ -61,6 +79,9 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
 fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String {
     let told_by = match file.shared.options.verify {
         Verify::Value(_) => "given by the user",
+        _ if file.replicas.as_ref().is_some_and(|it| it.expected_checksum().is_some()) => {
+            "stated by the catalogue"
+        }
         _ => "stated by the server",
     };
     let again = match file.damaged() {
@@ -87,10 +108,7 @@ async fn check_local_source(file: &FileCopy) -> Result<()> {
 
 /// The checksum of what was written.
 async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
-    let algorithm = match file.shared.options.verify.algorithm() {
-        Some(algorithm) if file.algorithm == Some(algorithm) => algorithm,
-        _ => return Ok(None),
-    };
+    let Some(algorithm) = file.algorithm else { return Ok(None) };
     match algorithm {
         Algorithm::Crc32c => Ok(file.checksums().map(|checksums| checksums.crc32c)),
         Algorithm::Adler32 => Ok(file.checksums().and_then(|checksums| checksums.adler32)),
@@ -111,7 +129,17 @@ async fn expected(file: &FileCopy) -> Option<Checksum> {
     if let Verify::Value(value) = &file.shared.options.verify {
         return Some(value.clone());
     }
-    if let Some(asking) = file.take_asking() {
+    if let Some(replicas) = &file.replicas {
+        let asking = file.take_asking();
+        if let Some(mut asking) = asking {
+            // Once one has told, the others get a moment more: one of them may be down.
+            while tokio::time::timeout(CHECKSUM_GRACE, &mut asking).await.is_err()
+                && replicas.agreed_checksum().is_none()
+            {}
+        }
+        let agreed = replicas.agreed_checksum();
+        file.set_server_checksum(agreed.filter(|sum| Some(sum.algorithm()) == file.algorithm));
+    } else if let Some(asking) = file.take_asking() {
         // A server that cannot tell is no failure: most cannot.
         let server_checksum = asking.await.ok().and_then(Result::ok).flatten();
         file.set_server_checksum(
@@ -125,7 +153,8 @@ async fn expected(file: &FileCopy) -> Option<Checksum> {
 async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<()> {
     let seen = match &file.sink {
         Sink::Output | Sink::Discard => return Ok(()),
-        Sink::Part(_) => {
+        Sink::Part(part) => {
+            put_on_disk(file, part).await?;
             let seen = file.blocking(|file| {
                 let Sink::Part(part) = &file.sink else { return Ok(None) };
                 let replace = file.shared.options.existing.replaces();
@@ -146,9 +175,23 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
         }
     };
     if let (Some(journal), Some(seen)) = (&file.shared.journal, seen) {
-        journal.done(&file.key, &file.version, &seen)?;
+        journal.done(&file.key, &file.version_now(), &seen)?;
     }
     Ok(())
+}
+
+/// Returns when a small file is on the disk, with others that wait for that.
+async fn put_on_disk(file: &Arc<FileCopy>, part: &PartialFile) -> Result<()> {
+    if part.device().is_some() && file.version.size == 0 {
+        let create = file.blocking(|file| match &file.sink {
+            Sink::Part(part) => part.write(0, &[], &file.shared.group_sync),
+            _ => Ok(()),
+        });
+        create.await?;
+    }
+    let Some(device) = part.device() else { return Ok(()) };
+    file.free_slot();
+    file.shared.group_sync.sync(device, Some(part.part())).await
 }
 
 /// Removes what was written: it is of no use.

@@ -4,19 +4,27 @@
 //! is one step that works or does not. Blocks are written by position, by whichever thread has
 //! them; the room is reserved first, so that a full disk shows at the start and blocks that come
 //! out of order do not scatter. What is written is on the disk before the file gets its name.
+//!
+//! A small file is opened for each write, of which there is one as a rule, and not kept open:
+//! thousands of them may wait for the disk. One sync covers all that wait ([`GroupSync`]).
 
 use crate::file::block_map::BlockChecksums;
+use crate::file::kernel_copy::{copy_range, has_holes};
+use crate::tree::group_sync::GroupSync;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::partial_name;
 use hither_core::{Error, ErrorKind, Result};
-use rustix::fs::{CWD, FallocateFlags, OFlags, RenameFlags, fallocate, renameat_with};
+use rustix::fs::{
+    CWD, FallocateFlags, OFlags, RenameFlags, fallocate, ioctl_ficlone, renameat_with,
+};
 use rustix::io::{Errno, pwritev};
-use std::fs::{File, FileTimes, OpenOptions};
+use std::fs::{File, FileTimes, OpenOptions, Permissions};
 use std::io::{ErrorKind as IoKind, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Bytes per read when computing the checksum of a file.
@@ -26,12 +34,60 @@ const MAX_BUFFERS: usize = 1024;
 /// `O_NOFOLLOW`, in the type that the standard library wants.
 const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
+/// Permissions of a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileMode {
+    /// These, less what the user's mask takes away, and those of the file that it replaces first.
+    Masked(u32),
+    /// Exactly these, once the file is whole.
+    Exact(u32),
+}
+
+impl FileMode {
+    /// The permissions of a copy of a file with these.
+    pub(crate) fn of_copy(bits: u32, is_archive: bool) -> Self {
+        if is_archive { Self::Exact(bits & 0o7777) } else { Self::Masked(bits & 0o777) }
+    }
+
+    /// Permissions of the file while it is written.
+    fn initial(self) -> u32 {
+        match self {
+            Self::Masked(bits) => bits,
+            Self::Exact(_) => 0o600,
+        }
+    }
+
+    /// Sets the permissions of a file that is whole.
+    fn apply(self, file: &File) -> std::io::Result<()> {
+        match self {
+            Self::Masked(_) => Ok(()),
+            Self::Exact(bits) => file.set_permissions(Permissions::from_mode(bits)),
+        }
+    }
+}
+
 /// A file that is being written.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
-    file: File,
+    content: PartialContent,
+    mode: Option<FileMode>,
     part: PathBuf,
     target: PathBuf,
+}
+
+#[derive(Debug)]
+enum PartialContent {
+    Open(File),
+    Small(SmallContent),
+}
+
+/// A small file, which is opened when something is to be written.
+#[derive(Debug)]
+struct SmallContent {
+    size: u64,
+    modified: Option<SystemTime>,
+    /// The file system that has to be synced.
+    device: AtomicU64,
 }
 
 impl PartialFile {
@@ -47,29 +103,28 @@ impl PartialFile {
     /// Opens `name` beside `target` for `size` bytes; what it holds already stays. The permissions
     /// are those of the file that it will replace, else `mode` less what the user's mask takes
     /// away. Blocks the thread.
-    pub(crate) fn open(target: &Path, name: &str, size: u64, mode: Option<u32>) -> Result<Self> {
+    ///
+    /// If it is a copy of the local file `from` that begins, it is emptied, and shares the blocks
+    /// of that if the file system can; returns true then. Holes of `from` get no room.
+    pub(crate) fn open(
+        target: &Path,
+        name: &str,
+        size: u64,
+        mode: Option<FileMode>,
+        from: Option<&File>,
+    ) -> Result<(Self, bool)> {
         let part = target.with_file_name(name);
-        let failed = |error| failed("cannot write", &part, error);
-        // A link that somebody put there would lead elsewhere.
-        let known = std::fs::symlink_metadata(&part);
-        if known.is_ok_and(|metadata| !metadata.is_file()) {
-            std::fs::remove_file(&part).map_err(failed)?;
+        let failed = |error| failed("cannot write", target, error);
+        let file = create(&part, target, mode).map_err(failed)?;
+        let mut is_shared = false;
+        let mut is_sparse = false;
+        if let Some(from) = from {
+            // What an attempt for another version has left would show in the holes of this one.
+            file.set_len(0).map_err(failed)?;
+            is_shared = ioctl_ficlone(&file, from).is_ok();
+            is_sparse = has_holes(&from.metadata().map_err(failed)?);
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(mode.unwrap_or(0o666))
-            .custom_flags(NO_FOLLOW)
-            .open(&part)
-            .map_err(failed)?;
-        if let Ok(replaced) = std::fs::metadata(target)
-            && replaced.is_file()
-        {
-            file.set_permissions(replaced.permissions()).map_err(failed)?;
-        }
-        if size > 0 {
+        if size > 0 && !is_shared && !is_sparse {
             match fallocate(&file, FallocateFlags::empty(), 0, size) {
                 // Not every file system can.
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
@@ -78,27 +133,86 @@ impl PartialFile {
         }
         file.set_len(size).map_err(failed)?;
         let target = target.to_owned();
-        Ok(Self { file, part, target })
+        Ok((Self { content: PartialContent::Open(file), mode, part, target }, is_shared))
+    }
+
+    /// The same for a small file, which has the time `modified` when it is written.
+    pub(crate) fn small(
+        target: &Path,
+        name: &str,
+        size: u64,
+        mode: Option<FileMode>,
+        modified: Option<SystemTime>,
+    ) -> Self {
+        let content = SmallContent { size, modified, device: AtomicU64::default() };
+        let part = target.with_file_name(name);
+        Self { content: PartialContent::Small(content), mode, part, target: target.to_owned() }
     }
 
     /// Writes `pieces`, one after the other, from `offset` on. Blocks the thread.
-    pub(crate) fn write(&self, mut offset: u64, pieces: &[Bytes]) -> Result<()> {
-        let failed = |error| failed("cannot write", &self.part, error);
-        for group in pieces.chunks(MAX_BUFFERS) {
-            let mut buffers: Vec<_> = group.iter().map(|bytes| IoSlice::new(bytes)).collect();
-            let mut rest = buffers.as_mut_slice();
-            while !rest.is_empty() {
-                let written = match pwritev(&self.file, rest, offset) {
-                    Ok(0) => return Err(failed(std::io::Error::from(IoKind::WriteZero))),
-                    Ok(written) => written,
-                    Err(Errno::INTR) => continue,
-                    Err(error) => return Err(failed(error.into())),
-                };
-                offset += written as u64;
-                IoSlice::advance_slices(&mut rest, written);
+    pub(crate) fn write(&self, offset: u64, pieces: &[Bytes], syncs: &GroupSync) -> Result<()> {
+        let written = match &self.content {
+            PartialContent::Open(file) => write_at(file, offset, pieces),
+            PartialContent::Small(small) => {
+                self.write_small(small, syncs, |file, _| write_at(file, offset, pieces))
             }
+        };
+        written.map_err(|error| failed("cannot write", &self.target, error))
+    }
+
+    /// Copies `range` of a local file. Blocks the thread.
+    pub(crate) fn copy_from(
+        &self,
+        from: &File,
+        range: Range<u64>,
+        syncs: &GroupSync,
+    ) -> Result<()> {
+        let copied = match &self.content {
+            PartialContent::Open(file) => copy_range(from, file, range),
+            PartialContent::Small(small) => self.write_small(small, syncs, |file, length| {
+                if length > 0 {
+                    file.set_len(0)?;
+                }
+                if ioctl_ficlone(file, from).is_ok() {
+                    return Ok(());
+                }
+                file.set_len(small.size)?;
+                copy_range(from, file, range)
+            }),
+        };
+        copied.map_err(|error| failed("cannot copy to", &self.target, error))
+    }
+
+    /// Opens a small file, and has `write` write to it; its second argument is the length of what
+    /// an earlier attempt has left.
+    fn write_small(
+        &self,
+        small: &SmallContent,
+        syncs: &GroupSync,
+        write: impl FnOnce(&File, u64) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let file = create(&self.part, &self.target, self.mode)?;
+        let metadata = file.metadata()?;
+        syncs.watch(metadata.dev(), &file)?;
+        small.device.store(metadata.dev(), Ordering::Release);
+        if metadata.len() > small.size {
+            file.set_len(small.size)?;
         }
-        Ok(())
+        write(&file, metadata.len())?;
+        self.set_mode(&file)?;
+        set_modified(&file, small.modified)
+    }
+
+    fn set_mode(&self, file: &File) -> std::io::Result<()> {
+        self.mode.map_or(Ok(()), |mode| mode.apply(file))
+    }
+
+    /// The file system to be synced before a small file gets its name. None for others.
+    pub(crate) fn device(&self) -> Option<u64> {
+        match &self.content {
+            PartialContent::Open(_) => None,
+            PartialContent::Small(small) => Some(small.device.load(Ordering::Acquire)),
+        }
     }
 
     /// The checksum of the bytes in `range` as they are in the file. Blocks the thread.
@@ -128,43 +242,50 @@ impl PartialFile {
         &self.target
     }
 
-    /// The name that it has until then, within its directory.
+    /// The path that it has until then.
+    pub(crate) fn part(&self) -> &Path {
+        &self.part
+    }
+
+    /// The last component of that.
     pub(crate) fn part_name(&self) -> String {
         self.part.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Hands the bytes in `range` on, piece by piece. Blocks the thread.
     fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let reopened;
+        let file = match &self.content {
+            PartialContent::Open(file) => file,
+            PartialContent::Small(_) => {
+                let opened = File::open(&self.part);
+                reopened =
+                    opened.map_err(|error| failed("cannot read back", &self.target, error))?;
+                &reopened
+            }
+        };
         let mut buffer = vec![0; READ_BYTES];
         let mut at = range.start;
         while at < range.end {
             let most = usize::try_from(range.end - at).unwrap_or(READ_BYTES).min(READ_BYTES);
             let piece = buffer.get_mut(..most).unwrap_or_default();
-            let read = self.file.read_exact_at(piece, at);
-            read.map_err(|error| failed("cannot read", &self.part, error))?;
+            let read = file.read_exact_at(piece, at);
+            read.map_err(|error| failed("cannot read back", &self.target, error))?;
             take(piece);
             at += piece.len() as u64;
         }
         Ok(())
     }
 
-    /// Puts everything on the disk, and gives the file its final name. Blocks the thread.
+    /// Puts everything on the disk, and gives the file its final name. A small file is there
+    /// already. Blocks the thread.
     pub(crate) fn finish(&self, modified: Option<SystemTime>, replace: bool) -> Result<()> {
-        let failed = |error| failed("cannot finish", &self.target, error);
-        if let Some(modified) = modified {
-            self.file.set_times(FileTimes::new().set_modified(modified)).map_err(failed)?;
+        if let PartialContent::Open(file) = &self.content {
+            let timed = self.set_mode(file).and_then(|()| set_modified(file, modified));
+            let synced = timed.and_then(|()| file.sync_all());
+            synced.map_err(|error| failed("cannot finish", &self.target, error))?;
         }
-        self.file.sync_all().map_err(failed)?;
-        if replace {
-            return std::fs::rename(&self.part, &self.target).map_err(failed);
-        }
-        match renameat_with(CWD, &self.part, CWD, &self.target, RenameFlags::NOREPLACE) {
-            // For file systems that know no such thing; in between, somebody may make the file.
-            Err(Errno::INVAL | Errno::NOSYS) if !self.target.exists() => {
-                std::fs::rename(&self.part, &self.target).map_err(failed)
-            }
-            result => result.map_err(|error| failed(error.into())),
-        }
+        give_name(&self.part, &self.target, replace)
     }
 
     /// Removes what was written.
@@ -172,6 +293,68 @@ impl PartialFile {
         // Nothing depends on it: it is in the way of nobody but the next attempt, which takes it
         // over.
         drop(std::fs::remove_file(&self.part));
+    }
+}
+
+/// Opens the file `part`, which is made if it is not there, with the permissions of the `target`
+/// that it will replace, else with `mode`.
+fn create(part: &Path, target: &Path, mode: Option<FileMode>) -> std::io::Result<File> {
+    // A link that somebody put there would lead elsewhere.
+    if std::fs::symlink_metadata(part).is_ok_and(|metadata| !metadata.is_file()) {
+        std::fs::remove_file(part)?;
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(mode.map_or(0o666, FileMode::initial))
+        .custom_flags(NO_FOLLOW)
+        .open(part)?;
+    if !matches!(mode, Some(FileMode::Exact(_)))
+        && let Ok(replaced) = std::fs::metadata(target)
+        && replaced.is_file()
+    {
+        file.set_permissions(replaced.permissions())?;
+    }
+    Ok(file)
+}
+
+fn write_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> std::io::Result<()> {
+    for group in pieces.chunks(MAX_BUFFERS) {
+        let mut buffers: Vec<_> = group.iter().map(|bytes| IoSlice::new(bytes)).collect();
+        let mut rest = buffers.as_mut_slice();
+        while !rest.is_empty() {
+            let written = match pwritev(file, rest, offset) {
+                Ok(0) => return Err(std::io::Error::from(IoKind::WriteZero)),
+                Ok(written) => written,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            offset += written as u64;
+            IoSlice::advance_slices(&mut rest, written);
+        }
+    }
+    Ok(())
+}
+
+fn set_modified(file: &File, modified: Option<SystemTime>) -> std::io::Result<()> {
+    let Some(modified) = modified else { return Ok(()) };
+    file.set_times(FileTimes::new().set_modified(modified))
+}
+
+/// Gives a file that is complete at `part` its final name.
+pub(crate) fn give_name(part: &Path, target: &Path, replace: bool) -> Result<()> {
+    let failed = |error| failed("cannot finish", target, error);
+    if replace {
+        return std::fs::rename(part, target).map_err(failed);
+    }
+    match renameat_with(CWD, part, CWD, target, RenameFlags::NOREPLACE) {
+        // For file systems that know no such thing; in between, somebody may make the file.
+        Err(Errno::INVAL | Errno::NOSYS) if !target.exists() => {
+            std::fs::rename(part, target).map_err(failed)
+        }
+        result => result.map_err(|error| failed(error.into())),
     }
 }
 
@@ -183,7 +366,7 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
 
 /// The permissions of a file.
 pub(crate) fn mode_of(path: &Path) -> Option<u32> {
-    Some(std::fs::metadata(path).ok()?.permissions().mode() & 0o777)
+    Some(std::fs::metadata(path).ok()?.permissions().mode())
 }
 
 /// The kind of a failure of the local machine.
@@ -211,11 +394,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
         let name = PartialFile::name(&target, "job");
-        let part = PartialFile::open(&target, &name, 6, None).unwrap();
-        part.write(3, &[Bytes::from_static(b"de"), Bytes::from_static(b"f")]).unwrap();
-        part.write(0, &[Bytes::from_static(b"abc")]).unwrap();
+        let (part, _) = PartialFile::open(&target, &name, 6, None, None).unwrap();
+        let syncs = GroupSync::default();
+        part.write(3, &[Bytes::from_static(b"de"), Bytes::from_static(b"f")], &syncs).unwrap();
+        part.write(0, &[Bytes::from_static(b"abc")], &syncs).unwrap();
         assert!(!target.exists());
-        let again = PartialFile::open(&target, &name, 6, None).unwrap();
+        let (again, _) = PartialFile::open(&target, &name, 6, None, None).unwrap();
         let sum = Hasher::of(Algorithm::Crc32c, b"cde");
         assert_eq!(again.sum(2..5, Algorithm::Crc32c).unwrap(), sum);
         let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
@@ -226,15 +410,67 @@ mod tests {
     }
 
     #[test]
+    fn a_small_file_replaces_what_an_earlier_attempt_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data");
+        std::fs::write(folder.path().join(".part"), b"much longer than the file").unwrap();
+        let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        let part =
+            PartialFile::small(&target, ".part", 6, Some(FileMode::Masked(0o600)), Some(modified));
+        let syncs = GroupSync::default();
+        part.write(0, &[Bytes::from_static(b"abcdef")], &syncs).unwrap();
+        let sum = Hasher::of(Algorithm::Crc32c, b"cde");
+        assert_eq!(part.sum(2..5, Algorithm::Crc32c).unwrap(), sum);
+        let device = std::fs::metadata(folder.path()).unwrap().dev();
+        assert_eq!((part.device(), target.exists()), (Some(device), false));
+        part.finish(None, false).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"abcdef");
+        assert_eq!(std::fs::metadata(&target).unwrap().modified().unwrap(), modified);
+    }
+
+    #[test]
+    fn errors_name_the_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("none/data");
+        let large = PartialFile::open(&target, ".part", 6, None, None).unwrap_err();
+        let small = PartialFile::small(&target, ".part", 6, None, None);
+        let written = small.write(0, &[Bytes::from_static(b"abcdef")], &GroupSync::default());
+        for error in [large, written.unwrap_err()] {
+            let message = error.to_string();
+            assert!(message.contains("none/data") && !message.contains(".part"), "{message}");
+        }
+    }
+
+    #[test]
     fn an_existing_file_is_kept_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
         std::fs::write(&target, b"old").unwrap();
-        let part = PartialFile::open(&target, ".part", 0, Some(0o600)).unwrap();
+        let (part, _) =
+            PartialFile::open(&target, ".part", 0, Some(FileMode::Masked(0o600)), None).unwrap();
         assert_eq!(part.finish(None, false).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
         part.finish(None, true).unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"");
+    }
+
+    #[test]
+    fn exact_permissions_are_those_of_the_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data");
+        std::fs::write(&target, b"old").unwrap();
+        let exact = Some(FileMode::Exact(0o4451));
+        let syncs = GroupSync::default();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        let (large, _) = PartialFile::open(&target, ".large", 1, exact, None).unwrap();
+        large.write(0, &[Bytes::from_static(b"x")], &syncs).unwrap();
+        assert_eq!(mode(large.part()), 0o600);
+        large.finish(None, true).unwrap();
+        assert_eq!(mode(&target), 0o4451);
+        let small = PartialFile::small(&target, ".small", 1, exact, None);
+        small.write(0, &[Bytes::from_static(b"x")], &syncs).unwrap();
+        small.finish(None, true).unwrap();
+        assert_eq!(mode(&target), 0o4451);
     }
 
     #[test]
@@ -243,8 +479,9 @@ mod tests {
         let other_file = folder.path().join("other_file");
         std::fs::write(&other_file, b"keep").unwrap();
         std::os::unix::fs::symlink(&other_file, folder.path().join(".part")).unwrap();
-        let part = PartialFile::open(&folder.path().join("data"), ".part", 1, None).unwrap();
-        part.write(0, &[Bytes::from_static(b"x")]).unwrap();
+        let target = folder.path().join("data");
+        let (part, _) = PartialFile::open(&target, ".part", 1, None, None).unwrap();
+        part.write(0, &[Bytes::from_static(b"x")], &GroupSync::default()).unwrap();
         assert_eq!(std::fs::read(&other_file).unwrap(), b"keep");
     }
 }

@@ -120,10 +120,17 @@ impl PieceBuffer {
         (inside.next - inside.start, inside.end.saturating_sub(inside.next))
     }
 
-    /// Gives away the later half of what is still to come.
-    pub(crate) fn give_half(&self) -> Range<u64> {
+    /// Gives away the later part of what is still to come, and keeps this share of it.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an estimate; a float cast saturates, which is what is meant"
+    )]
+    pub(crate) fn give(&self, kept_share: f64) -> Range<u64> {
         let mut inside = self.inside();
-        let kept = inside.end.saturating_sub(inside.next).div_ceil(2);
+        let missing = inside.end.saturating_sub(inside.next);
+        let kept = ((missing as f64 * kept_share).ceil() as u64).min(missing);
         let given = inside.next + kept..inside.end.max(inside.next + kept);
         inside.end = given.start;
         inside.shortened = true;
@@ -202,10 +209,10 @@ mod tests {
     fn a_split_piece_ends_early() {
         let buffer = PieceBuffer::new(0..10);
         buffer.accept(&part(0, b"01"), true);
-        assert_eq!(buffer.give_half(), 6..10);
+        assert_eq!(buffer.give(0.5), 6..10);
         buffer.accept(&part(2, b"2345"), true);
         assert!(buffer.may_be_cut_off());
         assert_eq!(buffer.accept(&part(6, b"67"), true), 0);
-        assert_eq!(buffer.give_half(), 6..6);
+        assert_eq!(buffer.give(0.5), 6..6);
     }
 }

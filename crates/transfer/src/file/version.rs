@@ -2,6 +2,7 @@
 
 use hither_core::{DirEntry, validators_differ};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// FileVersion of a file, as far as it is known.
@@ -13,6 +14,12 @@ pub(crate) struct FileVersion {
     pub(crate) validator: Option<String>,
     /// Last change: seconds and nanoseconds since 1970.
     pub(crate) modified: Option<(u64, u32)>,
+    /// Checksum that a catalogue or the servers state, as `ALGORITHM:VALUE`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) checksum: Option<String>,
+    /// Entity tags of replicas, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) replicas: BTreeMap<String, String>,
 }
 
 impl FileVersion {
@@ -22,6 +29,7 @@ impl FileVersion {
             size: entry.size,
             validator: entry.validator.clone(),
             modified: modified.map(|since| (since.as_secs(), since.subsec_nanos())),
+            ..Self::default()
         }
     }
 
@@ -31,17 +39,51 @@ impl FileVersion {
         UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
     }
 
+    /// Returns true if this copy was surely not changed before `source`: to the second, if it has a
+    /// time without fractions.
+    pub(crate) fn is_not_older(&self, source: &Self) -> bool {
+        match (self.modified, source.modified) {
+            (Some((copied, 0)), Some((changed, _))) => copied >= changed,
+            (copied, changed) => changed.is_some() && copied >= changed,
+        }
+    }
+
+    /// Returns true if this has something to compare, and `other` nothing but a size.
+    pub(crate) fn tells_more_than(&self, other: &Self) -> bool {
+        let is_silent = |it: &Self| {
+            it.validator.is_none()
+                && it.modified.is_none()
+                && it.checksum.is_none()
+                && it.replicas.is_empty()
+        };
+        is_silent(other) && !is_silent(self)
+    }
+
     /// Returns true if the two are surely the same version: the sizes are equal, no property known
     /// of both differs, and at least one is known of both. Weak entity tags that agree say nothing:
     /// a server sends them for a file that changed a moment ago, and a strong one later.
+    ///
+    /// Equal checksums settle it whatever else differs, since replicas have tags and times of their
+    /// own. The tag of a replica is compared with that of the same one.
     pub(crate) fn is_surely(&self, other: &Self) -> bool {
-        let validators = self.validator.as_ref().zip(other.validator.as_ref());
+        if self.size != other.size {
+            return false;
+        }
+        let algorithm = |sum: &str| sum.split(':').next().map(str::to_owned);
+        let sums = self.checksum.as_deref().zip(other.checksum.as_deref());
+        if let Some((a, b)) = sums.filter(|(a, b)| algorithm(a) == algorithm(b)) {
+            return a == b;
+        }
+        let named =
+            self.replicas.iter().filter_map(|(name, a)| Some((a, other.replicas.get(name)?)));
+        let all = self.validator.as_ref().zip(other.validator.as_ref()).into_iter().chain(named);
+        let validators: Vec<_> = all.collect();
         let times = self.modified.zip(other.modified);
-        let differs = validators.is_some_and(|(a, b)| validators_differ(a, b))
+        let differs = validators.iter().any(|(a, b)| validators_differ(a, b))
             || times.is_some_and(|(a, b)| a != b);
-        let agrees = validators.is_some_and(|(a, b)| a == b && !a.starts_with("W/"))
+        let agrees = validators.iter().any(|(a, b)| a == b && !a.starts_with("W/"))
             || times.is_some_and(|(a, b)| a == b);
-        self.size == other.size && agrees && !differs
+        agrees && !differs
     }
 }
 
@@ -50,11 +92,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_without_fractions_are_compared_to_the_second() {
+        let at = |modified| FileVersion { modified, ..FileVersion::default() };
+        let source = at(Some((10, 500)));
+        for (copied, expected) in [
+            (Some((10, 0)), true),
+            (Some((9, 0)), false),
+            (Some((10, 499)), false),
+            (Some((10, 500)), true),
+            (Some((11, 0)), true),
+            (None, false),
+        ] {
+            assert_eq!(at(copied).is_not_older(&source), expected, "{copied:?}");
+        }
+        assert!(!source.is_not_older(&at(None)));
+    }
+
+    #[test]
     fn versions_are_equal_only_if_a_validator_or_time_agrees() {
         let tagged = |tag: &str, modified| FileVersion {
             size: 1,
             validator: Some(tag.to_owned()),
             modified,
+            ..FileVersion::default()
         };
         let a = tagged("\"a\"", Some((1, 0)));
         assert!(a.is_surely(&a));
@@ -68,5 +128,16 @@ mod tests {
         assert!(!a.is_surely(&FileVersion { size: 2, ..a.clone() }));
         let silent = FileVersion { size: 1, ..FileVersion::default() };
         assert!(!silent.is_surely(&silent));
+        let sum = |text: &str| Some(format!("adler32:{text}"));
+        let summed = FileVersion { checksum: sum("1"), ..a.clone() };
+        assert!(summed.is_surely(&FileVersion { checksum: sum("1"), ..tagged("\"b\"", None) }));
+        assert!(!summed.is_surely(&FileVersion { checksum: sum("2"), ..a }));
+        let replica = |name: &str, tag: &str| FileVersion {
+            replicas: BTreeMap::from([(name.to_owned(), tag.to_owned())]),
+            ..silent.clone()
+        };
+        assert!(replica("x", "\"a\"").is_surely(&replica("x", "\"a\"")));
+        assert!(!replica("x", "\"a\"").is_surely(&replica("y", "\"a\"")));
+        assert!(!replica("x", "\"a\"").is_surely(&replica("x", "\"b\"")));
     }
 }

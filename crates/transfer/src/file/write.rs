@@ -6,13 +6,16 @@
 use crate::file::block_map::BlockChecksums;
 use crate::file::partial_file;
 use crate::file::piece_buffer::WriteBatch;
-use crate::file::{FileCopy, Sink};
+use crate::file::{FileCopy, Piece, Sink};
+use hither_core::checksum::Hasher;
 use hither_core::sync::lock;
 use hither_core::{Algorithm, Error, ErrorKind, Result, range};
+use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::task::spawn_blocking;
 
 impl FileCopy {
@@ -20,15 +23,50 @@ impl FileCopy {
     pub(crate) async fn write(self: Arc<Self>, batch: WriteBatch) -> Result<()> {
         let bytes = batch.bytes;
         let result = self.put(batch).await;
-        self.shared.budget.release(bytes);
+        self.release(bytes);
         self.shared.progress.done_bytes(bytes);
+        self.shared.progress.undone_bytes(self.rejected_bytes.swap(0, Ordering::Relaxed));
         result
     }
 
+    /// Copies a piece of a file of this machine.
+    pub(crate) async fn copy_piece(self: &Arc<Self>, piece: &Piece) -> Result<()> {
+        let range = piece.buffer.missing();
+        let bytes = range::len(&range);
+        let permit = self.shared.options.control.begin_write().await;
+        let copied = self.blocking(move |file| {
+            let (Some(path), Sink::Part(part)) = (&file.item.local, &file.sink) else {
+                return Ok(());
+            };
+            let clock = file.source.clock();
+            let began = clock.now();
+            let from = File::open(path)
+                .map_err(|error| partial_file::failed("cannot open", path, error))?;
+            part.copy_from(&from, range.clone(), &file.shared.group_sync)?;
+            file.shared.progress.write.busy(clock.now().saturating_sub(began));
+            file.account_copied(range)
+        });
+        let copied = copied.await;
+        drop(permit);
+        self.shared.note_arrived(bytes, bytes);
+        self.shared.progress.done_bytes(bytes);
+        copied
+    }
+
     async fn put(self: &Arc<Self>, batch: WriteBatch) -> Result<()> {
+        let clock = self.source.clock();
+        let progress = &self.shared.progress;
+        let waiting_since = clock.now();
         if let Some(order) = &self.order {
             order.turn(batch.offset).await?;
         }
+        self.check_batch(&batch)?;
+        let permit = match self.sink {
+            Sink::Part(_) => Some(self.shared.options.control.begin_write().await),
+            _ => None,
+        };
+        let began = clock.now();
+        progress.write.blocked(began.saturating_sub(waiting_since));
         let batch = match &self.sink {
             Sink::Upload(upload) => {
                 let WriteBatch { offset, bytes, .. } = batch;
@@ -36,24 +74,35 @@ impl FileCopy {
                 let upload = upload.read().await;
                 let upload = upload.as_ref().ok_or_else(over)?;
                 upload.write(offset, joined.clone()).await?;
+                progress.write.busy(clock.now().saturating_sub(began));
                 self.note_token(upload.token())?;
                 WriteBatch { offset, pieces: vec![joined], bytes }
             }
             Sink::Part(_) | Sink::Output | Sink::Discard => batch,
         };
-        self.blocking(move |file| {
+        let done = self.blocking(move |file| {
+            let clock = file.source.clock();
+            let progress = &file.shared.progress;
+            let began = clock.now();
             match &file.sink {
-                Sink::Part(part) => part.write(batch.offset, &batch.pieces)?,
+                Sink::Part(part) => {
+                    part.write(batch.offset, &batch.pieces, &file.shared.group_sync)?
+                }
                 Sink::Output => print(&batch)?,
                 Sink::Upload(_) | Sink::Discard => {}
             }
+            let written = clock.now();
+            progress.write.busy(written.saturating_sub(began));
             file.account(&batch)?;
+            progress.verify.busy(clock.now().saturating_sub(written));
             if let Some(order) = &file.order {
                 order.advance(batch.range().end);
             }
             Ok(())
-        })
-        .await
+        });
+        let done = done.await;
+        drop(permit);
+        done
     }
 
     /// Records the token that a later attempt resumes the upload with; it may change with every
@@ -80,6 +129,21 @@ impl FileCopy {
         })
     }
 
+    /// Compares the pieces of a batch before it goes where it cannot be taken back from.
+    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+        let is_final = self.is_exact() && !matches!(self.sink, Sink::Part(_));
+        let Some(pieces) = self.pieces.as_ref().filter(|_| is_final) else { return Ok(()) };
+        for (piece, expected) in pieces.within(batch.range()) {
+            let mut hasher = Hasher::new(expected.algorithm());
+            slices(batch, &piece).for_each(|bytes| hasher.update(bytes));
+            let seen = hasher.finish();
+            if seen != *expected {
+                return Err(self.wrong_piece(&piece, &seen, expected));
+            }
+        }
+        Ok(())
+    }
+
     /// Sums up what was written, and notes the blocks that it made whole.
     fn account(&self, batch: &WriteBatch) -> Result<()> {
         if let Some(chain) = &self.chain {
@@ -90,17 +154,41 @@ impl FileCopy {
         for range in ranges {
             let with_adler32 = self.algorithm == Some(Algorithm::Adler32);
             let checksums = BlockChecksums::of(slices(batch, &range), with_adler32);
-            let mut state = self.state();
-            let Some(whole) = state.blocks.written(range, checksums) else { continue };
-            let before = state.before.as_ref().and_then(|known| known.get(&whole.range.start));
-            if before.is_some_and(|before| *before != whole.checksums.crc32c) {
-                state.damaged.push(whole.range.start);
-            }
-            drop(state);
-            if let Some(journal) = self.journal() {
-                let bytes = range::len(&whole.range);
-                journal.block(&self.key, whole.range.start, bytes, &whole.checksums.crc32c)?;
-            }
+            self.note_written(range, checksums)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what was copied without passing through here. It is read where a later attempt would
+    /// compare it.
+    pub(crate) fn account_copied(&self, range: Range<u64>) -> Result<()> {
+        let ranges: Vec<_> = self.state().blocks.within_blocks(range).collect();
+        for range in ranges {
+            let checksums = match (&self.sink, self.journal()) {
+                (Sink::Part(part), Some(_)) => part.checksums(range.clone(), false)?,
+                _ => BlockChecksums::of([], false),
+            };
+            self.note_written(range, checksums)?;
+        }
+        Ok(())
+    }
+
+    fn note_written(&self, range: Range<u64>, checksums: BlockChecksums) -> Result<()> {
+        let mut state = self.state();
+        let Some(whole) = state.blocks.written(range, checksums) else { return Ok(()) };
+        drop(state);
+        if !self.check_pieces(&whole.range)? {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let before = state.before.as_ref().and_then(|known| known.get(&whole.range.start));
+        if before.is_some_and(|before| *before != whole.checksums.crc32c) {
+            state.damaged.push(whole.range.start);
+        }
+        drop(state);
+        if let Some(journal) = self.journal() {
+            let bytes = range::len(&whole.range);
+            journal.block(&self.key, whole.range.start, bytes, &whole.checksums.crc32c)?;
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use hither_core::{ErrorKind, Result};
 use hither_transfer::{
-    CopyOptions, CopyPath, CopySummary, Destination, OverwritePolicy, copy, upload,
+    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, copy, upload,
 };
 use hither_transport::LocalStorage;
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -162,4 +163,95 @@ async fn an_upload_gets_exactly_its_name_and_replaces_nothing_by_default() {
     assert!(put(&directory, OverwritePolicy::Replace).await.is_err());
     assert_eq!(names_in(&directory), [""; 0]);
     assert_eq!(names_in(folder.path()), ["directory", "from", "to"]);
+}
+
+/// Content in which each mebibyte and each of its bytes differ from their neighbours.
+fn blocks(mib: u8) -> Vec<u8> {
+    let mebibyte = |number| (0..251_u8).cycle().take(1 << 20).map(move |byte| byte ^ number);
+    (0..mib).flat_map(mebibyte).collect()
+}
+
+#[tokio::test]
+async fn a_large_file_is_copied_with_its_holes_time_and_permissions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    let file = fs::File::create(&source).unwrap();
+    file.write_all_at(&blocks(9), 13 << 20).unwrap();
+    file.set_len(40 << 20).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+    let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    file.set_modified(modified).unwrap();
+    let summary = cp(vec![place(&source)], place(&target), CopyOptions::default()).await.unwrap();
+    assert_eq!((summary.files, summary.bytes, summary.failures.len()), (1, 40 << 20, 0));
+    assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
+    let metadata = fs::metadata(&target).unwrap();
+    assert_eq!(metadata.modified().unwrap(), modified);
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
+    assert!(metadata.blocks() <= fs::metadata(&source).unwrap().blocks() + 64, "holes were filled");
+    // What an attempt for another version has left is not in the holes.
+    fs::write(&source, vec![b'x'; 40 << 20]).unwrap();
+    let journal = tempfile::tempdir().unwrap();
+    interrupted(&source, &target, journal.path()).await;
+    let file = fs::File::create(&source).unwrap();
+    file.set_len(40 << 20).unwrap();
+    let summary = resumed(&source, &target, journal.path()).await;
+    assert_eq!((summary.files, summary.bytes_resumed), (1, 0));
+    assert!(fs::read(&target).unwrap() == vec![0; 40 << 20]);
+}
+
+fn resuming(journal: &Path) -> CopyOptions {
+    let mut options = CopyOptions::default();
+    options.block_bytes = 64 << 10;
+    options.journal = Some(journal.to_owned());
+    options
+}
+
+/// Interrupts a copy. Returns false if the file system had shared all of the file by then.
+async fn interrupted(source: &Path, target: &Path, journal: &Path) -> bool {
+    let progress = Arc::new(CopyProgress::default());
+    let destination = Destination::Place(place(target));
+    let copying = copy(vec![place(source)], destination, resuming(journal), Arc::clone(&progress));
+    let some_is_done = async {
+        while progress.figures().bytes_done < 1 << 20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = some_is_done => {}
+        summary = copying => panic!("{summary:?}"),
+    }
+    progress.figures().bytes_done < fs::metadata(source).unwrap().len()
+}
+
+/// Copies again, once the threads of the copy before have ended.
+async fn resumed(source: &Path, target: &Path, journal: &Path) -> CopySummary {
+    let again = || cp(vec![place(source)], place(target), resuming(journal));
+    let is_held = |copied: &Result<CopySummary>| {
+        copied.as_ref().is_err_and(|error| error.to_string().contains("another process"))
+    };
+    let mut copied = again().await;
+    for _ in 0..100_000 {
+        if !is_held(&copied) {
+            break;
+        }
+        tokio::task::yield_now().await;
+        copied = again().await;
+    }
+    copied.unwrap()
+}
+
+#[tokio::test]
+async fn an_interrupted_local_copy_continues() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    fs::write(&source, blocks(64)).unwrap();
+    let was_partial = interrupted(&source, &target, journal.path()).await;
+    assert!(!target.exists());
+    let summary = resumed(&source, &target, journal.path()).await;
+    assert_eq!(summary.files, 1, "{:?}", summary.failures);
+    assert!(summary.bytes_resumed >= 1 << 20 || !was_partial, "{}", summary.bytes_resumed);
+    assert!(fs::read(&target).unwrap() == blocks(64));
+    assert_eq!(names_in(folder.path()), ["source", "target"]);
 }

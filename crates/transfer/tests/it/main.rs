@@ -4,5 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod from_server;
+mod limits;
 mod local;
 mod server_files;
+mod sync;
+mod to_server;
+mod walk;

@@ -1,0 +1,239 @@
+//! Equality of two files: by size, time or checksum.
+//!
+//! Times: a local target has the time of its source, since copying sets it, so another time means
+//! another file. A server keeps the time at which a file was written to it, so there a file is
+//! equal that is not older than its source. Seconds are compared where one of the two knows no
+//! fractions, as HTTP's dates. An entry of a listing without a time (an HTML index) is asked for
+//! by itself; where there is no time at all, sizes decide, and are counted.
+//!
+//! Checksums: what the servers tell if they tell the same kind, else computed from the bytes.
+
+use crate::compare::tree_pair::TreePair;
+use crate::copy::copy;
+use crate::destination::{CopyPath, Destination};
+use crate::options::{CopyOptions, Verify};
+use crate::progress::CopyProgress;
+use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::sync::lock;
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
+
+/// Files whose bytes are read at the same time for their checksums: each takes many connections.
+const MAX_READ: usize = 2;
+
+/// The property by which two files of the same size are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CompareBy {
+    /// The time of the last change.
+    #[default]
+    Time,
+    /// None: the size is enough.
+    Size,
+    /// The checksum of their bytes.
+    Checksum,
+}
+
+/// The property in which two files differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Difference {
+    Size,
+    Time,
+    Checksum,
+}
+
+/// Compares the files of two trees.
+#[derive(Debug)]
+pub(crate) struct FileComparison {
+    by: CompareBy,
+    /// For files that have to be read.
+    options: CopyOptions,
+    progress: Arc<CopyProgress>,
+    reading: Semaphore,
+    /// Algorithms that the servers of source and target do not know.
+    untold: [Mutex<BTreeSet<Algorithm>>; 2],
+    /// Files compared by their sizes alone, for want of times.
+    pub(crate) without_times: AtomicU64,
+}
+
+impl FileComparison {
+    pub(crate) fn new(by: CompareBy, options: &CopyOptions, progress: Arc<CopyProgress>) -> Self {
+        let reading = CopyOptions {
+            max_workers: options.max_workers,
+            bandwidth: options.bandwidth.clone(),
+            ..CopyOptions::default()
+        };
+        Self {
+            by,
+            options: reading,
+            progress,
+            reading: Semaphore::new(MAX_READ),
+            untold: Default::default(),
+            without_times: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the difference of two files, none if they are equal. Completes entries that lack a
+    /// time.
+    pub(crate) async fn difference(
+        &self,
+        pair: &TreePair,
+        path: &str,
+        source: &mut DirEntry,
+        target: &mut DirEntry,
+    ) -> Result<Option<Difference>> {
+        if source.size != target.size {
+            return Ok(Some(Difference::Size));
+        }
+        match self.by {
+            CompareBy::Size => Ok(None),
+            CompareBy::Checksum => self.by_checksum(pair, path, source, target).await,
+            CompareBy::Time => {
+                complete(&pair.source, source).await?;
+                complete(&pair.target, target).await?;
+                let Some((from, to)) = source.modified.zip(target.modified) else {
+                    self.without_times.fetch_add(1, Ordering::Relaxed);
+                    return Ok((source.size != target.size).then_some(Difference::Size));
+                };
+                let keeps_times = pair.target.local.is_some();
+                let is_equal = if keeps_times { is_same(from, to) } else { !is_older(to, from) };
+                let differs = source.size != target.size || !is_equal;
+                Ok(differs.then_some(Difference::Time))
+            }
+        }
+    }
+
+    async fn by_checksum(
+        &self,
+        pair: &TreePair,
+        path: &str,
+        source: &DirEntry,
+        target: &DirEntry,
+    ) -> Result<Option<Difference>> {
+        let places = [(&pair.source, source), (&pair.target, target)];
+        let [from, to] = &places;
+        // A server that tells costs a round trip; the other tree is read only if it cannot.
+        for algorithm in Algorithm::ALL {
+            let told = futures_util::try_join!(
+                self.told(0, from.0, from.1, algorithm),
+                self.told(1, to.0, to.1, algorithm)
+            )?;
+            let (a, b) = match told {
+                (None, None) if from.0.local.is_some() && to.0.local.is_some() => {
+                    futures_util::try_join!(
+                        self.read(from.0, path, algorithm),
+                        self.read(to.0, path, algorithm)
+                    )?
+                }
+                (None, None) => continue,
+                (Some(a), Some(b)) => (a, b),
+                (Some(a), None) => (a, self.read(to.0, path, algorithm).await?),
+                (None, Some(b)) => (self.read(from.0, path, algorithm).await?, b),
+            };
+            return Ok((a != b).then_some(Difference::Checksum));
+        }
+        let algorithm = Algorithm::Crc32c;
+        let (a, b) = futures_util::try_join!(
+            self.read(from.0, path, algorithm),
+            self.read(to.0, path, algorithm)
+        )?;
+        Ok((a != b).then_some(Difference::Checksum))
+    }
+
+    /// The checksum that the server tells; none of a local file.
+    async fn told(
+        &self,
+        side: usize,
+        tree: &CopyPath,
+        entry: &DirEntry,
+        algorithm: Algorithm,
+    ) -> Result<Option<Checksum>> {
+        let Some(untold) = self.untold.get(side).filter(|_| tree.local.is_none()) else {
+            return Ok(None);
+        };
+        if lock(untold).contains(&algorithm) {
+            return Ok(None);
+        }
+        let told = tree.storage.checksum(&entry.path, algorithm).await?;
+        let told = told.filter(|checksum| checksum.algorithm() == algorithm);
+        if told.is_none() {
+            lock(untold).insert(algorithm);
+        }
+        Ok(told)
+    }
+
+    /// The checksum of the bytes of a file, which all workers of a copy fetch, to nowhere.
+    async fn read(&self, tree: &CopyPath, path: &str, algorithm: Algorithm) -> Result<Checksum> {
+        let (path, local) = tree.below(path);
+        if local.is_some() {
+            let summed = tree.storage.checksum(&path, algorithm).await?;
+            return summed.ok_or_else(|| unread(&path));
+        }
+        let _permit = self.reading.acquire().await;
+        let file = CopyPath { path: path.clone(), local, is_directory: false, ..tree.clone() };
+        let options = CopyOptions { verify: Verify::Algorithm(algorithm), ..self.options.clone() };
+        let progress = Arc::new(CopyProgress::default());
+        let copied =
+            Box::pin(copy(vec![file], Destination::Discard, options, Arc::clone(&progress)));
+        let summary = copied.await?;
+        self.progress.arrived(progress.figures().bytes_arrived, 0);
+        if let Some(failure) = summary.failures.into_iter().next() {
+            return Err(failure.error);
+        }
+        let read = summary.checksums.into_iter().next();
+        read.map(|it| it.checksum).ok_or_else(|| unread(&path))
+    }
+}
+
+fn unread(path: &str) -> Error {
+    Error::new(ErrorKind::Local, format!("{path}: no checksum was computed"))
+}
+
+/// Asks for an entry whose listing has no time.
+pub(crate) async fn complete(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
+    if entry.modified.is_some() {
+        return Ok(());
+    }
+    let asked = tree.storage.stat(&entry.path).await?;
+    if asked.kind == FileKind::File {
+        *entry = asked;
+    }
+    Ok(())
+}
+
+/// Returns true for the same moment: to the second if one of the two has no fraction.
+fn is_same(a: SystemTime, b: SystemTime) -> bool {
+    let a = since_epoch(a);
+    let b = since_epoch(b);
+    let fractions = a.subsec_nanos() != 0 && b.subsec_nanos() != 0;
+    if fractions { a == b } else { a.as_secs() == b.as_secs() }
+}
+
+/// Returns true if `target` was changed before `source` was, to the second.
+fn is_older(target: SystemTime, source: SystemTime) -> bool {
+    since_epoch(target).as_secs() < since_epoch(source).as_secs()
+}
+
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64, nanos: u32) -> SystemTime {
+        UNIX_EPOCH + Duration::new(seconds, nanos)
+    }
+
+    #[test]
+    fn times_are_equal_to_the_precision_that_both_have() {
+        assert!(is_same(at(7, 5), at(7, 5)) && !is_same(at(7, 5), at(7, 6)));
+        assert!(is_same(at(7, 5), at(7, 0)) && is_same(at(7, 0), at(7, 9)));
+        assert!(!is_same(at(7, 0), at(8, 0)));
+        assert!(is_older(at(6, 9), at(7, 0)) && !is_older(at(7, 0), at(7, 9)));
+    }
+}

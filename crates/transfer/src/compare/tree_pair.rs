@@ -1,0 +1,407 @@
+//! Two trees, walked through side by side.
+//!
+//! A directory is listed in both trees at the same time, and the two lists, which are in the order
+//! of names, are merged. What is found goes to a bounded channel: where its reader is slow, listing
+//! waits. So the memory is that of [`AT_ONCE`] directories, and of the directories beside those on
+//! the way down.
+
+use crate::copy::target_directory::TargetDirectory;
+use crate::copy::walk::{AT_ONCE, MAX_LEVELS};
+use crate::destination::{CopyPath, Target};
+use crate::filter::Filter;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hither_core::storage::{check_path, file_name, is_partial, join};
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Two trees.
+#[derive(Debug)]
+pub(crate) struct TreePair {
+    pub(crate) source: CopyPath,
+    pub(crate) target: CopyPath,
+    /// There is a directory at the target.
+    pub(crate) has_target: bool,
+}
+
+/// One of two trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Source,
+    Target,
+}
+
+/// A name in one of the trees or in both.
+#[derive(Debug)]
+pub(crate) struct FoundName {
+    /// The path from the roots.
+    pub(crate) path: String,
+    pub(crate) what: Found,
+    /// The directory that it is in, and for a directory itself, at the target.
+    pub(crate) directory: Arc<TargetDirectory>,
+}
+
+/// Kinds of names.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A file in both.
+    Both(DirEntry, DirEntry),
+    /// A file, or at the target a link, in one tree only.
+    File(Side, DirEntry),
+    /// A directory in one tree only.
+    Directory(Side),
+    /// A file in one and a directory in the other, or such: the error says which.
+    Conflict(Error),
+    /// A name that takes no part, in a directory that only the target has.
+    Kept,
+    /// Neither a file nor a directory; why it is left out.
+    LeftOut(&'static str),
+    /// A directory that could not be listed, or a name that could not be looked at.
+    Unknown(Error),
+}
+
+/// A directory in one of the trees or in both.
+struct Folder {
+    path: String,
+    in_source: bool,
+    in_target: bool,
+    directory: Arc<TargetDirectory>,
+}
+
+/// The entry of one tree under a name.
+enum Entry {
+    Nothing,
+    File(DirEntry),
+    Directory,
+    Other(&'static str),
+}
+
+impl TreePair {
+    /// Looks at both roots.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if one is no directory, or one is within the other;
+    /// [`ErrorKind::NotFound`] if there is no source.
+    pub(crate) async fn open(source: CopyPath, target: CopyPath) -> Result<Self> {
+        let is_directory = |entry: DirEntry, place: &CopyPath| match entry.kind {
+            FileKind::Directory => Ok(true),
+            _ => {
+                let what = format!("{} is a file, expected a directory", place.name());
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+        };
+        is_directory(source.storage.stat(&source.path).await?, &source)?;
+        let has_target = match target.storage.stat(&target.path).await {
+            Ok(entry) => is_directory(entry, &target)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        refuse_overlap(&source, &target)?;
+        Ok(Self { source, target, has_target })
+    }
+
+    /// Lists both trees, and sends what is found. Ends early when nobody receives it any more.
+    pub(crate) async fn walk(&self, filter: &Filter, found: mpsc::Sender<FoundName>) {
+        let directory = if self.has_target {
+            TargetDirectory::existing(self.target.target())
+        } else {
+            TargetDirectory::new(self.target.target(), None)
+        };
+        let root =
+            Folder { path: String::new(), in_source: true, in_target: self.has_target, directory };
+        let mut waiting = vec![root];
+        let mut listing = FuturesUnordered::new();
+        loop {
+            while listing.len() < AT_ONCE
+                && let Some(folder) = waiting.pop()
+            {
+                listing.push(self.compare_folder(folder, filter, &found));
+            }
+            match listing.next().await {
+                None => return,
+                Some(folders) => waiting.extend(folders),
+            }
+            if found.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Compares the names of a directory, and returns the directories in it.
+    async fn compare_folder(
+        &self,
+        folder: Folder,
+        filter: &Filter,
+        found: &mpsc::Sender<FoundName>,
+    ) -> Vec<Folder> {
+        let mut folders = Vec::new();
+        let source = list(&self.source, folder.in_source, &folder.path);
+        let target = list(&self.target, folder.in_target, &folder.path);
+        let merged = match futures_util::join!(source, target) {
+            (Ok(source), Ok(target)) => merge(source, target),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        };
+        let merged = match merged {
+            Ok(merged) => merged,
+            Err(error) => {
+                let directory = Arc::clone(&folder.directory);
+                let unknown =
+                    FoundName { path: folder.path, what: Found::Unknown(error), directory };
+                // It fails when nobody wants to know any more, which the caller notices.
+                drop(found.send(unknown).await);
+                return folders;
+            }
+        };
+        for (name, source, target) in merged {
+            let path = join(&folder.path, &name);
+            let compared = if is_included(filter, &path, source.as_ref(), target.as_ref()) {
+                self.compare_name(&folder, &path, source, target).await
+            } else if folder.in_source {
+                continue;
+            } else {
+                Ok((Some(Found::Kept), None))
+            };
+            let (what, inner) =
+                compared.unwrap_or_else(|error| (Some(Found::Unknown(error)), None));
+            if let Some(what) = what {
+                let directory = inner.as_ref().map_or(&folder.directory, |inner| &inner.directory);
+                let directory = Arc::clone(directory);
+                drop(found.send(FoundName { path, what, directory }).await);
+            }
+            folders.extend(inner);
+        }
+        folders
+    }
+
+    /// Classifies a name, and returns the directory to walk into if it is one.
+    async fn compare_name(
+        &self,
+        folder: &Folder,
+        path: &str,
+        source: Option<DirEntry>,
+        target: Option<DirEntry>,
+    ) -> Result<(Option<Found>, Option<Folder>)> {
+        let (source, target) = self.classify(source, target).await?;
+        let what = match (&source, &target) {
+            (Entry::Directory, Entry::Directory) => None,
+            (Entry::Directory, Entry::Nothing) => Some(Found::Directory(Side::Source)),
+            (Entry::Nothing, Entry::Directory) => Some(Found::Directory(Side::Target)),
+            _ => return Ok((Some(found_file(path, source, target)), None)),
+        };
+        let in_source = !matches!(what, Some(Found::Directory(Side::Target)));
+        let in_target = !matches!(what, Some(Found::Directory(Side::Source)));
+        let directory = self.directory(folder, path, in_target)?;
+        let path = path.to_owned();
+        Ok((what, Some(Folder { path, in_source, in_target, directory })))
+    }
+
+    fn directory(
+        &self,
+        folder: &Folder,
+        path: &str,
+        in_target: bool,
+    ) -> Result<Arc<TargetDirectory>> {
+        if path.split('/').count() > MAX_LEVELS {
+            let what = format!("{path}: more than {MAX_LEVELS} directories in each other");
+            return Err(Error::new(ErrorKind::TooLarge, what));
+        }
+        let target = folder.directory.target.join(file_name(path))?;
+        if in_target {
+            return Ok(TargetDirectory::existing(target));
+        }
+        Ok(TargetDirectory::new(target, Some(Arc::clone(&folder.directory))))
+    }
+
+    /// Returns the entries of both trees under a name: links to files are files.
+    async fn classify(
+        &self,
+        source: Option<DirEntry>,
+        target: Option<DirEntry>,
+    ) -> Result<(Entry, Entry)> {
+        let alone = source.is_none();
+        let source = match source {
+            Some(link) if link.kind == FileKind::Link => linked(&self.source, link).await?,
+            other => Entry::of(other),
+        };
+        let target = match target {
+            // Without a file in the source it is the link itself that is too many.
+            Some(link) if link.kind == FileKind::Link && alone => Entry::File(link),
+            Some(link) if link.kind == FileKind::Link => linked(&self.target, link).await?,
+            other => Entry::of(other),
+        };
+        Ok((source, target))
+    }
+}
+
+/// Returns true if a name takes part.
+fn is_included(
+    filter: &Filter,
+    path: &str,
+    source: Option<&DirEntry>,
+    target: Option<&DirEntry>,
+) -> bool {
+    let is_directory =
+        source.into_iter().chain(target).any(|entry| entry.kind == FileKind::Directory);
+    let included =
+        if is_directory { filter.includes_directory(path) } else { filter.includes_file(path) };
+    included && !is_partial(path)
+}
+
+impl Entry {
+    fn of(entry: Option<DirEntry>) -> Self {
+        let Some(entry) = entry else { return Self::Nothing };
+        match entry.kind {
+            FileKind::File => Self::File(entry),
+            FileKind::Directory => Self::Directory,
+            FileKind::Unnamed => Self::Other("its name is not UTF-8"),
+            FileKind::Link | FileKind::Other => Self::Other("neither a file nor a directory"),
+        }
+    }
+}
+
+/// The kind of a name that is not a directory in both trees.
+fn found_file(path: &str, source: Entry, target: Entry) -> Found {
+    let conflict = |source: &str, target: &str| {
+        let what = format!(
+            "{path} is {source} in the source and {target} at the destination: remove one of them"
+        );
+        Found::Conflict(Error::new(ErrorKind::AlreadyExists, what))
+    };
+    match (source, target) {
+        (Entry::File(source), Entry::File(target)) => Found::Both(source, target),
+        (Entry::File(source), Entry::Nothing) => Found::File(Side::Source, source),
+        (Entry::Nothing, Entry::File(target)) => Found::File(Side::Target, target),
+        (Entry::File(_), Entry::Directory) => conflict("a file", "a directory"),
+        (Entry::File(_), Entry::Other(_)) => conflict("a file", "something else"),
+        (Entry::Directory, Entry::File(_) | Entry::Other(_)) => {
+            conflict("a directory", "something else")
+        }
+        (Entry::Other(why), _) => Found::LeftOut(why),
+        (Entry::Nothing, _) | (Entry::Directory, _) => Found::Kept,
+    }
+}
+
+/// The file that a link leads to.
+async fn linked(tree: &CopyPath, link: DirEntry) -> Result<Entry> {
+    match tree.storage.stat(&link.path).await {
+        Ok(entry) if entry.kind == FileKind::File => Ok(Entry::File(entry)),
+        Ok(_) => Ok(Entry::Other("a link to something else than a file")),
+        // It leads out of the tree, or in a circle, or nowhere.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Local
+            ) =>
+        {
+            Ok(Entry::Other("a broken link"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn list(tree: &CopyPath, is_there: bool, relative: &str) -> Result<Vec<DirEntry>> {
+    if !is_there {
+        return Ok(Vec::new());
+    }
+    let mut entries = tree.storage.list(&tree.below(relative).0).await?;
+    for entry in &entries {
+        check_path(&entry.path)?;
+    }
+    entries.sort_by(|a, b| file_name(&a.path).cmp(file_name(&b.path)));
+    Ok(entries)
+}
+
+type Merged = Vec<(String, Option<DirEntry>, Option<DirEntry>)>;
+
+/// Merges two lists in the order of names.
+///
+/// # Errors
+///
+/// [`ErrorKind::Protocol`] if a list has a name twice.
+fn merge(source: Vec<DirEntry>, target: Vec<DirEntry>) -> Result<Merged> {
+    for list in [&source, &target] {
+        let twice = list.windows(2).find_map(|pair| match pair {
+            [a, b] if file_name(&a.path) == file_name(&b.path) => Some(&a.path),
+            _ => None,
+        });
+        if let Some(path) = twice {
+            let what = format!("{path} is listed twice: the listing cannot be trusted");
+            return Err(Error::new(ErrorKind::Protocol, what));
+        }
+    }
+    let mut merged = Vec::with_capacity(source.len().max(target.len()));
+    let mut source = source.into_iter().peekable();
+    let mut target = target.into_iter().peekable();
+    loop {
+        let order = match (source.peek(), target.peek()) {
+            (Some(a), Some(b)) => file_name(&a.path).cmp(file_name(&b.path)),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return Ok(merged),
+        };
+        let a = if order.is_le() { source.next() } else { None };
+        let b = if order.is_ge() { target.next() } else { None };
+        let name = a.as_ref().or(b.as_ref()).map(|entry| file_name(&entry.path).to_owned());
+        merged.push((name.unwrap_or_default(), a, b));
+    }
+}
+
+/// Trees within each other have no end, and deleting in one would delete in the other.
+fn refuse_overlap(source: &CopyPath, target: &CopyPath) -> Result<()> {
+    let overlap = match (source.target(), target.target()) {
+        (Target::Local(from), Target::Local(to)) => {
+            let whole = |path: &std::path::Path| {
+                let there = path.ancestors().find_map(|there| {
+                    let rest = path.strip_prefix(there).ok()?;
+                    Some(std::fs::canonicalize(there).ok()?.join(rest))
+                });
+                there.unwrap_or_else(|| path.to_owned())
+            };
+            let from = whole(&from);
+            let to = whole(&to);
+            from.starts_with(&to) || to.starts_with(&from)
+        }
+        (Target::Remote(a, from), Target::Remote(b, to)) if a.name() == b.name() => {
+            let within = |inner: &str, outer: &str| {
+                let rest = inner.strip_prefix(outer);
+                rest.is_some_and(|rest| {
+                    rest.is_empty() || outer.is_empty() || rest.starts_with('/')
+                })
+            };
+            within(&from, &to) || within(&to, &from)
+        }
+        _ => false,
+    };
+    if overlap {
+        let what = format!("{} and {} overlap: name separate trees", source.name(), target.name());
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(names: &[&str]) -> Vec<DirEntry> {
+        names.iter().map(|name| DirEntry::new(format!("d/{name}"), FileKind::File, 1)).collect()
+    }
+
+    #[test]
+    fn lists_are_merged_by_name() {
+        let merged = merge(listed(&["a", "b", "d"]), listed(&["b", "c"])).unwrap();
+        let seen: Vec<_> =
+            merged.iter().map(|(name, a, b)| (&**name, a.is_some(), b.is_some())).collect();
+        let expected =
+            [("a", true, false), ("b", true, true), ("c", false, true), ("d", true, false)];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_list_with_a_name_twice_is_an_error() {
+        let error = merge(listed(&["a", "a"]), Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+    }
+}

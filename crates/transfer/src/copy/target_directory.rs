@@ -1,0 +1,83 @@
+//! A directory at the target, made when something is to be in it, and listed when several files ask
+//! what is there.
+
+use crate::copy::context::CopyContext;
+use crate::destination::Target;
+use futures_util::StreamExt;
+use hither_core::storage::file_name;
+use hither_core::{DirEntry, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::OnceCell;
+
+/// Files that ask about themselves: a listing costs more than a few questions.
+const MAX_QUESTIONS: usize = 2;
+/// The most names of a directory that are kept, some 200 bytes each. Where there are more, each
+/// file asks about itself.
+const MAX_NAMES: usize = 20_000;
+
+/// A directory at the target, which may have to be made, in one that may have to be made.
+#[derive(Debug)]
+pub(crate) struct TargetDirectory {
+    pub(crate) target: Target,
+    /// The directory that it is in; none for the first.
+    parent: Option<Arc<Self>>,
+    made: OnceCell<()>,
+    questions: AtomicUsize,
+    /// Its entries by name, when they were asked for; none if it cannot be listed.
+    listed: OnceCell<Option<HashMap<String, DirEntry>>>,
+}
+
+impl TargetDirectory {
+    /// A directory that may have to be made.
+    pub(crate) fn new(target: Target, parent: Option<Arc<Self>>) -> Arc<Self> {
+        Self::with(target, parent, OnceCell::new())
+    }
+
+    /// A directory that is there.
+    pub(crate) fn existing(target: Target) -> Arc<Self> {
+        Self::with(target, None, OnceCell::new_with(Some(())))
+    }
+
+    fn with(target: Target, parent: Option<Arc<Self>>, made: OnceCell<()>) -> Arc<Self> {
+        let questions = AtomicUsize::new(0);
+        Arc::new(Self { target, parent, made, questions, listed: OnceCell::new() })
+    }
+
+    /// Makes the directory, and those that it is in, where that is not done yet.
+    pub(crate) async fn make(&self, shared: &CopyContext) -> Result<()> {
+        let chain = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
+        let chain: Vec<_> = chain.take_while(|directory| !directory.made.initialized()).collect();
+        for directory in chain.into_iter().rev() {
+            let make = || shared.make_directory(&directory.target);
+            directory.made.get_or_try_init(make).await?;
+        }
+        Ok(())
+    }
+
+    /// The entry of `path` in this directory, or that there is none, if its listing tells. None if
+    /// the question is to be asked about the file itself.
+    pub(crate) async fn listed(&self, path: &str) -> Option<Option<DirEntry>> {
+        if self.questions.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS {
+            return None;
+        }
+        let listed = self.listed.get_or_init(|| self.list()).await.as_ref()?;
+        Some(listed.get(file_name(path)).cloned())
+    }
+
+    async fn list(&self) -> Option<HashMap<String, DirEntry>> {
+        let Target::Remote(storage, path) = &self.target else { return None };
+        let mut listed = HashMap::new();
+        let mut batches = storage.list_batches(path);
+        while let Some(entries) = batches.next().await {
+            // Whatever is wrong shows when a file asks about itself.
+            let entries = entries.ok()?;
+            listed.extend(entries.into_iter().map(|it| (file_name(&it.path).to_owned(), it)));
+            if listed.len() > MAX_NAMES {
+                return None;
+            }
+        }
+        Some(listed)
+    }
+}

@@ -1,0 +1,120 @@
+//! Copies between files of this machine, whose bytes need not pass through this process.
+//!
+//! Where the file system lets files share blocks (`FICLONE`), one call copies a file of any size.
+//! Else `copy_file_range` moves the bytes within the kernel, and what it cannot move, as between
+//! some file systems, is read and written. Holes stay holes. Everything around it is that of other
+//! copies: pieces, blocks in the journal, the hidden name until all is on the disk.
+
+use rustix::fs::{SeekFrom, copy_file_range, seek};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// The unit of `st_blocks`.
+const BYTES_OF_STAT_BLOCK: u64 = 512;
+/// Bytes of a read where the kernel cannot copy.
+const READ_BYTES: usize = 256 << 10;
+
+/// Copies `range` of `from` to the same place in `to`, where holes of `from` are empty. Blocks the
+/// thread.
+pub(crate) fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
+    if !has_holes(&from.metadata()?) {
+        // The search for a hole may go through all of the file.
+        return copy_data(from, to, range);
+    }
+    let mut at = range.start;
+    while at < range.end {
+        let data = match seek(from, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // There is only a hole up to the end.
+            Err(Errno::NXIO) => return Ok(()),
+            // The file system knows no holes.
+            Err(_) => at,
+        };
+        if data >= range.end {
+            return Ok(());
+        }
+        let end = seek(from, SeekFrom::Hole(data)).unwrap_or(range.end).min(range.end);
+        copy_data(from, to, data..end)?;
+        at = end;
+    }
+    Ok(())
+}
+
+/// Returns true for a file with fewer blocks than its length takes.
+pub(crate) fn has_holes(metadata: &Metadata) -> bool {
+    metadata.blocks() * BYTES_OF_STAT_BLOCK < metadata.len()
+}
+
+fn copy_data(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let length = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+        let mut source = at;
+        let mut target = at;
+        match copy_file_range(from, Some(&mut source), to, Some(&mut target), length) {
+            // Some file systems say that of files that have bytes.
+            Ok(0) => return read_and_write(from, to, at..range.end),
+            Ok(copied) => at += copied as u64,
+            Err(Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+                return read_and_write(from, to, at..range.end);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn read_and_write(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end - at).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let piece = buffer.get_mut(..most).unwrap_or_default();
+        from.read_exact_at(piece, at)?;
+        to.write_all_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const LEN: usize = 1 << 20;
+
+    #[test]
+    fn ranges_are_copied_and_holes_stay() {
+        let from = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..MIB).map(|at| (at % 251) as u8).collect();
+        from.write_all_at(&content, 2 * MIB).unwrap();
+        from.set_len(8 * MIB).unwrap();
+        let to = tempfile::tempfile().unwrap();
+        to.set_len(8 * MIB).unwrap();
+        for start in (0..8 * MIB).step_by(3 * LEN / 2) {
+            copy_range(&from, &to, start..(start + 3 * MIB / 2).min(8 * MIB)).unwrap();
+        }
+        let mut copied = vec![0; 8 * LEN];
+        to.read_exact_at(&mut copied, 0).unwrap();
+        let mut expected = vec![0; 8 * LEN];
+        expected[2 * LEN..3 * LEN].copy_from_slice(&content);
+        assert!(copied == expected);
+        let allocated = |file: &File| file.metadata().unwrap().blocks();
+        assert!(allocated(&to) <= allocated(&from) + 16, "{} blocks", allocated(&to));
+    }
+
+    #[test]
+    fn a_file_that_became_shorter_is_an_error() {
+        let from = tempfile::tempfile().unwrap();
+        from.write_all_at(b"short", 0).unwrap();
+        let to = tempfile::tempfile().unwrap();
+        let error = copy_data(&from, &to, 0..6).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        read_and_write(&from, &to, 0..5).unwrap();
+    }
+}

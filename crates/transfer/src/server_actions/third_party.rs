@@ -1,0 +1,169 @@
+//! Files that two servers move between them, while this machine watches.
+//!
+//! A [`ThirdPartyMover`] knows which servers can do that, and how. This module has what is the same
+//! for all of them: existing targets are treated as in every copy, and after the move sizes and
+//! checksums of both ends are compared.
+
+use crate::copy::context::CopyContext;
+use crate::destination::Target;
+use crate::file::CopyItem;
+use crate::file::open::is_to_be_skipped;
+use crate::file::version::FileVersion;
+use crate::options::Verify;
+use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
+use crate::summary::FileChecksum;
+use hither_core::checksum::Checksum;
+use hither_core::{DirEntry, Error, ErrorKind, Result, Storage};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tracing::debug;
+
+/// Outcome of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MoveResult {
+    Moved,
+    /// It is left as it is.
+    Skipped,
+    /// It is to be copied through this machine.
+    FallBack,
+}
+
+/// Moves a file, if its target is on a server.
+pub(crate) async fn run(
+    shared: &Arc<CopyContext>,
+    mover: &dyn ThirdPartyMover,
+    item: &CopyItem,
+) -> Result<MoveResult> {
+    let moved = async {
+        let Target::Remote(target, target_path) = &item.target else {
+            let what = format!("{}: a third-party copy needs two servers", item.target.name());
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        };
+        move_between(shared, mover, item, &**target, target_path).await
+    };
+    match moved.await {
+        Err(error) if mover.falls_back(&error) => {
+            shared.note_once(format!("copied through this machine: {error}"));
+            Ok(MoveResult::FallBack)
+        }
+        result => result,
+    }
+}
+
+async fn move_between(
+    shared: &Arc<CopyContext>,
+    mover: &dyn ThirdPartyMover,
+    item: &CopyItem,
+    target: &dyn Storage,
+    target_path: &str,
+) -> Result<MoveResult> {
+    let key = item.target.name();
+    let entry = match &item.entry {
+        Some(entry) => entry.clone(),
+        None => item.storage.stat(&item.path).await?,
+    };
+    let version = FileVersion::of(&entry);
+    if item.entry.is_none() {
+        shared.progress.found_bytes(entry.size);
+    }
+    let known = shared.journal.as_ref().and_then(|journal| journal.known(&key));
+    if is_to_be_skipped(shared, item, &version, known.as_ref()).await? {
+        shared.progress.done_bytes(entry.size);
+        return Ok(MoveResult::Skipped);
+    }
+    let file = ThirdPartyMove {
+        source: &*item.storage,
+        source_path: &item.path,
+        target,
+        target_path,
+        size: entry.size,
+        overwrite: shared.options.existing.replaces(),
+    };
+    let counted = Arc::new(AtomicU64::new(0));
+    let moved = {
+        let counted = Arc::clone(&counted);
+        let progress = Arc::clone(&shared.progress);
+        let size = entry.size;
+        // Markers may come twice, and count what is written twice.
+        Arc::new(move |bytes: u64| {
+            let bytes = bytes.min(size);
+            let before = counted.fetch_max(bytes, Ordering::Relaxed);
+            progress.done_bytes(bytes.saturating_sub(before));
+        })
+    };
+    let result = async {
+        mover.move_file(file, moved).await?;
+        verify(shared, item, &file, &entry).await
+    };
+    let result = result.await;
+    let counted = counted.load(Ordering::Relaxed);
+    match result {
+        Ok(seen) => {
+            shared.progress.done_bytes(entry.size.saturating_sub(counted));
+            debug!(file = item.name, bytes = entry.size, "file moved by the servers");
+            let mut tally = shared.tally();
+            tally.files += 1;
+            tally.bytes += entry.size;
+            drop(tally);
+            if let Some(journal) = &shared.journal {
+                journal.done(&key, &version, &FileVersion::of(&seen))?;
+            }
+            Ok(MoveResult::Moved)
+        }
+        Err(error) => {
+            shared.progress.undone_bytes(counted);
+            Err(error)
+        }
+    }
+}
+
+/// Compares size and checksum of both ends. A wrong file is removed.
+async fn verify(
+    shared: &CopyContext,
+    item: &CopyItem,
+    file: &ThirdPartyMove<'_>,
+    entry: &DirEntry,
+) -> Result<DirEntry> {
+    let seen = file.target.stat(file.target_path).await?;
+    let wrong = if seen.size == entry.size {
+        let options = &shared.options;
+        let asked = options.verify.is_explicit() || entry.size >= options.block_bytes;
+        match options.verify.algorithm().filter(|_| asked) {
+            None => None,
+            Some(algorithm) => {
+                let there = file.target.checksum(file.target_path, algorithm);
+                let here = async {
+                    match &options.verify {
+                        Verify::Value(value) => Ok(Some(value.clone())),
+                        _ => file.source.checksum(file.source_path, algorithm).await,
+                    }
+                };
+                let (there, here) = futures_util::join!(there, here);
+                // A server that cannot tell is no failure: most cannot.
+                compare(shared, item, there.ok().flatten(), here.ok().flatten())
+            }
+        }
+    } else {
+        Some(format!("{} bytes arrived, expected {}", seen.size, entry.size))
+    };
+    let Some(wrong) = wrong else { return Ok(seen) };
+    // The difference is the error to tell.
+    drop(file.target.remove(file.target_path).await);
+    Err(Error::new(ErrorKind::Corrupt, format!("{}: {wrong}", item.target.name())))
+}
+
+/// Notes the checksum of the target. Returns what is wrong with it.
+fn compare(
+    shared: &CopyContext,
+    item: &CopyItem,
+    there: Option<Checksum>,
+    expected: Option<Checksum>,
+) -> Option<String> {
+    let checksum = there?;
+    let compared = expected.is_some();
+    if let Some(expected) = expected.filter(|expected| *expected != checksum) {
+        return Some(format!("the server states {checksum}, expected {expected}"));
+    }
+    shared.note_checksum(FileChecksum { target: item.target.name(), checksum, compared });
+    None
+}

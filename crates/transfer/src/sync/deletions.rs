@@ -1,0 +1,221 @@
+//! Names that only the destination has, and their deletion.
+//!
+//! A listing can be wrong without an error: a disk that is not mounted is an empty directory, and a
+//! source that changes while it is listed shows a file in neither place. So before the first
+//! deletion the source is asked once more about the directories that the names are in.
+
+use crate::compare::tree_pair::TreePair;
+use crate::copy::walk::AT_ONCE;
+use crate::destination::CopyPath;
+use crate::summary::CopyFailure;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hither_core::storage::{file_name, parent};
+use hither_core::{Error, ErrorKind, Result};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use tracing::debug;
+
+/// Names to be deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Deletions {
+    files: Vec<String>,
+    directories: BTreeSet<String>,
+    /// Directories with something in them that stays.
+    kept: BTreeSet<String>,
+    most: usize,
+    /// Names found, those beyond `most` included.
+    found: usize,
+}
+
+/// Result of the deletions.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    pub(crate) files: u64,
+    pub(crate) directories: u64,
+    pub(crate) notices: Vec<String>,
+    pub(crate) failures: Vec<CopyFailure>,
+}
+
+impl Deletions {
+    /// At most `most` names; of more, only the number is kept.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
+    pub(crate) fn add_file(&mut self, path: String) {
+        self.found += 1;
+        if self.found <= self.most {
+            self.files.push(path);
+        }
+    }
+
+    pub(crate) fn add_directory(&mut self, path: String) {
+        self.found += 1;
+        if self.found <= self.most {
+            self.directories.insert(path);
+        }
+    }
+
+    /// The name at `path` stays, and so do the directories that it is in.
+    pub(crate) fn keep(&mut self, path: &str) {
+        let mut directory = parent(path);
+        while !directory.is_empty() && self.kept.len() < self.most {
+            if !self.kept.insert(directory.to_owned()) {
+                return;
+            }
+            directory = parent(directory);
+        }
+    }
+
+    /// Number of files to be deleted.
+    pub(crate) fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    /// Number of directories to be deleted.
+    pub(crate) fn directories(&self) -> u64 {
+        self.directories.difference(&self.kept).count() as u64
+    }
+
+    /// Names to be deleted, those beyond the most included.
+    pub(crate) fn found(&self) -> usize {
+        self.found
+    }
+
+    /// Fails if it is not certain that the source has none of the names.
+    pub(crate) async fn check(&self, has_files: bool, pair: &TreePair) -> Result<()> {
+        let refused = |kind, why: String| Err(Error::new(kind, format!("nothing deleted: {why}")));
+        if !has_files {
+            let why = format!(
+                "{} has no file, as if it were not mounted: remove {} yourself",
+                pair.source.name(),
+                pair.target.name()
+            );
+            return refused(ErrorKind::Invalid, why);
+        }
+        if self.found > self.most {
+            let why = format!(
+                "{} names are to be deleted, and the most are {}: raise --max-delete",
+                self.found, self.most
+            );
+            return refused(ErrorKind::Invalid, why);
+        }
+        match self.appeared(pair).await {
+            Ok(None) => Ok(()),
+            Ok(Some(path)) => {
+                let why = format!("{path} appeared in the source meanwhile: sync again");
+                refused(ErrorKind::Changed, why)
+            }
+            Err(error) => Err(error.context("nothing deleted")),
+        }
+    }
+
+    /// A name to be deleted that the source has by now.
+    async fn appeared(&self, pair: &TreePair) -> Result<Option<String>> {
+        let mut by_parent: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let names = self.files.iter().chain(&self.directories);
+        // What is in a directory that goes, goes with it.
+        for path in names.filter(|path| !self.directories.contains(parent(path))) {
+            by_parent.entry(parent(path)).or_default().push(path);
+        }
+        let mut waiting = by_parent.into_iter();
+        let mut looks = FuturesUnordered::new();
+        loop {
+            while looks.len() < AT_ONCE
+                && let Some((directory, paths)) = waiting.next()
+            {
+                looks.push(look(pair, directory, paths));
+            }
+            match looks.next().await {
+                None => return Ok(None),
+                Some(Ok(None)) => {}
+                Some(seen) => return seen,
+            }
+        }
+    }
+
+    /// Deletes the files, and then the directories that are empty, the innermost first.
+    pub(crate) async fn run(self, target: &CopyPath) -> Removed {
+        let mut removed = Removed::default();
+        removed.files = removed.remove(target, self.files).await;
+        let mut by_depth: BTreeMap<Reverse<usize>, Vec<String>> = BTreeMap::new();
+        for path in self.directories {
+            if self.kept.contains(&path) {
+                removed.notices.push(format!("{path}: kept, because not all in it may go"));
+                continue;
+            }
+            by_depth.entry(Reverse(path.matches('/').count())).or_default().push(path);
+        }
+        for directories in by_depth.into_values() {
+            removed.directories += removed.remove(target, directories).await;
+        }
+        removed
+    }
+}
+
+impl Removed {
+    /// Removes names, several at a time, and returns how many.
+    async fn remove(&mut self, target: &CopyPath, paths: Vec<String>) -> u64 {
+        let mut waiting = paths.into_iter();
+        let mut removals = FuturesUnordered::new();
+        let mut number = 0;
+        loop {
+            while removals.len() < AT_ONCE
+                && let Some(path) = waiting.next()
+            {
+                removals.push(remove(target, path));
+            }
+            let Some((path, result)) = removals.next().await else { return number };
+            match result {
+                Ok(()) => {
+                    debug!(path, "deleted");
+                    number += 1;
+                }
+                // Somebody else has removed it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => self.failures.push(CopyFailure { source: path, error }),
+            }
+        }
+    }
+}
+
+/// The first of `paths`, all in `directory`, that the source has.
+async fn look(pair: &TreePair, directory: &str, mut paths: Vec<&str>) -> Result<Option<String>> {
+    let listed = pair.source.storage.list(&pair.source.below(directory).0).await?;
+    paths.sort_unstable();
+    let is_there = |name: &str| {
+        let found = paths.binary_search_by(|path| file_name(path).cmp(name)).ok()?;
+        paths.get(found).map(|path| (*path).to_owned())
+    };
+    Ok(listed.iter().find_map(|entry| is_there(file_name(&entry.path))))
+}
+
+async fn remove(target: &CopyPath, path: String) -> (String, Result<()>) {
+    let result = target.storage.remove(&target.below(&path).0).await;
+    (path, result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_names_that_stay_are_kept() {
+        let mut deletions = Deletions::new(10);
+        for path in ["a", "a/b", "a/b/c", "d"] {
+            deletions.add_directory(path.to_owned());
+        }
+        deletions.keep("a/b/x");
+        assert_eq!(deletions.directories(), 2);
+        assert!(deletions.kept.contains("a") && !deletions.kept.contains("a/b/c"));
+    }
+
+    #[test]
+    fn names_beyond_the_most_are_only_counted() {
+        let mut deletions = Deletions::new(2);
+        for number in 0..5 {
+            deletions.add_file(number.to_string());
+        }
+        assert_eq!((deletions.files.len(), deletions.found), (2, 5));
+    }
+}

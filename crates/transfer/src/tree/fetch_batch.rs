@@ -1,0 +1,375 @@
+//! One batch: its files are asked for in one request, written as they arrive, synced together, and
+//! named.
+//!
+//! While files are written by a thread that may block, others arrive; at most one write of a batch
+//! is under way, and the memory of what waits for it counts in the job's budget.
+
+use crate::copy::context::CopyContext;
+use crate::destination::Target;
+use crate::file::open::{local_version, should_skip};
+use crate::file::partial_file::{self, PartialFile};
+use crate::file::version::FileVersion;
+use crate::tree::may_retry;
+use crate::tree::small_files::{TreeBatch, TreeRoot};
+use bytes::Bytes;
+use hither_core::storage::{TreeEvent, TreeEvents, TreeFile, TreeRequest};
+use hither_core::{Error, ErrorKind, Result};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tracing::debug;
+
+/// Bytes that are worth a write; and files.
+const WRITE_BYTES: u64 = 1 << 20;
+const WRITE_FILES: usize = 64;
+
+/// A file that is written under its hidden name.
+#[derive(Debug)]
+struct Written {
+    file: TreeFile,
+    part: PartialFile,
+}
+
+/// A file that has arrived.
+type Arrived = (TreeFile, Vec<Bytes>);
+/// The files that were written, and those that could not be.
+type WriteResult = (Vec<Written>, Vec<(TreeFile, Error)>);
+
+/// A batch on its way.
+struct BatchFetch<'a> {
+    shared: &'a Arc<CopyContext>,
+    root: &'a Arc<TreeRoot>,
+    /// Files that have not come, by their path in the tree.
+    missing: HashMap<String, TreeFile>,
+    arrived: Vec<Arrived>,
+    arrived_bytes: u64,
+    writing: Option<(JoinHandle<WriteResult>, u64)>,
+    written: Vec<Written>,
+}
+
+/// Copies the files of a batch. What fails is noted.
+pub(crate) async fn run(shared: &Arc<CopyContext>, batch: TreeBatch) {
+    let TreeBatch { root, files } = batch;
+    let files = without_skipped(shared, &root, files).await;
+    if files.is_empty() {
+        return;
+    }
+    let order: Vec<String> = files.iter().map(|file| file.relative.clone()).collect();
+    let missing = files.into_iter().map(|file| (file.relative.clone(), file)).collect();
+    let mut fetch = BatchFetch {
+        shared,
+        root: &root,
+        missing,
+        arrived: Vec::new(),
+        arrived_bytes: 0,
+        writing: None,
+        written: Vec::new(),
+    };
+    let fetched = match root.local {
+        Some(_) => fetch.copy(&order).await,
+        None => fetch.receive(&order).await,
+    };
+    fetch.settle().await;
+    fetch.finish().await;
+    if let Err(error) = fetched {
+        for file in fetch.missing.into_values() {
+            shared.failed(root.name_of(&file.relative), error.clone());
+        }
+    }
+}
+
+/// The files that are to be copied.
+async fn without_skipped(
+    shared: &Arc<CopyContext>,
+    root: &Arc<TreeRoot>,
+    files: Vec<TreeFile>,
+) -> Vec<TreeFile> {
+    let context = Arc::clone(shared);
+    let tree = Arc::clone(root);
+    let looked = spawn_blocking(move || {
+        let mut left = Vec::with_capacity(files.len());
+        for file in files {
+            match is_skipped(&context, &tree, &file) {
+                Ok(false) => left.push(file),
+                Ok(true) => {
+                    debug!(file = file.relative, "file skipped");
+                    context.skipped(file.entry.size);
+                }
+                Err(error) => context.failed(tree.name_of(&file.relative), error),
+            }
+        }
+        left
+    });
+    looked.await.unwrap_or_else(|error| {
+        shared.failed(root.name_of(""), panicked(error));
+        Vec::new()
+    })
+}
+
+fn is_skipped(shared: &CopyContext, root: &TreeRoot, file: &TreeFile) -> Result<bool> {
+    let target = root.target_of(&file.relative)?;
+    let Target::Local(path) = &target else { return Ok(false) };
+    let known = shared.journal.as_ref().and_then(|journal| journal.take(&target.name()));
+    let version = FileVersion::of(&file.entry);
+    let Some(seen) = local_version(path)? else { return Ok(false) };
+    should_skip(shared, &target, &version, known.as_ref(), &seen)
+}
+
+impl BatchFetch<'_> {
+    /// Asks for the files until all have come, or failed.
+    async fn receive(&mut self, order: &[String]) -> Result<()> {
+        let mut failures = 0;
+        while !self.missing.is_empty() {
+            let left = self.missing.len();
+            let paths = order.iter().filter(|path| self.missing.contains_key(*path)).cloned();
+            let request = TreeRequest::Contents(paths.collect());
+            let received = match self.root.storage.tree(&self.root.directory, request).await {
+                Ok(Some(mut events)) => self.follow(&mut *events).await,
+                Ok(None) => Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{}: the server sends no trees any more", self.root.name_of("")),
+                )),
+                Err(error) => Err(error),
+            };
+            let error = match received {
+                Ok(()) if self.missing.len() < left => continue,
+                Ok(()) => Error::new(
+                    ErrorKind::Protocol,
+                    format!("{}: the tree lacks files", self.root.name_of("")),
+                ),
+                Err(error) => error,
+            };
+            failures = if self.missing.len() == left { failures + 1 } else { 0 };
+            debug!(missing = self.missing.len(), %error, failures, "the batch broke off");
+            if !may_retry(&error, failures).await {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the files of a tree on this machine.
+    async fn copy(&mut self, order: &[String]) -> Result<()> {
+        for paths in order.chunks(WRITE_FILES) {
+            let files = paths.iter().filter_map(|path| self.missing.remove(path));
+            let files: Vec<_> = files.map(|file| (file, Vec::new())).collect();
+            self.written().await;
+            let bytes = files.iter().map(|(file, _)| file.entry.size).sum();
+            self.shared.note_arrived(bytes, bytes);
+            self.start_writing(files, 0);
+        }
+        Ok(())
+    }
+
+    async fn follow(&mut self, events: &mut dyn TreeEvents) -> Result<()> {
+        loop {
+            // Nobody reads the connection while there is no room; what this batch holds is written.
+            if !self.shared.budget.has_room() {
+                self.settle().await;
+                self.shared.budget.room().await;
+            }
+            let some = events.next().await?;
+            if some.is_empty() {
+                return Ok(());
+            }
+            for event in some {
+                self.take(event);
+            }
+            if self.arrived_bytes >= WRITE_BYTES || self.arrived.len() >= WRITE_FILES {
+                self.write().await;
+            }
+        }
+    }
+
+    fn take(&mut self, event: TreeEvent) {
+        match event {
+            TreeEvent::Content(file, pieces) => {
+                // What came is what the server read now; the walk's entry may be older.
+                let Some(walked) = self.missing.remove(&file.relative) else { return };
+                let bytes = file.entry.size;
+                if bytes != walked.entry.size {
+                    self.shared.progress.found_bytes(bytes.saturating_sub(walked.entry.size));
+                    self.shared.progress.done_bytes(walked.entry.size.saturating_sub(bytes));
+                }
+                self.shared.note_arrived(bytes, bytes);
+                self.shared.budget.hold(bytes);
+                self.arrived_bytes += bytes;
+                self.arrived.push((file, pieces));
+            }
+            TreeEvent::Failed(path, error) => {
+                if self.missing.remove(&path).is_some() {
+                    self.shared.failed(self.root.name_of(&path), error);
+                }
+            }
+            TreeEvent::LeftOut(path, reason) => {
+                self.changed(&path, &format!("it is left out now ({reason})"));
+            }
+            TreeEvent::Directory(path) => self.changed(&path, "it is a directory now"),
+            TreeEvent::File(file) => self.changed(&file.relative, "it has grown"),
+        }
+    }
+
+    fn changed(&mut self, path: &str, how: &str) {
+        if self.missing.remove(path).is_some() {
+            let name = self.root.name_of(path);
+            let message = format!("{name} changed while it was copied: {how}");
+            self.shared.failed(name, Error::new(ErrorKind::Changed, message));
+        }
+    }
+
+    /// Begins to write what has arrived, after the write before it.
+    async fn write(&mut self) {
+        self.written().await;
+        let bytes = std::mem::take(&mut self.arrived_bytes);
+        let files = std::mem::take(&mut self.arrived);
+        self.start_writing(files, bytes);
+    }
+
+    fn start_writing(&mut self, files: Vec<Arrived>, held_bytes: u64) {
+        let root = Arc::clone(self.root);
+        let shared = Arc::clone(self.shared);
+        let writing = spawn_blocking(move || write_files(&root, &shared, files));
+        self.writing = Some((writing, held_bytes));
+    }
+
+    /// Waits for the write under way.
+    async fn written(&mut self) {
+        let Some((writing, bytes)) = self.writing.take() else { return };
+        let written = writing.await;
+        self.shared.budget.release(bytes);
+        match written {
+            Ok((written, failed)) => {
+                let done = written.iter().map(|one| one.file.entry.size).sum();
+                self.shared.progress.done_bytes(done);
+                self.written.extend(written);
+                for (file, error) in failed {
+                    self.shared.failed(self.root.name_of(&file.relative), error);
+                }
+            }
+            Err(error) => self.shared.failed(self.root.name_of(""), panicked(error)),
+        }
+    }
+
+    /// Writes everything that has arrived.
+    async fn settle(&mut self) {
+        if !self.arrived.is_empty() {
+            self.write().await;
+        }
+        self.written().await;
+    }
+
+    /// Puts what was written on the disk, and gives it its names.
+    async fn finish(&mut self) {
+        let written = std::mem::take(&mut self.written);
+        let devices: BTreeSet<_> = written.iter().filter_map(|one| one.part.device()).collect();
+        for device in devices {
+            let synced = self.shared.group_sync.sync(device, None).await;
+            if let Err(error) = synced {
+                for one in written {
+                    self.shared.failed(self.root.name_of(&one.file.relative), error.clone());
+                }
+                return;
+            }
+        }
+        let shared = Arc::clone(self.shared);
+        let root = Arc::clone(self.root);
+        let named = spawn_blocking(move || give_names(&shared, &root, written)).await;
+        if let Err(error) = named {
+            self.shared.failed(self.root.name_of(""), panicked(error));
+        }
+    }
+}
+
+pub(crate) fn panicked(error: JoinError) -> Error {
+    Error::new(ErrorKind::Local, "a thread that reads or writes files panicked").with_source(error)
+}
+
+/// Writes files under their hidden names.
+fn write_files(root: &TreeRoot, shared: &CopyContext, files: Vec<Arrived>) -> WriteResult {
+    let mut written = Vec::with_capacity(files.len());
+    let mut failed = Vec::new();
+    for (file, pieces) in files {
+        match write_file(root, shared, &file, &pieces) {
+            Ok(part) => written.push(Written { file, part }),
+            Err(error) => failed.push((file, error)),
+        }
+    }
+    (written, failed)
+}
+
+fn write_file(
+    root: &TreeRoot,
+    shared: &CopyContext,
+    file: &TreeFile,
+    pieces: &[Bytes],
+) -> Result<PartialFile> {
+    let Target::Local(target) = root.target_of(&file.relative)? else {
+        return Err(Error::new(ErrorKind::Invalid, "the target is no file of this machine"));
+    };
+    let name = PartialFile::name(&target, &shared.job);
+    let TreeFile { entry, mode, relative } = file;
+    let small = |mode: Option<u32>| {
+        let mode = mode.map(|bits| shared.file_mode(bits));
+        PartialFile::small(&target, &name, entry.size, mode, entry.modified)
+    };
+    let Some(folder) = &root.local else {
+        let part = small(*mode);
+        part.write(0, pieces, &shared.group_sync)?;
+        return Ok(part);
+    };
+    let path = folder.join(relative);
+    let failed = |error| partial_file::failed("cannot read", &path, error);
+    let from = File::open(&path).map_err(failed)?;
+    let part = small(Some(from.metadata().map_err(failed)?.mode()));
+    part.copy_from(&from, 0..entry.size, &shared.group_sync)?;
+    let FileVersion { size, modified, .. } = FileVersion::of(entry);
+    let seen = local_version(&path)?;
+    if seen.is_none_or(|seen| (seen.size, seen.modified) != (size, modified)) {
+        part.remove();
+        let what = format!("{} changed while it was copied", path.display());
+        return Err(Error::new(ErrorKind::Changed, what));
+    }
+    Ok(part)
+}
+
+/// Gives files their names, and notes them as done.
+fn give_names(shared: &CopyContext, root: &TreeRoot, written: Vec<Written>) {
+    let replace = shared.options.existing.replaces();
+    let mut done = Vec::with_capacity(written.len());
+    for Written { file, part } in written {
+        match part.finish(None, replace) {
+            Ok(()) => done.push((file, part.target().to_owned())),
+            Err(error) => {
+                part.remove();
+                shared.failed(root.name_of(&file.relative), error);
+            }
+        }
+    }
+    let mut folders = shared.folders();
+    for (_, target) in &done {
+        if let Some(folder) = target.parent().filter(|folder| !folders.contains(*folder)) {
+            folders.insert(folder.to_owned());
+        }
+    }
+    drop(folders);
+    if let Some(journal) = &shared.journal {
+        let records = done.iter().map(|(file, target)| {
+            let version = FileVersion::of(&file.entry);
+            // The target has the time of the source.
+            let FileVersion { size, modified, .. } = version;
+            let seen = FileVersion { size, modified, ..FileVersion::default() };
+            (target.display().to_string(), version, seen)
+        });
+        if let Err(error) = journal.done_together(records) {
+            shared.failed(root.name_of(""), error);
+        }
+    }
+    let mut tally = shared.tally();
+    for (file, _) in &done {
+        tally.files += 1;
+        tally.bytes += file.entry.size;
+        shared.progress.done_file();
+    }
+}

@@ -1,0 +1,453 @@
+//! One batch of an upload: its files are read, sent in one request with the directories that they
+//! are in, and noted as done by the server's results.
+//!
+//! Workers read their batches while those of others travel. A result is final: the server has the
+//! file on its disk. A request that breaks off leaves open which of its files are there, so those
+//! without a result are sent again. If they may not be replaced, the server is asked about those
+//! that are in the way.
+
+use crate::copy::context::CopyContext;
+use crate::destination::Target;
+use crate::file::CopyItem;
+use crate::file::open::should_skip;
+use crate::file::partial_file;
+use crate::file::version::FileVersion;
+use crate::journal::Known;
+use crate::options::OverwritePolicy;
+use crate::tree::fetch_batch::panicked;
+use crate::tree::may_retry;
+use crate::tree::small_files::{MAX_BYTES, TreeBatch, TreeRoot};
+use bytes::Bytes;
+use hither_core::storage::{
+    MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeFile, TreeRequest, TreeUpload,
+};
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Retry, Storage};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+use tracing::debug;
+
+/// Times that a file is read until it has not changed meanwhile.
+const READS: usize = 3;
+
+/// A batch that is sent.
+struct BatchUpload<'a> {
+    shared: &'a Arc<CopyContext>,
+    root: &'a Arc<TreeRoot>,
+    storage: &'a Arc<dyn Storage>,
+    directory: &'a str,
+    /// A request broke off: files may be there already.
+    is_again: bool,
+}
+
+/// A part of a batch that was read.
+#[derive(Default)]
+struct ReadFiles {
+    uploads: Vec<TreeUpload>,
+    /// The files and directories of `uploads`. A directory that is only there for what is in it is
+    /// marked.
+    sent: Vec<(TreeFile, bool)>,
+    bytes: u64,
+    /// Those that are for another request.
+    later: Vec<TreeFile>,
+    /// Those that are too large by now.
+    large: Vec<TreeFile>,
+    failed: Vec<(TreeFile, Error)>,
+}
+
+/// The entries at some paths, without those that do not exist.
+type Entries = HashMap<String, Result<DirEntry>>;
+
+/// Copies the files of a batch. What fails is noted.
+pub(crate) async fn run(shared: &Arc<CopyContext>, TreeBatch { root, files }: TreeBatch) {
+    let Target::Remote(storage, directory) = &root.target else { return };
+    let mut batch = BatchUpload { shared, root: &root, storage, directory, is_again: false };
+    let mut waiting = batch.without_skipped(files).await;
+    let mut failures = 0;
+    while !waiting.is_empty() {
+        let before = waiting.len();
+        let (left, ended) = batch.send(waiting).await;
+        waiting = left;
+        let Err(error) = ended else { continue };
+        failures = if waiting.len() == before { failures + 1 } else { 0 };
+        batch.is_again = true;
+        debug!(files = waiting.len(), %error, failures, "the batch broke off");
+        if !may_retry(&error, failures).await {
+            for file in waiting {
+                shared.failed(root.name_of(&file.relative), error.clone());
+            }
+            return;
+        }
+    }
+}
+
+impl BatchUpload<'_> {
+    /// The files that are to be copied.
+    async fn without_skipped(&self, files: Vec<TreeFile>) -> Vec<TreeFile> {
+        let Self { shared, root, .. } = self;
+        let asks =
+            matches!(shared.options.existing, OverwritePolicy::Keep | OverwritePolicy::Update);
+        let mut left = Vec::with_capacity(files.len());
+        let mut asked: Vec<(TreeFile, Option<Known>)> = Vec::new();
+        for file in files {
+            let target = root.target_of(&file.relative);
+            let journal = shared.journal.as_ref().filter(|_| file.entry.kind == FileKind::File);
+            let known = journal.zip(target.ok()).and_then(|(it, target)| it.take(&target.name()));
+            let is_done = known.as_ref().is_some_and(|known| known.done.is_some());
+            if file.entry.kind == FileKind::File && (asks || is_done) {
+                asked.push((file, known));
+            } else {
+                left.push(file);
+            }
+        }
+        if asked.is_empty() {
+            return left;
+        }
+        let paths = asked.iter().map(|(file, _)| file.relative.clone()).collect();
+        let mut entries = self.entries(paths).await;
+        for (file, known) in asked {
+            let seen = match &mut entries {
+                Ok(entries) => entries.remove(&file.relative).transpose(),
+                Err(error) => Err(error.clone()),
+            };
+            match seen.and_then(|seen| self.is_skipped(&file, known.as_ref(), seen)) {
+                Ok(true) => {
+                    debug!(file = file.relative, "file skipped");
+                    shared.skipped(file.entry.size);
+                }
+                Ok(false) => left.push(file),
+                Err(error) => shared.failed(root.name_of(&file.relative), error),
+            }
+        }
+        left
+    }
+
+    fn is_skipped(
+        &self,
+        file: &TreeFile,
+        known: Option<&Known>,
+        seen: Option<DirEntry>,
+    ) -> Result<bool> {
+        let Some(seen) = seen else { return Ok(false) };
+        let target = self.root.target_of(&file.relative)?;
+        let version = FileVersion::of(&file.entry);
+        should_skip(self.shared, &target, &version, known, &FileVersion::of(&seen))
+    }
+
+    /// Asks for the entries at some paths.
+    async fn entries(&self, paths: Vec<String>) -> Result<Entries> {
+        let mut failures = 0;
+        loop {
+            match self.ask(paths.clone()).await {
+                // The directory is not there yet.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Entries::new()),
+                Err(error) => {
+                    failures += 1;
+                    if !may_retry(&error, failures).await {
+                        return Err(error);
+                    }
+                }
+                entries => return entries,
+            }
+        }
+    }
+
+    async fn ask(&self, paths: Vec<String>) -> Result<Entries> {
+        let mut entries = Entries::new();
+        let request = TreeRequest::Entries(paths);
+        let Some(mut events) = self.storage.tree(self.directory, request).await? else {
+            let what = format!("{}: the server sends no trees any more", self.root.target.name());
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        };
+        loop {
+            let some = events.next().await?;
+            if some.is_empty() {
+                return Ok(entries);
+            }
+            for event in some {
+                let (path, entry) = match event {
+                    TreeEvent::File(file) | TreeEvent::Content(file, _) => {
+                        (file.relative, Ok(file.entry))
+                    }
+                    TreeEvent::Failed(_, error) if error.kind() == ErrorKind::NotFound => continue,
+                    TreeEvent::Failed(path, error) => (path, Err(error)),
+                    TreeEvent::Directory(path) | TreeEvent::LeftOut(path, _) => {
+                        let name = self.root.target_of(&path)?.name();
+                        let what = format!("{name} is no file, expected a file or nothing");
+                        (path, Err(Error::new(ErrorKind::Invalid, what)))
+                    }
+                };
+                entries.insert(path, entry);
+            }
+        }
+    }
+
+    /// Sends as many files as fit into a request. Returns those that are left, and why the request
+    /// ended if it did so early.
+    async fn send(&self, files: Vec<TreeFile>) -> (Vec<TreeFile>, Result<()>) {
+        let shared = self.shared;
+        let bytes = files.iter().map(|file| file.entry.size).sum();
+        let began = Instant::now();
+        poll_fn(|context| shared.budget.poll_room(context)).await;
+        shared.progress.fetch.blocked(began.elapsed());
+        // Before they are read, so that not all workers begin to.
+        shared.budget.hold(bytes);
+        let sent = self.send_now(files).await;
+        shared.budget.release(bytes);
+        sent
+    }
+
+    async fn send_now(&self, files: Vec<TreeFile>) -> (Vec<TreeFile>, Result<()>) {
+        let Self { shared, root, .. } = self;
+        let began = Instant::now();
+        let tree = Arc::clone(root);
+        let replace = shared.options.existing.replaces();
+        let read = match spawn_blocking(move || read_files(&tree, files, replace)).await {
+            Ok(read) => read,
+            Err(error) => {
+                shared.failed(root.name_of(""), panicked(error));
+                return (Vec::new(), Ok(()));
+            }
+        };
+        shared.progress.fetch.busy(began.elapsed());
+        let ReadFiles { uploads, sent, bytes, mut later, large, failed } = read;
+        for (file, error) in failed {
+            shared.failed(root.name_of(&file.relative), error);
+        }
+        if !large.is_empty() {
+            self.alone(large).await;
+        }
+        if uploads.is_empty() {
+            return (later, Ok(()));
+        }
+        shared.note_arrived(bytes, if self.is_again { 0 } else { bytes });
+        let began = Instant::now();
+        let results = self.storage.put_tree(self.directory, uploads).await;
+        shared.progress.write.busy(began.elapsed());
+        let (left, ended) = match results {
+            Ok(Some(results)) => self.take(sent, results).await,
+            Ok(None) => {
+                later.extend(files_of(sent));
+                self.alone(later).await;
+                return (Vec::new(), Ok(()));
+            }
+            Err(error) => (files_of(sent), Err(error)),
+        };
+        later.extend(left);
+        (later, ended)
+    }
+
+    /// Notes the results of a request. Returns the files that have none.
+    async fn take(
+        &self,
+        sent: Vec<(TreeFile, bool)>,
+        results: Vec<Result<StoredEntry>>,
+    ) -> (Vec<TreeFile>, Result<()>) {
+        let Self { shared, root, .. } = self;
+        let mut results = results.into_iter();
+        let mut done = Vec::with_capacity(sent.len());
+        let mut in_the_way = Vec::new();
+        let mut not_made: HashMap<String, Error> = HashMap::new();
+        let mut left = Vec::new();
+        for (file, is_parent) in sent {
+            let is_directory = file.entry.kind == FileKind::Directory;
+            match results.next() {
+                None => left.push((file, is_parent)),
+                Some(Ok(stored)) if is_directory => {
+                    shared.tally().directories += u64::from(stored.is_new);
+                }
+                Some(Ok(stored)) => done.push((file, stored.entry)),
+                Some(Err(error)) if is_parent => {
+                    not_made.insert(file.relative, error);
+                }
+                Some(Err(error)) if self.is_again && error.kind() == ErrorKind::AlreadyExists => {
+                    in_the_way.push((file, error));
+                }
+                Some(Err(error)) => {
+                    let mut parents = parents(&file.relative);
+                    let is_missing = error.kind() == ErrorKind::NotFound;
+                    let reason = parents.find_map(|it| not_made.get(it)).filter(|_| is_missing);
+                    let error = reason.cloned().unwrap_or(error);
+                    shared.failed(root.name_of(&file.relative), error);
+                }
+            }
+        }
+        if !in_the_way.is_empty() {
+            self.look(in_the_way, &mut done).await;
+        }
+        self.done(&done);
+        if left.is_empty() {
+            return (Vec::new(), Ok(()));
+        }
+        let what = format!("{}: the server stopped within the upload", root.target.name());
+        let error = Error::new(ErrorKind::Unavailable, what);
+        (files_of(left), Err(error.with_retry(Retry::SameServer { after: Duration::ZERO })))
+    }
+
+    /// Adds those files to `done` that are in the way because an earlier request has written them.
+    async fn look(&self, in_the_way: Vec<(TreeFile, Error)>, done: &mut Vec<(TreeFile, DirEntry)>) {
+        let paths = in_the_way.iter().map(|(file, _)| file.relative.clone()).collect();
+        let mut entries = self.entries(paths).await.unwrap_or_default();
+        for (file, error) in in_the_way {
+            let entry = entries.remove(&file.relative).and_then(Result::ok);
+            let is_own = |it: &DirEntry| {
+                it.size == file.entry.size
+                    && it.modified.is_some()
+                    && it.modified == file.entry.modified
+            };
+            match entry.filter(is_own) {
+                Some(entry) => done.push((file, entry)),
+                None => self.shared.failed(self.root.name_of(&file.relative), error),
+            }
+        }
+    }
+
+    /// Notes files as done, each with its entry at the target.
+    fn done(&self, files: &[(TreeFile, DirEntry)]) {
+        let Self { shared, root, .. } = self;
+        if let Some(journal) = &shared.journal {
+            let records = files.iter().filter_map(|(file, entry)| {
+                let target = root.target_of(&file.relative).ok()?;
+                Some((target.name(), FileVersion::of(&file.entry), FileVersion::of(entry)))
+            });
+            if let Err(error) = journal.done_together(records) {
+                shared.failed(root.name_of(""), error);
+            }
+        }
+        let mut tally = shared.tally();
+        for (file, _) in files {
+            tally.files += 1;
+            tally.bytes += file.entry.size;
+            shared.progress.done_bytes(file.entry.size);
+            shared.progress.done_file();
+        }
+    }
+
+    /// Makes directories, and queues files, one by one.
+    async fn alone(&self, files: Vec<TreeFile>) {
+        let Self { shared, root, .. } = self;
+        let mut made = HashSet::new();
+        let mut items = Vec::with_capacity(files.len());
+        for file in files {
+            let name = root.name_of(&file.relative);
+            let is_directory = file.entry.kind == FileKind::Directory;
+            let own = is_directory.then_some(file.relative.as_str());
+            let mut ready = Ok(());
+            for path in parents(&file.relative).chain(own) {
+                if ready.is_ok() && made.insert(path.to_owned()) {
+                    ready = match root.target_of(path) {
+                        Ok(target) => shared.make_directory(&target).await,
+                        Err(error) => Err(error),
+                    };
+                }
+            }
+            match ready.and_then(|()| root.item(file)) {
+                Err(error) => shared.failed(name, error),
+                Ok(_) if is_directory => {}
+                Ok(item) => items.push(CopyItem { is_small: shared.is_small(&item), ..item }),
+            }
+        }
+        shared.queue.give_back(items);
+    }
+}
+
+/// Files that were to be sent, without the directories that were sent for them.
+fn files_of(sent: Vec<(TreeFile, bool)>) -> Vec<TreeFile> {
+    sent.into_iter().filter(|(_, is_parent)| !is_parent).map(|(file, _)| file).collect()
+}
+
+/// The directories that a path is in, from the top.
+fn parents(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').filter_map(|(end, _)| path.get(..end))
+}
+
+/// Reads files, as many as fit into a request, each after the directories that it is in.
+fn read_files(root: &TreeRoot, files: Vec<TreeFile>, overwrite: bool) -> ReadFiles {
+    let mut read = ReadFiles::default();
+    let mut parents_sent = HashSet::new();
+    let upload = |file: &TreeFile, content| TreeUpload {
+        relative: file.relative.clone(),
+        content,
+        modified: file.entry.modified,
+        mode: file.mode,
+        overwrite,
+    };
+    let mut files = files.into_iter();
+    while let Some(mut file) = files.next() {
+        if parents_sent.contains(&file.relative) {
+            continue;
+        }
+        let missing: Vec<_> =
+            parents(&file.relative).filter(|path| !parents_sent.contains(*path)).collect();
+        if read.uploads.len() + missing.len() >= MAX_TREE_PATHS || read.bytes > MAX_BYTES {
+            read.later.push(file);
+            read.later.extend(files);
+            break;
+        }
+        let missing: Vec<_> = missing.into_iter().map(str::to_owned).collect();
+        let content = match (file.entry.kind, &root.local) {
+            (FileKind::File, Some(local)) => {
+                match read_file(&local.join(&file.relative), &mut file) {
+                    Ok(Some(content)) => Some(content),
+                    Ok(None) => {
+                        read.large.push(file);
+                        continue;
+                    }
+                    Err(error) => {
+                        read.failed.push((file, error));
+                        continue;
+                    }
+                }
+            }
+            _ => None,
+        };
+        for relative in missing {
+            let entry = DirEntry::new(relative.clone(), FileKind::Directory, 0);
+            let parent = TreeFile { relative: relative.clone(), entry, mode: None };
+            read.uploads.push(upload(&parent, None));
+            read.sent.push((parent, true));
+            parents_sent.insert(relative);
+        }
+        read.bytes += content.as_ref().map_or(0, |content| content.len() as u64);
+        read.uploads.push(upload(&file, content));
+        read.sent.push((file, false));
+    }
+    read
+}
+
+/// Reads a file, whose entry is that of the version that was read; none if it is large by now.
+fn read_file(path: &Path, file: &mut TreeFile) -> Result<Option<Bytes>> {
+    let failed = |error| partial_file::failed("cannot read", path, error);
+    for _ in 0..READS {
+        let mut open = File::open(path).map_err(failed)?;
+        let before = open.metadata().map_err(failed)?;
+        let size = before.len();
+        if size > MAX_SMALL_BYTES {
+            return Ok(None);
+        }
+        let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
+        (&mut open).take(size + 1).read_to_end(&mut content).map_err(failed)?;
+        let after = open.metadata().map_err(failed)?;
+        let modified = after.modified().ok();
+        if content.len() as u64 == size && after.len() == size && before.modified().ok() == modified
+        {
+            if (file.entry.size, file.entry.modified) != (size, modified) {
+                file.entry = DirEntry {
+                    modified,
+                    ..DirEntry::new(file.entry.path.clone(), FileKind::File, size)
+                };
+            }
+            file.mode = Some(after.permissions().mode() & 0o777);
+            return Ok(Some(content.into()));
+        }
+    }
+    let what = format!("{} changed while it was copied", path.display());
+    Err(Error::new(ErrorKind::Changed, what))
+}

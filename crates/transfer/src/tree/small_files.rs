@@ -1,0 +1,178 @@
+//! The small files of trees that wait for a worker, and the batches that workers take.
+//!
+//! A worker takes its share of what waits. So at the beginning, when the first names have come, all
+//! workers begin at once with a few files each; later, batches are large, and a round trip is small
+//! beside them; and at the end, all workers end at nearly the same time.
+
+use crate::copy::context::CopyContext;
+use crate::copy::walk;
+use crate::destination::{CopyPath, Target};
+use crate::file::CopyItem;
+use crate::options::Verify;
+use hither_core::storage::{MAX_SMALL_BYTES, TreeFile, join};
+use hither_core::{DirEntry, FileKind, Result, Storage};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The most files that wait: the walk is read no further. Some 200 bytes each.
+const MAX_WAITING: usize = 16_384;
+/// The fewest and the most files in a batch.
+const MIN_FILES: usize = 16;
+const MAX_FILES: usize = 1024;
+/// The most bytes in a batch: what moves between two syncs, and again after a crash.
+pub(crate) const MAX_BYTES: u64 = 8 << 20;
+
+/// A tree that is being copied.
+#[derive(Debug)]
+pub(crate) struct TreeRoot {
+    /// The storage of the source.
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The directory, from the storage's root.
+    pub(crate) directory: String,
+    pub(crate) target: Target,
+    /// The directory on this machine, if it is here.
+    pub(crate) local: Option<PathBuf>,
+    name: String,
+    /// True if small files move in batches.
+    pub(crate) takes_batches: bool,
+}
+
+/// A small file that waits.
+#[derive(Debug)]
+pub(crate) struct SmallFile {
+    pub(crate) root: Arc<TreeRoot>,
+    pub(crate) file: TreeFile,
+}
+
+/// Small files of one tree that a worker copies together.
+#[derive(Debug)]
+pub(crate) struct TreeBatch {
+    pub(crate) root: Arc<TreeRoot>,
+    pub(crate) files: Vec<TreeFile>,
+}
+
+/// The small files that wait.
+#[derive(Debug, Default)]
+pub(crate) struct SmallFiles {
+    waiting: VecDeque<SmallFile>,
+    /// Batches that workers have.
+    batches: usize,
+}
+
+impl TreeRoot {
+    pub(crate) fn new(source: &CopyPath, target: &Target, shared: &CopyContext) -> Self {
+        let options = &shared.options;
+        // Where a checksum is asked for, each file is compared with what the server says of it; and
+        // these limits are about files and their pieces. Staged files come one by one.
+        let is_limited =
+            options.bandwidth.is_some() || options.transfers.is_some() || options.attempts > 1;
+        let explicit = matches!(options.verify, Verify::Algorithm(_) | Verify::Value(_));
+        let has_batches = match target {
+            Target::Local(_) => true,
+            // What is there already is asked for in batches, too.
+            Target::Remote(storage, _) => {
+                source.local.is_some() && storage.puts_trees() && storage.has_trees()
+            }
+            Target::Output | Target::Discard => false,
+        };
+        let is_staged = options.stager.is_some() && source.local.is_none();
+        Self {
+            storage: Arc::clone(&source.storage),
+            directory: source.path.clone(),
+            target: target.clone(),
+            local: source.local.clone(),
+            name: source.name(),
+            takes_batches: has_batches && !explicit && !is_limited && !is_staged,
+        }
+    }
+
+    /// The tree of files of this machine that are copied in batches; none if they go one by one.
+    pub(crate) fn of_files(
+        shared: &CopyContext,
+        source: &CopyPath,
+        target: &Target,
+    ) -> Result<Option<Arc<Self>>> {
+        let root = Self::new(source, target, shared);
+        if source.local.is_none() || !root.takes_batches {
+            return Ok(None);
+        }
+        if let Target::Remote(storage, path) = target {
+            shared.add_workers_for(&*storage.source(path)?, 1, usize::MAX);
+        }
+        Ok(Some(Arc::new(root)))
+    }
+
+    /// True if the files are uploaded.
+    pub(crate) fn is_sent(&self) -> bool {
+        matches!(self.target, Target::Remote(..))
+    }
+
+    /// Queues a directory that is to be made, with those that it is in.
+    pub(crate) async fn queue_directory(self: &Arc<Self>, shared: &CopyContext, relative: &str) {
+        let relative = relative.to_owned();
+        let path = join(&self.directory, &relative);
+        let entry = DirEntry::new(path, FileKind::Directory, 0);
+        let file = TreeFile { relative, entry, mode: None };
+        shared.queue.found_small(SmallFile { root: Arc::clone(self), file }).await;
+    }
+
+    /// The target of a path in the tree.
+    pub(crate) fn target_of(&self, relative: &str) -> Result<Target> {
+        relative.split('/').try_fold(self.target.clone(), |target, name| target.join(name))
+    }
+
+    /// True if a file may be one of a batch.
+    pub(crate) fn takes(&self, entry: &DirEntry) -> bool {
+        self.takes_batches && entry.size <= MAX_SMALL_BYTES
+    }
+
+    /// A file in the tree that is copied by itself.
+    pub(crate) fn item(&self, TreeFile { relative, entry, .. }: TreeFile) -> Result<CopyItem> {
+        let local = self.local.as_ref().map(|local| local.join(&relative));
+        Ok(walk::item(&self.storage, entry, local, self.target_of(&relative)?))
+    }
+
+    /// The path of a file in the tree, for messages.
+    pub(crate) fn name_of(&self, relative: &str) -> String {
+        format!("{}/{relative}", self.name.trim_end_matches('/'))
+    }
+}
+
+impl SmallFiles {
+    /// The list of those that wait, if there is room for another one.
+    pub(crate) fn room(&mut self) -> Option<&mut VecDeque<SmallFile>> {
+        (self.waiting.len() < MAX_WAITING).then_some(&mut self.waiting)
+    }
+
+    /// The number of batches that workers have.
+    pub(crate) fn batches(&self) -> usize {
+        self.batches
+    }
+
+    /// True if nothing waits, and no worker has a batch.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.batches == 0
+    }
+
+    /// The share of one of `workers`.
+    pub(crate) fn take(&mut self, workers: usize) -> Option<TreeBatch> {
+        let root = Arc::clone(&self.waiting.front()?.root);
+        let count = self.waiting.len().div_ceil(workers.max(1)).clamp(MIN_FILES, MAX_FILES);
+        let mut files = Vec::with_capacity(count.min(self.waiting.len()));
+        let mut bytes = 0;
+        while files.len() < count
+            && bytes < MAX_BYTES
+            && let Some(next) = self.waiting.pop_front_if(|next| Arc::ptr_eq(&next.root, &root))
+        {
+            bytes += next.file.entry.size;
+            files.push(next.file);
+        }
+        self.batches += 1;
+        Some(TreeBatch { root, files })
+    }
+
+    pub(crate) fn ended_batch(&mut self) {
+        self.batches = self.batches.saturating_sub(1);
+    }
+}

@@ -1,0 +1,327 @@
+//! Limits of a copy: bandwidth, files at a time, attempts, workers that come and go, in the time of
+//! a clock that only sleepers move.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use hither_core::source::clock::Clock;
+use hither_core::{
+    DirEntry, Endpoint, Error, ErrorKind, FileKind, Limits, LinkEstimate, Part, PartSink, Request,
+    ResponseMeta, Result, Source, Storage,
+};
+use hither_transfer::{
+    BandwidthLimit, CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, copy,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+const PART_BYTES: u64 = 64 << 10;
+const SMALL_FILES: usize = 400;
+
+/// A clock that stands still unless somebody sleeps.
+#[derive(Debug, Default, Clone)]
+struct SleepersClock(Arc<AtomicU64>);
+
+impl Clock for SleepersClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap();
+        let end = self.0.load(Ordering::SeqCst) + nanos;
+        self.0.fetch_max(end, Ordering::SeqCst);
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// State that the fetches of all files share.
+#[derive(Debug, Default)]
+struct Fetches {
+    clock: SleepersClock,
+    begun: AtomicUsize,
+    active: AtomicUsize,
+    /// Fetches under way by path.
+    by_path: Mutex<BTreeMap<String, usize>>,
+    most_paths: AtomicUsize,
+    /// Fetches under way, itself included, when the nth began.
+    active_at: Mutex<Vec<usize>>,
+    /// Number of fetches that fail, the first ones.
+    failing: usize,
+}
+
+/// Files of zeros, in one directory.
+#[derive(Debug)]
+struct Zeros {
+    fetches: Arc<Fetches>,
+    files: usize,
+    size: u64,
+    /// Called when the nth fetch begins; it goes on when that has ended.
+    at_fetch: fn(usize, &Fetches, &CopyOptions) -> BoxFuture<'static, ()>,
+    options: CopyOptions,
+}
+
+#[derive(Debug)]
+struct ZeroFile {
+    zeros: Arc<Zeros>,
+    path: String,
+}
+
+#[derive(Debug)]
+struct ZeroStorage(Arc<Zeros>);
+
+#[async_trait]
+impl Storage for ZeroStorage {
+    fn name(&self) -> String {
+        "zeros:".to_owned()
+    }
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        Ok(DirEntry::new(path, FileKind::Directory, 0))
+    }
+    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+        let entry = |n| DirEntry::new(format!("{path}/{n:04}"), FileKind::File, self.0.size);
+        Ok((0..self.0.files).map(entry).collect())
+    }
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(ZeroFile { zeros: Arc::clone(&self.0), path: path.to_owned() }))
+    }
+}
+
+impl ZeroFile {
+    async fn deliver(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
+        let fetches = &self.zeros.fetches;
+        let nth = fetches.begun.fetch_add(1, Ordering::SeqCst);
+        if nth < fetches.failing {
+            return Err(Error::new(ErrorKind::Unavailable, "not yet"));
+        }
+        fetches.active_at.lock().unwrap().push(fetches.active.load(Ordering::SeqCst));
+        (self.zeros.at_fetch)(nth, fetches, &self.zeros.options).await;
+        for range in request.ranges {
+            let mut offset = range.start;
+            while offset < range.end {
+                let bytes = PART_BYTES.min(range.end - offset);
+                let bytes = Bytes::from(vec![0; usize::try_from(bytes).unwrap()]);
+                sink(Part { offset, bytes: bytes.clone() });
+                offset += bytes.len() as u64;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(ResponseMeta { size: Some(self.zeros.size), ..ResponseMeta::default() })
+    }
+
+    fn count(&self, by: isize) {
+        let fetches = &self.zeros.fetches;
+        let active = &fetches.active;
+        let mut by_path = fetches.by_path.lock().unwrap();
+        let number = by_path.entry(self.path.clone()).or_default();
+        *number = number.checked_add_signed(by).unwrap();
+        if *number == 0 {
+            by_path.remove(&self.path);
+        }
+        fetches.most_paths.fetch_max(by_path.len(), Ordering::SeqCst);
+        let now = active.load(Ordering::SeqCst).checked_add_signed(by).unwrap();
+        active.store(now, Ordering::SeqCst);
+    }
+}
+
+impl Source for ZeroFile {
+    fn name(&self) -> String {
+        self.path.clone()
+    }
+    fn limits(&self) -> Limits {
+        Limits::unlimited()
+    }
+    fn link(&self) -> LinkEstimate {
+        LinkEstimate { rtt: Some(Duration::from_millis(100)), ..LinkEstimate::default() }
+    }
+    fn clock(&self) -> &dyn Clock {
+        &self.zeros.fetches.clock
+    }
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::default()
+    }
+    fn max_connections(&self) -> usize {
+        64
+    }
+    fn max_small_files(&self) -> usize {
+        SMALL_FILES
+    }
+    fn idle_connections(&self) -> usize {
+        0
+    }
+    fn preconnect(&self, _connections: usize) {}
+    fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        Box::pin(async move {
+            self.count(1);
+            let counted = scopeguard(self);
+            let delivered = self.deliver(request, sink).await;
+            drop(counted);
+            delivered
+        })
+    }
+}
+
+/// Uncounts a fetch that ends or is dropped.
+fn scopeguard(file: &ZeroFile) -> impl Drop + '_ {
+    struct Guard<'a>(&'a ZeroFile);
+    impl Drop for Guard<'_> {
+        fn drop(&mut self) {
+            self.0.count(-1);
+        }
+    }
+    Guard(file)
+}
+
+fn nothing(_: usize, _: &Fetches, _: &CopyOptions) -> BoxFuture<'static, ()> {
+    Box::pin(std::future::ready(()))
+}
+
+struct Copied {
+    summary: CopySummary,
+    fetches: Arc<Fetches>,
+    progress: Arc<CopyProgress>,
+}
+
+async fn copied(
+    files: usize,
+    size: u64,
+    failing: usize,
+    mut options: CopyOptions,
+    at_fetch: fn(usize, &Fetches, &CopyOptions) -> BoxFuture<'static, ()>,
+) -> Copied {
+    options.recursive = true;
+    let fetches = Arc::new(Fetches { failing, ..Fetches::default() });
+    let zeros = Arc::new(Zeros {
+        fetches: Arc::clone(&fetches),
+        files,
+        size,
+        at_fetch,
+        options: options.clone(),
+    });
+    let place = CopyPath {
+        storage: Arc::new(ZeroStorage(zeros)),
+        path: "tree".to_owned(),
+        local: None,
+        is_directory: false,
+        contents: false,
+    };
+    let progress = Arc::new(CopyProgress::default());
+    let copying = copy(vec![place], Destination::Discard, options, Arc::clone(&progress));
+    let summary = tokio::time::timeout(Duration::from_secs(60), copying).await.unwrap().unwrap();
+    Copied { summary, fetches, progress }
+}
+
+fn limited(rate: &str) -> CopyOptions {
+    let mut options = CopyOptions::default();
+    let timetable = rate.parse().unwrap();
+    options.bandwidth = Some(BandwidthLimit { timetable, minute_of_week: || 0 });
+    options
+}
+
+#[tokio::test]
+async fn all_connections_together_keep_to_the_bandwidth() {
+    for (files, size) in [(1, 16 * MIB), (64, MIB / 4)] {
+        let Copied { summary, fetches, progress } =
+            copied(files, size, 0, limited("2M"), nothing).await;
+        assert_eq!(summary.bytes, 16 * MIB);
+        let took = fetches.clock.now();
+        // 8 s, less what a bucket holds at first; the clock may run ahead by a look at it.
+        assert!(took >= Duration::from_millis(7_800), "{files} files took {took:?}");
+        assert!(took <= Duration::from_millis(9_100), "{files} files took {took:?}");
+        let stages = progress.stages();
+        assert!(stages.fetch.blocked >= Duration::from_secs(7), "{stages:?}");
+    }
+    // Uploads alone are limited.
+    let free = copied(1, 16 * MIB, 0, limited("2M:off"), nothing).await;
+    assert_eq!(free.fetches.clock.now(), Duration::ZERO);
+    assert_eq!(free.progress.stages().fetch.blocked, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn no_more_files_than_transfers_are_copied_at_a_time() {
+    let mut options = CopyOptions::default();
+    options.transfers = Some(3);
+    let copied = copied(40, MIB, 0, options, nothing).await;
+    assert_eq!(copied.summary.files, 40);
+    assert_eq!(copied.fetches.most_paths.load(Ordering::SeqCst), 3);
+}
+
+/// Waits until `number` fetches are under way.
+fn together(number: usize, fetches: &Fetches) -> BoxFuture<'static, ()> {
+    let is_waiting = fetches.most_paths.load(Ordering::SeqCst) < number;
+    Box::pin(async move {
+        for _ in 0..if is_waiting { 500 } else { 0 } {
+            tokio::task::yield_now().await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn as_many_small_files_are_under_way_as_the_server_takes() {
+    let at_fetch = |_, fetches: &Fetches, _: &CopyOptions| together(SMALL_FILES, fetches);
+    let copied = copied(1000, 10_000, 0, CopyOptions::default(), at_fetch).await;
+    assert_eq!((copied.summary.files, copied.summary.bytes), (1000, 10_000_000));
+    assert_eq!(copied.fetches.most_paths.load(Ordering::SeqCst), SMALL_FILES);
+    assert_eq!(copied.fetches.begun.load(Ordering::SeqCst), 1000);
+}
+
+#[tokio::test]
+async fn small_files_under_way_fit_into_the_budget() {
+    let mut options = CopyOptions::default();
+    options.budget_bytes = 10 * MIB;
+    let at_fetch = |_, fetches: &Fetches, _: &CopyOptions| together(10, fetches);
+    let copied = copied(100, MIB, 0, options, at_fetch).await;
+    assert_eq!(copied.summary.files, 100);
+    assert_eq!(copied.fetches.most_paths.load(Ordering::SeqCst), 10);
+}
+
+#[tokio::test]
+async fn workers_turn_up_and_are_parked_while_a_copy_runs() {
+    /// The 20th fetch raises the number of workers to six, and waits for all of them; the 60th
+    /// lowers it to one.
+    fn at_fetch(nth: usize, fetches: &Fetches, options: &CopyOptions) -> BoxFuture<'static, ()> {
+        match nth {
+            20 => options.control.set_workers(6),
+            60 => options.control.set_workers(1),
+            _ => {}
+        }
+        let active = fetches.active.load(Ordering::SeqCst);
+        let waits = (20..26).contains(&nth) && active < 6;
+        Box::pin(async move {
+            for _ in 0..if waits { 100_000 } else { 0 } {
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+    let mut options = CopyOptions::default();
+    options.block_bytes = MIB;
+    options.control.set_workers(2);
+    let copied = copied(1, 100 * MIB, 0, options, at_fetch).await;
+    assert_eq!(copied.summary.bytes, 100 * MIB);
+    let active = copied.fetches.active_at.lock().unwrap().clone();
+    assert_eq!(*active[..20].iter().max().unwrap(), 2);
+    assert_eq!(*active[20..60].iter().max().unwrap(), 6);
+    // Those at work finish their piece.
+    let parked = &active[66..];
+    assert!(parked.len() > 20 && parked.iter().all(|active| *active == 1), "{active:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_attempted_as_often_as_told() {
+    for (attempts, failing, failures) in [(1, 1, 1), (2, 1, 0), (3, 2, 0), (2, 2, 1)] {
+        let mut options = CopyOptions::default();
+        options.attempts = attempts;
+        let copied = copied(1, MIB, failing, options, nothing).await;
+        let summary = &copied.summary;
+        assert_eq!(summary.failures.len(), failures, "{attempts} attempts, {failing} failing");
+        assert_eq!(summary.files, 1 - failures as u64);
+        let told = summary.notices.iter().filter(|it| it.contains("attempt")).count();
+        assert_eq!(told, failing.min(attempts as usize - 1));
+        let figures = copied.progress.figures();
+        assert_eq!((figures.files_found, figures.files_done), (1, 1));
+        assert_eq!(figures.bytes_done, if failures == 0 { MIB } else { 0 });
+    }
+}
