@@ -31,6 +31,7 @@ pub(crate) mod blocking;
 pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod path;
+pub(crate) mod tape;
 
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 
@@ -42,11 +43,12 @@ use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::storage::FileKind;
 use hither_http::conditions::Version;
 use hither_http::propfind::{PropertyName, PropertyUpdate};
+use hither_http::tree::MAX_CONTENT_BYTES;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::fs::File;
-use std::io;
-use std::ops::Range;
+use std::io::{self, Read};
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -64,6 +66,24 @@ pub type Precondition =
 
 /// Decides whether links may be followed to a path.
 pub type LinkFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// Sees a file of a batch, by its index, and says whether to continue.
+pub type FileVisitor =
+    Box<dyn FnMut(usize, Result<VisitedFile<'_>, BackendError>) -> ControlFlow<()> + Send>;
+
+/// An open file or directory of a batch.
+pub struct VisitedFile<'a> {
+    /// Its metadata.
+    pub metadata: &'a EntryMetadata,
+    /// Reads its first bytes; fails if it has fewer.
+    pub read: &'a mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+}
+
+impl Debug for VisitedFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VisitedFile").field(self.metadata).finish()
+    }
+}
 
 /// A namespace of files and directories.
 pub trait Backend: Send + Sync + Debug {
@@ -93,6 +113,34 @@ pub trait Backend: Send + Sync + Debug {
     /// at once where nothing has to be waited for.
     fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>>;
 
+    /// Opens some files one after the other, and has them visited, in the order of `paths` until
+    /// the visitor breaks off: the files of a batch in one piece of work.
+    fn visit(&self, paths: Vec<String>, mut visitor: FileVisitor) -> BackendFuture<'_, ()> {
+        Box::pin(async move {
+            for (index, path) in paths.iter().enumerate() {
+                let opened = async {
+                    let reader = self.open(path).await?;
+                    let metadata = reader.metadata().clone();
+                    let is_small = metadata.size <= u64::from(MAX_CONTENT_BYTES);
+                    let end = if is_small { metadata.size } else { 0 };
+                    Ok::<_, BackendError>((metadata, read_range(&*reader, 0..end).await?))
+                };
+                let flow = match opened.await {
+                    Err(error) => visitor(index, Err(error)),
+                    Ok((metadata, bytes)) => {
+                        let mut read = |out: &mut [u8]| (&*bytes).read_exact(out);
+                        let file = VisitedFile { metadata: &metadata, read: &mut read };
+                        visitor(index, Ok(file))
+                    }
+                };
+                if flow.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// Creates a file that will be at `path` once it is committed. Fails if there is no space for
     /// it.
     fn create<'a>(
@@ -100,6 +148,22 @@ pub trait Backend: Send + Sync + Debug {
         path: &'a str,
         options: CreateOptions,
     ) -> BackendFuture<'a, Arc<dyn FileWriter>>;
+
+    /// Makes directories and writes small files, in this order, and returns what became of each:
+    /// all of a batch in one piece of work, which is durable when it has ended. A directory that
+    /// is there already is no error.
+    fn put_batch(
+        &self,
+        entries: Vec<BatchEntry>,
+    ) -> BackendFuture<'_, Vec<Result<Committed, BackendError>>> {
+        Box::pin(async move {
+            let mut results = Vec::with_capacity(entries.len());
+            for entry in entries {
+                results.push(put_alone(self, entry).await);
+            }
+            Ok(results)
+        })
+    }
 
     /// Moves a file or directory. Returns true if nothing was replaced.
     fn rename<'a>(
@@ -191,6 +255,8 @@ pub struct EntryMetadata {
     pub version: Version,
     /// The time of creation, where that is known.
     pub created: Option<SystemTime>,
+    /// The permission bits, where there are any.
+    pub mode: Option<u32>,
 }
 
 impl EntryMetadata {
@@ -291,6 +357,8 @@ pub struct CreateOptions {
 pub struct ChangeOptions {
     /// True if the entry at the target may be replaced.
     pub replace: bool,
+    /// The time of the last change that a file gets when it is moved, where the backend keeps it.
+    pub modified: Option<SystemTime>,
     /// The condition on the source.
     pub precondition: Precondition,
 }
@@ -307,6 +375,8 @@ pub struct CommitOptions {
     pub replace: bool,
     /// Checksums of the file, to be stored with it.
     pub checksums: Vec<Checksum>,
+    /// The time of the last change, where the backend keeps it; now if there is none.
+    pub modified: Option<SystemTime>,
     /// The condition on what is at the path.
     pub precondition: Precondition,
 }
@@ -316,6 +386,30 @@ impl Debug for CommitOptions {
         let mut out = f.debug_struct("CommitOptions");
         out.field("replace", &self.replace).field("checksums", &self.checksums);
         out.finish_non_exhaustive()
+    }
+}
+
+/// A directory or small file of a batch.
+pub struct BatchEntry {
+    /// The path below the root.
+    pub path: String,
+    /// The bytes of a file; none for a directory.
+    pub content: Option<Vec<Bytes>>,
+    /// The time of the last change, where the backend keeps it; now if there is none.
+    pub modified: Option<SystemTime>,
+    /// True if the file may be executed by those who may read it, where the backend keeps that.
+    pub is_executable: bool,
+    /// The checksums that are stored with a file.
+    pub checksums: &'static [Algorithm],
+    /// True if the file at the path may be replaced.
+    pub replace: bool,
+    /// The condition on what is at the path.
+    pub precondition: Precondition,
+}
+
+impl Debug for BatchEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchEntry").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -335,6 +429,35 @@ pub struct SpaceUsage {
     pub available: u64,
     /// Bytes that are used.
     pub used: u64,
+}
+
+/// Writes an entry of a batch by itself.
+async fn put_alone(
+    backend: &(impl Backend + ?Sized),
+    entry: BatchEntry,
+) -> Result<Committed, BackendError> {
+    let BatchEntry { path, content, modified, checksums, replace, precondition, .. } = entry;
+    let Some(content) = content else {
+        let made = backend.make_directory(&path, precondition).await;
+        let is_there = made.as_ref().is_err_and(|it| it.kind() == BackendErrorKind::AlreadyExists);
+        return match (made, backend.stat(&path).await) {
+            (Ok(()), metadata) => Ok(Committed { metadata: metadata?, replaced: false }),
+            (Err(_), Ok(metadata)) if is_there && metadata.is_directory() => {
+                Ok(Committed { metadata, replaced: true })
+            }
+            (Err(error), _) => Err(error),
+        };
+    };
+    let size = content.iter().map(|bytes| bytes.len() as u64).sum();
+    let options =
+        CreateOptions { size: Some(size), checksums: checksums.to_vec(), ..Default::default() };
+    let writer = backend.create(&path, options).await?;
+    writer.write(0, content).await?;
+    let mut sums = Vec::with_capacity(checksums.len());
+    for algorithm in checksums {
+        sums.push(writer.checksum(*algorithm).await?);
+    }
+    writer.commit(CommitOptions { replace, checksums: sums, modified, precondition }).await
 }
 
 /// Reads one range of a file into memory.

@@ -2,7 +2,10 @@
 
 use crate::authorization::authorizer::{Action, Decision};
 use crate::backend::path::NamespacePath;
-use crate::backend::{Backend, BackendError, BackendErrorKind, BackendFuture, LinkFilter};
+use crate::backend::tape::TapeDoor;
+use crate::backend::{
+    Backend, BackendError, BackendErrorKind, BackendFuture, FileReader, LinkFilter,
+};
 use crate::connection::peer::Peer;
 use crate::http_error::HttpError;
 use crate::lots::Lots;
@@ -26,6 +29,8 @@ pub(crate) struct ServerContext {
     pub(crate) memory: Arc<BufferPool>,
     /// Space reservations, if this server has them.
     pub(crate) lots: Option<Arc<Lots>>,
+    /// Files on tape, if this server has some.
+    pub(crate) tape: Option<Arc<TapeDoor>>,
     pub(crate) records: RequestRecorder,
     /// Third-party copies, counted by outcome.
     pub(crate) copies: Arc<CopyCounters>,
@@ -38,12 +43,14 @@ impl ServerContext {
         backend: Arc<dyn Backend>,
         records: RequestRecorder,
         lots: Option<Arc<Lots>>,
+        tape: Option<Arc<TapeDoor>>,
         memory: Arc<BufferPool>,
     ) -> Self {
         Self {
             backend,
             memory,
             lots,
+            tape,
             records,
             copies: Arc::default(),
             unfinished: UnfinishedFiles::default(),
@@ -105,6 +112,18 @@ impl ServerContext {
             }
             done => Ok(done?),
         }
+    }
+
+    /// Opens a file that a request reads. Fails if its bytes are on tape.
+    pub(crate) async fn open(
+        &self,
+        request: &ServerRequest,
+    ) -> Result<Arc<dyn FileReader>, HttpError> {
+        let reader = self.follow(request, request.path.path(), Backend::open).await?;
+        if let Some(tape) = self.tape.as_ref().filter(|_| !reader.metadata().is_directory()) {
+            tape.check_on_disk(request.path.path()).await?;
+        }
+        Ok(reader)
     }
 
     /// The path without links to which the links in `path` lead. Fails, with `error` if the server

@@ -35,18 +35,21 @@ pub use authorization::authorizer::{
 pub use authorization::settings::{
     AllowedAction, AuthSettings, CertificateSettings, CrlChecks, GroupSettings, IssuerSettings,
 };
+pub use backend::tape::TapeHelper;
+pub use backend::tape::command_runner::run_tape_helper;
+pub use backend::tape::settings::TapeSettings;
 pub use backend::{
-    Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, ChecksumMode,
-    CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileRanges, FileReader, FileWriter, LinkFilter, Precondition,
-    RangeData, SpaceUsage,
+    Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
+    ChecksumMode, CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
+    EntryDescription, EntryMetadata, FileRanges, FileReader, FileVisitor, FileWriter, LinkFilter,
+    Precondition, RangeData, SpaceUsage, VisitedFile,
 };
 pub use connection::socket_options::NetworkSettings;
 pub use hither_auth::DistinguishedName;
 pub use lots::settings::LotSettings;
 pub use replica_map::ReplicaSettings;
 pub use server::sandbox::confine;
-pub use server::{Server, ShutdownHandle};
+pub use server::{Server, ShutdownHandle, raise_open_files};
 pub use settings::reload::Reloader;
 pub use settings::{ServerLimits, Settings, TlsFiles};
 pub use third_party::settings::ThirdPartySettings;

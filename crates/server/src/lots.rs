@@ -4,6 +4,9 @@
 //! write there counts towards it, whoever writes; a lot gives no permission to write. A write that
 //! does not fit fails before its body is sent. Lots do not overlap. Bytes are counted in blocks of
 //! 4 KiB, as disks do, so a thousand tiny files cannot take more of the disk than was reserved.
+//! Files, links and directories are counted, too: a file system has a limited number of inodes, of
+//! which empty files would take any number. A lot may hold one for each
+//! [`LotLimits::bytes_per_file`]; inodes cannot be reserved.
 //!
 //! **Three facts, kept in three places.** The *agreement* (who, where, how much, until when) is a
 //! record in an embedded database ([`database`]), and changes only when a lot is created, extended
@@ -40,7 +43,7 @@ mod reserve;
 pub(crate) mod settings;
 mod usage;
 
-pub(crate) use accounts::{Lot, LotError, LotLimits, footprint};
+pub(crate) use accounts::{Lot, LotError, LotLimits, Space, footprint};
 pub(crate) use reserve::{FileReserve, NoReserve, Reserve};
 pub(crate) use usage::{DirectoryUsage, UsageCounter};
 
@@ -73,15 +76,15 @@ struct OnDisk {
     reserve: Box<dyn Reserve>,
 }
 
-/// The bytes of a lot that a write takes; dropping it before the file has its path returns them.
+/// The space of a lot that a write takes; dropping it before the file has its path returns it.
 #[derive(Debug)]
 pub(crate) struct LotCharge {
     lots: Arc<Lots>,
     path: String,
     /// The lot; none if the file is in none.
     id: Option<String>,
-    /// Pending bytes.
-    bytes: u64,
+    /// Pending space.
+    space: Space,
 }
 
 impl Lots {
@@ -201,8 +204,8 @@ impl Lots {
         self.accounts().of(owner, now)
     }
 
-    /// The number of lots, and the bytes reserved and used in all of them.
-    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+    /// The number of lots, and the bytes reserved and the space used in all of them.
+    pub(crate) fn totals(&self) -> (u64, u64, Space) {
         self.accounts().totals()
     }
 
@@ -219,26 +222,25 @@ impl Lots {
         self.accounts().quota(path, now)
     }
 
-    /// Charges `bytes` for a file at `path` to its lot, if it is in one. For an unknown length,
-    /// pass 0 and continue with [`LotCharge::cover`].
+    /// Charges `space` for an entry at `path` to its lot, if it is in one. For an unknown length,
+    /// pass no bytes and continue with [`LotCharge::cover`].
     ///
     /// # Errors
-    /// [`LotError::Full`].
+    /// [`LotError::Full`], [`LotError::TooManyFiles`].
     pub(crate) fn charge(
         self: &Arc<Self>,
         path: &str,
-        bytes: u64,
+        space: Space,
         now: u64,
     ) -> Result<LotCharge, LotError> {
-        let bytes = footprint(bytes);
-        let id = self.accounts().charge(path, bytes, now)?;
-        let bytes = if id.is_some() { bytes } else { 0 };
-        Ok(LotCharge { lots: Arc::clone(self), path: path.to_owned(), id, bytes })
+        let id = self.accounts().charge(path, space, now)?;
+        let space = if id.is_some() { space } else { Space::default() };
+        Ok(LotCharge { lots: Arc::clone(self), path: path.to_owned(), id, space })
     }
 
-    /// Records that files came to or left `path` without a charge; their bytes are counted as
-    /// [`UsageCounter`] does.
-    pub(crate) fn shift(&self, path: &str, gone: u64, came: u64) {
+    /// Records that files came to or left `path` without a charge, counted as [`UsageCounter`]
+    /// does.
+    pub(crate) fn shift(&self, path: &str, gone: Space, came: Space) {
         self.accounts().shift(path, gone, came);
         self.settle_reserve();
     }
@@ -269,11 +271,11 @@ impl Lots {
         self.accounts().overlaps(path, now)
     }
 
-    /// Counts the bytes at and below a path.
+    /// Counts the space at and below a path.
     ///
     /// # Errors
     /// The files cannot be read.
-    pub(crate) fn count(&self, path: &str) -> io::Result<u64> {
+    pub(crate) fn count(&self, path: &str) -> io::Result<Space> {
         self.usage.below(path)
     }
 
@@ -361,12 +363,13 @@ impl LotCharge {
     /// [`LotError::Full`].
     pub(crate) fn cover(&mut self, bytes: u64) -> Result<bool, LotError> {
         let wanted = footprint(bytes);
-        let Some(id) = self.id.as_deref().filter(|_| wanted > self.bytes) else {
+        let charged = self.space.bytes;
+        let Some(id) = self.id.as_deref().filter(|_| wanted > charged) else {
             return Ok(false);
         };
         let mut accounts = self.lots.accounts();
-        let minimum = wanted - self.bytes;
-        let step = wanted.saturating_add(STEP) - self.bytes;
+        let minimum = wanted - charged;
+        let step = wanted.saturating_add(STEP) - charged;
         // Near the end of a lot, a whole step may not fit although the bytes do.
         let taken = match accounts.add(id, step) {
             Err(LotError::Full { .. }) => accounts.add(id, minimum).map(|()| minimum)?,
@@ -374,7 +377,7 @@ impl LotCharge {
             Err(LotError::NotFound) => 0,
             other => other.map(|()| step)?,
         };
-        self.bytes = self.bytes.saturating_add(taken);
+        self.space.bytes = charged.saturating_add(taken);
         Ok(taken > 0)
     }
 
@@ -385,7 +388,7 @@ impl LotCharge {
 
     /// Pending bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.space.bytes
     }
 
     /// The lots to which this is charged.
@@ -401,19 +404,19 @@ impl LotCharge {
         if self.id.is_some() { self.lots.with_room(work) } else { work() }
     }
 
-    /// Ends the charge when the file has its path: it has `size` bytes, and replaced `replaced`.
-    pub(crate) fn settle(mut self, size: u64, replaced: u64) {
+    /// Ends the charge when the entry has its path: it takes `space`, and replaced `replaced`.
+    pub(crate) fn settle(mut self, space: Space, replaced: Space) {
         let mut accounts = self.lots.accounts();
         self.give_back(&mut accounts);
         // By path: the lot may be another than when the write began.
-        accounts.shift(&self.path, footprint(replaced), footprint(size));
+        accounts.shift(&self.path, replaced, space);
         drop(accounts);
-        self.bytes = 0;
+        self.space = Space::default();
     }
 
     fn give_back(&self, accounts: &mut Accounts) {
-        if let Some(id) = self.id.as_deref().filter(|_| self.bytes > 0) {
-            accounts.give_back(id, self.bytes);
+        if let Some(id) = &self.id {
+            accounts.give_back(id, self.space);
         }
     }
 }

@@ -13,4 +13,6 @@ pub(crate) mod proppatch;
 pub(crate) mod put;
 pub(crate) mod query;
 pub(crate) mod streamed_listing;
+pub(crate) mod tape;
+pub(crate) mod tree;
 pub(crate) mod unfinished_files;

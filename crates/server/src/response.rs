@@ -13,6 +13,7 @@ pub(crate) mod streamed_ranges;
 use crate::http_error::HttpError;
 use crate::response::body::ResponseBody;
 use bytes::Bytes;
+use hither_http::tree;
 use hither_http::vector::RANGES_TYPE;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};
@@ -76,10 +77,22 @@ pub(crate) fn accept_query() -> String {
     format!("\"{RANGES_TYPE}\"")
 }
 
+/// The value of `Accept-Query` for a directory.
+pub(crate) fn accept_tree_query() -> String {
+    format!("\"{}\"", tree::QUERY_TYPE)
+}
+
 /// A time in UTC, to the second (RFC 3339).
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time).replace_nanosecond(0);
     time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+/// A time in UTC with three digits of milliseconds (RFC 3339).
+pub(crate) fn rfc3339_millis(time: SystemTime) -> String {
+    let seconds = rfc3339(time);
+    let millis = OffsetDateTime::from(time).millisecond();
+    format!("{}.{millis:03}Z", seconds.trim_end_matches('Z'))
 }
 
 #[cfg(test)]
@@ -96,6 +109,7 @@ mod tests {
         ] {
             let time = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(999);
             assert_eq!(rfc3339(time), text);
+            assert_eq!(rfc3339_millis(time), text.replace('Z', ".999Z"));
         }
     }
 }

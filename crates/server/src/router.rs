@@ -13,11 +13,13 @@ use crate::connection::peer::Peer;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::digest_fields::ContentDigests;
-use crate::method::{copy_move, get, lots, mkcol_delete, propfind, proppatch, put, query};
+use crate::method::{
+    copy_move, get, lots, mkcol_delete, propfind, proppatch, put, query, tape, tree,
+};
 use crate::monitoring::request_record::RequestRecord;
 use crate::request::ServerRequest;
 use crate::response::recorded_body::RecordedBody;
-use crate::response::{ServerResponse, accept_query};
+use crate::response::{ServerResponse, accept_query, accept_tree_query};
 use hither_http::vector::ACCEPT_QUERY;
 use http::header::HeaderName;
 use http::request::Parts;
@@ -31,7 +33,7 @@ use tracing::{Span, debug, info_span, warn};
 const READ_METHODS: &str = "OPTIONS, GET, HEAD, QUERY, PROPFIND";
 /// The methods of a server that writes.
 const ALL_METHODS: &str =
-    "OPTIONS, GET, HEAD, QUERY, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
+    "OPTIONS, GET, HEAD, QUERY, PROPFIND, POST, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH";
 
 /// The span of a request. Its path has no query, which may hold a token.
 pub(crate) fn span<B>(request: &Request<B>, peer: &Peer) -> Span {
@@ -113,10 +115,14 @@ async fn dispatch(
     if let Some(lots) = context.lots.as_ref().filter(|_| lots::below(&request.path).is_some()) {
         return lots::handle(context, lots, request).await;
     }
+    if let Some(door) = context.tape.as_ref().filter(|_| tape::is_at(&request.path)) {
+        return tape::handle(context, door, request).await;
+    }
     match request.method.as_str() {
         "GET" | "HEAD" => get::handle(context, &request).await,
         "QUERY" => query::handle(context, request).await,
         "PROPFIND" => propfind::handle(context, request).await,
+        "POST" if settings.authorizer.writes() => tree::upload::handle(context, request).await,
         "PUT" => put::handle(context, request).await,
         "MKCOL" => mkcol_delete::make(context, &request).await,
         "DELETE" => mkcol_delete::delete(context, &request).await,
@@ -153,9 +159,11 @@ fn methods(context: &ServerContext) -> &'static str {
 }
 
 fn options(context: &ServerContext) -> ServerResponse {
-    ServerResponse::empty(StatusCode::OK)
+    let mut response = ServerResponse::empty(StatusCode::OK)
         .with(header::ALLOW, methods(context))
         .with(header::ACCEPT_RANGES, "bytes")
         .with(HeaderName::from_static("dav"), "1")
-        .with(ACCEPT_QUERY, &accept_query())
+        .with(ACCEPT_QUERY, &format!("{}, {}", accept_query(), accept_tree_query()));
+    tree::upload::announce_uploads(context, &mut response);
+    response
 }

@@ -22,6 +22,7 @@ use crate::backend::disk::cleanup::{self, CleanupAges};
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::{self, DiskBackend};
+use crate::backend::tape::{TapeDoor, TapeHelper};
 use crate::connection::acceptor::Acceptor;
 use crate::connection::table::ConnectionTable;
 use crate::connection::tls::{self, CertificateReloader};
@@ -89,7 +90,15 @@ impl Server {
     /// The settings are invalid, the directory cannot be opened, the certificate cannot be used, or
     /// an address is in use.
     pub fn start(settings: Settings) -> Result<Self> {
-        Self::run(settings, None, None)
+        Self::run(settings, None, None, None)
+    }
+
+    /// Starts a server with the helper that settings with `[tape]` need.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with_tape(settings: Settings, tape: Option<TapeHelper>) -> Result<Self> {
+        Self::run(settings, None, None, tape)
     }
 
     /// Starts a server whose `authorizer` decides who may do what.
@@ -97,7 +106,7 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn start_with(settings: Settings, authorizer: Arc<dyn Authorizer>) -> Result<Self> {
-        Self::run(settings, Some(authorizer), None)
+        Self::run(settings, Some(authorizer), None, None)
     }
 
     /// Starts a server over another backend than the directory `root`.
@@ -110,13 +119,14 @@ impl Server {
             let what = "[lots] cannot be used with another backend than a directory";
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        Self::run(settings, None, Some(backend))
+        Self::run(settings, None, Some(backend), None)
     }
 
     fn run(
         settings: Settings,
         authorizer: Option<Arc<dyn Authorizer>>,
         backend: Option<Arc<dyn Backend>>,
+        tape: Option<TapeHelper>,
     ) -> Result<Self> {
         settings.check()?;
         let limits = &settings.limits;
@@ -139,9 +149,8 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let memory = Arc::new(BufferPool::new(limits.memory_bytes));
         let connections = Arc::new(ConnectionTable::new(limits, &memory));
-        if let Some(lots) = &lots {
-            runtime.spawn(tend(Arc::clone(lots)));
-        }
+        lots.iter().for_each(|lots| drop(runtime.spawn(tend(Arc::clone(lots)))));
+        let tape = open_tape(&settings, tape, &runtime)?;
         let records = RequestRecorder { log: log.clone(), stats: stats.clone() };
         if let Some(disk) = disk.as_ref().filter(|_| settings.write) {
             runtime.spawn(remove_stale(disk.clone(), limits.unfinished()));
@@ -149,7 +158,7 @@ impl Server {
         let disk = disk.map(|disk| Arc::new(disk) as Arc<dyn Backend>);
         let no_backend = || Error::new(ErrorKind::Invalid, "there is nothing to serve");
         let backend = backend.or(disk).ok_or_else(no_backend)?;
-        let context = Arc::new(ServerContext::new(rules, backend, records, lots, memory));
+        let context = Arc::new(ServerContext::new(rules, backend, records, lots, tape, memory));
         let acceptor = Arc::new(Acceptor {
             context: Arc::clone(&context),
             tls: tls.clone(),
@@ -303,6 +312,21 @@ impl Server {
     }
 }
 
+/// Opens the tape system of the settings, with its helper.
+fn open_tape(
+    settings: &Settings,
+    helper: Option<TapeHelper>,
+    runtime: &Runtime,
+) -> Result<Option<Arc<TapeDoor>>> {
+    let Some(tape) = settings.tape.clone() else { return Ok(None) };
+    let helper = helper.ok_or_else(|| {
+        let what = "[tape] needs its helper, which the program has to start first";
+        Error::new(ErrorKind::Invalid, what)
+    })?;
+    let _inside = runtime.enter();
+    TapeDoor::new(tape, helper).map(Some)
+}
+
 /// Loads certificates that have changed.
 async fn reload_certificates(tls: Arc<CertificateReloader>) {
     let mut tick = tokio::time::interval(tls::LOOK_EVERY);
@@ -375,10 +399,10 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// Raises the limit of open files as far as the administrator allows: a connection and the file
-/// sent on it need two.
-fn raise_open_files() {
+/// Raises the limit of open files of the process as far as the administrator allows: a connection
+/// and the file sent on it need two.
+pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Without the permission, the server accepts fewer connections.
+    // Without the permission, fewer connections are possible.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -3,6 +3,7 @@
 pub(crate) mod live;
 pub(crate) mod reload;
 use crate::authorization::settings::AuthSettings;
+use crate::backend::tape::settings::TapeSettings;
 use crate::connection::socket_options::NetworkSettings;
 use crate::lots::settings::LotSettings;
 use crate::replica_map::{ReplicaMap, ReplicaSettings};
@@ -102,6 +103,9 @@ pub struct Settings {
     /// Third-party copies.
     #[serde(default)]
     pub third_party: Option<ThirdPartySettings>,
+    /// Files on tape.
+    #[serde(default)]
+    pub tape: Option<TapeSettings>,
 }
 
 /// The files of a certificate and its key, in PEM. The server reads them again when they change.
@@ -233,6 +237,7 @@ impl Settings {
             lots: None,
             replicas: Vec::new(),
             third_party: None,
+            tape: None,
         }
     }
 
@@ -342,6 +347,9 @@ impl Settings {
         ReplicaMap::new(&self.replicas)?;
         if let Some(third_party) = &self.third_party {
             third_party.check()?;
+        }
+        if let Some(tape) = &self.tape {
+            tape.check()?;
         }
         self.network.check()?;
         if self.listen.is_empty() {

@@ -7,6 +7,7 @@
 //! whose name and inode the kernel has in memory is opened on the calling thread.
 
 pub(crate) mod allocation;
+pub(crate) mod batch;
 pub(crate) mod checksums;
 pub(crate) mod cleanup;
 pub(crate) mod confined_dir;
@@ -27,9 +28,9 @@ use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::reader::DiskReader;
 use crate::backend::disk::writer::DiskWriter;
 use crate::backend::{
-    Backend, BackendError, BackendErrorKind, BackendFuture, ChangeOptions, CreateOptions,
-    DeadProperties, Details, DirectoryEntry, EntryDescription, EntryMetadata, FileReader,
-    FileWriter, LinkFilter, Precondition, SpaceUsage,
+    Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions, Committed,
+    CreateOptions, DeadProperties, Details, DirectoryEntry, EntryDescription, EntryMetadata,
+    FileReader, FileVisitor, FileWriter, LinkFilter, Precondition, SpaceUsage, VisitedFile,
 };
 use hither_core::storage::FileKind;
 use hither_http::propfind::PropertyUpdate;
@@ -37,6 +38,7 @@ use rustix::io::Errno;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::Semaphore;
@@ -248,6 +250,26 @@ impl Backend for DiskBackend {
         Box::pin(async move { found.await.map(|found| self.reader(found)) })
     }
 
+    fn visit(&self, paths: Vec<String>, mut visitor: FileVisitor) -> BackendFuture<'_, ()> {
+        Box::pin(self.begin(move |tree, cancellation| {
+            for (index, path) in paths.iter().enumerate() {
+                cancellation.check()?;
+                let flow = match tree.find(path) {
+                    Err(error) => visitor(index, Err(error.into())),
+                    Ok(OpenEntry { file, meta }) => {
+                        let metadata = meta.entry(SystemTime::now());
+                        let mut read = |out: &mut [u8]| file.read_exact_at(out, 0);
+                        visitor(index, Ok(VisitedFile { metadata: &metadata, read: &mut read }))
+                    }
+                };
+                if flow.is_break() {
+                    break;
+                }
+            }
+            Ok::<_, io::Error>(())
+        }))
+    }
+
     fn create<'a>(
         &'a self,
         path: &'a str,
@@ -261,6 +283,17 @@ impl Backend for DiskBackend {
         }))
     }
 
+    fn put_batch(
+        &self,
+        entries: Vec<BatchEntry>,
+    ) -> BackendFuture<'_, Vec<Result<Committed, BackendError>>> {
+        let disk = self.clone();
+        let put = move |tree: &ConfinedDir, cancellation: &Cancellation| {
+            batch::put(&disk, tree, entries, cancellation)
+        };
+        Box::pin(async move { self.run_long(&[&self.shares.durable], put).await })
+    }
+
     fn rename<'a>(
         &'a self,
         from: &'a str,
@@ -271,10 +304,13 @@ impl Backend for DiskBackend {
         let from = from.to_owned();
         let to = to.to_owned();
         Box::pin(self.run_durably(move |tree| {
-            let ChangeOptions { replace, precondition } = options;
+            let ChangeOptions { replace, modified, precondition } = options;
             let check = || check(tree, &from, &precondition);
             check()?;
             check_target(tree, &to, replace)?;
+            if let Some(modified) = modified {
+                tree.find(&from)?.file.set_modified(modified)?;
+            }
             lots.rename(tree, (&from, &to), replace, check)
         }))
     }
@@ -291,7 +327,7 @@ impl Backend for DiskBackend {
         let from = from.to_owned();
         let to = to.to_owned();
         let copy = move |tree: &ConfinedDir, cancellation: &Cancellation| {
-            let ChangeOptions { replace, precondition } = options;
+            let ChangeOptions { replace, precondition, .. } = options;
             let check = || check(tree, &from, &precondition);
             check()?;
             check_target(tree, &to, replace)?;
@@ -320,11 +356,13 @@ impl Backend for DiskBackend {
         precondition: Precondition,
     ) -> BackendFuture<'a, ()> {
         let path = path.to_owned();
-        Box::pin(self.run_durably(move |tree| -> Result<(), BackendError> {
-            let own = tree.own(&path)?;
-            precondition(own.and_then(|own| own.target(SystemTime::now())).as_ref())?;
-            tree.make_directory(&path)?;
-            Ok(tree.sync_name(&path)?)
+        let lots = self.lots.clone();
+        Box::pin(self.run_durably(move |tree| {
+            lots.make_directory(tree, &path, || {
+                let own = tree.own(&path)?;
+                precondition(own.and_then(|own| own.target(SystemTime::now())).as_ref())
+            })?;
+            Ok::<_, BackendError>(tree.sync_name(&path)?)
         }))
     }
 

@@ -58,18 +58,7 @@ impl NamespacePath {
             let Ok(name) = percent_decode_str(component).decode_utf8() else {
                 return refuse("the path is not valid UTF-8");
             };
-            if name == "." || name == ".." {
-                return refuse("the path contains \".\" or \"..\"");
-            }
-            if name.chars().any(|c| c == '/' || c.is_control()) {
-                return refuse("the path contains an encoded slash or a control character");
-            }
-            if name.starts_with(PRIVATE) {
-                return Err(HttpError::new(
-                    StatusCode::NOT_FOUND,
-                    "there is no such file or directory",
-                ));
-            }
+            check_name(&name)?;
             if !decoded.is_empty() {
                 decoded.push('/');
             }
@@ -79,6 +68,17 @@ impl NamespacePath {
             return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
         }
         Ok(Self { path: decoded, is_directory: path.ends_with('/') })
+    }
+
+    /// The path `relative` below this one, which no client has encoded. The same paths are refused
+    /// as by [`Self::parse`].
+    pub(crate) fn below(&self, relative: &str) -> Result<Self, HttpError> {
+        relative.split('/').try_for_each(check_name)?;
+        let path = self.join(relative);
+        if path.len() > MAX_BYTES || path.split('/').count() > MAX_DEPTH {
+            return Err(HttpError::new(StatusCode::URI_TOO_LONG, "the path is too long"));
+        }
+        Ok(Self { path, is_directory: false })
     }
 
     /// A path at which a backend has found something.
@@ -145,6 +145,18 @@ impl fmt::Display for NamespacePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", self.path)
     }
+}
+
+/// Fails for a name that no path may have.
+fn check_name(name: &str) -> Result<(), HttpError> {
+    let refuse = |what| Err(HttpError::new(StatusCode::BAD_REQUEST, what));
+    if matches!(name, "." | "..") {
+        return refuse("the path contains \".\" or \"..\"");
+    }
+    if name.chars().any(|c| c == '/' || c.is_control()) {
+        return refuse("the path contains an encoded slash or a control character");
+    }
+    if name.starts_with(PRIVATE) { Err(HttpError::not_found()) } else { Ok(()) }
 }
 
 /// Encodes a path below the root as the path of a URL.

@@ -6,7 +6,9 @@
 //!
 //! - A client that does not read a response, or more slowly than the minimum rate, loses the
 //!   connection. Over HTTP/1.1 the socket shows that ([`crate::connection::timeout_stream`]); over
-//!   HTTP/2 a client may grant no window, and respond to pings forever.
+//!   HTTP/2 a client may grant no window, and respond to pings forever. One stream that holds data
+//!   suffices, whatever the others do. A response that the client has granted no window at all
+//!   holds none, and may wait for its turn behind others: it counts only if all do.
 //! - A connection without requests is closed after the idle timeout, whatever frames arrive on it.
 //! - When the server is full, connections are evicted in the order of their
 //!   [idle time](ConnectionMonitor::idle_time).
@@ -50,6 +52,8 @@ pub(crate) struct RequestProgress {
     rate: Mutex<RateCheck>,
     /// Set while the request waits for the server.
     awaits_server: AtomicBool,
+    /// Set while the response is ready and the connection has not requested any of it.
+    is_offered: AtomicBool,
 }
 
 impl Default for ConnectionMonitor {
@@ -81,6 +85,7 @@ impl ConnectionMonitor {
             bytes: AtomicU64::new(0),
             rate: Mutex::new(RateCheck::new(min_rate)),
             awaits_server: AtomicBool::new(true),
+            is_offered: AtomicBool::new(false),
         });
         let mut requests = lock(&self.requests);
         if requests.len() == requests.capacity() {
@@ -121,7 +126,10 @@ impl ConnectionMonitor {
             let now = self.now();
             let is_overdue =
                 |one: &Arc<RequestProgress>| one.age(now) > max_millis || one.is_slow(period);
-            if self.is_active() && self.requests().iter().any(is_overdue) {
+            let requests = self.requests();
+            let is_unread = |one: &Arc<RequestProgress>| one.unread_age(now) > max_millis;
+            let are_unread = !requests.is_empty() && requests.iter().all(is_unread);
+            if self.is_active() && (are_unread || requests.iter().any(is_overdue)) {
                 return;
             }
         }
@@ -145,7 +153,7 @@ impl ConnectionMonitor {
     /// the client has not stalled for long.
     pub(crate) fn idle_time(&self) -> Duration {
         let now = self.now();
-        let age = self.requests().iter().map(|one| one.age(now)).min();
+        let age = self.requests().iter().map(|one| one.unread_age(now)).min();
         let since_end = || now.saturating_sub(self.last_end.load(Ordering::Relaxed));
         match age.map(Duration::from_millis) {
             None => Duration::from_millis(since_end()),
@@ -173,14 +181,29 @@ impl RequestProgress {
         now.saturating_sub(self.taken.load(Ordering::Relaxed))
     }
 
+    /// The age, or the time since the response was offered if the client has read none of it.
+    fn unread_age(&self, now: u64) -> u64 {
+        if self.is_offered.load(Ordering::Relaxed) {
+            return now.saturating_sub(self.taken.load(Ordering::Relaxed));
+        }
+        self.age(now)
+    }
+
     /// Returns true if the client reads too slowly. `waited` is the time since the last call.
     fn is_slow(&self, waited: Duration) -> bool {
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
         !self.awaits_server.load(Ordering::Relaxed) && !lock(&self.rate).add(waited, bytes)
     }
 
+    /// Records that the response is ready to be read.
+    pub(crate) fn offered(&self) {
+        self.is_offered.store(true, Ordering::Relaxed);
+        self.progressed(0);
+    }
+
     /// Records that the connection requested a chunk, and whether one was ready.
     pub(crate) fn polled(&self, is_ready: bool) {
+        self.is_offered.store(false, Ordering::Relaxed);
         self.awaits_server.store(!is_ready, Ordering::Relaxed);
         self.progressed(0);
     }
@@ -263,6 +286,37 @@ mod tests {
             () = monitor.overdue(MINUTE) => assert!(monitor.is_active()),
             () = reading => panic!("100 bytes were read in 500 s"),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_holds_data_is_overdue_though_others_progress() {
+        let monitor = Arc::new(ConnectionMonitor::default());
+        let [stalled, read] = [monitor.begin(100), monitor.begin(100)];
+        stalled.polled(true);
+        let reading = async {
+            for _ in 0..100 {
+                read.polled(true);
+                read.progressed(10_000);
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
+        };
+        tokio::select! {
+            () = monitor.overdue(MINUTE) => assert!(monitor.is_active()),
+            () = reading => panic!("a stream stalled for 500 s"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn responses_of_which_the_client_grants_nothing_are_overdue_if_all_are() {
+        let monitor = Arc::new(ConnectionMonitor::default());
+        let [waiting, read] = [monitor.begin(0), monitor.begin(0)];
+        waiting.offered();
+        read.polled(false);
+        assert!(timeout(10 * MINUTE, monitor.overdue(MINUTE)).await.is_err());
+        drop(read);
+        monitor.first.notify_one();
+        assert!(timeout(2 * MINUTE, monitor.overdue(MINUTE)).await.is_ok());
+        assert!(monitor.idle_time() > MINUTE);
     }
 
     #[tokio::test(start_paused = true)]

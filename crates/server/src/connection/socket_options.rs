@@ -1,10 +1,16 @@
-//! Kernel options for sending: congestion control and pacing.
+//! Kernel options for sending: congestion control, pacing, and how much waits in the kernel.
+//!
+//! A client that reads nothing lets the kernel's buffer for its connection grow to megabytes
+//! (`net.ipv4.tcp_wmem`). A thousand of them take all memory that the kernel has for TCP
+//! (`tcp_mem`), whereupon it drops packets of everybody. Only what is sent and not yet acknowledged
+//! has to be in that buffer, and [`MAX_UNSENT_BYTES`] more.
 //!
 //! They are set on listening sockets, and accepted connections inherit them.
 
 use hither_core::error::{Error, ErrorKind, Result};
 use rustix::net::sockopt::set_tcp_congestion;
 use serde::Deserialize;
+use socket2::SockRef;
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -21,6 +27,10 @@ pub struct NetworkSettings {
     /// in bursts that a switch on the way drops.
     pub pacing_bytes_per_second: Option<u64>,
 }
+
+/// Bytes that wait in the kernel for their first sending on a connection. Fewer would wake the
+/// server more often than a fast client needs.
+const MAX_UNSENT_BYTES: u32 = 256 << 10;
 
 impl NetworkSettings {
     /// # Errors
@@ -49,6 +59,9 @@ impl NetworkSettings {
                 Error::new(ErrorKind::Local, what).with_source(io::Error::from(error))
             })?;
         }
+        SockRef::from(socket).set_tcp_notsent_lowat(MAX_UNSENT_BYTES).map_err(|error| {
+            Error::new(ErrorKind::Local, "cannot set TCP_NOTSENT_LOWAT").with_source(error)
+        })?;
         let Some(rate) = self.pacing_bytes_per_second else { return Ok(()) };
         pace(socket, rate).map_err(|error| {
             let what = "cannot set network.pacing_bytes_per_second";
@@ -93,6 +106,7 @@ mod tests {
         let (accepted, _) = listener.accept().unwrap();
         assert_eq!(tcp_congestion(&accepted).unwrap(), "reno");
         assert_eq!(rate(&accepted), 1_000_000);
+        assert_eq!(SockRef::from(&accepted).tcp_notsent_lowat().unwrap(), MAX_UNSENT_BYTES);
     }
 
     #[test]

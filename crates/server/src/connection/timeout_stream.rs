@@ -43,21 +43,39 @@ struct HeadCharge {
     /// The number of requests before this head, and its bytes so far.
     begun: u64,
     bytes: usize,
+    /// Its end has arrived.
+    has_ended: bool,
     /// The size from which on hyper refuses it.
     max_bytes: usize,
 }
 
 impl HeadCharge {
-    /// Counts bytes that arrived. Returns false if there is no memory for them.
-    fn arrived(&mut self, bytes: usize) -> bool {
+    fn new(connection: &OpenConnection, max_bytes: usize) -> Self {
+        Self {
+            monitor: Arc::clone(&connection.monitor),
+            charge: MemoryCharge::new(&connection.memory, ChargePurpose::Head),
+            begun: 0,
+            bytes: 0,
+            has_ended: false,
+            max_bytes,
+        }
+    }
+
+    /// Counts what was read. Returns false if there is no memory for it.
+    fn arrived(&mut self, read: &[u8]) -> bool {
         let begun = self.monitor.begun();
         if self.begun != begun || self.monitor.is_active() {
-            (self.begun, self.bytes) = (begun, 0);
+            (self.begun, self.bytes, self.has_ended) = (begun, 0, false);
             self.charge.reset();
         }
         if self.monitor.is_active() {
             return true;
         }
+        // The bytes behind a head that were read with it belong to its body. A client that goes on
+        // with heads instead gains one read.
+        let end = read.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+        let bytes = end.filter(|_| !self.has_ended).unwrap_or(read.len());
+        self.has_ended |= end.is_some();
         self.bytes = self.max_bytes.min(self.bytes + bytes);
         self.charge.extend(self.bytes)
     }
@@ -78,13 +96,7 @@ impl<S> TimeoutStream<S> {
         max_bytes: usize,
     ) -> Self {
         self.guard = Some(guard);
-        self.head = Some(HeadCharge {
-            monitor: Arc::clone(&connection.monitor),
-            charge: MemoryCharge::new(&connection.memory, ChargePurpose::Head),
-            begun: 0,
-            bytes: 0,
-            max_bytes,
-        });
+        self.head = Some(HeadCharge::new(connection, max_bytes));
         self
     }
 
@@ -124,8 +136,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
             self.first = None;
-            let bytes = buffer.filled().len() - before;
-            if self.head.as_mut().is_some_and(|head| !head.arrived(bytes)) {
+            let read = buffer.filled().get(before..).unwrap_or_default();
+            if self.head.as_mut().is_some_and(|head| !head.arrived(read)) {
                 debug!("connection ended: there is no memory for the head of its request");
                 let what = "the heads of requests that are arriving take all of their memory";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::OutOfMemory, what)));
@@ -177,10 +189,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::table::ConnectionTable;
+    use crate::response::buffer_pool::BufferPool;
+    use crate::settings::ServerLimits;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     const SOON: Duration = Duration::from_millis(20);
     const NEVER: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn the_body_that_arrives_with_a_head_does_not_count_as_one() {
+        // Heads may take 4 KiB of it, and 8 KiB are free.
+        let memory = Arc::new(BufferPool::new(64 << 10));
+        let table = Arc::new(ConnectionTable::new(&ServerLimits::default(), &memory));
+        let connection = table.admit([192, 0, 2, 1].into()).await.unwrap();
+        let head = || HeadCharge::new(&connection, 64 << 10);
+        let body = vec![b'x'; 60 << 10];
+        let put = [b"PUT / HTTP/1.1\r\nContent-Length: 61440\r\n\r\n", &*body].concat();
+        assert!(head().arrived(&put));
+        assert!(!head().arrived(&body), "a head that does not end");
+        let mut several = head();
+        assert!(several.arrived(&put));
+        assert!(!several.arrived(&put), "the end counts once before a request begins");
+    }
 
     #[tokio::test]
     async fn a_client_that_sends_nothing_times_out() {

@@ -1,9 +1,10 @@
-//! Agreed and used bytes of all lots in memory: rules and sums, no disk.
+//! Agreed and used space of all lots in memory: rules and sums, no disk.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::{Add, Sub};
 use std::{fmt, io};
 
 /// The block size of disks.
@@ -26,12 +27,62 @@ pub(crate) struct Lot {
     /// Used and pending bytes; not stored.
     #[serde(default)]
     pub(crate) used: u64,
+    /// Maximum number of files and directories, by the bytes; not stored.
+    #[serde(skip)]
+    pub(crate) files: u64,
+    /// Used and pending files and directories; not stored.
+    #[serde(skip)]
+    pub(crate) used_files: u64,
 }
 
 impl Lot {
     /// Returns the lot if it has not ended.
     pub(crate) fn at(self, now: u64) -> Result<Self, LotError> {
         if self.expires > now { Ok(self) } else { Err(LotError::NotFound) }
+    }
+}
+
+/// The space that files and directories take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Bytes in whole blocks.
+    pub(crate) bytes: u64,
+    /// Files, links and directories: inodes of the file system.
+    pub(crate) files: u64,
+}
+
+impl Space {
+    /// The space of a file of `bytes`.
+    pub(crate) fn of_file(bytes: u64) -> Self {
+        Self { bytes: footprint(bytes), files: 1 }
+    }
+
+    /// The space of an empty directory or a link: blocks are counted for files only.
+    pub(crate) fn of_name() -> Self {
+        Self { bytes: 0, files: 1 }
+    }
+}
+
+/// Sums and differences end at the limits of integers.
+impl Add for Space {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            files: self.files.saturating_add(other.files),
+        }
+    }
+}
+
+impl Sub for Space {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            files: self.files.saturating_sub(other.files),
+        }
     }
 }
 
@@ -44,6 +95,15 @@ pub(crate) struct LotLimits {
     pub(crate) bytes: u64,
     /// The maximum length of a lease in seconds.
     pub(crate) lease: u64,
+    /// The number of reserved bytes for each file or directory that a lot may hold.
+    pub(crate) bytes_per_file: u64,
+}
+
+impl LotLimits {
+    /// The maximum number of files and directories in a lot of `bytes`.
+    pub(crate) fn files(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.bytes_per_file.max(1))
+    }
 }
 
 /// The reason why a request for space fails.
@@ -51,6 +111,8 @@ pub(crate) struct LotLimits {
 pub(crate) enum LotError {
     /// A write does not fit.
     Full { path: String, left: u64 },
+    /// One more file or directory does not fit.
+    TooManyFiles { path: String, files: u64 },
     /// The path is in another lot, or has one below it.
     Overlap,
     /// A limit of the server is exceeded.
@@ -72,6 +134,12 @@ impl fmt::Display for LotError {
         match self {
             Self::Full { path, left } => {
                 write!(f, "not enough space in the lot of /{path}: {left} bytes are left")
+            }
+            Self::TooManyFiles { path, files } => {
+                write!(
+                    f,
+                    "the lot of /{path} may hold {files} files and directories: remove some, or extend it"
+                )
             }
             Self::Overlap => f.write_str("another lot covers that path or a folder below it"),
             Self::Terms(what) | Self::Invalid(what) => f.write_str(what),
@@ -114,31 +182,37 @@ pub(crate) struct Accounts {
 #[derive(Debug)]
 struct Account {
     lot: Lot,
-    used: u64,
-    /// Bytes of active writes.
-    pending: u64,
+    used: Space,
+    /// Space of active writes.
+    pending: Space,
 }
 
 impl Account {
-    fn taken(&self) -> u64 {
-        self.used.saturating_add(self.pending)
+    fn taken(&self) -> Space {
+        self.used + self.pending
     }
 
+    /// Bytes that are neither used nor pending.
     fn free(&self) -> u64 {
-        self.lot.bytes.saturating_sub(self.taken())
+        self.lot.bytes.saturating_sub(self.taken().bytes)
     }
 
-    fn take(&mut self, bytes: u64) -> Result<(), LotError> {
+    fn take(&mut self, space: Space) -> Result<(), LotError> {
         let left = self.free();
-        if bytes > left {
-            return Err(LotError::Full { path: self.lot.path.clone(), left });
+        let path = || self.lot.path.clone();
+        if space.bytes > left {
+            return Err(LotError::Full { path: path(), left });
         }
-        self.pending += bytes;
+        if space.files > self.lot.files.saturating_sub(self.taken().files) {
+            return Err(LotError::TooManyFiles { path: path(), files: self.lot.files });
+        }
+        self.pending = self.pending + space;
         Ok(())
     }
 
     fn lot(&self) -> Lot {
-        Lot { used: self.taken(), ..self.lot.clone() }
+        let Space { bytes: used, files: used_files } = self.taken();
+        Lot { used, used_files, ..self.lot.clone() }
     }
 }
 
@@ -148,9 +222,10 @@ impl Accounts {
     }
 
     /// Adds a lot from the database, even if it exceeds the current limits.
-    pub(crate) fn restore(&mut self, lot: Lot, used: u64) {
+    pub(crate) fn restore(&mut self, mut lot: Lot, used: Space) {
+        lot.files = self.limits.files(lot.bytes);
         self.paths.insert(lot.id.clone(), lot.path.clone());
-        self.accounts.insert(lot.path.clone(), Account { lot, used, pending: 0 });
+        self.accounts.insert(lot.path.clone(), Account { lot, used, pending: Space::default() });
     }
 
     pub(crate) fn create(
@@ -158,16 +233,14 @@ impl Accounts {
         owner: &str,
         path: &str,
         bytes: u64,
-        used: u64,
+        used: Space,
         lease: u64,
         now: u64,
     ) -> Result<Lot, LotError> {
         if owner.len() > MAX_TEXT || path.len() > MAX_TEXT {
             return Err(LotError::Invalid("the path or the owner's name is too long"));
         }
-        if bytes == 0 || bytes < used {
-            return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
-        }
+        self.check_size(bytes, used)?;
         if self.accounts.len() >= self.limits.lots {
             return Err(LotError::Terms("the maximum number of lots is reached"));
         }
@@ -179,7 +252,9 @@ impl Accounts {
         let id = new_id();
         let owner = owner.to_owned();
         let path = path.to_owned();
-        self.restore(Lot { id: id.clone(), owner, path, bytes, expires, used: 0 }, used);
+        let lot =
+            Lot { id: id.clone(), owner, path, bytes, expires, used: 0, files: 0, used_files: 0 };
+        self.restore(lot, used);
         self.by_id(&id).map(|account| account.lot())
     }
 
@@ -196,11 +271,11 @@ impl Accounts {
         let expires = lease.map_or(Ok(before.expires), |lease| self.end(lease, now))?;
         let size = bytes.unwrap_or(before.bytes);
         self.check_bytes(before.bytes, size)?;
+        let taken = self.by_id(id)?.taken();
+        self.check_size(size, taken)?;
+        let files = self.limits.files(size);
         let account = self.by_id(id)?;
-        if size == 0 || size < account.taken() {
-            return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
-        }
-        account.lot.bytes = size;
+        (account.lot.bytes, account.lot.files) = (size, files);
         account.lot.expires = expires;
         Ok((before, account.lot()))
     }
@@ -220,6 +295,18 @@ impl Accounts {
             }
             lease => Ok(now.saturating_add(lease)),
         }
+    }
+
+    /// Fails unless a lot of `bytes` can hold what is there.
+    fn check_size(&self, bytes: u64, taken: Space) -> Result<(), LotError> {
+        if bytes == 0 || bytes < taken.bytes {
+            return Err(LotError::Invalid("the lot would be smaller than what is in the folder"));
+        }
+        if self.limits.files(bytes) < taken.files {
+            let what = "the lot would be too small for the number of files in the folder";
+            return Err(LotError::Invalid(what));
+        }
+        Ok(())
     }
 
     fn check_bytes(&self, before: u64, after: u64) -> Result<(), LotError> {
@@ -255,12 +342,11 @@ impl Accounts {
         own.map(Account::lot).collect()
     }
 
-    /// The number of lots, and the bytes reserved and used in all of them.
-    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+    /// The number of lots, and the bytes reserved and the space used in all of them.
+    pub(crate) fn totals(&self) -> (u64, u64, Space) {
         let lots = self.accounts.values();
-        lots.fold((0, 0, 0), |(count, bytes, used): (u64, u64, u64), account| {
-            let bytes = bytes.saturating_add(account.lot.bytes);
-            (count + 1, bytes, used.saturating_add(account.taken()))
+        lots.fold((0, 0, Space::default()), |(count, bytes, used): (u64, u64, Space), account| {
+            (count + 1, bytes.saturating_add(account.lot.bytes), used + account.taken())
         })
     }
 
@@ -275,38 +361,38 @@ impl Accounts {
     }
 
     pub(crate) fn quota(&mut self, path: &str, now: u64) -> Option<(u64, u64)> {
-        self.at(path, now).map(|account| (account.free(), account.taken()))
+        self.at(path, now).map(|account| (account.free(), account.taken().bytes))
     }
 
-    /// Takes bytes for a write, and returns the id of their lot.
+    /// Takes space for a write, and returns the id of its lot.
     pub(crate) fn charge(
         &mut self,
         path: &str,
-        bytes: u64,
+        space: Space,
         now: u64,
     ) -> Result<Option<String>, LotError> {
         let Some(account) = self.at(path, now) else { return Ok(None) };
-        account.take(bytes)?;
+        account.take(space)?;
         Ok(Some(account.lot.id.clone()))
     }
 
     /// Takes more bytes for a write.
     pub(crate) fn add(&mut self, id: &str, bytes: u64) -> Result<(), LotError> {
-        self.by_id(id)?.take(bytes)
+        self.by_id(id)?.take(Space { bytes, files: 0 })
     }
 
-    /// Returns bytes that a write took and did not use.
-    pub(crate) fn give_back(&mut self, id: &str, bytes: u64) {
+    /// Returns space that a write took and did not use.
+    pub(crate) fn give_back(&mut self, id: &str, space: Space) {
         // The lot may have ended meanwhile.
         if let Ok(account) = self.by_id(id) {
-            account.pending = account.pending.saturating_sub(bytes);
+            account.pending = account.pending - space;
         }
     }
 
-    /// Counts `gone` bytes as removed from a path, and `came` as added.
-    pub(crate) fn shift(&mut self, path: &str, gone: u64, came: u64) {
+    /// Counts `gone` as removed from a path, and `came` as added.
+    pub(crate) fn shift(&mut self, path: &str, gone: Space, came: Space) {
         if let Some(account) = self.at(path, 0) {
-            account.used = account.used.saturating_add(came).saturating_sub(gone);
+            account.used = account.used + came - gone;
         }
     }
 
@@ -317,8 +403,8 @@ impl Accounts {
         paths.cloned().collect()
     }
 
-    /// Sets the counted bytes of a lot.
-    pub(crate) fn set_used(&mut self, path: &str, used: u64) {
+    /// Sets the counted space of a lot.
+    pub(crate) fn set_used(&mut self, path: &str, used: Space) {
         if let Some(account) = self.accounts.get_mut(path) {
             account.used = used;
         }

@@ -33,6 +33,10 @@ pub struct LotSettings {
     /// default.
     #[serde(default = "yes")]
     pub allocate: bool,
+    /// The number of reserved bytes for each file or directory that a lot may hold: empty ones take
+    /// no bytes, but inodes of the file system. 16384 by default, as `mke2fs` creates inodes.
+    #[serde(default = "ext4_ratio")]
+    pub bytes_per_file: u64,
 }
 
 fn thousand() -> usize {
@@ -41,6 +45,10 @@ fn thousand() -> usize {
 
 fn week() -> u64 {
     MAX_LEASE
+}
+
+fn ext4_ratio() -> u64 {
+    16_384
 }
 
 fn yes() -> bool {
@@ -63,8 +71,8 @@ impl LotSettings {
         } else {
             Box::new(NoReserve::default())
         };
-        let Self { bytes, count: lots, lease_seconds: lease, .. } = *self;
-        let limits = LotLimits { lots, bytes, lease };
+        let Self { bytes, count: lots, lease_seconds: lease, bytes_per_file, .. } = *self;
+        let limits = LotLimits { lots, bytes, lease, bytes_per_file };
         let files = Box::new(DirectoryUsage(root.to_owned()));
         Lots::open(&folder.join("lots.redb"), limits, reserve, files, seconds())
             .map(Arc::new)

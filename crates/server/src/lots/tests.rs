@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 const MIB: u64 = 1 << 20;
-const LIMITS: LotLimits = LotLimits { lots: 4, bytes: 1 << 40, lease: 1_000 };
+const LIMITS: LotLimits =
+    LotLimits { lots: 4, bytes: 1 << 40, lease: 1_000, bytes_per_file: 5 * MIB };
 /// The size of the disk.
 const CAPACITY: u64 = 2_048 * MIB;
 
@@ -66,12 +67,12 @@ impl Reserve for Shared {
 }
 
 impl UsageCounter for Shared {
-    fn below(&self, path: &str) -> io::Result<u64> {
+    fn below(&self, path: &str) -> io::Result<Space> {
         let inside =
             |file: &str| path.is_empty() || file == path || file.starts_with(&format!("{path}/"));
         Ok(self.with(|disk| {
             let files = disk.files.iter().filter(|(file, _)| inside(file));
-            files.map(|(_, size)| footprint(*size)).sum()
+            files.fold(Space::default(), |all, (_, size)| all + Space::of_file(*size))
         }))
     }
 }
@@ -94,18 +95,20 @@ fn a_write_fits_or_fails_before_it_begins() {
     let (_folder, disk, lots) = new_lots();
     let lot = lots.create("alice", "a", 10 * MIB, 100, 0).unwrap();
     assert_eq!(disk.bytes(), 10 * MIB);
-    let first = lots.charge("a/x", 6 * MIB, 1).unwrap();
+    let first = lots.charge("a/x", Space::of_file(6 * MIB), 1).unwrap();
     let full = LotError::Full { path: "a".to_owned(), left: 4 * MIB };
-    assert_eq!(lots.charge("a/b/y", 4 * MIB + 1, 1).unwrap_err(), full);
-    drop(lots.charge("ab/y", 400 * MIB, 1).unwrap());
+    assert_eq!(lots.charge("a/b/y", Space::of_file(4 * MIB + 1), 1).unwrap_err(), full);
+    drop(lots.charge("ab/y", Space::of_file(400 * MIB), 1).unwrap());
     drop(first);
-    let second = lots.charge("a/y", 10 * MIB, 1).unwrap();
+    let second = lots.charge("a/y", Space::of_file(10 * MIB), 1).unwrap();
     assert_eq!(lots.quota("a/anything", 1), Some((0, 10 * MIB)));
-    second.settle(5 * MIB - 7, 0);
+    second.settle(Space::of_file(5 * MIB - 7), Space::default());
     assert_eq!(lots.find("alice", &lot.id, 1).unwrap().used, 5 * MIB);
-    lots.charge("a/y", MIB, 1).unwrap().settle(1, 5 * MIB - 7);
+    lots.charge("a/y", Space::of_file(MIB), 1)
+        .unwrap()
+        .settle(Space::of_file(1), Space::of_file(5 * MIB - 7));
     assert_eq!(lots.quota("a", 1), Some((10 * MIB - 4096, 4096)));
-    lots.shift("a/y", 4096, 0);
+    lots.shift("a/y", Space::of_file(4096), Space::default());
     assert_eq!(lots.quota("a", 1), Some((10 * MIB, 0)));
     assert_eq!(lots.quota("b", 1), None);
 }
@@ -114,15 +117,40 @@ fn a_write_fits_or_fails_before_it_begins() {
 fn a_body_of_unknown_length_takes_a_lot_to_its_last_byte() {
     let (_folder, _disk, lots) = new_lots();
     lots.create("alice", "a", 9 * MIB, 100, 0).unwrap();
-    let mut charge = lots.charge("a/x", 0, 0).unwrap();
+    let mut charge = lots.charge("a/x", Space::of_file(0), 0).unwrap();
     for mib in 1..=9 {
         charge.cover(mib * MIB).unwrap();
     }
     assert_eq!(charge.cover(9 * MIB + 1), Err(LotError::Full { path: "a".into(), left: 0 }));
-    charge.settle(9 * MIB, 0);
+    charge.settle(Space::of_file(9 * MIB), Space::default());
     assert_eq!(lots.quota("a", 0), Some((0, 9 * MIB)));
-    let mut nowhere = lots.charge("b", 0, 0).unwrap();
+    let mut nowhere = lots.charge("b", Space::of_file(0), 0).unwrap();
     nowhere.cover(1 << 50).unwrap();
+}
+
+#[test]
+fn empty_files_and_directories_count_until_they_are_removed() {
+    let (_folder, disk, lots) = new_lots();
+    let lot = lots.create("alice", "a", 10 * MIB, 100, 0).unwrap();
+    assert_eq!((lot.files, lot.used_files), (2, 0));
+    lots.charge("a/d", Space::of_name(), 0).unwrap().settle(Space::of_name(), Space::default());
+    let file = lots.charge("a/d/x", Space::of_file(0), 0).unwrap();
+    let full = LotError::TooManyFiles { path: "a".to_owned(), files: 2 };
+    assert_eq!(lots.charge("a/y", Space::of_file(0), 0).unwrap_err(), full);
+    drop(file);
+    let file = lots.charge("a/y", Space::of_file(0), 0).unwrap();
+    file.settle(Space::of_file(0), Space::default());
+    assert_eq!(lots.find("alice", &lot.id, 0).unwrap().used_files, 2);
+    lots.shift("a/y", Space::of_file(0), Space::default());
+    assert_eq!(lots.totals(), (1, 10 * MIB, Space { bytes: 0, files: 1 }));
+    for n in 0..4 {
+        disk.with(|disk| disk.files.insert(format!("b/{n}"), 0));
+    }
+    assert!(matches!(lots.create("bob", "b", 15 * MIB, 9, 0), Err(LotError::Invalid(_))));
+    let lot = lots.create("bob", "b", 20 * MIB, 9, 0).unwrap();
+    assert_eq!((lot.files, lot.used_files), (4, 4));
+    let less = lots.extend("bob", &lot.id, Some(15 * MIB), None, 0);
+    assert!(matches!(less, Err(LotError::Invalid(_))), "{less:?}");
 }
 
 #[test]
@@ -146,7 +174,7 @@ fn invalid_requests_are_errors() {
         assert_eq!(lots.extend("bob", id, Some(7), None, 0), Err(LotError::NotFound));
         assert_eq!(lots.find("bob", id, 0), Err(LotError::NotFound));
     }
-    let _held = lots.charge("a/b/x", MIB, 0).unwrap();
+    let _held = lots.charge("a/b/x", Space::of_file(MIB), 0).unwrap();
     let less = lots.extend("alice", &lot.id, Some(MIB - 4096), None, 0);
     assert!(matches!(less, Err(LotError::Invalid(_))));
     let longer = lots.extend("alice", &lot.id, Some(3 * MIB), Some(500), 5).unwrap();
@@ -157,14 +185,14 @@ fn invalid_requests_are_errors() {
 fn a_lease_that_ends_frees_its_space() {
     let (_folder, disk, lots) = new_lots();
     let lot = lots.create("alice", "a", 100 * MIB, 10, 0).unwrap();
-    let charge = lots.charge("a/x", 60 * MIB, 9).unwrap();
+    let charge = lots.charge("a/x", Space::of_file(60 * MIB), 9).unwrap();
     assert_eq!(lots.quota("a", 10), None);
     assert_eq!(lots.find("alice", &lot.id, 10), Err(LotError::NotFound));
     lots.tend(10).unwrap();
     assert_eq!(disk.bytes(), 0);
     // Active writes may end; a lot that was created meanwhile counts them.
     let next = lots.create("bob", "a", 100 * MIB, 10, 10).unwrap();
-    charge.settle(60 * MIB, 0);
+    charge.settle(Space::of_file(60 * MIB), Space::default());
     assert_eq!(lots.find("bob", &next.id, 10).unwrap().used, 60 * MIB);
 }
 
@@ -173,11 +201,11 @@ fn a_full_disk_has_room_for_reserved_bytes() {
     let (_folder, disk, lots) = new_lots();
     lots.create("alice", "a", 32 * MIB, 10, 0).unwrap();
     disk.take(disk.with(|disk| disk.left())).unwrap();
-    let charge = lots.charge("a/x", 32 * MIB, 0).unwrap();
+    let charge = lots.charge("a/x", Space::of_file(32 * MIB), 0).unwrap();
     assert!(disk.take(32 * MIB).is_err(), "it is in the reserve");
     charge.with_room(|| disk.take(32 * MIB)).unwrap();
     assert!(charge.with_room(|| disk.take(1)).is_err());
-    charge.settle(32 * MIB, 0);
+    charge.settle(Space::of_file(32 * MIB), Space::default());
     assert_eq!(disk.bytes(), 0);
 }
 
@@ -303,8 +331,10 @@ impl Model {
 
     fn expected(&self, lot: &Lot) -> Lot {
         let writes = self.writes.iter().filter(|write| write.lot.as_ref() == Some(&lot.id));
-        let pending = writes.map(|write| write.bytes).sum::<u64>();
-        Lot { used: self.disk.below(&lot.path).unwrap() + pending, ..lot.clone() }
+        let pending = writes.fold(Space::default(), |all, write| all + Space::of_file(write.bytes));
+        let Space { bytes: used, files: used_files } =
+            self.disk.below(&lot.path).unwrap() + pending;
+        Lot { used, used_files, ..lot.clone() }
     }
 
     fn free(&self, lot: &Lot) -> u64 {
@@ -327,9 +357,10 @@ impl Model {
                 let promised = self.known.iter().map(|lot| self.free(lot)).sum::<u64>();
                 let sane = lease > 0
                     && units > 0
-                    && units * UNIT >= used
+                    && units * UNIT >= used.bytes
+                    && LIMITS.files(units * UNIT) >= used.files
                     && self.known.len() < LIMITS.lots;
-                let fits = promised + (units * UNIT).saturating_sub(used)
+                let fits = promised + (units * UNIT).saturating_sub(used.bytes)
                     <= self.disk.with(|disk| disk.left() + disk.reserve);
                 let fine = sane && !self.known.iter().any(|lot| overlaps(&lot)) && fits;
                 assert_eq!(made.is_ok(), fine, "{made:?}");
@@ -353,7 +384,8 @@ impl Model {
                     disk.unnamed -= write.bytes;
                     disk.files.insert(write.file, size)
                 });
-                write.charge.settle(size, replaced.unwrap_or(0));
+                let replaced = replaced.map(Space::of_file).unwrap_or_default();
+                write.charge.settle(Space::of_file(size), replaced);
             }
             Event::GiveUp { write } if !self.writes.is_empty() => {
                 let write = self.writes.swap_remove(write % self.writes.len());
@@ -366,7 +398,7 @@ impl Model {
                     disk.files.remove_entry(&name)
                 });
                 if let Some((name, size)) = gone {
-                    self.lots.shift(&name, footprint(size), 0);
+                    self.lots.shift(&name, Space::of_file(size), Space::default());
                 }
             }
             Event::Fill(true) => {
@@ -395,13 +427,15 @@ impl Model {
         let lot = &self.known[at];
         let bytes = units.map(|units| units * UNIT);
         let size = bytes.unwrap_or(lot.bytes);
-        let changed = Lot { bytes: size, ..lot.clone() };
+        let changed = Lot { bytes: size, files: LIMITS.files(size), ..lot.clone() };
         let promised = self
             .known
             .iter()
             .map(|other| if other.id == lot.id { self.free(&changed) } else { self.free(other) });
         let fits = promised.sum::<u64>() <= self.disk.with(|disk| disk.left() + disk.reserve);
-        let fine = size > 0 && size >= self.expected(lot).used && lease != Some(0) && fits;
+        let expected = self.expected(&changed);
+        let holds_all = size >= expected.used && changed.files >= expected.used_files;
+        let fine = size > 0 && holds_all && lease != Some(0) && fits;
         let extended = self.lots.extend(&lot.owner, &lot.id, bytes, lease, now);
         assert_eq!(extended.is_ok(), fine, "{extended:?}");
         if let Ok(lot) = extended {
@@ -413,11 +447,12 @@ impl Model {
         let file =
             format!("{}/file{}", PATHS[path], bytes / UNIT % 3).trim_start_matches('/').to_owned();
         let lot = self.lot_of(&file).filter(|lot| lot.expires > self.now);
-        let fits = lot.is_none_or(|lot| self.free(lot) >= bytes);
+        let has_name = |lot: &Lot| self.expected(lot).used_files < lot.files;
+        let fits = lot.is_none_or(|lot| self.free(lot) >= bytes && has_name(lot));
         let is_backed =
             self.known.iter().map(|lot| self.free(lot)).sum::<u64>() <= self.disk.bytes();
         let lot = lot.map(|lot| lot.id.clone());
-        let charged = self.lots.charge(&file, bytes, self.now);
+        let charged = self.lots.charge(&file, Space::of_file(bytes), self.now);
         assert_eq!(charged.is_ok(), fits, "{charged:?}");
         let Ok(charge) = charged else { return };
         let written = charge.with_room(|| self.disk.take(bytes));

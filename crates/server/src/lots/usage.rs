@@ -1,7 +1,7 @@
 //! The space that files below a directory use.
 
 use crate::backend::path::PRIVATE;
-use crate::lots::accounts::footprint;
+use crate::lots::accounts::Space;
 use std::fmt::Debug;
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,22 +12,22 @@ const MAX_DEPTH: usize = 128;
 
 /// Counts files.
 pub(crate) trait UsageCounter: Send + Sync + Debug {
-    /// Bytes at and below a path, in whole blocks; 0 if nothing is there.
-    fn below(&self, path: &str) -> io::Result<u64>;
+    /// Space at and below a path; none if nothing is there.
+    fn below(&self, path: &str) -> io::Result<Space>;
 }
 
-/// Files below a local directory. Symbolic links are neither followed nor counted, and none may be
-/// on the way to the path: the same file would belong to two lots.
+/// Files below a local directory. Symbolic links count as empty files. They are not followed, and
+/// none may be on the way to the path: the same file would belong to two lots.
 #[derive(Debug)]
 pub(crate) struct DirectoryUsage(pub(crate) PathBuf);
 
 impl UsageCounter for DirectoryUsage {
-    fn below(&self, path: &str) -> io::Result<u64> {
+    fn below(&self, path: &str) -> io::Result<Space> {
         let mut current = self.0.clone();
         for name in path.split('/').filter(|name| !name.is_empty()) {
             current.push(name);
             match metadata(&current)? {
-                None => return Ok(0),
+                None => return Ok(Space::default()),
                 Some(meta) if meta.is_symlink() => {
                     let what = "the path contains a symbolic link";
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -39,23 +39,23 @@ impl UsageCounter for DirectoryUsage {
     }
 }
 
-fn count(path: &Path, depth: usize) -> io::Result<u64> {
-    let Some(meta) = metadata(path)? else { return Ok(0) };
+fn count(path: &Path, depth: usize) -> io::Result<Space> {
+    let Some(meta) = metadata(path)? else { return Ok(Space::default()) };
     if meta.is_file() {
-        return Ok(footprint(meta.len()));
+        return Ok(Space::of_file(meta.len()));
     }
+    let mut space = Space::of_name();
     if !meta.is_dir() || depth == 0 {
-        return Ok(0);
+        return Ok(space);
     }
-    let mut bytes: u64 = 0;
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         // Unnamed files are pending; the files of the lots themselves belong to none.
         if !entry.file_name().as_encoded_bytes().starts_with(PRIVATE.as_bytes()) {
-            bytes = bytes.saturating_add(count(&entry.path(), depth - 1)?);
+            space = space + count(&entry.path(), depth - 1)?;
         }
     }
-    Ok(bytes)
+    Ok(space)
 }
 
 /// Returns none if the file was removed meanwhile.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_count_in_blocks_and_links_do_not() {
+    fn files_count_in_blocks_and_all_names_count() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all(at("a/b")).unwrap();
@@ -84,16 +84,16 @@ mod tests {
         std::os::unix::fs::symlink(at("a"), at("a/b/link")).unwrap();
         std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
         let usage = DirectoryUsage(folder.path().to_owned());
-        for (path, bytes) in [
-            ("", 12_288),
-            ("a", 12_288),
-            ("a/b", 8_192),
-            ("a/one", 4_096),
-            ("empty", 0),
-            ("no/where", 0),
-            ("a/one/x", 0),
+        for (path, bytes, files) in [
+            ("", 12_288, 8),
+            ("a", 12_288, 5),
+            ("a/b", 8_192, 3),
+            ("a/one", 4_096, 1),
+            ("empty", 0, 1),
+            ("no/where", 0, 0),
+            ("a/one/x", 0, 0),
         ] {
-            assert_eq!(usage.below(path).unwrap(), bytes, "{path}");
+            assert_eq!(usage.below(path).unwrap(), Space { bytes, files }, "{path}");
         }
         assert!(usage.below("link/b").is_err());
     }

@@ -9,9 +9,11 @@ use crate::backend::{BackendError, BackendErrorKind, ChangeOptions, EntryMetadat
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::{Conditions, no_parent};
+use crate::method::put::mtime::{accepted, client_mtime};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::third_party;
+use hither_core::storage::is_partial;
 use http::{StatusCode, header};
 use std::sync::Arc;
 
@@ -71,9 +73,13 @@ pub(crate) async fn handle(
     {
         from = context.link_target(request, from.path(), error).await?;
     }
+    check_on_disk(context, from.path(), moves).await?;
     let conditions = Conditions::read(context, request).await?;
     let precondition = checks(conditions, &from, &to, deep);
-    let options = ChangeOptions { replace: replace && may_replace, precondition };
+    // A file that was written in parts gets its time with its name.
+    let is_upload = moves && is_partial(from.path());
+    let modified = if is_upload { client_mtime(request)? } else { None };
+    let options = ChangeOptions { replace: replace && may_replace, modified, precondition };
     let changed = if moves {
         backend.rename(from.path(), to.path(), options).await
     } else {
@@ -82,14 +88,7 @@ pub(crate) async fn handle(
     };
     let created = match changed {
         Err(error) if error.kind() == BackendErrorKind::AlreadyExists => {
-            if replace && may_replace {
-                return Err(error.into());
-            }
-            // A client that may only create is denied, and does not learn what exists.
-            if replace {
-                context.authorize(request, &to, Action::Modify)?;
-            }
-            return Err(HttpError::new(StatusCode::PRECONDITION_FAILED, error.to_string()));
+            return Err(target_exists(context, request, &to, error, (replace, may_replace)));
         }
         changed => changed.map_err(no_parent)?,
     };
@@ -97,7 +96,34 @@ pub(crate) async fn handle(
         context.unfinished.end(from.path());
     }
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
-    Ok(ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory())))
+    let answer = ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory()));
+    Ok(if modified.is_some() { accepted(answer) } else { answer })
+}
+
+/// The error of a target that exists already.
+fn target_exists(
+    context: &ServerContext,
+    request: &ServerRequest,
+    to: &NamespacePath,
+    error: BackendError,
+    (replace, may_replace): (bool, bool),
+) -> HttpError {
+    if replace && may_replace {
+        return error.into();
+    }
+    // A client that may only create is denied, and does not learn what exists.
+    let denied = replace.then(|| context.authorize(request, to, Action::Modify).err()).flatten();
+    denied.unwrap_or_else(|| HttpError::new(StatusCode::PRECONDITION_FAILED, error.to_string()))
+}
+
+/// Fails if to copy this path would bring files from tape. A move reads nothing.
+async fn check_on_disk(context: &ServerContext, path: &str, moves: bool) -> Result<(), HttpError> {
+    let Some(tape) = context.tape.as_ref().filter(|_| !moves) else { return Ok(()) };
+    if context.backend.stat(path).await?.is_directory() {
+        let what = "a directory may have files on tape: copy its files one by one";
+        return Err(HttpError::new(StatusCode::CONFLICT, what));
+    }
+    tape.check_on_disk(path).await
 }
 
 /// The conditions on the source of a COPY or MOVE of `from` to `to`.

@@ -15,11 +15,12 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// The algorithms that the server has.
-const KNOWN: [DigestAlgorithm; 4] = [
+const KNOWN: [DigestAlgorithm; 5] = [
     DigestAlgorithm::Adler32,
     DigestAlgorithm::Crc32c,
     DigestAlgorithm::Md5,
     DigestAlgorithm::Sha256,
+    DigestAlgorithm::Sha512,
 ];
 
 /// The algorithm for this kind of digest, if the server has it.
@@ -29,13 +30,23 @@ pub(crate) fn supported(algorithm: DigestAlgorithm) -> Option<Algorithm> {
         DigestAlgorithm::Crc32c => Algorithm::Crc32c,
         DigestAlgorithm::Md5 => Algorithm::Md5,
         DigestAlgorithm::Sha256 => Algorithm::Sha256,
+        DigestAlgorithm::Sha512 => Algorithm::Sha512,
         _ => return None,
     })
 }
 
+/// Returns true if a request wants a checksum.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    !digest::wanted(headers).is_empty() || !digest::wanted_repr(headers).is_empty()
+}
+
 /// The fields with the checksums of a file that a request wants. A checksum that cannot be computed
 /// is left out.
-pub(crate) async fn wanted(reader: &dyn FileReader, headers: &HeaderMap) -> HeaderMap {
+pub(crate) async fn wanted(
+    reader: &dyn FileReader,
+    headers: &HeaderMap,
+    mode: ChecksumMode,
+) -> HeaderMap {
     let mut fields = HeaderMap::new();
     let first = |wanted: Vec<DigestAlgorithm>| {
         wanted.into_iter().find_map(|kind| supported(kind).map(|algorithm| (kind, algorithm)))
@@ -45,7 +56,7 @@ pub(crate) async fn wanted(reader: &dyn FileReader, headers: &HeaderMap) -> Head
         (first(digest::wanted_repr(headers)), REPR_DIGEST, Digest::to_repr_field),
     ] {
         let Some((kind, algorithm)) = wanted else { continue };
-        let computed = reader.checksum(algorithm, ChecksumMode::Compute).await;
+        let computed = reader.checksum(algorithm, mode).await;
         let Some(sum) = computed.ok().flatten() else { continue };
         let digest = Digest { algorithm: kind, value: sum.value().to_vec() };
         if let Ok(value) = HeaderValue::from_str(&write(&digest)) {

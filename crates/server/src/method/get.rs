@@ -2,7 +2,7 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
-use crate::backend::{Backend, FileRanges, FileReader};
+use crate::backend::{Backend, ChecksumMode, FileRanges, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::autoindex;
@@ -34,7 +34,12 @@ pub(crate) async fn handle(
     if let Some(document) = metalink::document(context, request).await? {
         return Ok(document);
     }
-    let reader = context.follow(request, request.path.path(), Backend::open).await?;
+    let is_get = request.method == Method::GET;
+    let reader = if is_get {
+        context.open(request).await?
+    } else {
+        context.follow(request, request.path.path(), Backend::open).await?
+    };
     if reader.metadata().is_directory() {
         return directory(context, request).await;
     }
@@ -52,14 +57,21 @@ pub(crate) async fn handle(
         ConditionResult::Proceed => {}
     }
     let size = reader.metadata().size;
-    let is_get = request.method == Method::GET;
     let chosen = if is_get && if_range_matches(&request.headers, version, SystemTime::now()) {
         choose(&request.headers, size, context.limits().ranges)?
     } else {
         Chosen::Whole
     };
     let kind = media_type(request.path.path());
-    let sums = digest_fields::wanted(&*reader, &request.headers).await;
+    let mode = match &context.tape {
+        // A checksum that is not stored would bring the file from tape.
+        Some(tape) if !is_get && digest_fields::is_wanted(&request.headers) => {
+            let on_disk = tape.check_on_disk(request.path.path()).await.is_ok();
+            if on_disk { ChecksumMode::Compute } else { ChecksumMode::Cached }
+        }
+        _ => ChecksumMode::Compute,
+    };
+    let sums = digest_fields::wanted(&*reader, &request.headers, mode).await;
     let mut elsewhere = ServerResponse::empty(StatusCode::OK);
     let replicas = Arc::clone(&context.settings().replicas);
     metalink::announce(&replicas, &mut elsewhere, &request.path, &*reader).await;

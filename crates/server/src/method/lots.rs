@@ -60,6 +60,9 @@ struct Told<'a> {
     path: String,
     bytes: u64,
     used_bytes: u64,
+    /// The maximum number of files and directories.
+    files: u64,
+    used_files: u64,
     /// The end of the lease, in seconds since 1970.
     expires: u64,
     lease_seconds: u64,
@@ -72,6 +75,8 @@ impl<'a> Told<'a> {
             path: format!("/{}", lot.path),
             bytes: lot.bytes,
             used_bytes: lot.used,
+            files: lot.files,
+            used_files: lot.used_files,
             expires: lot.expires,
             lease_seconds: lot.expires.saturating_sub(now),
         }
@@ -105,7 +110,7 @@ pub(crate) async fn handle(
         (&Method::POST, true) => create(context, lots, request, owner, now).await,
         (&Method::PATCH, false) => {
             allow_change(context, lots, &request, &owner, &id)?;
-            let Changed { bytes, lease_seconds } = read(&mut request.body).await?;
+            let Changed { bytes, lease_seconds } = read(&mut request.body, MAX_BYTES).await?;
             let lot = run(lots, move |lots| lots.extend(&owner, &id, bytes, lease_seconds, now));
             json(StatusCode::OK, &Told::of(&lot.await?, now))
         }
@@ -150,7 +155,7 @@ async fn create(
     owner: String,
     now: u64,
 ) -> Result<ServerResponse, HttpError> {
-    let Wanted { path, bytes, lease_seconds } = read(&mut request.body).await?;
+    let Wanted { path, bytes, lease_seconds } = read(&mut request.body, MAX_BYTES).await?;
     // The path in the document is not percent-encoded.
     let place = NamespacePath::parse(&href(&path, false))?;
     context.authorize(&request, &place, Action::Create)?;
@@ -160,8 +165,12 @@ async fn create(
     Ok(told.with(header::LOCATION, &format!("/{PLACE}/{}", lot.id)))
 }
 
-async fn read<T: DeserializeOwned>(body: &mut IncomingBody) -> Result<T, HttpError> {
-    let text = body.collect(MAX_BYTES).await?;
+/// Reads a JSON body of at most `max_bytes`.
+pub(crate) async fn read<T: DeserializeOwned>(
+    body: &mut IncomingBody,
+    max_bytes: usize,
+) -> Result<T, HttpError> {
+    let text = body.collect(max_bytes).await?;
     serde_json::from_slice(&text).map_err(|error| {
         HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not valid: {error}"))
     })
@@ -181,7 +190,11 @@ async fn run<T: Send + 'static>(
     }
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Result<ServerResponse, HttpError> {
+/// A JSON response.
+pub(crate) fn json(
+    status: StatusCode,
+    value: &impl Serialize,
+) -> Result<ServerResponse, HttpError> {
     let text = serde_json::to_string(value).map_err(|error| {
         HttpError::new(
             StatusCode::INTERNAL_SERVER_ERROR,

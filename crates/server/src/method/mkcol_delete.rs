@@ -1,10 +1,11 @@
 //! MKCOL and DELETE (RFC 4918 sections 9.3 and 9.6).
 
 use crate::authorization::authorizer::Action;
-use crate::backend::{BackendError, BackendErrorKind};
+use crate::backend::{BackendError, BackendErrorKind, EntryMetadata};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::{Conditions, no_parent};
+use crate::method::tree::upload::announce_trees;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use http::StatusCode;
@@ -20,22 +21,34 @@ pub(crate) async fn make(
         return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
     let conditions = Conditions::read(context, request).await?;
-    let precondition = Box::new(move |there: Option<&_>| {
+    let precondition = Box::new(move |there: Option<&EntryMetadata>| {
         conditions.check(there)?;
-        match there {
-            Some(_) => Err(BackendError::new(BackendErrorKind::AlreadyExists, "it exists")),
-            None => Ok(()),
-        }
+        is_free(there)
     });
     let made = context.backend.make_directory(request.path.path(), precondition).await;
-    made.map_err(|error| match error.kind() {
+    made.map_err(not_made)?;
+    let mut response = ServerResponse::empty(StatusCode::CREATED);
+    announce_trees(context, &mut response);
+    Ok(response)
+}
+
+/// The condition of a new directory.
+pub(crate) fn is_free(there: Option<&EntryMetadata>) -> Result<(), BackendError> {
+    match there {
+        Some(_) => Err(BackendError::new(BackendErrorKind::AlreadyExists, "it exists")),
+        None => Ok(()),
+    }
+}
+
+/// The error of a directory that was not made.
+pub(crate) fn not_made(error: BackendError) -> HttpError {
+    match error.kind() {
         BackendErrorKind::AlreadyExists => {
             let what = "a file or directory of that name exists";
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, what)
         }
         _ => no_parent(error),
-    })?;
-    Ok(ServerResponse::empty(StatusCode::CREATED))
+    }
 }
 
 /// Removes a file, or a directory with its contents.

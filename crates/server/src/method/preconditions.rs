@@ -14,7 +14,7 @@ use crate::request::ServerRequest;
 use hither_http::conditions::{ConditionResult, evaluate};
 use hither_http::if_header::IfHeader;
 use http::StatusCode;
-use http::header::HeaderMap;
+use http::header::{self, HeaderMap, HeaderValue};
 use std::collections::HashMap;
 
 /// The conditions of a request.
@@ -58,6 +58,19 @@ impl Conditions {
             states.insert(resource.to_owned(), state);
         }
         Ok(Self { headers, states: Some((header, states)) })
+    }
+
+    /// The conditions of a file in an upload of many: that there is none, or one of this version.
+    pub(crate) fn of_upload(only_new: bool, etag: &str) -> Result<Self, HttpError> {
+        let mut headers = HeaderMap::new();
+        if only_new {
+            headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+        if !etag.is_empty() {
+            let bad = |_| HttpError::new(StatusCode::BAD_REQUEST, "the entity tag is not valid");
+            headers.insert(header::IF_MATCH, HeaderValue::from_str(etag).map_err(bad)?);
+        }
+        Ok(Self { headers, states: None })
     }
 
     /// Fails unless the conditions hold for the present entry.

@@ -11,6 +11,7 @@ use crate::context::{ServerContext, TreeFilter};
 use crate::http_error::HttpError;
 use crate::method::get::media_type;
 use crate::method::streamed_listing::{self, ListingFormat, PathList, below};
+use crate::method::tree::upload::announce_trees;
 use crate::request::ServerRequest;
 use crate::response::{ServerResponse, rfc3339};
 use hither_core::storage::{FileKind, join};
@@ -74,8 +75,12 @@ pub(crate) async fn handle(
     let format = Multistatus { request: properties };
     let timings = &request.body.tally;
     let body = streamed_listing::body(&context.backend, format, paths, filter, timings);
-    let response = ServerResponse::empty(StatusCode::MULTI_STATUS);
-    Ok(ServerResponse { body, ..response.with(header::CONTENT_TYPE, CONTENT_TYPE) })
+    let mut response = ServerResponse::empty(StatusCode::MULTI_STATUS);
+    response.set(header::CONTENT_TYPE, CONTENT_TYPE);
+    if metadata.is_directory() {
+        announce_trees(context, &mut response);
+    }
+    Ok(ServerResponse { body, ..response })
 }
 
 /// The error for a body that is not a valid document.

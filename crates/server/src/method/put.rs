@@ -3,11 +3,14 @@
 //!
 //! An announced length is compared with the free space before the body is requested, so that a file
 //! that does not fit is rejected before it is sent: a client that waits for "100 Continue" sends
-//! nothing at all. While one batch is written, the next one arrives; two batches are in memory.
+//! nothing at all. While one batch is written, the next one arrives; two batches are in memory, and
+//! count as such. Where memory is scarce, bytes are written as they arrive, before more are read.
 //!
 //! Conditions are checked twice: before the body, to spare the transfer, and when the file gets its
 //! path, while nobody else changes names. So of two clients that replace the same version, one gets
 //! an error.
+//!
+//! The file gets the time in `X-OC-Mtime`, if there is one ([`mtime`]).
 //!
 //! **In parts.** With `Content-Range` a PUT writes a part of a file in place (RFC 9110 section
 //! 14.5). The server accepts that only at the paths of partial files, which no listing shows
@@ -15,19 +18,23 @@
 //! other paths the response is 400, as that section requires. A checksum of the whole file cannot
 //! be verified in a part of it, and is refused there.
 
+pub(crate) mod mtime;
+
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
 use crate::backend::{
     BackendError, BackendErrorKind, BackendFuture, CommitOptions, CreateOptions, EntryMetadata,
-    FileWriter, Precondition,
+    FileWriter,
 };
 use crate::connection::incoming_body::IncomingBody;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::digest_fields::{announced_file, mismatch};
 use crate::method::preconditions::{Conditions, no_parent};
+use crate::method::put::mtime::{accepted, client_mtime};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
+use crate::response::buffer_pool::{ChargePurpose, ConnectionMemory, MemoryCharge};
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::storage::{FileKind, is_partial};
@@ -42,7 +49,7 @@ use tokio::time::Instant;
 /// The size of a batch. Two batches are in memory: one that is written, one that arrives.
 const BATCH_BYTES: usize = 512 << 10;
 /// The checksums that are stored with every file: they cost little compared with writing it.
-const STORED: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
+pub(crate) const STORED: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
 
 /// The target of a PUT.
 #[derive(Debug)]
@@ -73,20 +80,39 @@ pub(crate) async fn writable(
         }
         Err(error) => return Err(error.into()),
     };
-    match &there {
-        Some(metadata) if metadata.is_directory() => {
-            let what = "there is a directory at this path";
-            return Err(HttpError::new(StatusCode::CONFLICT, what));
-        }
-        Some(metadata) if metadata.kind == FileKind::Other => {
-            return Err(BackendError::not_a_file().into());
-        }
-        Some(_) if !may_replace => context.authorize(request, &request.path, Action::Modify)?,
-        _ => {}
-    }
+    check_there(context, request, &request.path, may_replace, there.as_ref())?;
     let conditions = Conditions::read(context, request).await?;
     conditions.check(there.as_ref())?;
     Ok(PutTarget { may_replace, there, conditions })
+}
+
+/// Fails unless a file at a path may be replaced by what the client writes there.
+pub(crate) fn check_there(
+    context: &ServerContext,
+    request: &ServerRequest,
+    path: &NamespacePath,
+    may_replace: bool,
+    there: Option<&EntryMetadata>,
+) -> Result<(), HttpError> {
+    match there {
+        Some(metadata) if metadata.is_directory() => {
+            let what = "there is a directory at this path";
+            Err(HttpError::new(StatusCode::CONFLICT, what))
+        }
+        Some(metadata) if metadata.kind == FileKind::Other => {
+            Err(BackendError::not_a_file().into())
+        }
+        Some(_) if !may_replace => context.authorize(request, path, Action::Modify),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a file that did not get its path.
+pub(crate) fn not_committed(error: BackendError, replace: bool) -> HttpError {
+    match error.kind() {
+        BackendErrorKind::AlreadyExists if !replace => HttpError::precondition_failed(),
+        _ => no_parent(error),
+    }
 }
 
 pub(crate) async fn handle(
@@ -103,9 +129,13 @@ pub(crate) async fn handle(
         context.unfinished.begin(context, &request, part.1).await?;
         return put_part(context, request, part).await;
     }
+    let modified = client_mtime(&request)?;
     let only_new = request.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
     let replace = may_replace && !only_new;
-    put_whole(context, request, limit, (replace, conditions.on_target())).await
+    let precondition = conditions.on_target();
+    // The checksums are known at the end.
+    let options = CommitOptions { replace, checksums: Vec::new(), modified, precondition };
+    put_whole(context, request, limit, options).await
 }
 
 pub(crate) fn too_large(limit: u64) -> HttpError {
@@ -117,9 +147,10 @@ async fn put_whole(
     context: &ServerContext,
     request: ServerRequest,
     limit: u64,
-    (replace, precondition): (bool, Precondition),
+    commit: CommitOptions,
 ) -> Result<ServerResponse, HttpError> {
-    let ServerRequest { path, headers, mut body, .. } = request;
+    let CommitOptions { replace, modified, .. } = commit;
+    let ServerRequest { path, headers, mut body, peer, .. } = request;
     let mut announced = announced_file(&headers)?;
     let mut checksums = STORED.to_vec();
     checksums.extend(announced.iter().map(Checksum::algorithm).filter(|it| !STORED.contains(it)));
@@ -127,7 +158,7 @@ async fn put_whole(
         CreateOptions { size: body.length(), checksums: checksums.clone(), ..Default::default() };
     let writer = context.backend.create(path.path(), options).await.map_err(no_parent)?;
     let timings = Arc::clone(&body.tally);
-    receive(&mut body, &writer, 0, limit).await?;
+    receive(&mut body, &writer, 0..limit, &peer.memory).await?;
     announced.extend(announced_file(body.trailers())?);
     let late = announced.iter().map(Checksum::algorithm).filter(|it| !checksums.contains(it));
     let late: Vec<_> = late.collect();
@@ -142,29 +173,50 @@ async fn put_whole(
         return Err(mismatch(wrong));
     }
     let began = Instant::now();
-    let committed = writer.commit(CommitOptions { replace, checksums: sums, precondition }).await;
+    let committed = writer.commit(CommitOptions { checksums: sums, ..commit }).await;
     timings.disk(began.elapsed());
-    let committed = committed.map_err(|error| match error.kind() {
-        BackendErrorKind::AlreadyExists if !replace => HttpError::precondition_failed(),
-        _ => no_parent(error),
-    })?;
+    let committed = committed.map_err(|error| not_committed(error, replace))?;
     let status = if committed.replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
-    Ok(ServerResponse::empty(status).with(header::ETAG, &committed.metadata.version.etag))
+    let answer = ServerResponse::empty(status).with(header::ETAG, &committed.metadata.version.etag);
+    Ok(if modified.is_some() { accepted(answer) } else { answer })
 }
 
-/// Writes a body of at most `max` bytes from `offset` on as it arrives. Returns its length.
+/// Bytes that arrived and are not written yet.
+struct Batch {
+    chunks: Vec<Bytes>,
+    bytes: usize,
+    memory: MemoryCharge,
+}
+
+impl Batch {
+    fn new(memory: &Arc<ConnectionMemory>) -> Self {
+        let memory = MemoryCharge::new(memory, ChargePurpose::Upload);
+        Self { chunks: Vec::new(), bytes: 0, memory }
+    }
+
+    /// Adds bytes. Returns false if there is no memory to hold them for long.
+    fn push(&mut self, chunk: Bytes) -> bool {
+        self.bytes += chunk.len();
+        self.chunks.push(chunk);
+        self.memory.extend(self.bytes)
+    }
+}
+
+/// Writes a body as it arrives, which has to fit into `range`. Returns its length.
 async fn receive(
     body: &mut IncomingBody,
     writer: &Arc<dyn FileWriter>,
-    offset: u64,
-    max: u64,
+    range: Range<u64>,
+    memory: &Arc<ConnectionMemory>,
 ) -> Result<u64, HttpError> {
     let timings = Arc::clone(&body.tally);
-    let mut writing: Option<BackendFuture<'static, Duration>> = None;
+    let max = range.end - range.start;
+    let mut writing: Option<(BackendFuture<'static, Duration>, MemoryCharge)> = None;
     let mut received = 0u64;
     let mut written = 0u64;
-    let mut batch: Vec<Bytes> = Vec::new();
+    let mut batch = Batch::new(memory);
     loop {
+        let mut has_memory = true;
         let next = body.next().await?;
         let is_over = next.is_none();
         if let Some(bytes) = next {
@@ -172,19 +224,23 @@ async fn receive(
             if received > max {
                 return Err(too_large(max));
             }
-            batch.push(bytes);
+            has_memory = batch.push(bytes);
         }
-        if received - written >= BATCH_BYTES as u64 || is_over {
-            if let Some(writing) = writing.take() {
+        if batch.bytes >= BATCH_BYTES || is_over || !has_memory {
+            if let Some((writing, _charge)) = writing.take() {
                 timings.disk(writing.await?);
             }
-            writing = Some(writer.write(offset + written, std::mem::take(&mut batch)));
+            let Batch { chunks, memory: charge, .. } =
+                std::mem::replace(&mut batch, Batch::new(memory));
+            writing = Some((writer.write(range.start + written, chunks), charge));
             written = received;
         }
+        if (is_over || !has_memory)
+            && let Some((writing, _charge)) = writing.take()
+        {
+            timings.disk(writing.await?);
+        }
         if is_over {
-            if let Some(writing) = writing.take() {
-                timings.disk(writing.await?);
-            }
             return Ok(received);
         }
     }
@@ -239,7 +295,7 @@ async fn put_part(
     let writer = created.map_err(no_parent)?;
     let size = range.end - range.start;
     let mut body = request.body;
-    if receive(&mut body, &writer, range.start, size).await? != size {
+    if receive(&mut body, &writer, range, &request.peer.memory).await? != size {
         let what = "the length of the body differs from Content-Range";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }

@@ -1,18 +1,20 @@
 //! QUERY (RFC 10008) with a list of ranges; [`hither_http::vector`] describes request and response.
+//! A query of a tree goes to [`tree`].
 
 use crate::authorization::authorizer::Action;
-use crate::backend::Backend;
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
-use crate::method::get;
+use crate::method::{get, tree};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::accept_query;
 use crate::response::range_encoder::RangeFormat;
 use hither_http::conditions::{ConditionResult, evaluate};
+use hither_http::tree::QUERY_TYPE;
 use hither_http::vector::{ACCEPT_QUERY, FRAMES_TYPE, RANGES_TYPE, RangeList, RangeListError};
 use http::{StatusCode, header};
 use std::ops::Range;
+use std::sync::Arc;
 
 const PARTS_TYPE: &str = "multipart/byteranges";
 
@@ -24,10 +26,14 @@ enum Wish {
 }
 
 pub(crate) async fn handle(
-    context: &ServerContext,
+    context: &Arc<ServerContext>,
     mut request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Read)?;
+    let kind = request.text(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| essence(kind).eq_ignore_ascii_case(QUERY_TYPE)) {
+        return tree::query(context, request).await;
+    }
     check_type(request.text(header::CONTENT_TYPE))?;
     let wish = wish(request.text(header::ACCEPT)).ok_or_else(|| {
         let what =
@@ -45,7 +51,7 @@ pub(crate) async fn handle(
     })?;
     let memory = &request.peer.memory;
     let path = &request.path;
-    let reader = context.follow(&request, path.path(), Backend::open).await?;
+    let reader = context.open(&request).await?;
     if reader.metadata().is_directory() || path.is_directory() {
         return Err(HttpError::not_found());
     }
@@ -90,7 +96,7 @@ fn check_type(kind: Option<&str>) -> Result<(), HttpError> {
 }
 
 /// A media type without its parameters.
-fn essence(kind: &str) -> &str {
+pub(crate) fn essence(kind: &str) -> &str {
     kind.split(';').next().unwrap_or_default().trim()
 }
 

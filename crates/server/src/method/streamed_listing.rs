@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 /// The number of entries in a batch, and in one of entries with dead properties, which may have up
 /// to 64 KiB each.
-const BATCH_ENTRIES: usize = 128;
+pub(crate) const BATCH_ENTRIES: usize = 128;
 const BATCH_PROPERTY_ENTRIES: usize = 16;
 /// The memory that is borrowed for a piece of text, which is lent also where memory is scarce.
 const PIECE_BYTES: usize = SMALL_BYTES;

@@ -75,7 +75,7 @@ impl AccessLogEntry {
     pub(crate) fn new<B>(request: &http::Request<B>, peer: &Peer) -> Self {
         let agent = request.headers().get(http::header::USER_AGENT);
         Self {
-            time: crate::response::rfc3339(SystemTime::now()),
+            time: crate::response::rfc3339_millis(SystemTime::now()),
             peer: peer.address,
             who: String::new(),
             protocol: match request.version() {

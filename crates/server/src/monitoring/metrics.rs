@@ -4,6 +4,7 @@
 //! addition to each. No label holds a name of a file, client or user, so the number of series never
 //! grows.
 
+use crate::lots::Space;
 use crate::monitoring::copy_counters::CopyTotals;
 use crate::monitoring::request_stats::{METHODS, MethodIndex, RequestKind, RequestStats};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -63,6 +64,7 @@ struct Polled {
     lots: IntGauge,
     lots_reserved: IntGauge,
     lots_used: IntGauge,
+    lots_used_files: IntGauge,
     lines_lost: IntCounter,
     uptime: IntGauge,
     copies_open: IntGauge,
@@ -82,10 +84,10 @@ pub(crate) struct GaugeValues {
     pub(crate) connections_evicted: u64,
     pub(crate) connections_refused: u64,
     pub(crate) heads_refused: u64,
-    /// Lots, and the bytes reserved and used in them.
+    /// Lots, and the bytes reserved and the space used in them.
     pub(crate) lots: u64,
     pub(crate) lots_reserved: u64,
-    pub(crate) lots_used: u64,
+    pub(crate) lots_used: Space,
     pub(crate) lines_lost: u64,
     pub(crate) uptime_seconds: u64,
     /// Third-party copies.
@@ -127,7 +129,7 @@ impl Metrics {
         )?)?;
         let whole = "Time from the request head to the last byte of the response.";
         let head = "Time from the request head to the response head.";
-        let ranges = HistogramOpts::new("hither_request_ranges", "Ranges per response.");
+        let ranges = HistogramOpts::new("hither_request_ranges", "Ranges or files per response.");
         let ranges = maker.keep(Histogram::with_opts(ranges.buckets(RANGES.to_vec()))?)?;
         let class = |method: &str| {
             let series =
@@ -254,6 +256,8 @@ impl Polled {
             lots: maker.level("hither_lots", "Space reservations (lots).")?,
             lots_reserved: maker.level("hither_lots_reserved_bytes", "Bytes reserved in lots.")?,
             lots_used: maker.level("hither_lots_used_bytes", "Bytes used in lots.")?,
+            lots_used_files: maker
+                .level("hither_lots_used_files", "Files and directories in lots.")?,
             lines_lost: maker.count(
                 "hither_log_lines_lost_total",
                 "Access log lines that were dropped or could not be written.",
@@ -282,7 +286,8 @@ impl Polled {
         self.max_connections.set(number(levels.max_connections));
         self.lots.set(number(levels.lots));
         self.lots_reserved.set(number(levels.lots_reserved));
-        self.lots_used.set(number(levels.lots_used));
+        self.lots_used.set(number(levels.lots_used.bytes));
+        self.lots_used_files.set(number(levels.lots_used.files));
         for (counter, now) in [
             (&self.lines_lost, levels.lines_lost),
             (&self.connections_evicted, levels.connections_evicted),

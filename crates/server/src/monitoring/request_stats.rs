@@ -4,11 +4,12 @@ use http::Method;
 use std::time::Duration;
 
 /// The methods counted separately; the last entry stands for all others.
-pub(crate) const METHODS: [&str; 12] = [
+pub(crate) const METHODS: [&str; 13] = [
     "GET",
     "HEAD",
     "QUERY",
     "PROPFIND",
+    "POST",
     "PUT",
     "DELETE",
     "MKCOL",
@@ -40,7 +41,7 @@ impl MethodIndex {
     pub(crate) fn kind(self) -> RequestKind {
         match METHODS.get(self.0) {
             Some(&("GET" | "HEAD" | "QUERY")) => RequestKind::Read,
-            Some(&("PUT" | "DELETE" | "MKCOL" | "COPY" | "MOVE" | "PROPPATCH")) => {
+            Some(&("POST" | "PUT" | "DELETE" | "MKCOL" | "COPY" | "MOVE" | "PROPPATCH")) => {
                 RequestKind::Write
             }
             _ => RequestKind::List,

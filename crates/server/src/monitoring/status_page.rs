@@ -81,7 +81,7 @@ impl<'a> Status<'a> {
             lots: has_lots.then_some(LotLevels {
                 count: levels.lots,
                 reserved_bytes: levels.lots_reserved,
-                used_bytes: levels.lots_used,
+                used_bytes: levels.lots_used.bytes,
             }),
             log_lines_lost: levels.lines_lost,
             past: stats.recent.summary(),

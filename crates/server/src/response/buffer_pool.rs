@@ -14,8 +14,8 @@
 //!   blocks.
 //!
 //! [`BufferQuota`] bounds the buffers of one response. Buffers are reused: the pages of a new one
-//! cost more than the copy into it. The names of listings and the heads of requests that are
-//! arriving count as well ([`MemoryCharge`]).
+//! cost more than the copy into it. The names of listings, the heads of requests that are arriving,
+//! and bytes of uploads that are gathered for a write count as well ([`MemoryCharge`]).
 
 use bytes::Bytes;
 use hither_core::sync::lock;
@@ -44,9 +44,10 @@ const MIN_SPARE_BYTES: usize = 32 << 10;
 pub(crate) struct BufferPool {
     bytes: usize,
     free: AtomicUsize,
-    /// The part of the memory that listings may still take, and that of heads.
+    /// The part of the memory that listings may still take, that of heads, and that of uploads.
     listings: AtomicUsize,
     heads: AtomicUsize,
+    uploads: AtomicUsize,
     heads_refused: AtomicU64,
     spare: Spare,
     help: Arc<Semaphore>,
@@ -88,6 +89,7 @@ impl BufferPool {
             free: AtomicUsize::new(bytes),
             listings: AtomicUsize::new(bytes / 4),
             heads: AtomicUsize::new(bytes / 8),
+            uploads: AtomicUsize::new(bytes / 4),
             heads_refused: AtomicU64::new(0),
             spare: Spare::default(),
             help: Arc::new(Semaphore::new(processors - 1)),
@@ -141,6 +143,11 @@ impl ConnectionMemory {
         let held = self.held.load(Ordering::Relaxed);
         let is_plenty = held.saturating_add(max) <= self.allowance() / LARGE_SHARE;
         if is_plenty { max } else { max.min(SMALL_BYTES) }
+    }
+
+    /// The largest buffer that a connection gets as its first one when others have returned theirs.
+    pub(crate) fn max_loan(&self) -> usize {
+        self.pool.bytes / 4
     }
 
     /// Takes memory for a buffer; returns false if the connection holds its share already.
@@ -245,13 +252,15 @@ pub(crate) enum ChargePurpose {
     Listing,
     /// The head of a request that is arriving.
     Head,
+    /// Bytes of an upload that are not written yet.
+    Upload,
 }
 
 impl ChargePurpose {
     /// The bytes that are not counted, so that what is small always succeeds.
     fn free_bytes(self) -> usize {
         match self {
-            Self::Listing => 16 << 10,
+            Self::Listing | Self::Upload => 16 << 10,
             Self::Head => 8 << 10,
         }
     }
@@ -275,6 +284,7 @@ impl MemoryCharge {
         match self.purpose {
             ChargePurpose::Listing => &self.memory.pool.listings,
             ChargePurpose::Head => &self.memory.pool.heads,
+            ChargePurpose::Upload => &self.memory.pool.uploads,
         }
     }
 
@@ -287,7 +297,12 @@ impl MemoryCharge {
             return true;
         }
         let pool = &self.memory.pool;
-        if missing <= self.memory.allowance() && take(self.share(), missing) {
+        let allowance = match self.purpose {
+            // An upload goes on without memory, which the head of another request does not.
+            ChargePurpose::Upload => self.memory.allowance() / CONNECTION_SHARE,
+            ChargePurpose::Listing | ChargePurpose::Head => self.memory.allowance(),
+        };
+        if missing <= allowance && take(self.share(), missing) {
             if take(&pool.free, missing) {
                 self.memory.address.fetch_add(missing, Ordering::Relaxed);
                 self.counted = counted;
@@ -412,6 +427,19 @@ mod tests {
         }
         assert_eq!(pool.in_use().0, 0);
         assert_eq!(pool.heads_refused(), 1);
+    }
+
+    #[test]
+    fn uploads_hold_their_share_of_the_memory_and_leave_some_for_heads() {
+        let pool = Arc::new(BufferPool::new(16 << 20));
+        let memory = connection(&pool, &Arc::default());
+        let mut upload = MemoryCharge::new(&memory, ChargePurpose::Upload);
+        let held = (1..).map(|kib| kib << 10).take_while(|bytes| upload.extend(*bytes)).last();
+        let most = (4 << 20) + ChargePurpose::Upload.free_bytes();
+        assert!((3 << 20..=most).contains(&held.unwrap()), "{held:?}");
+        assert!(MemoryCharge::new(&memory, ChargePurpose::Head).extend(16 << 10));
+        upload.reset();
+        assert_eq!(pool.in_use().0, 0);
     }
 
     #[test]

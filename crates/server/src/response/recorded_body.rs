@@ -32,6 +32,7 @@ impl RecordedBody {
         if hyper::body::Body::is_end_stream(&body) {
             record.complete();
         }
+        progress.offered();
         Self { body, record, handed: None, progress }
     }
 }

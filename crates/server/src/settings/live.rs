@@ -38,6 +38,7 @@ pub(crate) fn only_at_start(now: &Settings, next: &Settings) -> Vec<&'static str
         ("sandbox", now.sandbox != next.sandbox),
         ("network", now.network != next.network),
         ("lots", now.lots != next.lots),
+        ("tape", now.tape != next.tape),
         ("tls", now.tls.is_some() != next.tls.is_some()),
         ("access_log", now.access_log.is_some() != next.access_log.is_some()),
         ("limits.connections", limits.connections != other.connections),
@@ -75,6 +76,7 @@ pub(crate) fn merged(now: &Settings, next: Settings) -> Settings {
         sandbox: now.sandbox,
         network: now.network.clone(),
         lots: now.lots.clone(),
+        tape: now.tape.clone(),
         tls: if now.tls.is_some() { next.tls.or_else(|| now.tls.clone()) } else { None },
         access_log: match &now.access_log {
             Some(before) => next.access_log.or_else(|| Some(before.clone())),

@@ -21,10 +21,8 @@ use hither_transfer::{CopyOptions, CopyPath, CopyProgress, Destination, Verify, 
 use http::{StatusCode, header};
 use std::sync::Arc;
 
-/// Bytes that all streams of a pull together request at a time, and the minimum for one. A stream
-/// waits a round trip for each block, so few streams request large ones.
-const REQUESTED_BYTES: u64 = 16 << 20;
-const MIN_BLOCK_BYTES: u64 = 2 << 20;
+/// Bytes of a pull that have arrived and are not written yet.
+const BUDGET_BYTES: u64 = 32 << 20;
 
 /// A pull that is about to run.
 struct Pull {
@@ -127,8 +125,7 @@ impl Pull {
         // With a known size, the storage reports the kind of the path.
         options.recursive = self.size.is_some();
         options.verify = Verify::Algorithm(Algorithm::Adler32);
-        let block = REQUESTED_BYTES / self.streams.max(1) as u64;
-        options.block_bytes = block.max(MIN_BLOCK_BYTES);
+        options.budget_bytes = BUDGET_BYTES;
         options.max_workers = self.streams;
         let progress = Arc::new(CopyProgress::default());
         let source =

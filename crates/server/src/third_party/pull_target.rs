@@ -4,11 +4,11 @@
 //! Blocks may be written in any order. Progress counts what is on disk, not in the kernel's memory.
 
 use crate::backend::path::NamespacePath;
-use crate::backend::{BackendErrorKind, CommitOptions, CreateOptions, FileWriter, Precondition};
+use crate::backend::{CommitOptions, CreateOptions, FileWriter, Precondition};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::no_parent;
-use crate::method::put::too_large;
+use crate::method::put::{not_committed, too_large};
 use crate::third_party::copier::local_error;
 use crate::third_party::perf_markers::CopyProgress;
 use async_trait::async_trait;
@@ -98,11 +98,9 @@ impl PullTarget {
             let what = "the copy has already ended";
             return Err(HttpError::new(http::StatusCode::CONFLICT, what));
         };
-        let options = CommitOptions { replace, checksums, precondition };
-        let committed = open.writer.commit(options).await.map_err(|error| match error.kind() {
-            BackendErrorKind::AlreadyExists if !replace => HttpError::precondition_failed(),
-            _ => no_parent(error),
-        })?;
+        let options = CommitOptions { replace, checksums, modified: None, precondition };
+        let committed = open.writer.commit(options).await;
+        let committed = committed.map_err(|error| not_committed(error, replace))?;
         Ok(committed.metadata.size)
     }
 
@@ -143,6 +141,10 @@ struct Writing {
 impl Upload for Writing {
     fn parallel(&self) -> usize {
         self.target.streams
+    }
+
+    fn takes_any_bytes(&self) -> bool {
+        true
     }
 
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {

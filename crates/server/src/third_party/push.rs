@@ -6,7 +6,7 @@
 //! [`ATTEMPTS`] times in total.
 
 use crate::authorization::authorizer::Action;
-use crate::backend::{self, Backend, BackendError, ChecksumMode, FileReader};
+use crate::backend::{self, BackendError, ChecksumMode, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::Conditions;
@@ -94,7 +94,7 @@ pub(crate) async fn handle(
     url: &str,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(request, &request.path, Action::Read)?;
-    let reader = context.follow(request, request.path.path(), Backend::open).await?;
+    let reader = context.open(request).await?;
     if reader.metadata().is_directory() || request.path.is_directory() {
         let what = "third-party copies are of files, and this is a directory";
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));

@@ -15,11 +15,12 @@ use http::{Method, StatusCode};
 use std::sync::Arc;
 
 /// The requested checksums, the most common first.
-const WANTED: [DigestAlgorithm; 4] = [
+const WANTED: [DigestAlgorithm; 5] = [
     DigestAlgorithm::Adler32,
     DigestAlgorithm::Crc32c,
     DigestAlgorithm::Md5,
     DigestAlgorithm::Sha256,
+    DigestAlgorithm::Sha512,
 ];
 
 /// The state of a file on the other server.

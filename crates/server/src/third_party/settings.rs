@@ -55,9 +55,9 @@ pub struct ThirdPartySettings {
     /// The maximum number of concurrent copies; further ones get 503 and may be retried. A client
     /// gets no more than its share while others wait.
     pub transfers: usize,
-    /// The maximum number of connections of one copy: a pull uses this many unless its client
-    /// requests fewer. Each holds up to three times 2 MiB in memory, or all together 48 MiB if that
-    /// is more.
+    /// The maximum number of connections of one copy: a pull uses as many of them as its link is
+    /// worth, unless its client requests fewer. A pull holds up to 32 MiB in memory, and 2 MiB for
+    /// each connection.
     pub streams: usize,
     /// Seconds between two reports of progress.
     pub marker_seconds: f64,
@@ -82,7 +82,7 @@ impl Default for ThirdPartySettings {
             follow: Vec::new(),
             authorities: None,
             transfers: 16,
-            streams: 8,
+            streams: 64,
             marker_seconds: 5.0,
             stall_seconds: 120.0,
             min_bytes_per_second: 1024,

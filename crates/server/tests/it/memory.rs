@@ -52,6 +52,7 @@ impl Node {
             size: self.content.as_ref().map_or(0, |content| content.len() as u64),
             version: self.version.clone(),
             created: None,
+            mode: None,
         }
     }
 }

@@ -69,14 +69,42 @@ fn of_clients_that_create_the_same_name_one_succeeds() {
     }
 }
 
-fn on_disk(folder: &Path) -> u64 {
+/// The bytes of the files below a folder in blocks, and the number of all names with its own.
+fn on_disk(folder: &Path) -> (u64, u64) {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
-    let sizes = entries.map(|entry| {
+    let below = entries.map(|entry| {
         let entry = entry.unwrap();
         let meta = entry.metadata().unwrap();
-        if meta.is_dir() { on_disk(&entry.path()) } else { meta.len().next_multiple_of(4096) }
+        if meta.is_dir() { on_disk(&entry.path()) } else { (meta.len().next_multiple_of(4096), 1) }
     });
-    sizes.sum()
+    below.fold((0, 1), |all, one| (all.0 + one.0, all.1 + one.1))
+}
+
+#[test]
+fn a_lot_holds_no_more_empty_files_and_directories_than_its_bytes_allow() {
+    let served = served();
+    let wanted = br#"{"path": "a", "bytes": 65536, "lease_seconds": 1000}"#;
+    assert_eq!(served.ask("POST", LOTS, &[], wanted).status, 201);
+    for (method, path, status) in [
+        ("MKCOL", "/a", 201),
+        ("PUT", "/a/one", 201),
+        ("PUT", "/a/one", 204),
+        ("MKCOL", "/a/d", 201),
+        ("PUT", "/a/d/two", 201),
+        ("PUT", "/a/d/three", 507),
+        ("MKCOL", "/a/e", 507),
+        ("PUT", "/elsewhere", 201),
+        ("MOVE", "/elsewhere", 507),
+        ("COPY", "/elsewhere", 507),
+        ("DELETE", "/a/d", 204),
+        ("MOVE", "/elsewhere", 201),
+    ] {
+        let told = served.ask(method, path, &["Destination: /a/moved"], b"");
+        assert_eq!(told.status, status, "{method} {path}: {}", told.text());
+        assert!(status != 507 || told.text().contains("4 files"), "{}", told.text());
+    }
+    let told = served.get(LOTS, &[]).text();
+    assert!(told.contains(r#""used_bytes":0,"files":4,"used_files":3"#), "{told}");
 }
 
 #[test]
@@ -111,9 +139,14 @@ fn a_lot_counts_its_files_however_requests_race() {
     });
     let told = served.get(LOTS, &[]).text();
     for folder in ["a", "b"] {
-        let used = on_disk(&served.path().join(folder));
-        let field = format!(r#""path":"/{folder}","bytes":400000000,"used_bytes":{used},"#);
-        assert!(told.contains(&field), "{folder} uses {used}, the lots say {told}");
+        let (used, names) = on_disk(&served.path().join(folder));
+        let field = format!(
+            r#""path":"/{folder}","bytes":400000000,"used_bytes":{used},"files":24415,"used_files":{names},"#
+        );
+        assert!(
+            told.contains(&field),
+            "{folder} uses {used} and {names} names, the lots say {told}"
+        );
     }
     let hidden = std::fs::read_dir(served.path().join("a")).unwrap();
     assert!(

@@ -1,5 +1,7 @@
 //! Reads of files and directories, and of paths outside of the tree.
 
+pub(crate) mod trees;
+
 use crate::rig::Served;
 
 #[test]

@@ -88,7 +88,7 @@ fn a_missing_file_has_a_metalink_with_its_replicas() {
 
 /// Nobody sees what is secret.
 #[derive(Debug)]
-struct Discreet;
+pub(crate) struct Discreet;
 
 impl Authorizer for Discreet {
     fn decide(&self, asking: &AccessRequest<'_>) -> Decision {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The time limit of a read: longer than any test takes, so that a test that hangs ends.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that runs as long as this lives.
 pub(crate) struct Served {
@@ -183,9 +183,10 @@ pub(crate) fn write_private(path: &Path, text: &str) {
 pub(crate) fn reply(stream: &mut TcpStream) -> Reply {
     let mut all = Vec::new();
     // A connection may be reset after the response.
-    let _ = stream.read_to_end(&mut all);
+    let ended = stream.read_to_end(&mut all);
     let end = all.windows(4).position(|four| four == b"\r\n\r\n");
-    let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(&all)));
+    let end =
+        end.unwrap_or_else(|| panic!("no head in {:?}: {ended:?}", String::from_utf8_lossy(&all)));
     let head = String::from_utf8(all[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let mut reply = Reply { status, head, body: all[end + 4..].to_vec() };

@@ -1,6 +1,7 @@
 //! Requests that change files and names.
 
 mod digests;
+mod trees;
 
 use crate::memory::on_each_backend;
 use crate::rig::{Served, reply};

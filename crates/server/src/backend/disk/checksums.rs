@@ -19,6 +19,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use rustix::process::nice;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -133,13 +134,32 @@ impl ChecksumCache {
             let permit = permits.acquire_owned().await.ok()?;
             debug!(algorithm = algorithm.name(), bytes = meta.size, "computing a checksum");
             let computed = blocking::spawn(move |cancellation| {
-                let sum = compute(&file, &meta, algorithm, cancellation);
+                let sum =
+                    at_low_priority(|| compute(&file, &meta, algorithm, cancellation)).flatten();
                 drop(permit);
                 sum
             });
             computed.await.ok()?.ok().flatten()
         })
     }
+}
+
+/// Steps by which a thread that computes a checksum is nicer than the server: it has a tenth of a
+/// processor for which another thread waits, too.
+const CHECKSUM_NICE: i32 = 10;
+
+/// Runs `work` on a thread of its own, which yields its processor to those that answer requests. A
+/// thread that gave up priority does not get it back, so none of the runtime's is taken.
+fn at_low_priority<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread =
+            std::thread::Builder::new().name("checksum".into()).spawn_scoped(scope, || {
+                // Without it the sum is as right, and the server a little slower.
+                nice(CHECKSUM_NICE).ok();
+                work()
+            })?;
+        thread.join().map_err(|_| io::Error::other("computing a checksum panicked"))
+    })
 }
 
 fn attribute(algorithm: Algorithm) -> String {
@@ -208,7 +228,16 @@ fn compute(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::getpriority_process;
     use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn a_checksum_yields_its_processor_and_the_thread_that_waits_for_it_does_not() {
+        let priority = || getpriority_process(None).unwrap();
+        let before = priority();
+        let low = at_low_priority(priority).unwrap();
+        assert_eq!((low, priority()), ((before + CHECKSUM_NICE).min(19), before));
+    }
 
     fn sparse(bytes: u64) -> (Arc<File>, DiskMetadata) {
         let file = tempfile::tempfile().unwrap();

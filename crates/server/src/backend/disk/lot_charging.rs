@@ -14,7 +14,7 @@ use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::copy::TreeCopy;
 use crate::backend::disk::namespace::ReplacedEntry;
 use crate::backend::{BackendError, BackendErrorKind, LinkFilter};
-use crate::lots::{LotCharge, LotError, Lots, footprint, seconds};
+use crate::lots::{LotCharge, LotError, Lots, Space, seconds};
 use hither_core::storage::is_partial;
 use std::fs::File;
 use std::io;
@@ -34,9 +34,9 @@ impl LotCharging {
         Self(lots)
     }
 
-    /// Takes `bytes` from the lot of a file that will be at `path`.
-    pub(crate) fn take(&self, path: &str, bytes: u64) -> Result<WriteCharge, BackendError> {
-        let charge = self.0.as_ref().map(|lots| lots.charge(path, bytes, seconds())).transpose()?;
+    /// Takes `space` from the lot of an entry that will be at `path`.
+    pub(crate) fn take(&self, path: &str, space: Space) -> Result<WriteCharge, BackendError> {
+        let charge = self.0.as_ref().map(|lots| lots.charge(path, space, seconds())).transpose()?;
         Ok(WriteCharge(charge))
     }
 
@@ -45,19 +45,19 @@ impl LotCharging {
         self.0.as_ref()?.quota(path, seconds())
     }
 
-    /// The bytes at and below a path, if a lot covers `place`; otherwise 0, without counting.
-    fn count(&self, place: &str, path: &str) -> io::Result<u64> {
+    /// The space at and below a path, if a lot covers `place`; otherwise none, without counting.
+    fn count(&self, place: &str, path: &str) -> io::Result<Space> {
         match &self.0 {
             Some(lots) if lots.touches(place, seconds()) => lots.count(path),
-            _ => Ok(0),
+            _ => Ok(Space::default()),
         }
     }
 
-    /// The bytes of an entry that was replaced at `path`, if a lot covers it.
-    fn replaced(&self, path: &str, replaced: &ReplacedEntry) -> io::Result<u64> {
+    /// The space of an entry that was replaced at `path`, if a lot covers it.
+    fn replaced(&self, path: &str, replaced: &ReplacedEntry) -> io::Result<Space> {
         match replaced {
-            ReplacedEntry::Nothing => Ok(0),
-            ReplacedEntry::File(bytes) => Ok(footprint(*bytes)),
+            ReplacedEntry::Nothing => Ok(Space::default()),
+            ReplacedEntry::File(bytes) => Ok(Space::of_file(*bytes)),
             ReplacedEntry::Hidden(hidden) => self.count(path, hidden),
         }
     }
@@ -83,11 +83,27 @@ impl LotCharging {
                 return Err(error.into());
             }
         }
-        Ok(self.changed(path, gone, 0)?)
+        Ok(self.changed(path, gone, Space::default())?)
     }
 
-    /// Records that `gone` bytes were removed at a path and `came` bytes were added.
-    fn changed(&self, path: &str, gone: u64, came: u64) -> io::Result<()> {
+    /// Creates a directory if `check` succeeds while names are locked. Its name is not durable yet.
+    pub(crate) fn make_directory(
+        &self,
+        tree: &ConfinedDir,
+        path: &str,
+        check: impl FnOnce() -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        let alone = tree.lock_names();
+        check()?;
+        let taken = self.take(path, Space::of_name())?;
+        tree.make_directory(path)?;
+        taken.done(Space::of_name(), Space::default());
+        drop(alone);
+        Ok(())
+    }
+
+    /// Records that `gone` was removed at a path and `came` was added.
+    fn changed(&self, path: &str, gone: Space, came: Space) -> io::Result<()> {
         let Some(lots) = &self.0 else { return Ok(()) };
         lots.shift(path, gone, came);
         lots.recount(path)
@@ -108,15 +124,16 @@ impl LotCharging {
         check()?;
         let comes = match &self.0 {
             Some(lots) if !lots.is_same(from, to) => {
-                self.count(from, from)?.max(self.count(to, from)?)
+                let counted = self.count(from, from)?;
+                if counted == Space::default() { self.count(to, from)? } else { counted }
             }
-            _ => 0,
+            _ => Space::default(),
         };
         let taken = self.take(to, comes)?;
         let replaced = tree.rename(from, to, replace)?;
         taken.done(comes, self.replaced(to, &replaced)?);
-        self.changed(from, comes, 0)?;
-        self.changed(to, 0, 0)?;
+        self.changed(from, comes, Space::default())?;
+        self.changed(to, Space::default(), Space::default())?;
         drop(alone);
         clear(tree, &replaced);
         tree.sync_name(to)?;
@@ -146,7 +163,7 @@ impl LotCharging {
             check()?;
             let replaced = tree.rename(&hidden, to, replace)?;
             taken.done(came, self.replaced(to, &replaced)?);
-            self.changed(to, 0, 0)?;
+            self.changed(to, Space::default(), Space::default())?;
             drop(alone);
             Ok(replaced)
         };
@@ -203,11 +220,11 @@ impl WriteCharge {
         }
     }
 
-    /// Settles the charge: the file has its name and `size` bytes, and replaced one of `replaced`
-    /// bytes.
-    pub(crate) fn done(self, size: u64, replaced: u64) {
+    /// Settles the charge: the entry has its name and takes `space`, and replaced one of
+    /// `replaced`.
+    pub(crate) fn done(self, space: Space, replaced: Space) {
         if let Some(charge) = self.0 {
-            charge.settle(size, replaced);
+            charge.settle(space, replaced);
         }
     }
 }
@@ -215,9 +232,10 @@ impl WriteCharge {
 impl From<LotError> for BackendError {
     fn from(error: LotError) -> Self {
         let kind = match &error {
-            LotError::Full { .. } | LotError::NoSpace | LotError::Terms(_) => {
-                BackendErrorKind::NoSpace
-            }
+            LotError::Full { .. }
+            | LotError::TooManyFiles { .. }
+            | LotError::NoSpace
+            | LotError::Terms(_) => BackendErrorKind::NoSpace,
             LotError::Overlap => BackendErrorKind::Conflict,
             LotError::Invalid(_) => BackendErrorKind::Invalid,
             LotError::NotFound => BackendErrorKind::NotFound,

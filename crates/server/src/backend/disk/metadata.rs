@@ -27,6 +27,8 @@ pub(crate) struct DiskMetadata {
     pub(crate) touched: SystemTime,
     inode: u64,
     nanoseconds: u32,
+    /// Permission bits.
+    mode: u32,
 }
 
 impl DiskMetadata {
@@ -58,6 +60,7 @@ impl DiskMetadata {
             touched: time(stat.stx_ctime),
             inode: stat.stx_ino,
             nanoseconds: stat.stx_mtime.tv_nsec,
+            mode: u32::from(stat.stx_mode) & 0o777,
         }
     }
 
@@ -90,6 +93,7 @@ impl DiskMetadata {
             size: self.size,
             version: Version { etag, modified: self.modified },
             created: self.created,
+            mode: Some(self.mode),
         }
     }
 

@@ -14,16 +14,17 @@ use crate::backend::disk::lot_charging::WriteCharge;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::disk::temp_file::TempFile;
 use crate::backend::{
-    BackendError, BackendErrorKind, BackendFuture, CommitOptions, Committed, CreateOptions,
-    FileWriter,
+    BackendError, BackendErrorKind, BackendFuture, BatchEntry, CommitOptions, Committed,
+    CreateOptions, FileWriter, Precondition,
 };
+use crate::lots::Space;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::FileKind;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -56,6 +57,14 @@ struct State {
 struct Temp {
     file: TempFile,
     charge: WriteCharge,
+}
+
+/// A complete file that has no name yet.
+#[derive(Debug)]
+pub(crate) struct CompleteFile {
+    pub(crate) file: TempFile,
+    charge: WriteCharge,
+    meta: DiskMetadata,
 }
 
 /// Checksums of a file that is written in order.
@@ -107,6 +116,13 @@ impl State {
         Ok(())
     }
 
+    fn take_temp(&self) -> Result<Temp, BackendError> {
+        Self::lock(&self.temp).take().ok_or_else(|| {
+            let what = "the file was already committed, or is written in place";
+            BackendError::new(BackendErrorKind::Conflict, what)
+        })
+    }
+
     /// The checksum that was computed while bytes were written in order.
     fn computed(&self, algorithm: Algorithm) -> Option<Checksum> {
         let hashing = Self::lock(&self.hashing);
@@ -129,7 +145,7 @@ impl DiskWriter {
             let (file, allocation) = open_in_place(disk, tree, &path, size, part)?;
             (file, None, allocation)
         } else {
-            let charge = disk.lots().take(&path, size)?;
+            let charge = disk.lots().take(&path, Space::of_file(size))?;
             let (directory, _) = path.rsplit_once('/').unwrap_or_default();
             let temp = tree.begin(directory)?;
             let allocation = if charge.is_in_lot() {
@@ -152,6 +168,27 @@ impl DiskWriter {
         });
         Ok(Self { disk: disk.clone(), path, state })
     }
+
+    /// Writes a small file of a batch, up to its name.
+    pub(crate) fn complete(
+        disk: &DiskBackend,
+        tree: &ConfinedDir,
+        entry: &BatchEntry,
+        content: &[Bytes],
+    ) -> Result<CompleteFile, BackendError> {
+        let size = content.iter().map(|bytes| bytes.len() as u64).sum();
+        let checksums = entry.checksums.to_vec();
+        let options = CreateOptions { size: Some(size), checksums, part: None };
+        let Self { state, .. } = Self::create(disk, tree, entry.path.clone(), options)?;
+        state.write(0, content)?;
+        let sums = entry.checksums.iter().filter_map(|algorithm| state.computed(*algorithm));
+        let file = state.take_temp()?;
+        if entry.is_executable {
+            let mode = state.file.metadata()?.permissions().mode();
+            state.file.set_permissions(Permissions::from_mode(mode | (mode & 0o444) >> 2))?;
+        }
+        CompleteFile::new(file, entry.modified, &sums.collect::<Vec<_>>())
+    }
 }
 
 /// Opens a partial file of `size` bytes to write one part of it; the first of its writers creates
@@ -170,7 +207,10 @@ fn open_in_place(
     let is_in_lot = disk.lots().quota(path).is_some();
     let file = tree.write_to(path)?;
     let prepare = || -> Result<Allocation, BackendError> {
-        let charge = (length < size).then(|| disk.lots().take(path, size)).transpose()?;
+        let is_new = before.is_none();
+        let space = Space { files: is_new.into(), ..Space::of_file(size) };
+        let is_charged = is_new || length < size;
+        let charge = is_charged.then(|| disk.lots().take(path, space)).transpose()?;
         let mut allocation = Allocation::of(part.clone());
         if is_in_lot {
             allocation = Allocation::in_lot();
@@ -186,7 +226,7 @@ fn open_in_place(
             file.set_len(size)?;
         }
         if let Some(charge) = charge {
-            charge.done(size, length);
+            charge.done(space, Space { files: 0, ..Space::of_file(length) });
         }
         Ok(allocation)
     };
@@ -240,42 +280,57 @@ impl FileWriter for DiskWriter {
         let state = Arc::clone(&self.state);
         let path = self.path.clone();
         Box::pin(self.disk.run_durably(move |tree| {
-            let Some(Temp { file, charge }) = State::lock(&state.temp).take() else {
-                let what = "the file was already committed, or is written in place";
-                return Err(BackendError::new(BackendErrorKind::Conflict, what));
-            };
-            commit(tree, file, charge, &path, options)
+            let CommitOptions { replace, checksums, modified, precondition } = options;
+            let file = CompleteFile::new(state.take_temp()?, modified, &checksums)?;
+            file.file.sync()?;
+            let (file, committed) = file.give_name(tree, &path, replace, &precondition)?;
+            file.sync_name()?;
+            Ok::<_, BackendError>(committed)
         }))
     }
 }
 
-/// Moves a complete file to its path.
-fn commit(
-    tree: &ConfinedDir,
-    mut file: TempFile,
-    charge: WriteCharge,
-    path: &str,
-    options: CommitOptions,
-) -> Result<Committed, BackendError> {
-    trim(file.file())?;
-    // A time to the nanosecond that no change will have again: stored checksums are bound to it.
-    file.file().set_modified(SystemTime::now())?;
-    let meta = DiskMetadata::of(file.file())?;
-    for sum in options.checksums.iter().filter(|_| meta.is_fine()) {
-        // Where attributes cannot be written, checksums are computed when a client requests them.
-        drop(checksums::store(file.file(), &meta, sum));
+impl CompleteFile {
+    /// The file with its time, which is now if none is given, and its checksums.
+    fn new(
+        Temp { file, charge }: Temp,
+        modified: Option<SystemTime>,
+        checksums: &[Checksum],
+    ) -> Result<Self, BackendError> {
+        trim(file.file())?;
+        // A time to the nanosecond that no change will have again: stored checksums are bound to
+        // it. A time that a client gives recurs only with the same client, and another inode.
+        file.file().set_modified(modified.unwrap_or_else(SystemTime::now))?;
+        let meta = DiskMetadata::of(file.file())?;
+        let is_final = meta.is_fine() || meta.is_settled(SystemTime::now());
+        for sum in checksums.iter().filter(|_| is_final) {
+            // Where attributes cannot be written, checksums are computed when a client requests
+            // them.
+            drop(checksums::store(file.file(), &meta, sum));
+        }
+        Ok(Self { file, charge, meta })
     }
-    file.sync()?;
-    let names = tree.lock_names();
-    let own = tree.own(path)?;
-    let there = own.as_ref().and_then(|own| own.target(SystemTime::now()));
-    (options.precondition)(there.as_ref())?;
-    if own.as_ref().is_some_and(|own| own.kind == FileKind::Other) {
-        return Err(BackendError::not_a_file());
+
+    /// Gives the file its path. The bytes have to be durable before that, the name is not yet.
+    pub(crate) fn give_name(
+        self,
+        tree: &ConfinedDir,
+        path: &str,
+        replace: bool,
+        precondition: &Precondition,
+    ) -> Result<(TempFile, Committed), BackendError> {
+        let Self { mut file, charge, meta } = self;
+        let names = tree.lock_names();
+        let own = tree.own(path)?;
+        let there = own.as_ref().and_then(|own| own.target(SystemTime::now()));
+        precondition(there.as_ref())?;
+        if own.as_ref().is_some_and(|own| own.kind == FileKind::Other) {
+            return Err(BackendError::not_a_file());
+        }
+        file.link_as(tree, path, replace)?;
+        let replaced = own.as_ref().map(|own| Space::of_file(own.size)).unwrap_or_default();
+        charge.done(Space::of_file(meta.size), replaced);
+        drop(names);
+        Ok((file, Committed { metadata: meta.committed_entry(), replaced: own.is_some() }))
     }
-    file.link_as(tree, path, options.replace)?;
-    charge.done(meta.size, own.as_ref().map_or(0, |own| own.size));
-    drop(names);
-    file.sync_name()?;
-    Ok(Committed { metadata: meta.committed_entry(), replaced: own.is_some() })
 }

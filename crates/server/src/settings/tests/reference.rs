@@ -23,7 +23,7 @@ struct Section {
     required: &'static str,
 }
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     Section {
         header: "",
         name: "Settings",
@@ -83,6 +83,12 @@ const SECTIONS: [Section; 11] = [
         name: "ThirdPartySettings",
         source: include_str!("../../third_party/settings.rs"),
         required: "",
+    },
+    Section {
+        header: "[tape]",
+        name: "TapeSettings",
+        source: include_str!("../../backend/tape/settings.rs"),
+        required: "command = ['/usr/local/bin/tape']",
     },
     Section {
         header: "[[replicas]]",

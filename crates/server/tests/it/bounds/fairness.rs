@@ -1,10 +1,10 @@
 //! Many greedy connections beside a client that behaves.
 
 use crate::hostile::frame;
-use crate::rig::Served;
+use crate::rig::{PATIENCE, Served};
 use crate::running::metric;
 use hither_server::Settings;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
 /// A connection of HTTP/2 whose streams have a window of this many bytes.
@@ -125,8 +125,12 @@ fn an_idle_connection_leaves_a_full_server_for_a_new_one() {
     }
     assert_eq!(served.get("/large", &[]).text(), "small");
     assert!(metric(&served, "hither_connections_evicted_total") >= 1.0);
-    let ended = idle[0].read_to_end(&mut Vec::new());
-    assert!(ended.is_ok(), "the one that was idle longest has ended: {ended:?}");
+    let (ended, one) = std::sync::mpsc::channel();
+    for mut stream in idle {
+        let ended = ended.clone();
+        std::thread::spawn(move || ended.send(stream.read_to_end(&mut Vec::new()).is_ok()));
+    }
+    assert_eq!(one.recv_timeout(PATIENCE), Ok(true), "one of them has ended");
 }
 
 #[test]
@@ -145,4 +149,54 @@ fn an_address_gets_no_more_connections_than_its_limit() {
     assert!(matches!(refused, Ok(0) | Err(_)));
     assert_eq!(metric(&served, "hither_connections_refused_total"), 1.0);
     drop(held);
+}
+
+#[test]
+fn streams_without_a_window_end_their_connection_though_it_answers_pings() {
+    let served = Served::new(|settings| settings.limits.stall_seconds = 0.3);
+    served.file("large", &vec![7; 1 << 20]);
+    let mut greedy = http2(&served, 0);
+    (0..100).for_each(|n| request(&mut greedy, 2 * n + 1));
+    let mut frames = [0; 4096];
+    let ended = loop {
+        match greedy.read(&mut frames) {
+            Ok(0) => break Ok(()),
+            Ok(_) => drop(greedy.write_all(&frame(6, 0, 0, &[0; 8]))),
+            Err(error) => break Err(error.kind()),
+        }
+    };
+    assert!(matches!(ended, Ok(()) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
+}
+
+#[test]
+fn bytes_of_uploads_that_are_not_written_yet_count_as_memory_and_are_bounded() {
+    const BODY: usize = 500_000;
+    let served = Served::new(|settings| {
+        scarce(settings);
+        settings.write = true;
+    });
+    let mut uploads: Vec<_> = (0..30).map(|_| served.connect()).collect();
+    for (nth, stream) in uploads.iter_mut().enumerate() {
+        let head =
+            format!("PUT /{nth} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {BODY}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![7; BODY - 1]).unwrap();
+    }
+    // Until enough of it has arrived.
+    let mut held = (0..100).map(|_| metric(&served, "hither_memory_bytes"));
+    let most = held.find(|bytes| *bytes >= 1e6).unwrap();
+    assert!(most <= f64::from(4 << 20), "{most} bytes of 15 MB");
+    for (nth, mut stream) in uploads.into_iter().enumerate() {
+        stream.write_all(&[7]).unwrap();
+        assert_eq!(reply_before_end(&mut stream), 201);
+        assert_eq!(served.get(&format!("/{nth}"), &[]).body, vec![7; BODY]);
+    }
+    assert!(metric(&served, "hither_memory_bytes") < f64::from(64 << 10));
+}
+
+/// The status of a response without a body on a connection that stays open.
+fn reply_before_end(stream: &mut TcpStream) -> u16 {
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    std::str::from_utf8(&head[9..]).unwrap().parse().unwrap()
 }

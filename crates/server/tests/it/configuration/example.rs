@@ -37,6 +37,8 @@ fn served(text: &str) -> Served {
         if let Some(auth) = &mut settings.auth {
             auth.authorities = Some(pem);
         }
+        // Only the command starts its helper.
+        settings.tape = None;
         if let Some(lots) = &mut settings.lots {
             lots.bytes = 1000;
         }

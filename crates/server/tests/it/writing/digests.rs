@@ -8,6 +8,8 @@ use std::io::Write;
 const CONTENT: &[u8] = b"hello";
 const ADLER: &str = "adler=:BiwCFQ==:";
 const SHA256: &str = "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:";
+const SHA512: &str = "sha-512=:m3HSJL1i83hdltRq0+o9czGb+8KJDKra4t/3JRlnPKcjI8PZm6XB\
+    HXx6zG4UuMXaDEZjR1wuXDre9G9zvN7AQw==:";
 const OTHER: &str = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
 const PART: &str = "/.hither-0123456789abcdef.part";
 
@@ -33,6 +35,9 @@ fn every_announced_digest_is_verified() {
             (format!("Content-Digest: {SHA256}"), 201),
             (format!("Content-Digest: {ADLER}, {SHA256}"), 204),
             (format!("Repr-Digest: unknown=:AAAA:, {SHA256}"), 204),
+            (format!("Content-Digest: {SHA512}"), 204),
+            (format!("Repr-Digest: {SHA512}"), 204),
+            (format!("Repr-Digest: {ADLER}, {}", SHA512.replace("E", "F")), 400),
             (format!("Content-Digest: {OTHER}"), 400),
             (format!("Content-Digest: {ADLER}, {OTHER}"), 400),
             (format!("Repr-Digest: {SHA256}, {OTHER}"), 400),
@@ -57,6 +62,7 @@ fn a_digest_that_cannot_be_verified_is_refused_with_those_that_can() {
     for served in served() {
         for field in [
             "Content-Digest: sha-512=:AAAA:",
+            "Content-Digest: unixsum=:AAAA:",
             "Repr-Digest: unixsum=:AAAA:",
             "Repr-Digest: adler=00000001",
             "Digest: crc64=1",
@@ -67,8 +73,8 @@ fn a_digest_that_cannot_be_verified_is_refused_with_those_that_can() {
             let told = served.ask("PUT", "/file", &[field], CONTENT);
             assert_eq!(told.status, 400, "{field}: {}", told.text());
         }
-        let told = served.ask("PUT", "/file", &["Repr-Digest: sha-512=:AAAA:"], CONTENT);
-        assert!(told.text().contains("adler, crc32c, md5, sha-256"), "{}", told.text());
+        let told = served.ask("PUT", "/file", &["Repr-Digest: unixsum=:AAAA:"], CONTENT);
+        assert!(told.text().contains("adler, crc32c, md5, sha-256, sha-512"), "{}", told.text());
         assert_eq!(served.names(), [""; 0]);
     }
 }

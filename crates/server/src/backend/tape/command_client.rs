@@ -1,0 +1,171 @@
+//! The server's end of the socket to the helper.
+
+use crate::backend::tape::command_runner::{
+    HelperSetup, MAX_LINE_BYTES, TapeAction, Task, TaskResult, write_line,
+};
+use crate::settings::Settings;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Semaphore, oneshot};
+use tracing::warn;
+
+/// The process that may run the command of `[tape]`. It ends when this is dropped.
+#[derive(Debug)]
+pub struct TapeHelper {
+    socket: UnixStream,
+    /// Not waited for: it ends with the socket, or shortly after this process.
+    _child: Child,
+}
+
+impl TapeHelper {
+    /// Starts the helper, if the settings have `[tape]`: `program`, which has to call
+    /// [`run_tape_helper`](crate::run_tape_helper) when it gets `arguments`. Call this before
+    /// [`confine`](crate::confine).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for invalid settings, [`ErrorKind::Local`] if it cannot be started.
+    pub fn start(settings: &Settings, program: &Path, arguments: &[&str]) -> Result<Option<Self>> {
+        let Some(tape) = &settings.tape else { return Ok(None) };
+        tape.check()?;
+        let failed = |error: io::Error| {
+            let what = format!("cannot start the helper for [tape]: {error}");
+            Error::new(ErrorKind::Local, what).with_source(error)
+        };
+        let start = || {
+            let (mut socket, other) = UnixStream::pair()?;
+            let child = Command::new(program)
+                .args(arguments)
+                .stdin(Stdio::from(OwnedFd::from(other)))
+                .stdout(Stdio::null())
+                // Ctrl-C is for the server, which ends the helper.
+                .process_group(0)
+                .spawn()?;
+            let setup = HelperSetup {
+                root: std::path::absolute(&settings.root)?,
+                command: tape.command.clone(),
+                commands: tape.commands,
+                command_seconds: tape.command_seconds,
+            };
+            write_line(&mut socket, &setup)?;
+            socket.set_nonblocking(true)?;
+            Ok(Self { socket, _child: child })
+        };
+        start().map(Some).map_err(failed)
+    }
+}
+
+/// Why a command brought no result.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// It ran, and failed with this code, and this output.
+    Failed(i32, String),
+    /// It did not run to its end.
+    Broken(String),
+}
+
+impl CommandError {
+    /// Returns true if the same command would fail again.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self, Self::Failed(..))
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(code, output) if output.is_empty() => {
+                write!(f, "the tape system failed with code {code}")
+            }
+            Self::Failed(_, output) => write!(f, "the tape system says: {output}"),
+            Self::Broken(why) => write!(f, "the tape command did not run: {why}"),
+        }
+    }
+}
+
+/// The receivers of results; none once the helper is gone.
+type Pending = Mutex<Option<HashMap<u64, oneshot::Sender<TaskResult>>>>;
+
+/// Runs commands in the helper.
+#[derive(Debug)]
+pub(crate) struct HelperClient {
+    out: tokio::sync::Mutex<OwnedWriteHalf>,
+    pending: Arc<Pending>,
+    slots: Semaphore,
+    last: AtomicU64,
+    _child: Child,
+}
+
+impl HelperClient {
+    /// Takes the helper over, which runs at most `commands` at a time.
+    pub(crate) fn new(helper: TapeHelper, commands: usize) -> Result<Self> {
+        let TapeHelper { socket, _child } = helper;
+        let socket = tokio::net::UnixStream::from_std(socket).map_err(|error| {
+            let what = format!("cannot use the socket of the helper for [tape]: {error}");
+            Error::new(ErrorKind::Local, what).with_source(error)
+        })?;
+        let (answers, out) = socket.into_split();
+        let pending: Arc<Pending> = Arc::new(Mutex::new(Some(HashMap::new())));
+        tokio::spawn(read_results(answers, Arc::clone(&pending)));
+        let slots = Semaphore::new(commands);
+        let out = tokio::sync::Mutex::new(out);
+        Ok(Self { out, pending, slots, last: AtomicU64::new(0), _child })
+    }
+
+    /// Runs the command on a file, as soon as there is a slot. Returns what it printed.
+    pub(crate) async fn run(
+        &self,
+        action: TapeAction,
+        path: &str,
+    ) -> std::result::Result<String, CommandError> {
+        let gone = || CommandError::Broken("the helper for [tape] has ended".to_owned());
+        let _slot = self.slots.acquire().await.map_err(|_| gone())?;
+        let id = self.last.fetch_add(1, Ordering::Relaxed);
+        let (sender, result) = oneshot::channel();
+        lock(&self.pending).as_mut().ok_or_else(gone)?.insert(id, sender);
+        let mut line = Vec::new();
+        let task = Task { id, action, path: path.to_owned() };
+        write_line(&mut line, &task).map_err(|error| CommandError::Broken(error.to_string()))?;
+        if line.len() > MAX_LINE_BYTES {
+            lock(&self.pending).as_mut().map(|pending| pending.remove(&id));
+            return Err(CommandError::Broken("the path is too long".to_owned()));
+        }
+        self.out.lock().await.write_all(&line).await.map_err(|_| gone())?;
+        let TaskResult { code, output, .. } = result.await.map_err(|_| gone())?;
+        match code {
+            Some(0) => Ok(output),
+            Some(code) => Err(CommandError::Failed(code, output)),
+            None => Err(CommandError::Broken(output)),
+        }
+    }
+}
+
+/// Hands results to those who wait for them, until the helper is gone.
+async fn read_results(answers: OwnedReadHalf, pending: Arc<Pending>) {
+    let mut answers = BufReader::new(answers);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut answers).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line).await;
+        let result = match read {
+            Ok(1..) => serde_json::from_slice::<TaskResult>(&line).ok(),
+            _ => None,
+        };
+        let Some(result) = result else { break };
+        let waiting = lock(&pending).as_mut().and_then(|pending| pending.remove(&result.id));
+        // Whoever asked may be gone.
+        waiting.map(|waiting| waiting.send(result));
+    }
+    warn!("the helper for [tape] has ended: no file can be staged before a restart");
+    lock(&pending).take();
+}
