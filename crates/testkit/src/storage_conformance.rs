@@ -403,7 +403,7 @@ async fn names(storage: &dyn Storage, path: &str) -> Vec<String> {
 }
 
 fn options(size: usize, overwrite: bool) -> PutOptions {
-    PutOptions { size: size as u64, overwrite, resume: None }
+    PutOptions { size: size as u64, overwrite, ..PutOptions::default() }
 }
 
 /// Bytes that depend on their position; `kind` tells files apart.

@@ -79,6 +79,9 @@ pub enum Fault {
     /// Flips this bit of the response, including the frame.
     FlippedBit(usize),
 
+    /// [`FaultStage::Request`]: states that the file is not on disk.
+    Offline,
+
     /// [`FaultStage::Open`]: numbers handles from here on.
     Handles(u8),
     /// [`FaultStage::Open`]: returns no status of the file.

@@ -6,7 +6,7 @@ use hither_xrd::server::{Connection, Response};
 use hither_xrd::wire::{
     ErrorCode, FileHandle, LoginResponse, OpenResponse, PAGE_BYTES, PROTOCOL_VERSION,
     ProtocolResponse, RESPONSE_HEAD_BYTES, Redirect, Request, ResponseHead, SecurityMethod,
-    Segment, SessionId, StatInfo, StreamId, server, status_code,
+    Segment, SessionId, StatInfo, StreamId, server, stat_flags, status_code,
 };
 use std::net::SocketAddr;
 
@@ -189,7 +189,9 @@ impl Files {
             _ => None,
         });
         let size = size.unwrap_or(self.bytes.len() as u64);
-        StatInfo { size, flags: 16, modified: 1_700_000_000 + self.replaced, ..StatInfo::default() }
+        let offline = if faults.contains(&Fault::Offline) { stat_flags::OFFLINE } else { 0 };
+        let modified = 1_700_000_000 + self.replaced;
+        StatInfo { size, flags: 16 | offline, modified, ..StatInfo::default() }
     }
 
     fn slice(&self, offset: u64, length: u64) -> Bytes {

@@ -1,0 +1,41 @@
+//! Whole-system profiles of transfer servers: where the time of all CPUs went, how much of it each
+//! gigabyte took, and what the server's threads waited for. Linux only.
+//!
+//! Nothing is instrumented and nothing runs in the server: the kernel interrupts each CPU about a
+//! hundred times a second and records what it does ([`Profiler`]).
+//!
+//! ```no_run
+//! use hither_profile::{Options, Profiler, Target};
+//!
+//! let (_stopper, stop) = std::sync::mpsc::channel();
+//! let mut options = Options::new(Target::Process(4711));
+//! options.duration = Some(std::time::Duration::from_secs(60));
+//! let profile = Profiler::prepare().run(options, &stop, &mut |_| true)?;
+//! println!("{}", profile.to_text());
+//! # Ok::<(), hither_profile::TargetError>(())
+//! ```
+
+#![cfg(target_os = "linux")]
+
+mod category;
+mod classify;
+mod connections;
+mod counters;
+mod kernel_symbols;
+mod off_cpu;
+mod perf_events;
+mod profile;
+mod report;
+mod sampler;
+mod tally;
+mod target;
+mod user_symbols;
+
+pub use category::Category;
+pub use connections::Connection;
+pub use counters::Counters;
+pub use off_cpu::OffCpu;
+pub use profile::{Options, Profiler, Progress, TargetError};
+pub use report::{Profile, Sampling};
+pub use tally::ModuleId;
+pub use target::Target;

@@ -1,0 +1,359 @@
+//! Which program or library an address of a process lies in, and which function of it.
+//!
+//! While samples are taken, `/proc/PID/maps` gives the module and the offset in its file; the file
+//! is opened at once, so that it can be read later though the process or the name may be gone.
+//! Names are looked up after the end of the profile, only for the offsets that were sampled: in the
+//! symbol tables of the module, or of its separate debug file, which is found by the build-id.
+//!
+//! All of this comes from other users' processes: a file is used only if it is the regular file of
+//! that device and inode, and what is read of it is bounded.
+
+use object::read::elf::ElfFile;
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef, SymbolKind};
+use rustix::fs::{Mode, OFlags};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const MAX_MAPS_BYTES: u64 = 8 << 20;
+const MAX_MODULES: usize = 1024;
+const MAX_PROCESSES: usize = 4096;
+/// The largest file that is opened, and the most that is read of all parts of it.
+const MAX_ELF_BYTES: u64 = 1 << 30;
+const MAX_READ_BYTES: u64 = 512 << 20;
+
+/// A place in the file of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Location {
+    pub(crate) module: u32,
+    pub(crate) offset: u64,
+}
+
+/// A program or library that processes had mapped.
+#[derive(Debug)]
+pub(crate) struct Module {
+    /// The last part of its path, or `[vdso]`, `[anonymous]`.
+    pub(crate) name: String,
+    file: Option<File>,
+    identity: (String, u64),
+}
+
+/// An executable mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    device: String,
+    inode: u64,
+    path: String,
+}
+
+/// The mappings of a process, in the order of their addresses, with their modules.
+#[derive(Debug, Default)]
+struct AddressSpace {
+    mappings: Vec<(Mapping, u32)>,
+    /// The round in which they were read.
+    read_in: u64,
+}
+
+/// The address spaces of all processes that were sampled, and their modules.
+#[derive(Debug, Default)]
+pub(crate) struct UserSymbols {
+    spaces: HashMap<u32, AddressSpace>,
+    pub(crate) modules: Vec<Module>,
+    round: u64,
+}
+
+impl UserSymbols {
+    /// Begins a round of samples: maps without an address are read once more in each round.
+    pub(crate) fn begin_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// Finds the module of an address in a process that still runs.
+    pub(crate) fn locate(&mut self, process: u32, address: u64) -> Option<Location> {
+        if let Some(found) = self.spaces.get(&process).and_then(|space| space.find(address)) {
+            return Some(found);
+        }
+        let is_fresh = |space: &AddressSpace| space.read_in == self.round;
+        if self.spaces.get(&process).is_some_and(is_fresh)
+            || (self.spaces.len() >= MAX_PROCESSES && !self.spaces.contains_key(&process))
+        {
+            return None;
+        }
+        let space = self.read(process);
+        let found = space.find(address);
+        // A process that is ending has no maps any more.
+        if !space.mappings.is_empty() || !self.spaces.contains_key(&process) {
+            self.spaces.insert(process, space);
+        }
+        found
+    }
+
+    fn read(&mut self, process: u32) -> AddressSpace {
+        let mut text = Vec::new();
+        let file = File::open(format!("/proc/{process}/maps"));
+        // Read as far as it goes: a process may end meanwhile.
+        let _ = file.and_then(|file| file.take(MAX_MAPS_BYTES).read_to_end(&mut text));
+        let mappings = mappings(&String::from_utf8_lossy(&text))
+            .into_iter()
+            .filter_map(|mapping| self.module(process, &mapping).map(|module| (mapping, module)))
+            .collect();
+        AddressSpace { mappings, read_in: self.round }
+    }
+
+    /// The number of the module of a mapping.
+    fn module(&mut self, process: u32, mapping: &Mapping) -> Option<u32> {
+        let identity = match mapping.inode {
+            0 => (mapping.path.clone(), 0),
+            inode => (mapping.device.clone(), inode),
+        };
+        let known = self.modules.iter().position(|module| module.identity == identity);
+        if let Some(number) = known {
+            return u32::try_from(number).ok();
+        }
+        if self.modules.len() >= MAX_MODULES {
+            return None;
+        }
+        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
+        let name = match path.rsplit('/').next().unwrap_or_default() {
+            "" => "[anonymous]",
+            name => name,
+        };
+        let name = name.chars().filter(|it| !it.is_control() && *it != ';').collect();
+        let file = open(process, mapping);
+        self.modules.push(Module { name, file, identity });
+        u32::try_from(self.modules.len() - 1).ok()
+    }
+}
+
+impl AddressSpace {
+    fn find(&self, address: u64) -> Option<Location> {
+        let behind = self.mappings.partition_point(|(mapping, _)| mapping.start <= address);
+        let (mapping, module) = self.mappings.get(behind.checked_sub(1)?)?;
+        let offset = address.checked_sub(mapping.start)?;
+        (address < mapping.end)
+            .then(|| Location { module: *module, offset: mapping.offset.saturating_add(offset) })
+    }
+}
+
+/// The executable mappings in the text of `/proc/PID/maps`; lines of another form are skipped.
+fn mappings(text: &str) -> Vec<Mapping> {
+    let mut found: Vec<Mapping> = text.lines().filter_map(mapping).collect();
+    found.sort_by_key(|mapping| mapping.start);
+    found
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let access = fields.next()?;
+    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let device = fields.next()?.to_owned();
+    let inode = fields.next()?.parse().ok()?;
+    let path = fields.next().unwrap_or_default().trim_start().to_owned();
+    access.contains('x').then_some(Mapping { start, end, offset, device, inode, path })
+}
+
+/// Opens the file of a mapping, if it is a regular file and still the same.
+fn open(process: u32, mapping: &Mapping) -> Option<File> {
+    let Mapping { start, end, path, inode, .. } = mapping;
+    if !path.starts_with('/') {
+        return None;
+    }
+    // The first also leads to files that were deleted, but needs root.
+    let names = [
+        format!("/proc/{process}/map_files/{start:x}-{end:x}"),
+        format!("/proc/{process}/root{path}"),
+    ];
+    // Not blocked by a FIFO of that name.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    names.iter().find_map(|name| {
+        let file = File::from(rustix::fs::open(name, flags, Mode::empty()).ok()?);
+        let metadata = file.metadata().ok()?;
+        (metadata.is_file() && metadata.ino() == *inode && metadata.len() <= MAX_ELF_BYTES)
+            .then_some(file)
+    })
+}
+
+/// Names from the symbol tables of a module.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ModuleSymbols {
+    /// In hexadecimal digits.
+    pub(crate) build_id: Option<String>,
+    /// The functions at the offsets that were asked for, demangled if they are of Rust.
+    pub(crate) names: HashMap<u64, String>,
+}
+
+impl Module {
+    /// Looks up the functions at these offsets in the file.
+    pub(crate) fn symbols(&mut self, offsets: &BTreeSet<u64>) -> ModuleSymbols {
+        let Some(file) = self.file.take() else { return ModuleSymbols::default() };
+        let mut found = symbols(file, offsets).unwrap_or_default();
+        if found.names.len() < offsets.len()
+            && let Some(debug) = found.build_id.as_deref().and_then(debug_file)
+            && let Ok(file) = File::open(debug)
+        {
+            let more = symbols(file, offsets).unwrap_or_default();
+            found.names.extend(more.names);
+        }
+        found
+    }
+}
+
+/// The separate debug file for a build-id, where distributions put it.
+fn debug_file(build_id: &str) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_at_checked(2)?;
+    Some(Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug")))
+}
+
+fn symbols(file: impl Read + Seek, offsets: &BTreeSet<u64>) -> Option<ModuleSymbols> {
+    let cache = ReadCache::new(Bounded { file, left: MAX_READ_BYTES });
+    match object::File::parse(&cache).ok()? {
+        object::File::Elf64(elf) => Some(symbols_of(&elf, offsets)),
+        object::File::Elf32(elf) => Some(symbols_of(&elf, offsets)),
+        _ => None,
+    }
+}
+
+fn symbols_of<'data, Elf, R>(elf: &ElfFile<'data, Elf, R>, offsets: &BTreeSet<u64>) -> ModuleSymbols
+where
+    Elf: object::read::elf::FileHeader,
+    R: ReadRef<'data>,
+{
+    let build_id = elf.build_id().ok().flatten();
+    let build_id = build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
+    // Offsets in the file become addresses of the program, by the segments that hold them. In a
+    // debug file the segments have their addresses and no content.
+    let mut wanted: HashMap<u64, u64> = HashMap::new();
+    for segment in elf.segments() {
+        let (start, _) = segment.file_range();
+        for offset in offsets.range(start..start.saturating_add(segment.size())) {
+            wanted.insert(segment.address().wrapping_add(offset - start), *offset);
+        }
+    }
+    let addresses: BTreeSet<u64> = wanted.keys().copied().collect();
+    let mut names: HashMap<u64, (u64, String)> = HashMap::new();
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        if symbol.kind() != SymbolKind::Text || symbol.size() == 0 {
+            continue;
+        }
+        let end = symbol.address().saturating_add(symbol.size());
+        for address in addresses.range(symbol.address()..end) {
+            let Some(offset) = wanted.get(address) else { continue };
+            // Of nested symbols the one with the fewest bytes.
+            if names.get(offset).is_none_or(|(size, _)| symbol.size() < *size)
+                && let Ok(name) = symbol.name()
+            {
+                names.insert(*offset, (symbol.size(), demangled(name)));
+            }
+        }
+    }
+    ModuleSymbols { build_id, names: names.into_iter().map(|(at, (_, it))| (at, it)).collect() }
+}
+
+/// A name without hash; names of C and C++ stay as they are.
+fn demangled(name: &str) -> String {
+    const MAX_LETTERS: usize = 200;
+    let name = format!("{:#}", rustc_demangle::demangle(name));
+    let plain = |it: &char| !it.is_control() && *it != ';';
+    name.chars().filter(plain).take(MAX_LETTERS).collect()
+}
+
+/// A file of which only so much can be read, so that tables that overlap cannot fill the memory.
+#[derive(Debug)]
+struct Bounded<F> {
+    file: F,
+    left: u64,
+}
+
+impl<F: Read> Read for Bounded<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        let read = u64::try_from(length).unwrap_or(u64::MAX);
+        self.left = self.left.checked_sub(read).ok_or(std::io::ErrorKind::FileTooLarge)?;
+        Ok(length)
+    }
+}
+
+impl<F: Seek> Seek for Bounded<F> {
+    fn seek(&mut self, position: SeekFrom) -> std::io::Result<u64> {
+        self.file.seek(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn executable_mappings_are_parsed() {
+        let text = "7f00-8000 r-xp 00002000 fe:00 247278                     /usr/lib/my lib.so\n\
+                    1000-2000 rw-p 00000000 00:00 0 \n\
+                    3000-4000 --xp 00000000 00:00 0                  [vdso]\nnonsense\n1-2\n";
+        let found = mappings(text);
+        let paths: Vec<_> = found.iter().map(|it| (it.path.as_str(), it.inode)).collect();
+        assert_eq!(paths, [("[vdso]", 0), ("/usr/lib/my lib.so", 247_278)]);
+        let space = AddressSpace { mappings: found.into_iter().zip(0..).collect(), read_in: 0 };
+        assert_eq!(space.find(0x7f10), Some(Location { module: 1, offset: 0x2010 }));
+        assert_eq!(space.find(0x4000), None);
+        assert_eq!(space.find(0), None);
+    }
+
+    #[test]
+    fn a_function_of_this_program_is_found_by_its_address() {
+        let function: fn(&str) -> String = demangled;
+        let mut symbols = UserSymbols::default();
+        symbols.begin_round();
+        let location = symbols.locate(std::process::id(), function as usize as u64).unwrap();
+        let module = &mut symbols.modules[location.module as usize];
+        assert!(module.name.starts_with("hither_profile"), "{}", module.name);
+        let found = module.symbols(&BTreeSet::from([location.offset]));
+        assert!(found.names[&location.offset].ends_with("user_symbols::demangled"), "{found:?}");
+        assert_eq!(symbols.locate(u32::MAX, 0x1000), None);
+    }
+
+    #[test]
+    fn rust_names_are_demangled() {
+        let name = demangled("_ZN13hither_server6server5serve17h0123456789abcdefE");
+        assert_eq!(name, "hither_server::server::serve");
+        assert_eq!(demangled("ngx_http_handler"), "ngx_http_handler");
+    }
+
+    proptest! {
+        #[test]
+        fn any_maps_are_parsed(text in "([0-9a-f]{0,17}-?[0-9a-f]{0,17} [rxp-]{0,4} [0-9a-f]{0,4} [0-9:]{0,5} [0-9]{0,4} .?\n){0,9}") {
+            let mappings = mappings(&text);
+            let space = AddressSpace { mappings: mappings.into_iter().zip(0..).collect(), read_in: 0 };
+            let _ = space.find(0);
+            let _ = space.find(u64::MAX);
+        }
+
+        /// A program with some bytes of its headers and of its last tables changed.
+        #[test]
+        fn damaged_elf_files_are_no_harm(
+            changes in proptest::collection::vec((0_usize..4096, any::<u8>()), 1..40),
+            length in 0_usize..8192,
+            is_whole: bool,
+        ) {
+            let mut bytes = std::fs::read("/bin/sh").unwrap();
+            let tables = bytes.len().saturating_sub(4096);
+            for (at, value) in changes {
+                let at = if is_whole { tables + at } else { 16 + at % 1000 };
+                bytes[at] = value;
+            }
+            if !is_whole && length % 2 == 0 {
+                bytes.truncate(length);
+            }
+            let offsets = BTreeSet::from([0, 4096, 40_000, 1 << 20, u64::MAX]);
+            let _ = symbols(Cursor::new(bytes), &offsets);
+        }
+    }
+}
