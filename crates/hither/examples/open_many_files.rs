@@ -1,7 +1,7 @@
 //! Opens many ROOT files one after the other, then reads three small ranges of each, then closes
 //! them: a program that knows nothing of open-ahead.
 //!
-//! `open_many_files LIST [--store DIR] [--staleness SECONDS] [--connections N] [--piece N]`
+//! `open_many_files LIST [--store DIR] [--staleness SECONDS] [--max-connections N] [--piece N]`
 //!
 //! LIST is a file with one URL per line. The ranges are the header, the list of keys that it points
 //! to, and the first 1,000 bytes of the object of the first key, or of the range N bytes from the
@@ -16,8 +16,8 @@ use std::error::Error;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-const USAGE: &str =
-    "usage: open_many_files LIST [--store DIR] [--staleness SECONDS] [--connections N] [--piece N]";
+const USAGE: &str = "usage: open_many_files LIST [--store DIR] [--staleness SECONDS] \
+    [--max-connections N] [--piece N]";
 
 #[derive(Default)]
 struct Arguments {
@@ -35,7 +35,7 @@ impl Arguments {
             match word.as_str() {
                 "--store" => config.store = Some(value()?.into()),
                 "--staleness" => config.staleness = Duration::from_secs(value()?.parse()?),
-                "--connections" => config.transport.max_connections = value()?.parse()?,
+                "--max-connections" => config.transport.max_connections = value()?.parse()?,
                 "--piece" => arguments.piece = Some(value()?.parse()?),
                 _ => arguments.list = word,
             }

@@ -1,7 +1,7 @@
 //! Reads ranges of one file, and prints counters as JSON: the number and the duration of its waits.
 //!
 //! `read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--cache MIB] [--store DIR]
-//! [--connections N] [--output FILE]`
+//! [--max-connections N] [--output FILE]`
 //!
 //! RANGES is a file, or `-` for the standard input, with one range per line: its first byte and its
 //! length. An empty line ends a step. The ranges of a step are one vector read, or with `--singly`
@@ -20,8 +20,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] \
-                     [--cache MIB] [--store DIR] [--connections N] [--output FILE]";
+const USAGE: &str = "usage: read_ranges URL RANGES [--exact] [--singly] [--think SECONDS] [--no-trees] \
+                     [--cache MIB] [--store DIR] [--max-connections N] [--output FILE]";
 
 /// A read that takes longer has waited for the network: a look-up takes a microsecond.
 const WAITED: Duration = Duration::from_millis(2);
@@ -44,13 +44,16 @@ impl Arguments {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--store" => arguments.config.store = Some(value()?.into()),
-                "--connections" => arguments.config.transport.max_connections = value()?.parse()?,
+                "--max-connections" => {
+                    arguments.config.transport.max_connections = value()?.parse()?
+                }
                 "--output" => arguments.output = Some(value()?.into()),
                 "--think" => arguments.think = Duration::try_from_secs_f64(value()?.parse()?)?,
                 "--cache" => {
                     let mib: u64 = value()?.parse()?;
                     arguments.config.cache = CacheConfig::with_budget(mib << 20);
                 }
+                "--exact" => arguments.config.reader.exact = true,
                 "--singly" => arguments.singly = true,
                 "--no-trees" => arguments.config.tree_cache.enabled = false,
                 _ => *places.pop().ok_or(USAGE)? = word,

@@ -4,15 +4,18 @@
 //! I/O threads: a busy task would delay the sockets), the connections, the transfer counters and
 //! the store. Clients share nothing.
 
+pub(crate) mod checksum;
 pub(crate) mod config;
 pub(crate) mod config_file;
 pub(crate) mod context;
 pub(crate) mod credentials;
+pub(crate) mod memory;
 pub(crate) mod mirrors;
 pub(crate) mod options;
 pub(crate) mod proxies;
 pub(crate) mod put;
 pub(crate) mod runtime;
+pub(crate) mod staging;
 pub(crate) mod stat;
 pub(crate) mod storage_path;
 pub(crate) mod write_behind;

@@ -1,13 +1,16 @@
-//! Copies of files and directories, between any two storages.
+//! Copies of files and directories, and comparisons, between any two storages.
+
+mod sources;
+pub(crate) mod third_party;
 
 use crate::client::Client;
 use crate::client::storage_path::StoragePath;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::DirEntry;
 use hither_transfer::{
-    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy,
+    CheckOptions, CheckSummary, CopyOptions, CopyPath, CopyProgress, CopySummary, Destination,
+    OverwritePolicy, SyncOptions, TreeDifference,
 };
-use hither_transport::Location;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,36 +29,80 @@ impl Client {
     }
 
     /// Copies `sources` to `destination`, all of them URLs or local paths. A directory of which
-    /// only the contents are meant ends with `/.`. The destination `-` is the standard output,
-    /// `/dev/null` discards the bytes.
+    /// only the contents are meant ends with `/.`. A Metalink document, on a server or here, stands
+    /// for the files that it describes. Files are read from all their replicas: those of the
+    /// configuration, those that documents and servers name, and `replicas`, further URLs of the
+    /// one source. The destination `-` is the standard output, `/dev/null` discards the bytes.
     ///
     /// # Errors
     ///
-    /// As [`Client::storage`] and [`hither_transfer::copy`]. Errors of single files are in the
-    /// summary.
+    /// As [`Client::storage`] and [`hither_transfer::copy`]; [`ErrorKind::Invalid`] for replicas of
+    /// several sources. Errors of single files are in the summary.
     pub async fn copy(
         &self,
         sources: &[String],
+        replicas: &[String],
         destination: &str,
         options: CopyOptions,
         progress: Arc<CopyProgress>,
     ) -> Result<CopySummary> {
-        let replicated =
-            sources.iter().filter(|source| !self.config().mirrors.of(source).is_empty());
-        let replicated = replicated.filter_map(|source| Location::parse(source).ok());
-        let notice =
-            |source| format!("{source}: copied from this server only: copies use no replicas");
-        let notices: Vec<_> = replicated.map(notice).collect();
-        let sources = sources.iter().map(|source| self.copy_path(source));
-        let sources = sources.collect::<Result<Vec<_>>>()?;
+        if !replicas.is_empty() && sources.len() > 1 {
+            let what = format!(
+                "replicas are those of one source, but there are {}: copy them one by one",
+                sources.len()
+            );
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        let mut paths = Vec::with_capacity(sources.len());
+        for source in sources {
+            paths.extend(self.copy_sources(source, replicas).await?);
+        }
         let destination = match destination {
             "-" => Destination::Output,
             "/dev/null" => Destination::Discard,
-            path => Destination::Place(self.copy_path(path)?),
+            path => Destination::Place(self.copy_path(path, &[])?),
         };
-        let mut summary = hither_transfer::copy(sources, destination, options, progress).await?;
-        summary.notices.extend(notices);
-        Ok(summary)
+        hither_transfer::copy(paths, destination, options, progress).await
+    }
+
+    /// Makes the directory `destination` equal to the directory `source`, URLs or local paths. Each
+    /// difference is handed to `found`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::storage`] and [`hither_transfer::sync`]. Errors of single files are in the
+    /// summary.
+    pub async fn sync(
+        &self,
+        source: &str,
+        destination: &str,
+        options: SyncOptions,
+        progress: Arc<CopyProgress>,
+        found: impl Fn(&TreeDifference) + Send + Sync + 'static,
+    ) -> Result<CopySummary> {
+        let source = self.copy_path(source, &[])?;
+        let destination = self.copy_path(destination, &[])?;
+        hither_transfer::sync(source, destination, options, progress, found).await
+    }
+
+    /// Compares the directories `source` and `destination`, URLs or local paths. Each difference is
+    /// handed to `found`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::storage`] and [`hither_transfer::check`]. Errors of single names are in the
+    /// summary.
+    pub async fn check(
+        &self,
+        source: &str,
+        destination: &str,
+        options: CheckOptions,
+        progress: Arc<CopyProgress>,
+        found: impl Fn(TreeDifference) + Send + Sync,
+    ) -> Result<CheckSummary> {
+        let source = self.copy_path(source, &[])?;
+        let destination = self.copy_path(destination, &[])?;
+        hither_transfer::check(source, destination, options, progress, found).await
     }
 
     /// Copies the local file at `path` to exactly `url`, and returns the entry of the new file. An
@@ -67,17 +114,54 @@ impl Client {
     /// there is a file and `overwrite` is false.
     pub async fn put_file(&self, url: &str, path: &Path, overwrite: bool) -> Result<DirEntry> {
         let target = self.storage_path(url)?.into_copy_path();
-        let source = self.local_copy_path(path)?;
+        self.copy_file(self.local_copy_path(path)?, target, overwrite).await
+    }
+
+    /// Copies the file at `url` to exactly the local path `path`, and returns the entry of the new
+    /// file. The file is read from all its replicas; an interrupted attempt is resumed, if the
+    /// client has a store.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::put_file`].
+    pub async fn get_file(&self, url: &str, path: &Path, overwrite: bool) -> Result<DirEntry> {
+        let source = self.replicated_path(url, &[])?.into_copy_path();
+        self.copy_file(source, self.local_copy_path(path)?, overwrite).await
+    }
+
+    async fn copy_file(
+        &self,
+        source: CopyPath,
+        target: CopyPath,
+        overwrite: bool,
+    ) -> Result<DirEntry> {
         let mut options = self.copy_options();
         options.existing =
             if overwrite { OverwritePolicy::Replace } else { OverwritePolicy::Refuse };
         hither_transfer::upload(source, target, options, Arc::default()).await
     }
 
-    fn copy_path(&self, text: &str) -> Result<CopyPath> {
+    /// Copies the local file at `path` to exactly `url`, with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::copy`].
+    pub async fn copy_from_file(
+        &self,
+        path: &Path,
+        url: &str,
+        options: CopyOptions,
+        progress: Arc<CopyProgress>,
+    ) -> Result<CopySummary> {
+        let source = self.local_copy_path(path)?;
+        let target = Destination::File(self.copy_path(url, &[])?);
+        hither_transfer::copy(vec![source], target, options, progress).await
+    }
+
+    fn copy_path(&self, text: &str, replicas: &[String]) -> Result<CopyPath> {
         let contents = text == "." || text.ends_with("/.");
         let plain = if text == "." { text } else { text.strip_suffix("/.").unwrap_or(text) };
-        let path = self.storage_path(plain)?.into_copy_path();
+        let path = self.replicated_path(plain, replicas)?.into_copy_path();
         Ok(CopyPath { is_directory: contents || path.is_directory, contents, ..path })
     }
 
@@ -86,9 +170,9 @@ impl Client {
         let invalid = |why: String| Error::new(ErrorKind::Invalid, why);
         let absolute = std::path::absolute(path)
             .map_err(|error| invalid(format!("{} is not a path: {error}", path.display())))?;
-        let text = absolute.to_str().ok_or_else(|| {
-            invalid(format!("{} is not UTF-8: upload its bytes instead", path.display()))
-        })?;
+        let text = absolute
+            .to_str()
+            .ok_or_else(|| invalid(format!("{} is not UTF-8: rename it", path.display())))?;
         self.storage_path(text).map(StoragePath::into_copy_path)
     }
 }

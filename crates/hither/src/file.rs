@@ -67,7 +67,7 @@ impl Client {
     /// As [`Client::open`].
     pub fn open_with(&self, url: &str, options: OpenOptions) -> Result<RemoteFile> {
         let file = self.file_with(url, options)?;
-        if let Some(task) = file.path.open_ahead() {
+        if let Some(task) = file.path.open_ahead().filter(|_| options.open_ahead) {
             self.context.open_ahead.was_opened(task);
         }
         Ok(file)
@@ -143,8 +143,8 @@ impl RemoteFile {
         self.origin.endpoint()
     }
 
-    /// Size and validator. Takes one round trip, unless the file was opened ahead or stored
-    /// metadata may be used without validation.
+    /// Size and validator. Takes one round trip, unless the file was opened ahead or read before,
+    /// or stored metadata may be used without validation.
     ///
     /// # Errors
     ///
@@ -160,7 +160,9 @@ impl RemoteFile {
     ///
     /// As [`RemoteFile::stat`].
     pub async fn stat_async(&self) -> Result<FileStat> {
-        let (size, validator) = if let Some(ends) = self.prefetched_ends().await? {
+        let (size, validator) = if let Some(version) = self.path.version_read() {
+            (version.size, version.validator)
+        } else if let Some(ends) = self.prefetched_ends().await? {
             (ends.size, ends.validator.clone())
         } else if let Some(known) = self.origin.fresh_metadata() {
             (Some(known.size), known.validator)

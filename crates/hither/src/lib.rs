@@ -18,6 +18,7 @@
 mod client;
 mod copy;
 mod file;
+mod namespace;
 pub(crate) mod open_ahead;
 pub mod trace;
 mod tree;
@@ -25,14 +26,16 @@ mod tree_cache;
 
 pub use crate::open_ahead::open_many::OpenMany;
 pub use client::Client;
+pub use client::checksum::UrlChecksum;
 pub use client::config::{ClientConfig, DiskCacheConfig};
 pub use client::config_file::{ConfigFile, ConfigKey};
 pub use client::credentials::CredentialOptions;
 pub use client::mirrors::{Mirror, Mirrors};
 pub use client::options::{ClientOptions, byte_size, duration};
+pub use client::staging::StagingRequest;
 pub use client::stat::UrlStat;
 pub use client::storage_path::StoragePath;
-pub use client::xrootd::PrepareReply;
+pub use copy::third_party::ThirdParty;
 pub use file::open_options::OpenOptions;
 pub use file::{FileStat, RemoteFile};
 pub use hither_auth::{
@@ -42,7 +45,8 @@ pub use hither_auth::{
 pub use hither_core::cache::CacheConfig;
 pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::error::suggest::Suggestion;
-pub use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
+pub use hither_core::storage::{DirEntry, FileKind, PutOptions, StagingState, Storage, Upload};
+pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
     SourceReport,
@@ -52,15 +56,19 @@ pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_store::{LearnedSet, LearnedTree};
 pub use hither_transfer::{
-    CopyFailure, CopyOptions, CopyPath, CopyProgress, CopySummary, FileChecksum, OverwritePolicy,
-    ProgressSnapshot, Verify,
+    BandwidthLimit, CheckOptions, CheckSummary, CompareBy, CopyControl, CopyFailure, CopyOptions,
+    CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind, FileChecksum, Filter,
+    FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes, SyncOptions, TreeDifference,
+    Verify, next_pause,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{
-    ExtendedAttribute, Identity, PageChecksums, PrepareAction, Proxies, ReplicaServer, Resolve,
-    TlsConfig, TransportConfig,
+    ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, PageChecksums, Proxies, ReplicaServer,
+    Resolve, TlsConfig, TransportConfig,
 };
+pub use namespace::tree_walk::{WalkEvent, WalkOptions};
+pub use namespace::url_pattern::{UrlMatches, url_below};
 pub use tree::RemoteTree;
 pub use tree::arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
 pub use tree::draw::{DrawRequest, DrawResult};

@@ -38,6 +38,9 @@ pub struct ClientConfig {
     /// Endpoint, region and key of the object store behind `s3://`.
     #[cfg(feature = "s3")]
     pub s3: hither_transport::S3Config,
+    /// The profile that says what `s3` does not say. Default: none; the command sets one.
+    #[cfg(feature = "s3")]
+    pub s3_profile: Option<hither_auth::AwsProfileSource>,
     /// Number of threads that decode; 0 for one per processor.
     pub decode_threads: usize,
     /// The file to which a trace of all reads is written; it is replaced. Default: none.

@@ -5,6 +5,7 @@ use crate::client::options::folder;
 use hither_auth::Environment;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A configuration file that was read.
@@ -37,7 +38,7 @@ const fn key(
 impl ConfigFile {
     /// All keys.
     pub const KEYS: &[ConfigKey] = &[
-        key("connections", "64", "64", "Maximum number of connections per server."),
+        key("max_connections", "64", "64", "Maximum number of connections per server."),
         key(
             "store",
             "'/data/hither'",
@@ -68,6 +69,12 @@ impl ConfigFile {
             "'long'",
             "never",
             "Unencrypted root:// reads to verify with page checksums: never, long or always.",
+        ),
+        key(
+            "headers",
+            "{ 'X-Site' = 'T2' }",
+            "none",
+            "Header fields that are added to all HTTP requests.",
         ),
         key("proxy", "'http://proxy:3128'", "none", "Proxy for all servers."),
         key(
@@ -153,7 +160,7 @@ impl ConfigFile {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     /// The largest number of connections to one server.
-    pub(crate) connections: Option<u16>,
+    pub(crate) max_connections: Option<u16>,
     /// The folder of the store; the empty string for none.
     pub(crate) store: Option<PathBuf>,
     /// The age up to which stored metadata is used without validation, as text such as "30m".
@@ -167,6 +174,9 @@ pub(crate) struct Section {
     /// The unencrypted root:// reads that are verified with page checksums, as text such as
     /// "always".
     pub(crate) verify: Option<String>,
+    /// Header fields that are added to all HTTP requests.
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
     /// Replicas.
     #[serde(default)]
     pub(crate) mirror: Vec<MirrorSection>,

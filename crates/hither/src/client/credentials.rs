@@ -1,5 +1,8 @@
 //! Precedence of credentials: options, the environment of grid jobs, configuration file.
 
+#[cfg(feature = "s3")]
+pub(crate) mod s3;
+
 use crate::client::config_file::CredentialSection;
 use crate::client::options::variable;
 use hither_auth::{

@@ -4,7 +4,10 @@
 
 use crate::client::config::{ClientConfig, DiskCacheConfig};
 use crate::client::config_file::{ConfigFile, Section};
+#[cfg(feature = "s3")]
+use crate::client::credentials::s3;
 use crate::client::credentials::{CredentialOptions, credentials};
+use crate::client::memory::cache_config;
 use crate::client::mirrors::Mirror;
 use crate::client::proxies::proxies;
 use hither_auth::Environment;
@@ -18,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct ClientOptions {
     /// The largest number of connections to one server.
-    pub connections: Option<u16>,
+    pub max_connections: Option<u16>,
     /// The folder that remembers servers and files between runs.
     pub store: Option<PathBuf>,
     /// Use no store, whatever the other layers say.
@@ -35,6 +38,8 @@ pub struct ClientOptions {
     pub verify: Option<PageChecksums>,
     /// Replicas, before those of the configuration file.
     pub mirrors: Vec<Mirror>,
+    /// Names and values of header fields that are added to all HTTP requests.
+    pub headers: Vec<(String, String)>,
     /// The proxy for all servers; the empty string for none.
     pub proxy: Option<String>,
     /// Accept any server certificate.
@@ -47,8 +52,8 @@ pub struct ClientOptions {
 
 impl ClientOptions {
     /// The environment variables that the layers below the options read.
-    pub const VARIABLES: [&str; 30] = [
-        "HITHER_CONNECTIONS",
+    pub const VARIABLES: [&str; 33] = [
+        "HITHER_MAX_CONNECTIONS",
         "HITHER_STORE",
         "HITHER_STALENESS",
         "HITHER_TRACE",
@@ -63,6 +68,10 @@ impl ClientOptions {
         "AWS_ACCESS_KEY_ID",
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
+        // Those of `AwsProfileSource::VARIABLES`.
+        "AWS_PROFILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_CONFIG_FILE",
         "http_proxy",
         "https_proxy",
         "HTTPS_PROXY",
@@ -88,23 +97,24 @@ impl ClientOptions {
     /// [`ErrorKind::Invalid`] for values that make no sense.
     pub fn into_config(self, environment: &Environment, file: ConfigFile) -> Result<ClientConfig> {
         let Section {
-            connections,
+            max_connections,
             store,
             staleness,
             disk_cache,
             connect_timeout,
             stall_timeout,
             verify,
+            headers,
             mirror,
             proxy,
             no_proxy,
             credentials: credential_section,
         } = file.0;
-        let mut config = ClientConfig::default();
-        let from_environment = variable(environment, "HITHER_CONNECTIONS");
+        let mut config = ClientConfig { cache: cache_config(), ..ClientConfig::default() };
+        let from_environment = variable(environment, "HITHER_MAX_CONNECTIONS");
         let from_environment = from_environment.map(connection_count).transpose()?;
-        if let Some(connections) = self.connections.or(from_environment).or(connections) {
-            config.transport.max_connections = usize::from(connections.max(1));
+        if let Some(max) = self.max_connections.or(from_environment).or(max_connections) {
+            config.transport.max_connections = usize::from(max.max(1));
         }
         if let Some(seconds) = self.connect_timeout.or(connect_timeout) {
             config.transport.connect_timeout = timeout("connect_timeout", seconds)?;
@@ -118,20 +128,27 @@ impl ClientOptions {
         if let Some(verify) = self.verify.or(from_file) {
             config.transport.verify = verify;
         }
+        for (name, value) in
+            headers.iter().chain(self.headers.iter().map(|(name, value)| (name, value)))
+        {
+            config.transport.fields.add(name, value)?;
+        }
         for mirror in self.mirrors.into_iter().chain(mirror.into_iter().map(Mirror::from)) {
             config.mirrors.add(mirror);
         }
         config.transport.proxies =
             proxies(self.proxy.as_deref(), environment, proxy.as_deref(), no_proxy.as_deref())?;
+        #[cfg(feature = "s3")]
+        {
+            let anonymous = self.credentials.anonymous;
+            config.s3 = s3::of_environment(environment, anonymous);
+            config.s3_profile = Some(s3::profile_of(environment, &config.s3, anonymous));
+        }
         config.transport.credentials =
             credentials(self.credentials, environment, credential_section)?;
         config.transport.tls.insecure = self.insecure;
         let login = variable(environment, "USER").or_else(|| variable(environment, "LOGNAME"));
         config.transport.login = login.unwrap_or_default().to_owned();
-        #[cfg(feature = "s3")]
-        {
-            config.s3 = s3(environment);
-        }
         if !self.no_store {
             let store = self.store.or_else(|| environment.path("HITHER_STORE")).or(store);
             let default = || folder(environment, "XDG_CACHE_HOME", ".cache");
@@ -179,7 +196,7 @@ fn named<T>(name: &str, parsed: std::result::Result<T, String>) -> Result<T> {
 
 fn connection_count(text: &str) -> Result<u16> {
     text.parse::<u16>().ok().filter(|count| *count > 0).ok_or_else(|| {
-        let what = format!("HITHER_CONNECTIONS is {text:?}, expected a number of connections");
+        let what = format!("HITHER_MAX_CONNECTIONS is {text:?}, expected a number of connections");
         Error::new(ErrorKind::Invalid, what)
     })
 }
@@ -189,21 +206,6 @@ fn timeout(name: &str, seconds: f64) -> Result<Duration> {
     limit.ok_or_else(|| {
         Error::new(ErrorKind::Invalid, format!("{name} is {seconds}, expected seconds"))
     })
-}
-
-/// The variables of Amazon's own programs.
-#[cfg(feature = "s3")]
-fn s3(environment: &Environment) -> hither_transport::S3Config {
-    let first = |names: &[&str]| {
-        names.iter().find_map(|name| variable(environment, name)).map(str::to_owned)
-    };
-    hither_transport::S3Config {
-        endpoint: first(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]),
-        region: first(&["AWS_REGION", "AWS_DEFAULT_REGION"]),
-        access_key_id: first(&["AWS_ACCESS_KEY_ID"]),
-        secret_access_key: first(&["AWS_SECRET_ACCESS_KEY"]),
-        session_token: first(&["AWS_SESSION_TOKEN"]),
-    }
 }
 
 /// Reads a whole number of seconds, minutes, hours or days.
@@ -271,14 +273,14 @@ mod tests {
 
     #[test]
     fn options_come_before_variables_and_variables_before_the_file() {
-        let file = "connections = 3\nstore = '/file'\nstaleness = '1h'\nverify = 'always'\n";
+        let file = "max_connections = 3\nstore = '/file'\nstaleness = '1h'\nverify = 'always'\n";
         let config = |options: ClientOptions, variables: &[(&str, &str)]| {
             let empty = Environment::new(1);
             let environment =
                 variables.iter().fold(empty, |known, (name, value)| known.with(name, *value));
             options.into_config(&environment, ConfigFile::parse(file).unwrap()).unwrap()
         };
-        let variables = [("HITHER_CONNECTIONS", "5"), ("HITHER_STORE", "/env")];
+        let variables = [("HITHER_MAX_CONNECTIONS", "5"), ("HITHER_STORE", "/env")];
         let from_file = config(ClientOptions::default(), &[]);
         assert_eq!(from_file.transport.max_connections, 3);
         assert_eq!(from_file.store, Some("/file".into()));
@@ -287,7 +289,8 @@ mod tests {
         let from_environment = config(ClientOptions::default(), &variables);
         assert_eq!(from_environment.transport.max_connections, 5);
         assert_eq!(from_environment.store, Some("/env".into()));
-        let options = ClientOptions { connections: Some(7), no_store: true, ..Default::default() };
+        let options =
+            ClientOptions { max_connections: Some(7), no_store: true, ..Default::default() };
         let from_options = config(options, &variables);
         assert_eq!(from_options.transport.max_connections, 7);
         assert_eq!(from_options.store, None);

@@ -25,7 +25,8 @@ impl Client {
     pub async fn put(&self, url: &str, bytes: Bytes, overwrite: bool) -> Result<DirEntry> {
         let (storage, path) = self.storage(url)?;
         let size = bytes.len() as u64;
-        let upload = storage.put(&path, PutOptions { size, overwrite, resume: None }).await?;
+        let options = PutOptions { size, overwrite, ..PutOptions::default() };
+        let upload = storage.put(&path, options).await?;
         match write(&*upload, bytes).await {
             Ok(()) => upload.commit(None).await,
             Err(error) => {

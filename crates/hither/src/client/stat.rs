@@ -53,6 +53,34 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The reason why `url` cannot be read: that it is a directory, if it is one, else `error`.
+    pub async fn explain_read(&self, url: &str, error: Error) -> Error {
+        if !error.may_be_directory() {
+            return error;
+        }
+        self.check_no_directory(url).await.err().unwrap_or(error)
+    }
+
+    /// Fails if `url` is known to be a directory. For reads of what has no validator: servers send
+    /// pages about their directories, which are files as far as GET tells.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for a directory.
+    pub async fn check_no_directory(&self, url: &str) -> Result<()> {
+        let Ok(named) = self.storage_path(url) else { return Ok(()) };
+        match named.storage.stat(&named.path).await {
+            Ok(entry) if entry.kind == FileKind::Directory => {
+                let place = named.display_url(&named.path);
+                let what = format!("{place} is a directory: list it with ls, copy it with cp -r");
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn says_more(status: &Error, explained: &Error) -> bool {
     status.kind() == ErrorKind::Protocol
         || matches!(explained.kind(), ErrorKind::Unauthenticated | ErrorKind::PermissionDenied)

@@ -5,8 +5,10 @@
 //! them so, and the two slashes that root:// URLs begin their paths with mean nothing over HTTP.
 
 use crate::client::Client;
+#[cfg(feature = "s3")]
+use crate::client::credentials::s3;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{Storage, check_path};
+use hither_core::storage::{Storage, check_path, parent};
 use hither_transport::{LocalStorage, Location, Protocol, WebDavStorage, XrootdStorage};
 use percent_encoding::percent_decode_str;
 use std::path::{Component, Path, PathBuf};
@@ -72,6 +74,11 @@ impl Client {
     ///
     /// As [`Client::storage`].
     pub fn storage_path(&self, url: &str) -> Result<StoragePath> {
+        self.replicated_path(url, &[])
+    }
+
+    /// As [`Client::storage_path`]; copies read files below `url` from `replicas`, too.
+    pub(crate) fn replicated_path(&self, url: &str, replicas: &[String]) -> Result<StoragePath> {
         if url.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "the URL is empty: name a file"));
         }
@@ -90,16 +97,23 @@ impl Client {
         }
         #[cfg(feature = "s3")]
         if let Some(rest) = url.strip_prefix("s3://") {
-            return self.in_bucket(rest);
+            return self.in_bucket(rest, replicas);
         }
         let named = Location::parse(url)?;
         let path = decoded(named.path())?;
         let directory = named.path().ends_with('/');
         let location = named.root();
         let server = location.cache_key();
+        let finder = self.replica_finder(url, named.to_string(), replicas);
         let storage: Arc<dyn Storage> = match location.protocol() {
-            Protocol::Http => Arc::new(WebDavStorage::new(location.clone(), Arc::clone(network))),
-            Protocol::Xrootd => Arc::new(XrootdStorage::new(location.clone(), Arc::clone(network))),
+            Protocol::Http => Arc::new(
+                WebDavStorage::new(location.clone(), Arc::clone(network))
+                    .with_directory(if directory { &*path } else { parent(&path) })
+                    .with_replicas(finder),
+            ),
+            Protocol::Xrootd => Arc::new(
+                XrootdStorage::new(location.clone(), Arc::clone(network)).with_replicas(finder),
+            ),
         };
         Ok(StoragePath { storage, server, root: StorageRoot::Server(location), path, directory })
     }
@@ -114,12 +128,15 @@ impl Client {
         let path = key.trim_end_matches('/').to_owned();
         check_path(&path)?;
         let network = Arc::clone(&self.context.network);
-        let s3 = hither_transport::S3Storage::new(bucket, &self.context.config.s3, network)?;
+        let config = s3::configured(&self.context.config)?;
+        let s3 = hither_transport::S3Storage::new(bucket, &config, network)?;
         Ok((s3, path))
     }
 
-    fn in_bucket(&self, text: &str) -> Result<StoragePath> {
+    fn in_bucket(&self, text: &str, replicas: &[String]) -> Result<StoragePath> {
         let (s3, path) = self.bucket(text)?;
+        let url = format!("s3://{text}");
+        let s3 = s3.with_replicas(self.replica_finder(&url, url.clone(), replicas));
         let directory = path.is_empty() || text.ends_with('/');
         let server = s3.name();
         Ok(StoragePath {

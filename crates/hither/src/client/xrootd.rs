@@ -1,21 +1,10 @@
-//! Requests that only XRootD servers understand: locate, prepare, chmod, extended attributes.
+//! Requests that only XRootD servers understand: locate, chmod, extended attributes.
 
 use crate::client::Client;
 use crate::client::storage_path::{StoragePath, StorageRoot};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::{ExtendedAttribute, PrepareAction, Protocol, ReplicaServer, XrootdPath};
-use std::collections::HashMap;
+use hither_transport::{ExtendedAttribute, Protocol, ReplicaServer, XrootdPath};
 use std::sync::Arc;
-
-/// The response of one server to a prepare request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PrepareReply {
-    /// The indices of its URLs in the list of the caller.
-    pub urls: Vec<usize>,
-    /// The id of the request at the server; empty if it sends none.
-    pub request: String,
-}
 
 impl Client {
     /// The path on an XRootD server. `operation` names the operation in the error for other
@@ -43,39 +32,6 @@ impl Client {
     pub async fn locate(&self, url: &str) -> Result<Vec<ReplicaServer>> {
         let named = self.storage_path(url)?;
         self.on_xrootd(&named, "locate")?.locate().await
-    }
-
-    /// Asks servers to stage files to disk or to release them, with one request per server. Does
-    /// not wait until the files are there.
-    ///
-    /// # Errors
-    ///
-    /// The first error, as [`Client::locate`]. Requests that were sent to other servers before stay
-    /// in effect.
-    pub async fn prepare(&self, urls: &[String], how: PrepareAction) -> Result<Vec<PrepareReply>> {
-        let mut servers: Vec<(XrootdPath, PrepareReply, Vec<String>)> = Vec::new();
-        let mut known: HashMap<String, usize> = HashMap::new();
-        for (nth, url) in urls.iter().enumerate() {
-            let named = self.storage_path(url)?;
-            let first = self.on_xrootd(&named, "prepare")?;
-            let at = *known.entry(named.server).or_insert(servers.len());
-            match servers.get_mut(at) {
-                Some((_, prepared, further)) => {
-                    prepared.urls.push(nth);
-                    further.push(named.path);
-                }
-                None => {
-                    let prepared = PrepareReply { urls: vec![nth], request: String::new() };
-                    servers.push((first, prepared, Vec::new()));
-                }
-            }
-        }
-        let mut all = Vec::with_capacity(servers.len());
-        for (first, mut prepared, further) in servers {
-            prepared.request = first.prepare(&further, how).await?;
-            all.push(prepared);
-        }
-        Ok(all)
     }
 
     /// Sets the permissions of a file or directory on an XRootD server: nine bits, as in `0o640`.

@@ -1,7 +1,7 @@
 //! Ranges assembled from parts that arrive in any order and of any size.
 
 use bytes::{Bytes, BytesMut};
-use hither_core::Part;
+use hither_core::{Part, range};
 use std::ops::Range;
 
 /// Ranges that are being filled. They may overlap; a part then goes to each of them.
@@ -50,24 +50,33 @@ impl Assembly {
     }
 
     /// Takes a part, and calls `done` with id and bytes of every range that it completes. A range
-    /// that lies within the part is passed on as a slice of it, without a copy.
+    /// that lies within the part is passed on as a slice of it, without a copy, unless most of the
+    /// part is wanted by nobody: a slice keeps all of it in memory.
     pub(crate) fn accept(&mut self, part: &Part, mut done: impl FnMut(usize, Bytes)) {
-        let end = part.offset.saturating_add(part.bytes.len() as u64);
+        let all = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
         let first = self.ends.partition_point(|&largest| largest <= part.offset);
-        for slot in self.slots.iter_mut().skip(first) {
-            if slot.range.start >= end {
-                break;
-            }
-            if let Some(bytes) = slot.accept(part, end) {
-                done(slot.id, bytes);
-            }
+        let within = self.slots.iter_mut().skip(first).take_while(|it| it.range.start < all.end);
+        let mut complete = Vec::new();
+        let mut wanted_bytes = 0;
+        for slot in within {
+            wanted_bytes += range::len(&slot.overlap(&all));
+            complete.extend(slot.accept(part, &all).map(|bytes| (slot.id, bytes)));
+        }
+        let is_sparse = wanted_bytes < range::len(&all) / 2;
+        for (id, bytes) in complete {
+            done(id, if is_sparse { Bytes::copy_from_slice(&bytes) } else { bytes });
         }
     }
 }
 
 impl Slot {
-    fn accept(&mut self, part: &Part, end: u64) -> Option<Bytes> {
-        let fresh = part.offset.max(self.range.start)..end.min(self.range.end);
+    fn overlap(&self, part: &Range<u64>) -> Range<u64> {
+        let start = part.start.max(self.range.start);
+        start..part.end.min(self.range.end).max(start)
+    }
+
+    fn accept(&mut self, part: &Part, all: &Range<u64>) -> Option<Bytes> {
+        let fresh = self.overlap(all);
         if fresh.start >= fresh.end || self.missing.is_empty() {
             return None;
         }
@@ -81,7 +90,7 @@ impl Slot {
             self.buffer = BytesMut::new();
             return slice(&fresh);
         }
-        let missing = hither_core::range::difference(&self.missing, std::slice::from_ref(&fresh));
+        let missing = range::difference(&self.missing, std::slice::from_ref(&fresh));
         self.missing = missing;
         // The range was checked against the size of the file before it was requested.
         let len = usize::try_from(self.range.end - self.range.start).ok()?;
@@ -99,6 +108,21 @@ impl Slot {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_few_bytes_of_a_part_do_not_keep_it_in_memory() {
+        let part = Part { offset: 100, bytes: Bytes::from(vec![7; 1000]) };
+        let is_kept = |ranges: &[Range<u64>]| {
+            let mut kept = false;
+            Assembly::new(ranges.iter().cloned().enumerate()).accept(&part, |_, bytes| {
+                assert!(bytes.iter().all(|byte| *byte == 7));
+                kept |= part.bytes.as_ptr_range().contains(&bytes.as_ptr());
+            });
+            kept
+        };
+        assert!(!is_kept(&[200..300, 500..600]));
+        assert!(is_kept(&[100..500, 600..1000]));
+    }
 
     proptest! {
         #[test]

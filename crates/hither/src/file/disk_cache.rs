@@ -23,6 +23,9 @@ use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
+/// Bytes of the first request of a file: they show whether the version on disk is the server's.
+const MAX_FIRST_BYTES: u64 = 128 << 10;
+
 /// The disk cache of a client.
 #[derive(Debug)]
 pub(crate) struct DiskCacheSlot {
@@ -182,8 +185,16 @@ impl Source for DiskCacheSource {
         self.inner.idle_connections()
     }
 
+    fn is_one_server(&self) -> bool {
+        self.inner.is_one_server()
+    }
+
     fn preconnect(&self, connections: usize) {
         self.inner.preconnect(connections);
+    }
+
+    fn max_first_bytes(&self) -> u64 {
+        MAX_FIRST_BYTES
     }
 
     fn forget_version(&self) {

@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenOptions {
     pub(crate) tree_cache: bool,
+    pub(crate) open_ahead: bool,
 }
 
 impl OpenOptions {
@@ -14,10 +15,18 @@ impl OpenOptions {
         self.tree_cache = on;
         self
     }
+
+    /// Fetches the ends of the file in the background before its first use. On by default; a
+    /// program that reads a whole file turns it off.
+    #[must_use]
+    pub fn open_ahead(mut self, on: bool) -> Self {
+        self.open_ahead = on;
+        self
+    }
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { tree_cache: true }
+        Self { tree_cache: true, open_ahead: true }
     }
 }

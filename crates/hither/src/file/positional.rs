@@ -44,6 +44,16 @@ impl RemoteFile {
         client.block_on(read)
     }
 
+    /// Reads as [`RemoteFile::read_at`] does if all bytes are in memory, without the runtime, and
+    /// returns their number. None otherwise, and for local files; then nothing was read.
+    #[must_use]
+    pub fn read_present(&self, offset: u64, target: &mut [u8]) -> Option<usize> {
+        let cached = self.path.is_seeded().then(|| self.path.cached()).flatten()?;
+        let read = cached.file.read_present(offset, target)?;
+        self.learn(std::slice::from_ref(&(offset..offset.saturating_add(target.len() as u64))));
+        Some(read)
+    }
+
     /// Async version of [`RemoteFile::read_at`], for the client's runtime.
     ///
     /// # Errors
@@ -174,6 +184,28 @@ impl RemoteFile {
 mod tests {
     use crate::{Client, ClientConfig, OpenOptions};
     use hither_testkit::mock_http::MockHttpServer;
+
+    #[test]
+    fn a_read_from_memory_is_all_or_nothing_and_is_counted() {
+        let content: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        let peer = MockHttpServer::start(content.clone()).unwrap();
+        let client = Client::new(ClientConfig::default()).unwrap();
+        let file = client.file(&peer.url_of("/f")).unwrap();
+        let mut found = [0; 100];
+        assert_eq!(file.read_present(0, &mut found), None);
+        assert!(peer.log().is_empty(), "{:?}", peer.log());
+        file.read_at(&client, 199_000, &mut [0; 1000]).unwrap();
+        for (offset, read) in
+            [(199_000, Some(100)), (199_950, Some(50)), (198_999, None), (0, None), (200_000, None)]
+        {
+            assert_eq!(file.read_present(offset, &mut found), read, "{offset}");
+            let start = usize::try_from(offset).unwrap();
+            let read = read.unwrap_or_default();
+            assert_eq!(found[..read], content[start..start + read]);
+        }
+        let reads = client.reads();
+        assert_eq!((reads.reads, reads.hits), (3, 2));
+    }
 
     #[test]
     fn both_ends_are_fetched_in_one_request_and_only_once() {

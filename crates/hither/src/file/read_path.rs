@@ -127,6 +127,13 @@ impl ReadPath {
         }
     }
 
+    /// The version of which the file was read, if that is known with its size.
+    pub(crate) fn version_read(&self) -> Option<Version> {
+        let Self::Cached { cached, .. } = self else { return None };
+        let version = LazyLock::get(cached)?.file.confirmed_version();
+        version.filter(|version| version.size.is_some())
+    }
+
     /// The layers of a file, seeded.
     ///
     /// # Errors

@@ -30,6 +30,47 @@ impl RemoteFile {
         &self,
         client: &Client,
         range: Range<u64>,
+        write: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        client.block_on(self.stream_async(range, write))
+    }
+
+    /// Async version of [`RemoteFile::stream`], for the client's runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::stream`].
+    pub async fn stream_async(
+        &self,
+        range: Range<u64>,
+        write: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.stream_checked(range, async || Ok(()), write).await
+    }
+
+    /// As [`RemoteFile::stream`], for a URL that may be that of a directory. Servers send pages
+    /// about their directories, without a validator: then the server is asked, in one round trip,
+    /// before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::stream`]; [`ErrorKind::Invalid`] for a directory.
+    pub fn stream_no_directory(
+        &self,
+        client: &Client,
+        url: &str,
+        range: Range<u64>,
+        write: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let check = async || client.check_no_directory(url).await;
+        client.block_on(self.stream_checked(range, check, write))
+    }
+
+    /// Streams `range` to `write`, after `check` if the first response has no validator.
+    async fn stream_checked(
+        &self,
+        range: Range<u64>,
+        check: impl AsyncFnOnce() -> Result<()>,
         mut write: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         if let Some(open_ahead) = self.path.open_ahead() {
@@ -38,14 +79,6 @@ impl RemoteFile {
         if range.is_empty() {
             return Ok(());
         }
-        client.block_on(self.streamed(range, &mut write))
-    }
-
-    async fn streamed(
-        &self,
-        range: Range<u64>,
-        write: &mut impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
         let cached = match self.path.seeded(&self.origin).await? {
             SeededPath::Cached(cached) => Some(cached),
             SeededPath::Direct { .. } => None,
@@ -62,10 +95,16 @@ impl RemoteFile {
         let mut reader = self.origin.reader(cached.and_then(CachedReads::validator));
         let mut order = ReorderBuffer::new(range.clone());
         order.request(&mut reader, first);
+        let mut check = Some(check);
         while let Some(step) = reader.next_event().await {
             match step {
                 FetchEvent::Part(part) => {
-                    let done = order.accept(part, write)?;
+                    if let Some(check) = check.take()
+                        && !reader.has_validator()
+                    {
+                        check().await?;
+                    }
+                    let done = order.accept(part, &mut write)?;
                     reader.release(done);
                     if order.in_flight() < WINDOW_BYTES {
                         order.request(&mut reader, WINDOW_BYTES);

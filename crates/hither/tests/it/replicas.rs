@@ -1,5 +1,7 @@
 //! Draws from a file with several replicas.
 
+mod copies;
+
 use crate::support::rig::{check, draw, file};
 use hither::{Client, ClientConfig, DrawResult, ErrorKind, Mirror};
 use hither_testkit::mock_http::{

@@ -175,8 +175,13 @@ fn copied(client: &Client, file: &RemoteFile) -> Result<Pieces> {
     let mut options = client.copy_options();
     options.block_bytes = 64 << 10;
     let sources = [file.name()];
-    let copy =
-        client.copy(&sources, target.to_str().unwrap(), options, Arc::new(CopyProgress::default()));
+    let copy = client.copy(
+        &sources,
+        &[],
+        target.to_str().unwrap(),
+        options,
+        Arc::new(CopyProgress::default()),
+    );
     let summary = client.block_on(copy)?;
     match summary.failures.into_iter().next() {
         Some(failure) => Err(failure.error),

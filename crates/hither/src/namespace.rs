@@ -1,0 +1,6 @@
+//! Names on servers and here: patterns in URLs, walks through trees, and space that is reserved for
+//! directories.
+
+pub(crate) mod lots;
+pub(crate) mod tree_walk;
+pub(crate) mod url_pattern;

@@ -1,0 +1,204 @@
+//! A walk through a tree: every name below a directory, as it is found.
+//!
+//! A server with streams of trees names everything in one request; a walk that breaks off continues
+//! after the last name. Elsewhere several directories are listed at the same time. In both cases
+//! memory does not grow with the number of files. A directory that fails does not end the walk.
+
+use crate::client::Client;
+use crate::client::storage_path::StoragePath;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::storage::{DirEntry, FileKind, Storage, TreeEvent, TreeEvents, TreeRequest, join};
+use hither_transfer::Filter;
+use std::time::Duration;
+
+/// Directories that are listed at the same time.
+const AT_ONCE: usize = 16;
+/// The deepest level: a server that has more is in a loop.
+const MAX_LEVELS: usize = 256;
+/// Requests in a row without a new name after which a stream is given up.
+const MAX_ATTEMPTS: u32 = 4;
+/// The shortest pause before another attempt.
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+
+/// The part of a tree that a walk visits.
+#[derive(Debug, Default)]
+pub struct WalkOptions {
+    /// The deepest level; names in the directory itself are at level 1. All by default.
+    pub max_levels: Option<usize>,
+    /// Files, and the directories to descend into, by their paths below the root. All by default.
+    pub filter: Filter,
+}
+
+/// An event of a walk.
+#[derive(Debug)]
+pub enum WalkEvent {
+    /// A name, with its path from the root of the storage, and its level below the root of the
+    /// walk, which is itself at level 0.
+    Entry(DirEntry, usize),
+    /// A name that is left out: its path and the reason.
+    LeftOut(String, String),
+    /// A path that failed.
+    Failed(String, Error),
+}
+
+impl Client {
+    /// Hands what is at `root` and all that is below it to `take`, in no order. Directories are
+    /// handed over whether the filter includes them or not, if they are in one that it includes.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is known of `root` or it cannot be listed; the errors of `take`, which end the
+    /// walk.
+    pub async fn walk(
+        &self,
+        root: &StoragePath,
+        options: &WalkOptions,
+        take: impl FnMut(WalkEvent) -> Result<()> + Send,
+    ) -> Result<()> {
+        let storage = &*root.storage;
+        let mut walk = TreeWalk { storage, root: &root.path, options, take };
+        let entry = storage.stat(&root.path).await?;
+        let is_directory = entry.kind == FileKind::Directory;
+        (walk.take)(WalkEvent::Entry(entry, 0))?;
+        if !is_directory || options.max_levels == Some(0) {
+            return Ok(());
+        }
+        // A stream has everything: what a filter excludes would come, too.
+        let is_whole = options.max_levels.is_none() && options.filter.is_empty();
+        if is_whole && storage.has_trees() && walk.stream().await? {
+            return Ok(());
+        }
+        walk.list().await
+    }
+}
+
+struct TreeWalk<'a, F> {
+    storage: &'a dyn Storage,
+    /// The path of the tree.
+    root: &'a str,
+    options: &'a WalkOptions,
+    take: F,
+}
+
+impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
+    /// Walks by streams. Returns false if the storage has none.
+    async fn stream(&mut self) -> Result<bool> {
+        let mut position = String::new();
+        let mut attempts = 0;
+        loop {
+            let before = position.clone();
+            let request = TreeRequest::Walk { after: position.clone() };
+            let error = match self.storage.tree(self.root, request).await {
+                Ok(None) => return Ok(!before.is_empty()),
+                Ok(Some(mut events)) => match self.follow(&mut *events, &mut position).await? {
+                    Some(error) => error,
+                    None => return Ok(true),
+                },
+                Err(error) => error,
+            };
+            attempts = if position == before { attempts + 1 } else { 0 };
+            match error.retry() {
+                Retry::SameServer { after } | Retry::Later { after } if attempts < MAX_ATTEMPTS => {
+                    tokio::time::sleep(after.max(MIN_PAUSE)).await;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Takes the events of a stream to its end. Returns the error with which it breaks off.
+    async fn follow(
+        &mut self,
+        events: &mut dyn TreeEvents,
+        position: &mut String,
+    ) -> Result<Option<Error>> {
+        loop {
+            let some = match events.next().await {
+                Ok(some) if some.is_empty() => return Ok(None),
+                Ok(some) => some,
+                Err(error) => return Ok(Some(error)),
+            };
+            for event in some {
+                let event = match event {
+                    TreeEvent::Directory(path) => {
+                        *position = format!("{path}/");
+                        let path = join(self.root, &path);
+                        self.entry(DirEntry::new(path, FileKind::Directory, 0))
+                    }
+                    TreeEvent::File(file) | TreeEvent::Content(file, _) => {
+                        *position = file.relative;
+                        self.entry(file.entry)
+                    }
+                    TreeEvent::Failed(path, error) => {
+                        WalkEvent::Failed(join(self.root, &path), error)
+                    }
+                    TreeEvent::LeftOut(path, why) => {
+                        WalkEvent::LeftOut(join(self.root, &path), why)
+                    }
+                };
+                (self.take)(event)?;
+            }
+        }
+    }
+
+    /// Walks by listings.
+    async fn list(&mut self) -> Result<()> {
+        let storage = self.storage;
+        let mut waiting = vec![(self.root.to_owned(), 0)];
+        let mut listing = FuturesUnordered::new();
+        loop {
+            while listing.len() < AT_ONCE
+                && let Some((path, level)) = waiting.pop()
+            {
+                listing.push(async move { (storage.list(&path).await, path, level) });
+            }
+            match listing.next().await {
+                None => return Ok(()),
+                Some((Err(error), _, 0)) => return Err(error),
+                Some((Err(error), path, _)) => (self.take)(WalkEvent::Failed(path, error))?,
+                Some((Ok(entries), _, level)) => {
+                    for entry in entries {
+                        if self.descends(&entry, level + 1)? {
+                            waiting.push((entry.path.clone(), level + 1));
+                        }
+                        if self.includes(&entry) {
+                            let event = self.entry(entry);
+                            (self.take)(event)?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns true if a directory at this level is to be listed.
+    fn descends(&mut self, entry: &DirEntry, level: usize) -> Result<bool> {
+        let WalkOptions { max_levels, filter } = self.options;
+        let is_excluded = entry.kind != FileKind::Directory
+            || max_levels.is_some_and(|most| level >= most)
+            || !filter.includes_directory(self.relative(entry));
+        if is_excluded || level < MAX_LEVELS {
+            return Ok(!is_excluded);
+        }
+        let what = format!("more than {MAX_LEVELS} directories in each other, left out");
+        let error = Error::new(ErrorKind::TooLarge, what);
+        (self.take)(WalkEvent::Failed(entry.path.clone(), error))?;
+        Ok(false)
+    }
+
+    fn includes(&self, entry: &DirEntry) -> bool {
+        entry.kind == FileKind::Directory || self.options.filter.includes_file(self.relative(entry))
+    }
+
+    fn entry(&self, entry: DirEntry) -> WalkEvent {
+        let level = self.relative(&entry).split('/').count();
+        WalkEvent::Entry(entry, level)
+    }
+
+    /// The path of an entry below the root of the walk.
+    fn relative<'e>(&self, entry: &'e DirEntry) -> &'e str {
+        entry.path.strip_prefix(self.root).unwrap_or(&entry.path).trim_start_matches('/')
+    }
+}

@@ -1,0 +1,252 @@
+//! Copies of files with several replicas.
+
+use hither::{
+    Algorithm, Client, ClientConfig, CopySummary, ErrorKind, Hasher, Mirror, OverwritePolicy,
+};
+use hither_testkit::mock_http::{
+    Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
+};
+use hither_testkit::mock_xrootd::MockXrootdServer;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const BLOCK: usize = 64 << 10;
+const BLOCKS: usize = 40;
+
+fn bytes() -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..BLOCKS * BLOCK + 77).map(|_| next()).collect()
+}
+
+fn server() -> MockHttpServer {
+    MockHttpServer::start(bytes()).unwrap()
+}
+
+/// A server whose bytes are wrong in every block.
+fn corrupt() -> MockHttpServer {
+    let server = server();
+    for block in 0..BLOCKS {
+        server.add_fault(FaultTrigger::Always, Fault::FlippedBit((block * BLOCK + 11) as u64));
+    }
+    server
+}
+
+fn stating_checksum(server: MockHttpServer, of: &[u8]) -> MockHttpServer {
+    let sum = Hasher::of(Algorithm::Adler32, of).hex();
+    server.with_fault(FaultTrigger::Always, Fault::Field("Digest", format!("adler32={sum}")))
+}
+
+fn client(store: Option<&Path>, url: &str, elsewhere: &[String]) -> Client {
+    let mut config = ClientConfig::default();
+    config.transport.max_connections = 6;
+    config.transport.first_byte_timeout = Duration::from_millis(400);
+    config.transport.no_progress_timeout = Duration::from_millis(400);
+    config.store = store.map(Path::to_owned);
+    config.mirrors.add(Mirror { prefix: url.to_owned(), elsewhere: elsewhere.to_vec() });
+    Client::new(config).unwrap()
+}
+
+fn copy(client: &Client, source: &str, target: &Path) -> CopySummary {
+    let mut options = client.copy_options();
+    options.block_bytes = BLOCK as u64;
+    options.existing = OverwritePolicy::Replace;
+    let target = target.to_str().unwrap();
+    let sources = [source.to_owned()];
+    client.block_on(client.copy(&sources, &[], target, options, Arc::default())).unwrap()
+}
+
+fn sent(server: &MockHttpServer) -> u64 {
+    server.log().iter().filter(|it| it.method == "GET").map(|it| it.payload_bytes).sum()
+}
+
+/// A document about the file at `urls`, with checksums of pieces if `pieces`.
+fn document(urls: &[String], pieces: bool) -> String {
+    let bytes = bytes();
+    let mut text = format!(
+        "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"file\"><size>{}</size>\
+         <hash type=\"sha-256\">{}</hash>",
+        bytes.len(),
+        Hasher::of(Algorithm::Sha256, &bytes).hex()
+    );
+    if pieces {
+        write!(text, "<pieces length=\"{}\" type=\"sha-1\">", BLOCK / 2).unwrap();
+        for piece in bytes.chunks(BLOCK / 2) {
+            write!(text, "<hash>{}</hash>", Hasher::of(Algorithm::Sha1, piece).hex()).unwrap();
+        }
+        text.push_str("</pieces>");
+    }
+    for url in urls {
+        write!(text, "<url>{url}</url>").unwrap();
+    }
+    text + "</file></metalink>"
+}
+
+#[test]
+fn a_copy_uses_all_replicas_and_survives_one_that_dies_one_that_hangs_and_a_corrupt_one() {
+    let good = stating_checksum(server(), &bytes());
+    let dying =
+        server().with_fault(FaultTrigger::From(3), Fault::Reset(ResponsePosition::Body(BLOCK / 2)));
+    let hanging =
+        server().with_fault(FaultTrigger::From(2), Fault::Stall(ResponsePosition::Body(100)));
+    let corrupt = corrupt();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let others = [dying.url(), hanging.url(), corrupt.url()];
+    let client = client(None, &good.url(), &others);
+    let summary = copy(&client, &good.url(), &target);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert_eq!(std::fs::read(&target).unwrap(), bytes());
+    assert_eq!(summary.sources.len(), 4, "{:?}", summary.sources);
+    assert!([&good, &dying, &corrupt].iter().all(|server| sent(server) > 0));
+    let notices = summary.notices.join("\n");
+    assert!(notices.contains(&format!("{}: sent wrong bytes", corrupt.url())), "{notices}");
+    assert!(!notices.contains(&format!("{}: sent wrong", good.url())), "{notices}");
+    // The blocks of the corrupt one, and what is fetched again from one suspect after the other.
+    assert!(summary.bytes_resent <= 2 * summary.bytes, "{summary:?}");
+}
+
+#[test]
+fn the_first_replica_may_be_the_corrupt_one() {
+    let corrupt = corrupt();
+    let good = stating_checksum(server(), &bytes());
+    let other = stating_checksum(server(), &bytes());
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let client = client(None, &corrupt.url(), &[good.url(), other.url()]);
+    let summary = copy(&client, &corrupt.url(), &target);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert_eq!(std::fs::read(&target).unwrap(), bytes());
+    let notices = summary.notices.join("\n");
+    assert!(notices.contains(&format!("{}: sent wrong bytes", corrupt.url())), "{notices}");
+}
+
+#[test]
+fn a_replica_of_another_checksum_or_size_is_named_and_left_out() {
+    let first = stating_checksum(server(), &bytes());
+    let other = stating_checksum(server(), b"something else");
+    let shorter = MockHttpServer::start(bytes()[1..].to_vec()).unwrap();
+    let agreeing = stating_checksum(server(), &bytes());
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let others = [other.url(), shorter.url(), agreeing.url()];
+    let client = client(None, &first.url(), &others);
+    let summary = copy(&client, &first.url(), &target);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert_eq!(std::fs::read(&target).unwrap(), bytes());
+    let notices = summary.notices.join("\n");
+    assert!(notices.contains(&format!("{}: the server states adler32", other.url())), "{notices}");
+    assert!(notices.contains("bytes on the server, expected"), "{notices}");
+}
+
+#[test]
+fn pieces_of_a_document_find_wrong_blocks_at_once() {
+    let corrupt = corrupt();
+    let good = server();
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.meta4");
+    std::fs::write(&list, document(&[corrupt.url(), good.url()], true)).unwrap();
+    let into = folder.path().join("into");
+    std::fs::create_dir(&into).unwrap();
+    let client = client(None, "", &[]);
+    let summary = copy(&client, list.to_str().unwrap(), &into);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert_eq!(std::fs::read(into.join("file")).unwrap(), bytes());
+    let notices = summary.notices.join("\n");
+    let named = format!("{}: bytes ", corrupt.url());
+    assert!(notices.contains(&named) && notices.contains("the catalogue states sha1"), "{notices}");
+    // It was left out at its first wrong block: only what was on its way came as well.
+    assert!(summary.bytes_resent <= 8 * BLOCK as u64, "{summary:?}");
+    assert!(summary.checksums[0].compared);
+}
+
+#[test]
+fn a_document_without_a_good_replica_is_an_error_that_names_the_bytes() {
+    let corrupt = corrupt();
+    let folder = tempfile::tempdir().unwrap();
+    let document = document(&[corrupt.url()], true);
+    let described = MockHttpServer::start(document.into_bytes()).unwrap();
+    let client = client(None, "", &[]);
+    let target = folder.path().join("copy");
+    let summary = copy(&client, &described.url_of("/file.meta4"), &target);
+    let error = summary.error().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("the catalogue states"), "{error}");
+    assert!(!target.exists());
+}
+
+#[test]
+fn the_checksum_of_a_document_finds_the_corrupt_replica_without_pieces() {
+    let corrupt = corrupt();
+    let good = server();
+    let urls = [good.url(), corrupt.url()];
+    let described = MockHttpServer::start(document(&urls, false).into_bytes()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let client = client(None, "", &[]);
+    let summary = copy(&client, &described.url_of("/file.meta4"), &target);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert_eq!(std::fs::read(&target).unwrap(), bytes());
+    let notices = summary.notices.join("\n");
+    assert!(notices.contains(&format!("{}: sent wrong bytes", corrupt.url())), "{notices}");
+}
+
+#[test]
+fn an_interrupted_copy_resumes_from_other_replicas() {
+    let store = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let first = stating_checksum(server(), &bytes());
+    first.add_fault(FaultTrigger::From(20), Fault::Close(ResponsePosition::Answer(0)));
+    let url = first.url();
+    let begun = copy(&client(Some(store.path()), &url, &[]), &url, &target);
+    assert!(begun.can_go_on(), "{:?}", begun.failures);
+    drop(first);
+    let second = stating_checksum(server(), &bytes());
+    let resumed = copy(&client(Some(store.path()), &url, &[second.url()]), &url, &target);
+    assert!(resumed.failures.is_empty(), "{:?}", resumed.failures);
+    assert!(resumed.bytes_resumed > 5 * BLOCK as u64, "{resumed:?}");
+    assert_eq!(std::fs::read(&target).unwrap(), bytes());
+}
+
+#[test]
+fn replicas_may_speak_other_protocols() {
+    let grid = MockXrootdServer::start(bytes()).unwrap();
+    let web = server();
+    let folder = tempfile::tempdir().unwrap();
+    for (first, other) in [(grid.url(), web.url()), (web.url(), grid.url())] {
+        let target = folder.path().join("copy");
+        let summary = copy(&client(None, &first, std::slice::from_ref(&other)), &first, &target);
+        assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+        assert_eq!(std::fs::read(&target).unwrap(), bytes());
+        let brought: Vec<_> = summary.sources.values().map(|(bytes, _)| *bytes).collect();
+        assert!(brought.len() == 2 && brought.iter().all(|it| *it > 0), "{:?}", summary.sources);
+        assert_eq!(brought.iter().sum::<u64>(), bytes().len() as u64);
+    }
+}
+
+#[test]
+fn links_and_rules_for_directories_name_replicas_of_copies() {
+    let linked = server();
+    let link = Fault::Field("Link", format!("<{}>; rel=duplicate; pri=1", linked.url()));
+    let first = server().with_fault(FaultTrigger::Always, link);
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let summary = copy(&client(None, "", &[]), &first.url(), &target);
+    assert_eq!(summary.sources.len(), 2, "{:?}", summary.sources);
+    assert_eq!(std::fs::read(&target).unwrap(), bytes());
+
+    let dead = refusing_url().unwrap();
+    let dead = dead.rsplit_once('/').unwrap().0;
+    let client = client(None, dead, &[linked.url_of("/other")]);
+    let summary = copy(&client, &format!("{dead}/x/file"), &target);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert!(linked.log().iter().any(|it| it.target == "/other/x/file"), "{:?}", linked.log());
+}
