@@ -1,9 +1,17 @@
 //! The command line: verbs, their arguments and the options that all verbs share.
 
+mod copies;
 mod credentials;
+mod lots;
+mod names;
+mod profile;
 mod serve;
 mod trace;
 
+pub(crate) use copies::{Check, Copy, Sync, read_list};
+pub(crate) use lots::Lots;
+pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
+pub(crate) use profile::Profile;
 pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
@@ -11,7 +19,8 @@ use crate::exit;
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use credentials::CredentialArgs;
-use hither::{Algorithm, ClientOptions, Mirror, PageChecksums, TreeUrl, byte_size, duration};
+use hither::{ClientOptions, Mirror, PageChecksums, TreeUrl, byte_size, duration};
+use names::help_without_letter;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +52,7 @@ pub(crate) struct GlobalArgs {
     pub(crate) verbose: u8,
     /// Limit the connections per server [default: 64].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) connections: Option<u16>,
+    pub(crate) max_connections: Option<u16>,
     /// Remember servers and files here [default: hither in the cache folder of the user].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "no_store")]
     pub(crate) store: Option<PathBuf>,
@@ -70,6 +79,10 @@ pub(crate) struct GlobalArgs {
     /// Add a replica of the file; repeatable.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) replica: Vec<String>,
+    /// Add a header field to all HTTP requests, as in 'X-Site: T2'; repeatable. Others see the
+    /// command line: secrets belong in the configuration file.
+    #[arg(long, global = true, value_name = "FIELD", value_parser = header_field)]
+    pub(crate) header: Vec<(String, String)>,
     /// Use this proxy, as in http://USER:PASSWORD@HOST:PORT; empty for none [default: http_proxy,
     /// https_proxy, all_proxy and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
@@ -95,7 +108,7 @@ impl GlobalArgs {
         let elsewhere = self.replica.clone();
         let mirror = Mirror { prefix: url.to_owned(), elsewhere };
         ClientOptions {
-            connections: self.connections,
+            max_connections: self.max_connections,
             store: self.store.clone(),
             no_store: self.no_store,
             disk_cache: self.disk_cache,
@@ -104,6 +117,7 @@ impl GlobalArgs {
             stall_timeout: self.stall_timeout,
             verify: self.verify,
             mirrors: if self.replica.is_empty() { Vec::new() } else { vec![mirror] },
+            headers: self.header.clone(),
             proxy: self.proxy.clone(),
             insecure: self.insecure,
             trace: self.trace.clone(),
@@ -128,8 +142,16 @@ pub(crate) enum Command {
     #[command(after_help = "Example: hither tree http://host/path/file.root:T")]
     Tree(Tree),
     /// List directories.
-    #[command(after_help = "Example: hither ls -l https://host/data/run7/")]
+    #[command(disable_help_flag = true, arg = help_without_letter(), after_help = "Example: hither ls -l https://host/data/run7/")]
     Ls(Ls),
+    /// Find files and directories.
+    #[command(
+        after_help = "Example: hither find https://host/data --name '*.root' --size +1G --newer 7d"
+    )]
+    Find(Find),
+    /// Sum up the sizes of files.
+    #[command(disable_help_flag = true, arg = help_without_letter(), after_help = "Example: hither du -h https://host/data/*")]
+    Du(Du),
     /// Show kind, size, date and version.
     #[command(after_help = "Example: hither stat http://host/path/file.root")]
     Stat(Stat),
@@ -149,15 +171,17 @@ pub(crate) enum Command {
     Mv(Mv),
     /// Show checksums of files.
     #[command(
-        after_help = "The server's checksum if it has one, else computed from the bytes of the file.\n\nExample: hither checksum --algorithm md5 https://host/data/file.root"
+        after_help = "The server's checksum if it has one, else computed from the bytes of the file. The lines are those of md5sum and sha256sum.\n\nExample: hither checksum -a md5 'https://host/run7/*' > run7.md5; hither checksum --check run7.md5"
     )]
     Checksum(Checksum),
     /// List the XRootD servers of files.
     #[command(after_help = "Example: hither locate root://host//data/file.root")]
     Locate(Locate),
-    /// Stage files from tape (XRootD).
-    #[command(after_help = "Example: hither prepare root://host//data/run7/*.root")]
-    Prepare(Prepare),
+    /// Bring files from tape to disk.
+    #[command(
+        after_help = "Example: hither stage --wait https://host/data/a.root https://host/data/b.root"
+    )]
+    Stage(Stage),
     /// Change permissions (XRootD).
     #[command(after_help = "Example: hither chmod 640 root://host//data/file.root")]
     Chmod(Chmod),
@@ -167,18 +191,31 @@ pub(crate) enum Command {
         after_help = "The same command resumes an interrupted copy.\n\nExample: hither cp -r http://host/path/run7 /data/"
     )]
     Cp(Copy),
-    /// Write a file to standard output.
+    /// Make a directory equal to another.
+    #[command(
+        after_help = "Nothing is deleted without --delete, nor after any failure.\n\nExample: hither sync --delete https://host/data/run7 /data/run7"
+    )]
+    Sync(Sync),
+    /// Compare two directories.
+    #[command(
+        after_help = "Prints + for what only SRC has, - for what only DST has, and * for what differs.\n\nExample: hither check https://host/data/run7 /data/run7"
+    )]
+    Check(Check),
+    /// Write files to standard output.
     #[command(after_help = "Example: hither cat --range 0-3 http://host/path/file.root")]
-    Cat {
-        /// Write only these bytes, as in HTTP: 0-99, 100- or -50.
-        #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
-        range: Option<String>,
-        /// The file.
-        url: String,
-    },
+    Cat(Cat),
+    /// Reserve space on a server of hither.
+    #[command(subcommand)]
+    Lots(Lots),
     /// Serve a directory over HTTP.
     #[command(after_help = "Example: hither serve /data --listen 0.0.0.0:8080")]
     Serve(Serve),
+    /// Show where a server's time goes.
+    #[command(
+        override_usage = "hither profile [OPTIONS] [--pid <P> | --unit <NAME> | -- <CMD>...]",
+        after_help = "Needs root to see the kernel and other users' processes.\n\nExample: hither profile --unit nginx --seconds 60 --html nginx.html"
+    )]
+    Profile(Profile),
     /// Show, import and replay read traces.
     #[command(subcommand)]
     Trace(Trace),
@@ -192,6 +229,9 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Run the command of `[tape]` for the server at the other end of the standard input.
+    #[command(hide = true)]
+    TapeHelper,
     /// Write man pages to a directory.
     #[command(hide = true)]
     Man {
@@ -209,21 +249,28 @@ impl Command {
             | Self::Explain(Draw { target, .. })
             | Self::Tree(Tree { target: Some(target), .. }) => TreeUrl::parse(target).url,
             Self::Tree(Tree { target: None, .. }) => String::new(),
-            Self::Cat { url, .. } => url.clone(),
             Self::Trace(trace) => trace.url(),
-            Self::Serve(_) | Self::Options | Self::Completions { .. } | Self::Man { .. } => {
-                String::new()
-            }
+            Self::Lots(lots) => lots.url().to_owned(),
+            Self::Serve(_)
+            | Self::Profile(_)
+            | Self::Options
+            | Self::Completions { .. }
+            | Self::TapeHelper
+            | Self::Man { .. } => String::new(),
             Self::Ls(Ls { urls, .. })
+            | Self::Find(Find { urls, .. })
+            | Self::Du(Du { urls, .. })
+            | Self::Cat(Cat { urls, .. })
             | Self::Stat(Stat { urls, .. })
             | Self::Locate(Locate { urls })
-            | Self::Prepare(Prepare { urls, .. })
+            | Self::Stage(Stage { urls, .. })
             | Self::Chmod(Chmod { urls, .. })
             | Self::Mkdir(Mkdir { urls, .. })
             | Self::Rm(Rm { urls, .. })
             | Self::Mv(Mv { urls, .. })
             | Self::Checksum(Checksum { urls, .. }) => urls.first().cloned().unwrap_or_default(),
             Self::Cp(Copy { names, .. }) => names.first().cloned().unwrap_or_default(),
+            Self::Sync(Sync { source, .. }) | Self::Check(Check { source, .. }) => source.clone(),
         }
     }
 }
@@ -245,34 +292,6 @@ pub(crate) struct Tree {
     pub(crate) target: Option<String>,
 }
 
-/// Arguments of `hither ls`.
-#[derive(Debug, Args)]
-pub(crate) struct Ls {
-    /// Show kind, size and date.
-    #[arg(short, long)]
-    pub(crate) long: bool,
-    /// Descend into directories, not links.
-    #[arg(short = 'R', long)]
-    pub(crate) recursive: bool,
-    /// Show names that begin with a dot.
-    #[arg(short, long)]
-    pub(crate) all: bool,
-    /// The directories or files.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
-}
-
-/// Arguments of `hither stat`.
-#[derive(Debug, Args)]
-pub(crate) struct Stat {
-    /// Show extended attributes (XRootD).
-    #[arg(long)]
-    pub(crate) attributes: bool,
-    /// The files and directories.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
-}
-
 /// Arguments of `hither locate`.
 #[derive(Debug, Args)]
 pub(crate) struct Locate {
@@ -281,109 +300,33 @@ pub(crate) struct Locate {
     pub(crate) urls: Vec<String>,
 }
 
-/// Arguments of `hither prepare`.
+/// Arguments of `hither stage`.
 #[derive(Debug, Args)]
-pub(crate) struct Prepare {
+pub(crate) struct Stage {
+    /// Wait until all files are on disk.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Limit the wait.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "wait")]
+    pub(crate) timeout: Option<f64>,
     /// Release the files from disk.
-    #[arg(long, conflicts_with = "priority")]
-    pub(crate) evict: bool,
-    /// Set the priority; 3 is highest.
+    #[arg(long, conflicts_with_all = ["wait", "priority", "cancel", "status"])]
+    pub(crate) release: bool,
+    /// Cancel a request.
+    #[arg(long, conflicts_with_all = ["wait", "priority", "status"], requires = "request")]
+    pub(crate) cancel: bool,
+    /// Show where the files are, and stage nothing.
+    #[arg(long, conflicts_with_all = ["wait", "priority"])]
+    pub(crate) status: bool,
+    /// Name the request to release or cancel.
+    #[arg(long, value_name = "ID")]
+    pub(crate) request: Option<String>,
+    /// Set the priority; 3 is highest (root:// only).
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub(crate) priority: u8,
-    /// The files, on root:// or roots:// servers.
+    /// The files, on https://, root:// or roots:// servers.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<String>,
-}
-
-/// Arguments of `hither chmod`.
-#[derive(Debug, Args)]
-pub(crate) struct Chmod {
-    /// Octal permissions of owner, group and others.
-    #[arg(value_name = "MODE", value_parser = octal)]
-    pub(crate) mode: u16,
-    /// The files and directories, on root:// or roots:// servers.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
-}
-
-fn octal(text: &str) -> Result<u16, String> {
-    let mode = u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| "expected three octal digits, as in 640".to_owned())
-}
-
-/// Arguments of `hither mkdir`.
-#[derive(Debug, Args)]
-pub(crate) struct Mkdir {
-    /// Create missing parents; accept existing directories.
-    #[arg(short, long)]
-    pub(crate) parents: bool,
-    /// The directories.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
-}
-
-/// Arguments of `hither rm`.
-#[derive(Debug, Args)]
-pub(crate) struct Rm {
-    /// Remove directories and their contents.
-    #[arg(short, long)]
-    pub(crate) recursive: bool,
-    /// Ignore missing files.
-    #[arg(short, long)]
-    pub(crate) force: bool,
-    /// Allow removal of a server's root.
-    #[arg(long, requires = "recursive")]
-    pub(crate) no_preserve_root: bool,
-    /// The files, and with -r directories.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
-}
-
-/// Arguments of `hither mv`.
-#[derive(Debug, Args)]
-pub(crate) struct Mv {
-    /// Skip existing targets.
-    #[arg(short, long)]
-    pub(crate) no_clobber: bool,
-    /// The files and directories, and last the new name or the directory to move them into.
-    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 2..)]
-    pub(crate) urls: Vec<String>,
-}
-
-/// Arguments of `hither checksum`.
-#[derive(Debug, Args)]
-pub(crate) struct Checksum {
-    /// Set the algorithm: adler32, crc32c, md5 or sha256.
-    #[arg(short, long, value_name = "NAME", default_value = "adler32")]
-    pub(crate) algorithm: Algorithm,
-    /// The files.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<String>,
-}
-
-/// Arguments of `hither cp`.
-#[derive(Debug, Args)]
-pub(crate) struct Copy {
-    /// The sources, and last the destination: a file, a directory, - for standard output, or
-    /// /dev/null.
-    #[arg(value_names = ["SRC", "DST"], required = true, num_args = 2..)]
-    pub(crate) names: Vec<String>,
-    /// Copy directories and their contents.
-    #[arg(short, long)]
-    pub(crate) recursive: bool,
-    /// Skip existing targets.
-    #[arg(short, long, conflicts_with = "update")]
-    pub(crate) no_clobber: bool,
-    /// Skip targets of equal size that are not older.
-    #[arg(short, long)]
-    pub(crate) update: bool,
-    /// Verify this checksum: adler32, crc32c, md5, sha256 or none; ALGORITHM:VALUE for one file
-    /// [default: adler32, if the server has it].
-    #[arg(long, value_name = "ALGORITHM[:VALUE]")]
-    pub(crate) checksum: Option<String>,
-    /// Print errors only.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 /// Arguments of `hither draw` and `hither explain`.
@@ -441,7 +384,7 @@ fn with_common(verb: clap::Command, common: &[Arg]) -> clap::Command {
     }
     let used: Vec<Arg> = match verb.get_name() {
         "serve" => named(common, &["json", "verbose", "config"]),
-        "show" | "import" => named(common, &["json", "verbose"]),
+        "show" | "import" | "profile" => named(common, &["json", "verbose"]),
         "completions" | "man" => Vec::new(),
         _ => common.to_vec(),
     };
@@ -475,6 +418,11 @@ fn names(options: &[Arg]) -> String {
         }
     }
     lines.join("\n")
+}
+
+fn header_field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected a header field, NAME: VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

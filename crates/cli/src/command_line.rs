@@ -11,6 +11,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     if let Err(error) = interrupt::listen() {
         return exit::failed(&exit::CommandError::local("cannot wait for Ctrl-C", error), false);
     }
+    hither_server::raise_open_files();
     let matches = parser().try_get_matches_from(words);
     let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,

@@ -1,13 +1,18 @@
 //! The commands: one file per verb.
 
 mod cat;
+mod check;
 mod checksum;
 mod completions;
 mod cp;
 mod draw;
 mod explain;
+mod lots;
 mod namespace;
+mod profile;
 mod serve;
+mod stage;
+mod sync;
 mod trace;
 mod tree;
 mod xrootd;
@@ -17,9 +22,9 @@ use crate::environment::{client, trace_path};
 use crate::exit::CommandError;
 use crate::output::{print, print_notices};
 use hither::Client;
-use namespace::{ls, mkdir, mv, rm, stat};
+use namespace::{du, find, ls, mkdir, mv, rm, stat};
 use std::path::PathBuf;
-use xrootd::{chmod, locate, prepare};
+use xrootd::{chmod, locate};
 
 /// Runs the command of these arguments.
 pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
@@ -37,8 +42,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
+        Command::Profile(request) => return profile::run(request, common.json),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
+        Command::TapeHelper => return serve::run_tape_helper(),
         Command::Options => return print_options(),
         _ => {}
     }
@@ -47,46 +54,55 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Draw(_)
             | Command::Explain(_)
             | Command::Tree(_)
-            | Command::Cat { .. }
+            | Command::Cat(_)
+            | Command::Cp(_)
             | Command::Trace(_)
     );
     if !common.replica.is_empty() && !reads_replicas {
         return Err(CommandError::usage(
-            "--replica is for draw, explain, tree, cat and trace replay: this command uses only the server that its URL names",
+            "--replica is for draw, explain, tree, cat, cp and trace replay: this command uses only the server that its URL names",
         ));
     }
     let client = client(&common, &command.url())?;
-    let done = run_with(&client, command, common.json);
+    let done = run_with(&client, command, &common);
     if let Err(error) = client.flush_trace() {
         print_notices(&[error.to_string()]);
     }
     done
 }
 
-fn run_with(client: &Client, command: Command, json: bool) -> Result<(), CommandError> {
+fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<(), CommandError> {
+    let json = common.json;
     match command {
         Command::Draw(request) => draw::run(client, &request, json),
         Command::Explain(request) => explain::run(client, &request, json),
         Command::Tree(request) => tree::run(client, &request, json),
         Command::Ls(request) => ls::run(client, &request, json),
+        Command::Find(request) => find::run(client, &request, json),
+        Command::Du(request) => du::run(client, &request, json),
         Command::Stat(request) => stat::run(client, &request, json),
         Command::Mkdir(request) => mkdir::run(client, &request, json),
         Command::Rm(request) => rm::run(client, &request, json),
         Command::Mv(request) => mv::run(client, &request, json),
         Command::Checksum(request) => checksum::run(client, &request, json),
         Command::Locate(request) => locate::run(client, &request, json),
-        Command::Prepare(request) => prepare::run(client, &request, json),
+        Command::Stage(request) => stage::run(client, &request, json),
         Command::Chmod(request) => chmod::run(client, &request, json),
-        Command::Cp(request) => cp::run(client, &request, json),
+        Command::Cp(request) => cp::run(client, &request, !common.replica.is_empty(), json),
+        Command::Lots(request) => lots::run(client, &request, json),
+        Command::Sync(request) => sync::run(client, &request, json),
+        Command::Check(request) => check::run(client, &request, json),
         Command::Trace(Trace::Replay(request)) => trace::replay(client, &request, json),
         Command::Trace(Trace::Show(request)) => trace::show(&request, json),
         Command::Trace(Trace::Import(request)) => trace::import(&request, json),
-        Command::Cat { range, url } => cat::run(client, &url, range.as_deref(), json),
+        Command::Cat(request) => cat::run(client, &request, json),
         Command::Serve(request) => {
             serve::run(&request, &GlobalArgs { json, ..GlobalArgs::default() })
         }
+        Command::Profile(request) => profile::run(&request, json),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
+        Command::TapeHelper => serve::run_tape_helper(),
         Command::Options => print_options(),
     }
 }

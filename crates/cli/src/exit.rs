@@ -6,7 +6,7 @@ use std::error::Error as _;
 use std::fmt::Display;
 
 /// Exit codes and their meanings.
-pub(crate) const CODES: [(u8, &str); 13] = [
+pub(crate) const CODES: [(u8, &str); 14] = [
     (0, "done"),
     (1, "internal or local error"),
     (2, "wrong usage or expression"),
@@ -19,6 +19,7 @@ pub(crate) const CODES: [(u8, &str); 13] = [
     (9, "file changed while it was read"),
     (10, "target exists"),
     (11, "no space left"),
+    (12, "directories differ"),
     (130, "interrupted"),
 ];
 
@@ -49,6 +50,16 @@ impl CommandError {
             causes: Vec::new(),
             is_printed: false,
         }
+    }
+
+    /// The outcome of a comparison that found differences.
+    pub(crate) fn differences(message: impl Display) -> Self {
+        Self { code: 12, kind: "different", ..Self::usage(message) }
+    }
+
+    /// The same error, with another message.
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
     }
 
     /// The error as JSON.

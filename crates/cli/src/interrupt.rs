@@ -5,9 +5,10 @@
 //! exit code 130. Files are written under temporary names, so that nothing is left half done.
 
 use crate::output::eprint_line;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 /// Advice that is printed with the message of an interruption.
 static ADVICE: OnceLock<&str> = OnceLock::new();
@@ -50,12 +51,41 @@ pub(crate) fn handle(handler: impl Fn() + Send + Sync + 'static) {
     let _ = HANDLER.set(Box::new(handler));
 }
 
+/// Runs `work`. The first Ctrl-C drops it, runs `clean_up`, and ends the process; the second one
+/// ends the process at once.
+pub(crate) async fn droppable<T>(
+    work: impl Future<Output = T>,
+    clean_up: impl Future<Output = ()>,
+) -> T {
+    let stop = Arc::new(Notify::new());
+    handle({
+        let stop = Arc::clone(&stop);
+        move || stop.notify_one()
+    });
+    // Both are dropped before what follows.
+    let finished = tokio::select! {
+        result = work => Some(result),
+        () = stop.notified() => None,
+    };
+    match finished {
+        Some(result) => result,
+        None => {
+            clean_up.await;
+            end()
+        }
+    }
+}
+
 fn interrupted() {
     if let Some(handler) = HANDLER.get()
         && !HANDLED.swap(true, Ordering::Relaxed)
     {
         return handler();
     }
+    end()
+}
+
+fn end() -> ! {
     let advice = ADVICE.get().map(|advice| format!(": {advice}")).unwrap_or_default();
     eprint_line(&format!("\nhither: interrupted{advice}"));
     std::process::exit(130);

@@ -1,7 +1,7 @@
 //! The `hither` command: arguments, environment, progress, output. It converts and decides nothing.
 //!
 //! As a library it has what the Python package takes from the command: [`run`], and
-//! [`client_config`], which reads the environment and the configuration file.
+//! [`client_config`], which reads the environment and the configuration file, and the user's clock.
 
 mod arguments;
 mod command_line;
@@ -9,6 +9,7 @@ mod commands;
 mod environment;
 mod exit;
 mod interrupt;
+mod local_time;
 mod log;
 mod output;
 mod password_prompt;
@@ -20,3 +21,4 @@ mod reference;
 
 pub use command_line::run;
 pub use environment::client_config;
+pub use local_time::minute_of_week;

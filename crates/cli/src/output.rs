@@ -3,6 +3,7 @@
 use hither::{DirEntry, FileKind, StoragePath};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Writes to the standard output. A reader that has gone away, as `head` does, is no error.
@@ -30,6 +31,15 @@ pub(crate) fn print_notices(notices: &[String]) {
 /// A number of bytes, for people.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
+}
+
+/// A name in one line of a terminal: it may contain line breaks and other control characters.
+pub(crate) fn printable(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
 }
 
 /// A number and the noun that it counts, with the plural that agrees: `1 entry`, `2 entries`.
@@ -66,6 +76,39 @@ pub(crate) fn entry_json(named: &StoragePath, entry: &DirEntry) -> Value {
         "modified": entry.modified.map(|time| format!("{}Z", date(time).replace(' ', "T"))),
         "validator": entry.validator,
     })
+}
+
+/// An array of objects within a JSON object, printed one by one as they are found.
+#[derive(Debug)]
+pub(crate) struct JsonArray {
+    name: &'static str,
+    has_begun: AtomicBool,
+}
+
+impl JsonArray {
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, has_begun: AtomicBool::new(false) }
+    }
+
+    /// The text before an object, or before the end.
+    fn start(&self, between: &str) -> String {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            return between.to_owned();
+        }
+        format!("{{\"{}\":[", self.name)
+    }
+
+    /// Prints another object.
+    pub(crate) fn push(&self, object: &Value) -> std::io::Result<()> {
+        print(&format!("{}{object}", self.start(",")))
+    }
+
+    /// Ends the array, and prints the members of `object` after it.
+    pub(crate) fn end(&self, object: &Value) -> std::io::Result<()> {
+        let rest = object.to_string();
+        let rest = rest.strip_prefix('{').unwrap_or(&rest);
+        print(&format!("{}],{rest}\n", self.start("")))
+    }
 }
 
 /// `2026-11-21 15:20:04`, in universal time.

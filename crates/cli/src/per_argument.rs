@@ -1,7 +1,8 @@
 //! Commands with several arguments: an error of one argument does not stop the others.
 
 use crate::exit::{CommandError, print_error};
-use crate::output::print;
+use crate::output::{JsonArray, print, redact_url};
+use hither::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +48,15 @@ impl ArgumentResults {
         });
     }
 
+    /// Ends the output of an array of objects that were printed one by one, if it is JSON. Returns
+    /// the last error, if there was one.
+    pub(crate) fn end_array(self, array: &JsonArray) -> Result<(), CommandError> {
+        if self.json {
+            array.end(&json!({ "errors": self.errors }))?;
+        }
+        self.last.map_or(Ok(()), |failure| Err(failure.printed()))
+    }
+
     /// Ends the output: with `--json`, prints `{NAME: […], "errors": […]}`. Returns the last error,
     /// if there was one.
     pub(crate) fn end(self, name: &str) -> Result<(), CommandError> {
@@ -56,6 +66,27 @@ impl ArgumentResults {
         }
         self.last.map_or(Ok(()), |failure| Err(failure.printed()))
     }
+}
+
+/// The arguments with the names that match, in the place of patterns. What fails goes to `failed`
+/// with its argument.
+pub(crate) fn expand(
+    client: &Client,
+    arguments: &[String],
+    mut failed: impl FnMut(&str, CommandError),
+) -> Vec<String> {
+    let mut urls = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let shown = redact_url(argument);
+        match client.block_on(client.matching_urls(argument)) {
+            Ok(found) => {
+                urls.extend(found.urls);
+                found.failures.into_iter().for_each(|error| failed(shown, error.into()));
+            }
+            Err(error) => failed(shown, error.into()),
+        }
+    }
+    urls
 }
 
 /// Locks a mutex, poisoned or not: the number is whole between statements.
@@ -94,10 +125,10 @@ impl Semaphore {
 const MAX_PARALLEL: usize = 32;
 
 /// Runs `ask` for all arguments in parallel, and `then` with the results in their order.
-pub(crate) fn run_parallel<T: Send>(
-    arguments: &[String],
-    ask: impl Fn(&str) -> T + Sync,
-    mut then: impl FnMut(&str, T) -> std::io::Result<()>,
+pub(crate) fn run_parallel<A: Sync, T: Send>(
+    arguments: &[A],
+    ask: impl Fn(&A) -> T + Sync,
+    mut then: impl FnMut(&A, T) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
@@ -142,7 +173,7 @@ mod tests {
         let arguments: Vec<_> = (0..100).map(|nth| nth.to_string()).collect();
         let first = std::sync::Barrier::new(MAX_PARALLEL);
         let mut seen = Vec::new();
-        let ask = |argument: &str| {
+        let ask = |argument: &String| {
             let nth: usize = argument.parse().unwrap();
             // No closure returns before all have started: they run in parallel.
             if nth < MAX_PARALLEL {

@@ -29,7 +29,7 @@ pub(crate) struct CredentialArgs {
     /// Use this X.509 proxy, PEM.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) proxy_cert: Option<PathBuf>,
-    /// Trust further certificate authorities, PEM.
+    /// Trust further authorities, or a server's own certificate, PEM.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// Trust the authorities in this folder [default: X509_CERT_DIR,

@@ -1,56 +1,94 @@
-//! `hither cat`: writes a file to the standard output; with `--json`, an object to the standard
-//! error.
+//! `hither cat`: writes files to the standard output; with `--json`, an object for each to the
+//! standard error.
 
+use crate::arguments::Cat;
 use crate::exit::CommandError;
-use crate::output::{eprint_line, print_notices};
-use hither::{Client, Error, ErrorKind};
+use crate::output::{eprint_line, print_notices, redact_url};
+use crate::per_argument::{ArgumentResults, expand};
+use hither::{Client, Error, ErrorKind, FileStat};
 use serde_json::json;
 use std::io::Write;
 use std::ops::Range;
 
-pub(super) fn run(
-    client: &Client,
-    url: &str,
-    range: Option<&str>,
-    json: bool,
-) -> Result<(), CommandError> {
-    let wanted = range.map_or(Ok(ByteRange::From(0)), parse)?;
-    let file = client.file(url)?;
-    let range = match wanted {
-        ByteRange::Between(range) => range,
-        ByteRange::From(first) => first..file.stat(client)?.size,
-        ByteRange::Last(bytes) => {
-            let size = file.stat(client)?.size;
-            size.saturating_sub(bytes)..size
-        }
-    };
-    let mut out = std::io::stdout().lock();
-    let mut bytes_written = 0;
-    let written = file.stream(client, range.clone(), |bytes| {
-        bytes_written += bytes.len();
-        out.write_all(bytes).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::BrokenPipe => ErrorKind::Cancelled,
-                _ => ErrorKind::Local,
-            };
-            Error::new(kind, format!("cannot write the output: {error}"))
-        })
-    });
-    print_notices(&file.replicas().1);
-    match written {
-        Ok(()) => {
-            out.flush()?;
-            if json {
+pub(super) fn run(client: &Client, request: &Cat, json: bool) -> Result<(), CommandError> {
+    let range = request.range.as_deref().map(parse).transpose()?;
+    let mut outcome = ArgumentResults::new(false);
+    for url in expand(client, &request.urls, |url, error| outcome.failed(url, error)) {
+        match write(client, &url, range.as_ref()) {
+            Ok(written) if json => {
                 // The standard output has the bytes of the file.
-                let object = json!({ "url": file.name(), "range": [range.start, range.end], "bytes": bytes_written });
-                eprint_line(&object.to_string());
+                let Written { name, range, bytes } = written;
+                let range = [range.start, range.end];
+                eprint_line(&json!({ "url": name, "range": range, "bytes": bytes }).to_string());
             }
-            Ok(())
+            Ok(_) => {}
+            // The reader of the output has closed it.
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(()),
+            Err(error) => {
+                let error = client.block_on(client.explain_read(&url, error));
+                outcome.failed(redact_url(&url), error.into());
+            }
         }
-        // The reader of the output has closed it.
-        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(()),
-        Err(error) => Err(error.into()),
     }
+    outcome.end("files")
+}
+
+/// The outcome for one file.
+struct Written {
+    name: String,
+    range: Range<u64>,
+    bytes: u64,
+}
+
+/// Writes a file, or a range of it, to the standard output.
+fn write(client: &Client, url: &str, wanted: Option<&ByteRange>) -> Result<Written, Error> {
+    let file = client.file(url)?;
+    let mut written = Written { name: file.name(), range: 0..0, bytes: 0 };
+    let written_to_end = match wanted {
+        // A range that the file has needs no question for its size.
+        Some(ByteRange::Between(range)) => {
+            written.range = range.clone();
+            let write = |bytes: &[u8]| print(bytes, &mut written.bytes);
+            file.stream_no_directory(client, url, range.clone(), write)
+        }
+        _ => Ok(()),
+    };
+    if let Err(error) = &written_to_end
+        && !error.may_be_directory()
+    {
+        return Err(error.clone());
+    }
+    if written.range.is_empty() || written_to_end.is_err() {
+        let FileStat { size, validator } = file.stat(client)?;
+        if validator.is_none() {
+            client.block_on(client.check_no_directory(url))?;
+        }
+        let range = wanted.map_or(Ok(0..size), |wanted| wanted.within(size, &written.name))?;
+        // The file has all of it: something else is wrong.
+        if let (Err(error), true) = (&written_to_end, range == written.range) {
+            return Err(error.clone());
+        }
+        let rest = range.start + written.bytes..range.end;
+        written.range = range;
+        file.stream(client, rest, |bytes| print(bytes, &mut written.bytes))?;
+    }
+    std::io::stdout().flush().map_err(|error| output_error(&error))?;
+    print_notices(&file.replicas().1);
+    Ok(written)
+}
+
+/// Writes bytes to the standard output, and counts them.
+fn print(bytes: &[u8], written: &mut u64) -> Result<(), Error> {
+    *written += bytes.len() as u64;
+    std::io::stdout().write_all(bytes).map_err(|error| output_error(&error))
+}
+
+fn output_error(error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::BrokenPipe => ErrorKind::Cancelled,
+        _ => ErrorKind::Local,
+    };
+    Error::new(kind, format!("cannot write the output: {error}"))
 }
 
 /// The range of `--range`.
@@ -59,6 +97,28 @@ enum ByteRange {
     Between(Range<u64>),
     From(u64),
     Last(u64),
+}
+
+impl ByteRange {
+    /// The part of the range that a file of `size` bytes has.
+    fn within(&self, size: u64, name: &str) -> Result<Range<u64>, Error> {
+        let first = match self {
+            Self::Between(range) => range.start,
+            Self::From(first) => *first,
+            Self::Last(bytes) => size.saturating_sub(*bytes),
+        };
+        if first >= size {
+            let what = format!(
+                "{name}: the range begins at byte {first}, expected one in the file, which has {size} bytes"
+            );
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        let end = match self {
+            Self::Between(range) => range.end.min(size),
+            Self::From(_) | Self::Last(_) => size,
+        };
+        Ok(first..end)
+    }
 }
 
 fn parse(text: &str) -> Result<ByteRange, CommandError> {
@@ -70,7 +130,10 @@ fn parse(text: &str) -> Result<ByteRange, CommandError> {
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
     match (first.trim(), last.trim()) {
-        ("", last) => Ok(ByteRange::Last(number(last)?)),
+        ("", last) => {
+            let bytes = Some(number(last)?).filter(|&bytes| bytes > 0);
+            bytes.map(ByteRange::Last).ok_or_else(wrong)
+        }
         (first, "") => Ok(ByteRange::From(number(first)?)),
         (first, last) => {
             let first = number(first)?;
@@ -90,8 +153,18 @@ mod tests {
         assert_eq!(parse("0-3").unwrap(), ByteRange::Between(0..4));
         assert_eq!(parse("7-").unwrap(), ByteRange::From(7));
         assert_eq!(parse("-5").unwrap(), ByteRange::Last(5));
-        for wrong in ["", "-", "3", "4-3", "a-b", "0-18446744073709551615"] {
+        for wrong in ["", "-", "3", "4-3", "-0", "a-b", "0-18446744073709551615"] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_range_ends_with_the_file_and_begins_in_it() {
+        let within = |text| parse(text).unwrap().within(10, "f").ok();
+        assert_eq!(within("0-99"), Some(0..10));
+        assert_eq!(within("9-"), Some(9..10));
+        assert_eq!(within("-99"), Some(0..10));
+        assert_eq!((within("10-"), within("10-20")), (None, None));
+        assert!(parse("-1").unwrap().within(0, "f").is_err());
     }
 }

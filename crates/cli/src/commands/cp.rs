@@ -1,36 +1,80 @@
 //! `hither cp`: copies files and directories between any two storages.
 
-mod progress_bar;
+pub(super) mod progress_bar;
+mod spooled_input;
 
 use crate::arguments::Copy;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{count, eprint_line, human_bytes, print};
-use hither::{Client, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, Verify};
+use crate::per_argument::expand;
+use hither::{
+    Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, StageTimes,
+    Verify,
+};
 use serde_json::json;
+use spooled_input::SpooledInput;
 use std::sync::Arc;
 use std::time::Instant;
 
 const RESUME: &str = "the copied part is kept: run the same command to resume";
 const START_AGAIN: &str = "without a store, the same command starts again";
 
-pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), CommandError> {
+pub(super) fn run(
+    client: &Client,
+    arguments: &Copy,
+    has_replicas: bool,
+    json: bool,
+) -> Result<(), CommandError> {
     let (destination, sources) =
         arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
-    let options = options(client, arguments)?;
+    if has_replicas && sources.len() > 1 {
+        let what = "--replica names replicas of one source, but there are several: copy them one by one, or write [[mirror]] rules";
+        return Err(CommandError::usage(what));
+    }
+    let mut unlisted = None;
+    let sources = &expand(client, sources, |_, error| unlisted = Some(error));
+    if let Some(error) = unlisted {
+        return Err(error);
+    }
+    let mut options = options(client, arguments)?;
+    let spooled = match &**sources {
+        [source] if source == "-" => Some(spool(destination, &options)?),
+        _ => None,
+    };
+    if spooled.is_some() {
+        // The next attempt has other bytes, under the same name.
+        options.journal = None;
+    }
     let resumable = options.journal.is_some();
     interrupt::advise(if resumable { RESUME } else { START_AGAIN });
     let progress = Arc::new(CopyProgress::default());
     #[expect(clippy::disallowed_methods, reason = "the command prints how long it took")]
     let started = Instant::now();
     let summary = progress_bar::with_progress_bar(&progress, arguments.quiet, || {
-        client.block_on(client.copy(sources, destination, options, Arc::clone(&progress)))
+        let progress = Arc::clone(&progress);
+        if let Some(input) = &spooled {
+            let path = input.path();
+            return client.block_on(client.copy_from_file(&path, destination, options, progress));
+        }
+        let copying = client.copy(sources, &[], destination, options, progress);
+        client.block_on(async {
+            match arguments.third_party {
+                // A copy that is lost leaves its file at the target's server.
+                Some(_) => interrupt::droppable(copying, client.clean_up()).await,
+                None => copying.await,
+            }
+        })
     })?;
     let seconds = started.elapsed().as_secs_f64();
-    print_summary(&summary, seconds, resumable, arguments.quiet || json);
+    print_problems(&summary, resumable);
+    if !arguments.quiet && !json {
+        print_totals(&summary, seconds, arguments.checksum.is_some());
+    }
     let failure = summary.error().map(CommandError::from);
     if json {
-        let object = format!("{}\n", as_json(&summary, seconds, failure.as_ref()));
+        let object = as_json(&summary, &progress, seconds, failure.as_ref());
+        let object = format!("{object}\n");
         // The standard output may have the bytes of the file.
         if destination == "-" { eprint_line(object.trim_end()) } else { print(&object)? }
     }
@@ -40,9 +84,31 @@ pub(super) fn run(client: &Client, arguments: &Copy, json: bool) -> Result<(), C
     }
 }
 
+/// Takes the standard input as the source of a copy to `destination`.
+fn spool(destination: &str, options: &CopyOptions) -> Result<SpooledInput, CommandError> {
+    if destination == "-" || destination.ends_with('/') {
+        let what = "the standard input has no name: name the file to write, as in URL/name";
+        return Err(CommandError::usage(what));
+    }
+    if options.recursive || options.stager.is_some() || options.third_party.is_some() {
+        let what = "the standard input is one file here: leave out -r, --stage and --third-party";
+        return Err(CommandError::usage(what));
+    }
+    SpooledInput::take()
+        .map_err(|error| CommandError::local("cannot read the standard input", error))
+}
+
 fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandError> {
     let mut options = client.copy_options();
-    options.recursive = arguments.recursive;
+    options.recursive = arguments.recursive || arguments.archive;
+    options.archive = arguments.archive;
+    options.filter = Arc::new(arguments.filter.filter()?);
+    if !options.recursive && !options.filter.is_empty() {
+        return Err(CommandError::usage("filters choose files in directories: add -r"));
+    }
+    arguments.limits.set(&mut options);
+    options.stager = arguments.stage.then(|| client.stager());
+    options.third_party = arguments.third_party.map(|mode| client.third_party(mode));
     options.existing = match (arguments.no_clobber, arguments.update) {
         (true, _) => OverwritePolicy::Keep,
         (_, true) => OverwritePolicy::Update,
@@ -57,8 +123,8 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandErro
     Ok(options)
 }
 
-/// Prints errors, notices and a summary as text.
-fn print_summary(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bool) {
+/// Prints errors and notices as text.
+pub(super) fn print_problems(summary: &CopySummary, resumable: bool) {
     if summary.failures.len() > 1 {
         for failure in &summary.failures {
             eprint_line(&format!("hither: {}", failure.error));
@@ -70,10 +136,23 @@ fn print_summary(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bo
     if resumable && summary.can_go_on() {
         eprint_line(&format!("hither: {RESUME}"));
     }
-    if quiet {
+}
+
+/// Prints one line about all, and the checksums if they were asked for. Of a copy that failed from
+/// the beginning the errors say enough.
+pub(super) fn print_totals(summary: &CopySummary, seconds: f64, with_checksums: bool) {
+    let done = summary.files + summary.files_skipped + summary.files_deleted;
+    if done == 0 && !summary.failures.is_empty() {
         return;
     }
-    for checked in &summary.checksums {
+    for (server, (bytes, failures)) in &summary.sources {
+        let failed = match failures {
+            0 => String::new(),
+            n => format!(", {} failed", count(*n, "request")),
+        };
+        eprint_line(&format!("{} from {server}{failed}", human_bytes(*bytes)));
+    }
+    for checked in summary.checksums.iter().filter(|_| with_checksums) {
         let compared = if checked.compared { "" } else { ", not compared" };
         eprint_line(&format!("{} {}{compared}", checked.checksum, checked.target));
     }
@@ -93,16 +172,42 @@ fn print_summary(summary: &CopySummary, seconds: f64, resumable: bool, quiet: bo
         0 => String::new(),
         bytes => format!(", {} of them copied before", human_bytes(bytes)),
     };
+    let deleted = match summary.files_deleted + summary.directories_deleted {
+        0 => String::new(),
+        n => format!(", {} deleted", count(n, "name")),
+    };
     eprint_line(&format!(
-        "{}, {}{resumed}{skipped}, in {seconds:.2} s, {}/s",
+        "{}, {}{resumed}{skipped}{deleted}, in {seconds:.2} s, {}/s",
         count(summary.files, "file"),
         human_bytes(summary.bytes),
         human_bytes(rate)
     ));
 }
 
-fn as_json(
+/// The times of the stages as JSON, in seconds.
+fn stages_json(progress: &CopyProgress) -> serde_json::Value {
+    let times = |it: StageTimes| {
+        json!({
+            "busy": it.busy.as_secs_f64(),
+            "starved": it.starved.as_secs_f64(),
+            "blocked": it.blocked.as_secs_f64(),
+        })
+    };
+    let stages = progress.stages();
+    json!({
+        "fetch": times(stages.fetch), "verify": times(stages.verify), "write": times(stages.write),
+    })
+}
+
+/// Failures as JSON.
+pub(super) fn failures_json(failures: &[CopyFailure]) -> Vec<serde_json::Value> {
+    let object = |it: &CopyFailure| json!({ "source": it.source, "error": CommandError::from(it.error.clone()).object() });
+    failures.iter().map(object).collect()
+}
+
+pub(super) fn as_json(
     summary: &CopySummary,
+    progress: &CopyProgress,
     seconds: f64,
     failure: Option<&CommandError>,
 ) -> serde_json::Value {
@@ -118,23 +223,27 @@ fn as_json(
             })
         })
         .collect();
-    let failures: Vec<_> = summary
-        .failures
+    let sources: Vec<_> = summary
+        .sources
         .iter()
-        .map(|it| json!({ "source": it.source, "error": CommandError::from(it.error.clone()).object() }))
+        .map(|(server, (bytes, failures))| json!({ "server": server, "bytes": bytes, "failures": failures }))
         .collect();
     let mut object = json!({
         "files": summary.files,
         "bytes": summary.bytes,
         "files_skipped": summary.files_skipped,
         "directories": summary.directories,
+        "files_deleted": summary.files_deleted,
+        "directories_deleted": summary.directories_deleted,
         "seconds": seconds,
         "bytes_arrived": summary.bytes_arrived,
         "bytes_resumed": summary.bytes_resumed,
         "bytes_resent": summary.bytes_resent,
         "checksums": checksums,
+        "sources": sources,
         "notices": summary.notices,
-        "failures": failures,
+        "failures": failures_json(&summary.failures),
+        "stages": stages_json(progress),
     });
     if let Some(failure) = failure {
         object["error"] = failure.object();

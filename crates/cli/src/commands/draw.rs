@@ -40,7 +40,8 @@ pub(super) fn draw(client: &Client, arguments: &Draw) -> Result<DrawResult, Comm
         request.entries = first..end;
     }
     let drawing =
-        progress_bar::with_progress_bar(|progress| client.draw(&target, &request, progress))?;
+        progress_bar::with_progress_bar(|progress| client.draw(&target, &request, progress))
+            .map_err(|error| client.block_on(client.explain_read(&target.url, error)))?;
     print_notices(&drawing.report.notices);
     let data = PlotData::from(&drawing.histogram);
     plot::write(&data, &title(arguments), &arguments.expression, &arguments.images)?;

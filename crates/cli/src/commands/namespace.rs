@@ -1,5 +1,7 @@
 //! Commands on names, sizes and dates of files and directories.
 
+pub(super) mod du;
+pub(super) mod find;
 pub(super) mod ls;
 pub(super) mod mkdir;
 pub(super) mod mv;

@@ -5,18 +5,22 @@ use crate::environment;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{eprint_line, print};
-use hither_server::{Reloader, Server, Settings, TlsFiles};
+use hither_server::{Reloader, Server, Settings, TapeHelper, TlsFiles};
 use sd_notify::NotifyState;
 use serde_json::json;
 use std::path::PathBuf;
+
+/// The name of the hidden command that runs the tape helper.
+const TAPE_HELPER: &str = "tape-helper";
 
 pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandError> {
     let settings = settings(request, common)?;
     let root = settings.root.clone();
     let write = settings.write;
+    let tape = tape_helper(&settings)?;
     // Threads hand it down, so it comes first.
     hither_server::confine(&settings, &read_later(common));
-    let mut server = Server::start(settings)?;
+    let mut server = Server::start_with_tape(settings, tape)?;
     for warning in server.warnings() {
         eprint_line(&format!("hither: warning: {warning}"));
     }
@@ -43,6 +47,19 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     notify(&[NotifyState::Ready]);
     server.wait();
     Ok(())
+}
+
+/// Starts the process that may run the command of `[tape]`: this program again.
+fn tape_helper(settings: &Settings) -> Result<Option<TapeHelper>, CommandError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CommandError::local("cannot find this program".to_owned(), error))?;
+    Ok(TapeHelper::start(settings, &program, &[TAPE_HELPER])?)
+}
+
+/// Runs that process.
+pub(super) fn run_tape_helper() -> Result<(), CommandError> {
+    hither_server::run_tape_helper()
+        .map_err(|error| CommandError::local("the tape helper failed".to_owned(), error))
 }
 
 /// The files that a reload reads and the settings do not name.

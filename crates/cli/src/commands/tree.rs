@@ -27,7 +27,9 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Com
             None => show(&target, &listings, json),
         };
     }
-    let FileListing { trees, ntuples } = client.list_trees(&target.url, target.tree.as_deref())?;
+    let FileListing { trees, ntuples } = client
+        .list_trees(&target.url, target.tree.as_deref())
+        .map_err(|error| client.block_on(client.explain_read(&target.url, error)))?;
     let read_from_python = |path: &String| format!("RNTuple {path}: read it from Python");
     if trees.is_empty() && !ntuples.is_empty() {
         let ntuples: Vec<_> = ntuples.iter().map(read_from_python).collect();

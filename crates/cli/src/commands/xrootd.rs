@@ -2,4 +2,3 @@
 
 pub(super) mod chmod;
 pub(super) mod locate;
-pub(super) mod prepare;

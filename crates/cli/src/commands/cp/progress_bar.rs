@@ -10,7 +10,7 @@ const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 const BETWEEN_UPDATES: Duration = Duration::from_millis(200);
 
 /// Runs `job` and shows its progress on the standard error, if that is a terminal.
-pub(super) fn with_progress_bar<T>(
+pub(in crate::commands) fn with_progress_bar<T>(
     progress: &CopyProgress,
     quiet: bool,
     job: impl FnOnce() -> T,
@@ -32,22 +32,23 @@ fn show(progress: &CopyProgress, done: &mpsc::Receiver<()>) {
     if done.recv_timeout(BEFORE_SHOWING) != Err(mpsc::RecvTimeoutError::Timeout) {
         return;
     }
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::hidden();
     let style =
         "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left, {msg}";
     bar.set_style(
         ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
-    // Bytes of an earlier attempt do not count for the rate.
+    // Bytes of an earlier attempt do not count for the rate, which takes two positions.
     bar.set_position(progress.figures().bytes_done);
     bar.reset_eta();
-    loop {
+    while done.recv_timeout(BETWEEN_UPDATES) == Err(mpsc::RecvTimeoutError::Timeout) {
         let figures = progress.figures();
         bar.set_length(figures.bytes_found);
         bar.set_position(figures.bytes_done);
         bar.set_message(format!("{} of {} files", figures.files_done, figures.files_found));
-        if done.recv_timeout(BETWEEN_UPDATES) != Err(mpsc::RecvTimeoutError::Timeout) {
-            break;
+        if bar.is_hidden() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.tick();
         }
     }
     bar.finish_and_clear();

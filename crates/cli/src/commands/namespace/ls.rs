@@ -2,8 +2,8 @@
 
 use crate::arguments::Ls;
 use crate::exit::CommandError;
-use crate::output::{date, entry_json, redact_url};
-use crate::per_argument::{ArgumentResults, run_parallel};
+use crate::output::{date, entry_json, human_bytes, printable, redact_url};
+use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
 use std::fmt::Write;
 
@@ -12,23 +12,28 @@ const MAX_LEVELS: usize = 256;
 
 pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    let titled = request.urls.len() > 1 || request.recursive;
+    let urls = expand(client, &request.urls, |url, error| outcome.failed(url, error));
+    let titled = urls.len() > 1 || request.recursive;
     let mut first = true;
     let fetch = |url: &str| -> Result<(StoragePath, Listed), Error> {
         let named = client.storage_path(url)?;
         let listed = list(client, &named, &named.path)?;
         Ok((named, listed))
     };
-    run_parallel(&request.urls, fetch, |url, found| match found {
-        Ok((named, listed)) => {
-            let listing = Listing { client, request, named: &named, titled };
-            listing.show_all(redact_url(url), listed, &mut first, &mut outcome)
-        }
-        Err(error) => {
-            outcome.failed(redact_url(url), error.into());
-            Ok(())
-        }
-    })?;
+    run_parallel(
+        &urls,
+        |url| fetch(url),
+        |url, found| match found {
+            Ok((named, listed)) => {
+                let listing = Listing { client, request, named: &named, titled };
+                listing.show_all(redact_url(url), listed, &mut first, &mut outcome)
+            }
+            Err(error) => {
+                outcome.failed(redact_url(url), error.into());
+                Ok(())
+            }
+        },
+    )?;
     outcome.end("entries")
 }
 
@@ -139,13 +144,10 @@ impl Listing<'_> {
             };
             let date = entry.modified.map_or_else(|| "-".to_owned(), date);
             // Writing to a String cannot fail.
-            let _ = write!(line, "{kind} {:>14}  {date:<19}  ", entry.size);
+            let is_human = self.request.human_readable;
+            let size = if is_human { human_bytes(entry.size) } else { entry.size.to_string() };
+            let _ = write!(line, "{kind} {size:>14}  {date:<19}  ");
         }
-        // A name may contain a line break or other control characters; the terminal gets one line.
-        for c in name.chars() {
-            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-        }
-        line.push('\n');
-        line
+        line + &printable(name) + "\n"
     }
 }

@@ -3,13 +3,14 @@
 use crate::arguments::Rm;
 use crate::exit::CommandError;
 use crate::output::redact_url;
-use crate::per_argument::ArgumentResults;
+use crate::per_argument::{ArgumentResults, expand};
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    for url in &request.urls {
+    let urls = expand(client, &request.urls, |url, error| outcome.failed(url, error));
+    for url in &urls {
         match remove(client, url, request) {
             Ok(named) => outcome.done("", json!({ "url": named.display_url(&named.path) }))?,
             Err(error) if request.force && error.kind() == ErrorKind::NotFound => {}

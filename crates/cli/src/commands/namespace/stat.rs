@@ -3,24 +3,31 @@
 use crate::arguments::Stat;
 use crate::exit::CommandError;
 use crate::output::{date, entry_json, human_bytes, kind, print, print_notices, redact_url};
-use crate::per_argument::{ArgumentResults, run_parallel};
+use crate::per_argument::{ArgumentResults, expand, run_parallel};
 use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
 use serde_json::Value;
 
 pub(crate) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {
     let fetch = |url: &str| fetch(client, url, request.attributes);
-    if let ([url], true) = (&*request.urls, json) {
+    let mut outcome = ArgumentResults::new(json);
+    let urls = expand(client, &request.urls, |url, error| outcome.failed(url, error));
+    if let ([argument], [url], true) = (&*request.urls, &*urls, json)
+        && argument == url
+    {
         print(&format!("{}\n", fetch(url)?.object()))?;
         return Ok(());
     }
-    let mut outcome = ArgumentResults::new(json);
-    run_parallel(&request.urls, fetch, |url, found| {
-        match found {
-            Ok(found) => outcome.done(&found.text(), found.object())?,
-            Err(error) => outcome.failed(redact_url(url), error.into()),
-        }
-        Ok(())
-    })?;
+    run_parallel(
+        &urls,
+        |url| fetch(url),
+        |url, found| {
+            match found {
+                Ok(found) => outcome.done(&found.text(), found.object())?,
+                Err(error) => outcome.failed(redact_url(url), error.into()),
+            }
+            Ok(())
+        },
+    )?;
     outcome.end("entries")
 }
 

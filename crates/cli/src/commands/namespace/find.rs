@@ -1,0 +1,75 @@
+//! `hither find`: names below directories, printed as they are found.
+
+use crate::arguments::Find;
+use crate::exit::CommandError;
+use crate::output::{JsonArray, entry_json, print, print_notices, printable, redact_url};
+use crate::per_argument::{ArgumentResults, expand};
+use hither::{
+    Client, DirEntry, Error, ErrorKind, FileKind, Filter, FilterOptions, StoragePath, WalkEvent,
+    WalkOptions,
+};
+use std::io::IsTerminal;
+
+pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), CommandError> {
+    let options = WalkOptions { max_levels: request.max_depth, filter: request.filter.filter()? };
+    let include = request.name.iter().map(|pattern| format!("/{pattern}")).collect();
+    let names = Filter::new(&FilterOptions { include, ..FilterOptions::default() })?;
+    let mut outcome = ArgumentResults::new(json);
+    let array = JsonArray::new("entries");
+    for url in expand(client, &request.urls, |url, error| outcome.failed(url, error)) {
+        let found = client.storage_path(&url).and_then(|named| {
+            client.block_on(client.walk(&named, &options, |event| {
+                match event {
+                    WalkEvent::Entry(entry, _) if takes(request, &names, &entry) => {
+                        let shown = if json {
+                            array.push(&entry_json(&named, &entry))
+                        } else {
+                            print(&line(request, &named, &entry))
+                        };
+                        shown.map_err(|error| {
+                            let what = format!("cannot write the output: {error}");
+                            Error::new(ErrorKind::Local, what)
+                        })?;
+                    }
+                    WalkEvent::Entry(..) => {}
+                    WalkEvent::LeftOut(path, why) => {
+                        print_notices(&[format!("{}: {why}", named.display_url(&path))]);
+                    }
+                    WalkEvent::Failed(path, error) => {
+                        outcome.failed(&named.display_url(&path), error.into());
+                    }
+                }
+                Ok(())
+            }))
+        });
+        if let Err(error) = found {
+            outcome.failed(redact_url(&url), error.into());
+        }
+    }
+    outcome.end_array(&array)
+}
+
+fn takes(request: &Find, names: &Filter, entry: &DirEntry) -> bool {
+    let name = entry.path.rsplit('/').next().unwrap_or_default();
+    // What has no time is neither newer nor older than another.
+    let changed = |is: fn(&std::time::SystemTime, &std::time::SystemTime) -> bool, limit| {
+        entry.modified.is_some_and(|modified| is(&modified, limit))
+    };
+    names.includes_file(name)
+        && request.kind.is_none_or(|kind| kind.is(entry.kind))
+        && request.size.is_none_or(|size| entry.kind == FileKind::File && size.takes(entry.size))
+        && request.newer.as_ref().is_none_or(|limit| changed(|a, b| a > b, limit))
+        && request.older.as_ref().is_none_or(|limit| changed(|a, b| a < b, limit))
+}
+
+/// The name of an entry: as it is for other programs, in one line on a terminal.
+fn line(request: &Find, named: &StoragePath, entry: &DirEntry) -> String {
+    let name = named.display_url(&entry.path);
+    if request.null {
+        name + "\0"
+    } else if std::io::stdout().is_terminal() {
+        printable(&name) + "\n"
+    } else {
+        name + "\n"
+    }
+}

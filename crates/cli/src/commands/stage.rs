@@ -1,0 +1,91 @@
+//! `hither stage`: brings files from tape to disk, waits for them, and releases them.
+
+use crate::arguments::Stage;
+use crate::exit::CommandError;
+use crate::interrupt;
+use crate::output::{count, redact_url};
+use crate::per_argument::ArgumentResults;
+use hither::{Client, Error, ErrorKind, StagingRequest, StagingState};
+use serde_json::json;
+use std::time::Duration;
+
+const GOES_ON: &str = "the servers go on: the same command with --wait waits again";
+
+pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), CommandError> {
+    let mut outcome = ArgumentResults::new(json);
+    let urls = &request.urls;
+    let shown = |all: &[usize]| -> Vec<&str> {
+        all.iter().filter_map(|nth| urls.get(*nth)).map(|url| redact_url(url.as_str())).collect()
+    };
+    if request.status {
+        let found = client.block_on(client.localities(urls))?;
+        for (url, locality) in urls.iter().zip(found) {
+            let url = redact_url(url);
+            let name = locality.name();
+            outcome.done(&format!("{name:13} {url}\n"), json!({ "url": url, "locality": name }))?;
+        }
+        return outcome.end("localities");
+    }
+    let id = request.request.as_deref();
+    let ended = match (request.release, request.cancel) {
+        (true, _) => Some((client.block_on(client.release(urls, id))?, "released")),
+        (_, true) => Some((client.block_on(client.cancel_staging(urls, id))?, "cancelled")),
+        _ => None,
+    };
+    if let Some(((), what)) = ended {
+        let all: Vec<usize> = (0..urls.len()).collect();
+        let object = json!({ "urls": shown(&all), "request": id.unwrap_or(""), "online": [] });
+        outcome.done(&format!("{} {what}\n", count(urls.len(), "file")), object)?;
+        return outcome.end("requests");
+    }
+    interrupt::advise(GOES_ON);
+    let staged = client.block_on(client.stage(urls, request.priority))?;
+    for request in &staged {
+        let files = count(request.urls.len(), "file");
+        let text = match &*request.request {
+            "" => format!("{files} requested\n"),
+            name => format!("{files} requested, as request {name}\n"),
+        };
+        outcome.title(&text)?;
+    }
+    let mut states = vec![StagingState::Waiting; urls.len()];
+    let mut timed_out = false;
+    if request.wait {
+        let waiting = StagingRequest::follow(&staged, &mut states, |nth| {
+            let url = urls.get(nth).map(|url| redact_url(url)).unwrap_or_default();
+            // A reader that has gone away is no reason to stop.
+            drop(outcome.title(&format!("online {url}\n")));
+        });
+        timed_out = match request.timeout {
+            Some(seconds) => {
+                let limit = Duration::from_secs_f64(seconds);
+                client
+                    .block_on(async { tokio::time::timeout(limit, waiting).await })
+                    .map_or(Ok(true), |ended| ended.map(|()| false))?
+            }
+            None => client.block_on(waiting).map(|()| false)?,
+        };
+    }
+    for request in &staged {
+        let is_online = |nth: &&usize| states.get(**nth) == Some(&StagingState::Online);
+        let online: Vec<usize> = request.urls.iter().filter(is_online).copied().collect();
+        let object = json!({
+            "urls": shown(&request.urls), "request": request.request, "online": shown(&online),
+        });
+        outcome.done("", object)?;
+    }
+    for (url, state) in urls.iter().zip(&states) {
+        if let StagingState::Failed(why) = state {
+            let url = redact_url(url);
+            let what = format!("{url} cannot be staged: {why:?}");
+            outcome.failed(url, Error::new(ErrorKind::Unavailable, what).into());
+        }
+    }
+    let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
+    if timed_out && left > 0 {
+        let what =
+            format!("{left} of {} are not on disk yet ({GOES_ON})", count(urls.len(), "file"));
+        outcome.failed("--timeout", Error::new(ErrorKind::Timeout, what).into());
+    }
+    outcome.end("requests")
+}
