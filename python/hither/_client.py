@@ -5,24 +5,33 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hither import _core
 from hither._closing import Closing
+from hither._lots import Lots
 from hither._reporting.report import Report, report_from_core
 from hither._sizes import parse_bytes
+from hither._staging import Staging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
+    from typing_extensions import Unpack
+
+    from hither._copy import CopyOptions, CopySummary
     from hither._core import Entry, Job
     from hither._file import RemoteFile
 
     UrlOrPath: TypeAlias = str | os.PathLike[str]
     Content: TypeAlias = bytes | bytearray | memoryview | UrlOrPath
     Entries: TypeAlias = list[Entry]
+    ReplicaServers: TypeAlias = list["ReplicaServer"]
 
+_MAY_HOLD_SECRETS = {"headers", "mirrors", "password", "proxy", "token", "token_command"}
+"""Options whose values are not shown."""
 _cores: weakref.WeakSet[_core.Client] = weakref.WeakSet()
 _default: list[Client] = []
 
@@ -37,10 +46,11 @@ class Client(Closing):
 
     Parameters
     ----------
-    connections
+    max_connections
         Maximum number of connections to a server; 64 by default.
     cache
-        Memory for bytes that were read or prefetched, as ``"256 MB"`` or a number of bytes.
+        Memory for bytes that were read or prefetched, as ``"256 MB"`` or a number of bytes; 64 MiB
+        by default, but at most a sixteenth of the memory of the machine or control group.
     store
         Folder for what is remembered of servers and files between runs; the user's cache folder by
         default. ``False`` remembers nothing.
@@ -61,6 +71,9 @@ class Client(Closing):
         cannot are refused).
     mirrors
         URL prefixes that can stand in place of a URL prefix, the best first.
+    headers
+        Header fields that are added to all HTTP requests, to the servers of the given URLs and
+        those to which credentials may follow a redirect.
     proxy
         Proxy for all servers; the environment's by default.
     insecure
@@ -91,7 +104,7 @@ class Client(Closing):
 
     Examples
     --------
-    >>> with hither.Client(connections=16, cache="1 GiB", anonymous=True) as client:
+    >>> with hither.Client(max_connections=16, cache="1 GiB", anonymous=True) as client:
     ...     entry = client.stat("http://127.0.0.1:8080/talk.root")
     ...     tree = hither.open_tree("http://127.0.0.1:8080/talk.root", "T", client=client)
     ...     entry.name, tree["rawtr"].typename
@@ -102,7 +115,7 @@ class Client(Closing):
     def __init__(
         self,
         *,
-        connections: int | None = None,
+        max_connections: int | None = None,
         cache: int | str | None = None,
         store: str | os.PathLike[str] | bool | None = None,
         disk_cache: int | str | None = None,
@@ -112,6 +125,7 @@ class Client(Closing):
         staleness: float | None = None,
         verify: Literal["never", "long", "always"] | None = None,
         mirrors: Mapping[str, Sequence[str]] | None = None,
+        headers: Mapping[str, str] | None = None,
         proxy: str | None = None,
         insecure: bool = False,
         trace: str | os.PathLike[str] | None = None,
@@ -132,7 +146,7 @@ class Client(Closing):
     ) -> None:
         """Check the options; threads and connections start when they are first needed."""
         self._options: dict[str, Any] = {
-            "connections": connections,
+            "max_connections": max_connections,
             "cache_bytes": None if cache is None else parse_bytes(cache),
             "store": None if isinstance(store, bool) else store,
             "no_store": store is False,
@@ -143,6 +157,7 @@ class Client(Closing):
             "staleness": staleness,
             "verify": verify,
             "mirrors": {prefix: list(replicas) for prefix, replicas in (mirrors or {}).items()},
+            "headers": list((headers or {}).items()),
             "proxy": proxy,
             "insecure": insecure,
             "trace": trace,
@@ -163,6 +178,12 @@ class Client(Closing):
         }
         self._core = _core.Client(self._options)
         _cores.add(self._core)
+
+    def __repr__(self) -> str:
+        """Return the options that were given, without those that may hold secrets."""
+        given = {name: value for name, value in self._options.items() if value or type(value) in (int, float)}
+        shown = (f"{name}={'...' if name in _MAY_HOLD_SECRETS else repr(value)}" for name, value in given.items())
+        return f"<hither.Client {', '.join(shown) or 'without options'}>"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the options."""
@@ -354,6 +375,209 @@ class Client(Closing):
         if isinstance(data_or_path, (bytes, bytearray, memoryview)):
             return self._core.put_bytes(os.fspath(url), bytes(data_or_path), overwrite)
         return self._core.put_file(os.fspath(url), os.fspath(data_or_path), overwrite)
+
+    def get(self, url: UrlOrPath, path: UrlOrPath, *, overwrite: bool = False) -> Entry:
+        """Write the file at a URL to a local path; all of it or nothing.
+
+        The opposite of :meth:`put`. The file is read in parallel pieces, from all its replicas, and
+        verified with the server's checksum where it states one; an interrupted attempt is resumed.
+        To read a file into memory: ``client.open(url).read()``.
+
+        Raises
+        ------
+        ValueError
+            The URL is invalid, or the path is a directory.
+        OSError
+            The path exists and ``overwrite`` is not given (``FileExistsError``), the file or the
+            directory of the path does not exist (``FileNotFoundError``), access is denied, the disk
+            is full, or the server fails.
+
+        Examples
+        --------
+        >>> client = hither.default_client()
+        >>> url = "http://127.0.0.1:8080/runs/run1.root"
+        >>> client.get(url, "/tmp/run1.root", overwrite=True).name
+        'run1.root'
+
+        """
+        return self._get(url, path, overwrite).wait()
+
+    async def get_async(self, url: UrlOrPath, path: UrlOrPath, *, overwrite: bool = False) -> Entry:
+        """Async version of :meth:`get`."""
+        return await self._get(url, path, overwrite)
+
+    def _get(self, url: UrlOrPath, path: UrlOrPath, overwrite: bool) -> Job[Entry]:  # noqa: FBT001
+        return self._core.get_file(os.fspath(url), os.fspath(path), overwrite)
+
+    def copy(
+        self, source: UrlOrPath | Sequence[UrlOrPath], destination: UrlOrPath, **options: Unpack[CopyOptions]
+    ) -> CopySummary:
+        """Copy files and directories with this client; options are those of :func:`hither.copy`.
+
+        Examples
+        --------
+        >>> hither.default_client().copy("http://127.0.0.1:8080/runs/run1.root", "/dev/null").files
+        1
+
+        """
+        from hither._copy import copy
+
+        return copy(source, destination, client=self, **options)
+
+    async def copy_async(
+        self, source: UrlOrPath | Sequence[UrlOrPath], destination: UrlOrPath, **options: Unpack[CopyOptions]
+    ) -> CopySummary:
+        """Async version of :meth:`copy`."""
+        from hither._copy import copy_async
+
+        return await copy_async(source, destination, client=self, **options)
+
+    def checksum(self, url: UrlOrPath, algorithm: str = "adler32") -> str:
+        """Return the checksum of a file as ``"ALGORITHM:HEX"``.
+
+        It is the server's if the server states one of this kind; otherwise it is computed, which
+        reads the file.
+
+        Parameters
+        ----------
+        url
+            URL or local path of the file.
+        algorithm
+            ``"adler32"``, ``"crc32c"``, ``"md5"``, ``"sha256"`` or ``"sha512"``.
+
+        Raises
+        ------
+        ValueError
+            The URL or the algorithm is invalid.
+        OSError
+            The file does not exist, access is denied, or the server fails.
+
+        Examples
+        --------
+        >>> hither.default_client().checksum("http://127.0.0.1:8080/runs/run1.root", "crc32c")[:7]
+        'crc32c:'
+
+        """
+        return self._checksum(url, algorithm).wait()
+
+    async def checksum_async(self, url: UrlOrPath, algorithm: str = "adler32") -> str:
+        """Async version of :meth:`checksum`."""
+        return await self._checksum(url, algorithm)
+
+    def _checksum(self, url: UrlOrPath, algorithm: str) -> Job[str]:
+        return self._core.checksum(os.fspath(url), algorithm)
+
+    def locate(self, url: UrlOrPath) -> ReplicaServers:
+        """Return the servers of an XRootD cluster that have a file.
+
+        Raises
+        ------
+        NotImplementedError
+            The URL is not one of ``root://`` or ``roots://``.
+        OSError
+            No server has the file, access is denied, or the server fails.
+
+        """
+        return [ReplicaServer(*server) for server in self._core.locate(os.fspath(url)).wait()]
+
+    async def locate_async(self, url: UrlOrPath) -> ReplicaServers:
+        """Async version of :meth:`locate`."""
+        return [ReplicaServer(*server) for server in await self._core.locate(os.fspath(url))]
+
+    def stage(self, urls: Sequence[UrlOrPath], *, priority: int = 0) -> Staging:
+        """Ask servers to bring files from tape to disk; do not wait until they are there.
+
+        ``priority`` is from 0 to 3, the highest, for servers of ``root://``.
+
+        Raises
+        ------
+        ValueError
+            A URL is invalid.
+        NotImplementedError
+            A server has no tape that it could be asked about.
+        OSError
+            Access is denied, or a server fails.
+
+        """
+        names = _names(urls)
+        return Staging(self._core.stage(names, priority).wait(), names)
+
+    async def stage_async(self, urls: Sequence[UrlOrPath], *, priority: int = 0) -> Staging:
+        """Async version of :meth:`stage`."""
+        names = _names(urls)
+        return Staging(await self._core.stage(names, priority), names)
+
+    def release(self, urls: Sequence[UrlOrPath], *, request: str | None = None) -> None:
+        """Let files leave the disk that were staged by a request; errors as of :meth:`stage`.
+
+        ``request`` is the id from :attr:`Staging.requests`; servers of ``root://`` need none.
+        """
+        self._core.release(_names(urls), request).wait()
+
+    async def release_async(self, urls: Sequence[UrlOrPath], *, request: str | None = None) -> None:
+        """Async version of :meth:`release`."""
+        await self._core.release(_names(urls), request)
+
+    def cancel_staging(self, urls: Sequence[UrlOrPath], *, request: str) -> None:
+        """Ask servers to stop staging files of a request; errors as of :meth:`stage`."""
+        self._core.cancel_staging(_names(urls), request).wait()
+
+    async def cancel_staging_async(self, urls: Sequence[UrlOrPath], *, request: str) -> None:
+        """Async version of :meth:`cancel_staging`."""
+        await self._core.cancel_staging(_names(urls), request)
+
+    def localities(self, urls: Sequence[UrlOrPath]) -> dict[str, str]:
+        """Return where files are: ``"disk"``, ``"tape"``, ``"disk and tape"`` or ``"unavailable"``.
+
+        Nothing is brought to disk. Errors are those of :meth:`stage`.
+        """
+        names = _names(urls)
+        return dict(zip(names, self._core.localities(names).wait(), strict=True))
+
+    async def localities_async(self, urls: Sequence[UrlOrPath]) -> dict[str, str]:
+        """Async version of :meth:`localities`."""
+        names = _names(urls)
+        return dict(zip(names, await self._core.localities(names), strict=True))
+
+    def lots(self, url: UrlOrPath) -> Lots:
+        """Return the lots of the server of a URL: space that is reserved for a folder and a time.
+
+        Nothing is requested yet; :class:`hither.Lots` reserves, shows, renews and releases.
+
+        Examples
+        --------
+        >>> hither.default_client().lots("https://host/data/run7")
+        <hither.Lots>
+
+        """
+        return Lots(self._core, os.fspath(url))
+
+
+@dataclass(frozen=True)
+class ReplicaServer:
+    """A server of a cluster that has a file; see :meth:`Client.locate`.
+
+    Examples
+    --------
+    >>> server = hither.ReplicaServer("root://host:1094", writable=False, pending=True)
+    >>> server.server, server.pending
+    ('root://host:1094', True)
+
+    """
+
+    server: str
+    """URL of the server, without a path."""
+    writable: bool
+    """True if the replica may be written."""
+    pending: bool
+    """True if the server is still fetching the file, from tape or another server."""
+
+
+def _names(urls: Sequence[UrlOrPath]) -> list[str]:
+    if isinstance(urls, (str, os.PathLike)):
+        message = "urls is one URL, expected a list of URLs"
+        raise TypeError(message)
+    return [os.fspath(url) for url in urls]
 
 
 def default_client() -> Client:

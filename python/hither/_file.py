@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 _MAX_UNSIZED_READ = 64 << 20
 """Longer sequential reads first ask for the size of the file."""
+_SMALL_FILE_BYTES = (1 << 20) + (64 << 10)
+"""The first bytes of a file of unknown size, which are all of most files."""
+_LINES_BYTES = 256 << 10
+"""Bytes in which lines are searched at a time."""
 
 
 class RemoteFile(io.RawIOBase):
@@ -41,6 +47,9 @@ class RemoteFile(io.RawIOBase):
     tree_cache
         Prefetch baskets of the branches that are read, using the layout of the ROOT trees in the
         file. ``False`` avoids superfluous reads of a program that names all its ranges at once.
+    open_ahead
+        Fetch the ends of the file in the background before its first use. ``False`` avoids
+        superfluous reads of a program that reads whole files.
 
     Raises
     ------
@@ -62,28 +71,37 @@ class RemoteFile(io.RawIOBase):
 
     """
 
-    def __init__(self, url: UrlOrPath, *, client: Client | None = None, tree_cache: bool = True) -> None:
+    def __init__(
+        self, url: UrlOrPath, *, client: Client | None = None, tree_cache: bool = True, open_ahead: bool = True
+    ) -> None:
         """Open the file."""
         super().__init__()
         self._client = client or default_client()
         self._tree_cache = tree_cache
+        self._open_ahead = open_ahead
         self._core = self._open_core(os.fspath(url))
         self._position = 0
         self._size: int | None = None
+        self._lines = (0, b"")
         self._report_at_open = self._client.report
 
     def _open_core(self, url: str) -> File:
-        core = self._client._core.open(url, self._tree_cache)  # noqa: SLF001
+        core = self._client._core.open(url, self._tree_cache, self._open_ahead)  # noqa: SLF001
         core.begin()
         return core
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what opens the file again at the same position."""
-        return _reopen, (self._core.url, self._client, self._position, self._tree_cache)
+        return _reopen, (self._core.url, self._client, self._position, self._tree_cache, self._open_ahead)
 
     def __repr__(self) -> str:
         """Return the name of the file, and whether it is closed."""
         return f"<hither.RemoteFile {self.name!r}{' closed' if self.closed else ''}>"
+
+    def _repr_html_(self) -> str:
+        """Return the name and the report, for notebooks; sends no request."""
+        report = "" if self.closed else self.report._repr_html_()
+        return f"<div>{html.escape(repr(self))}</div>{report}"
 
     @property
     def name(self) -> str:
@@ -117,7 +135,7 @@ class RemoteFile(io.RawIOBase):
     # --- positional and vectored ------------------------------------------------------------------
 
     def stat(self) -> FileStat:
-        """Return size and version. One round trip, unless the file was opened ahead.
+        """Return size and version. One round trip, unless the file was opened ahead or read before.
 
         Raises
         ------
@@ -150,11 +168,16 @@ class RemoteFile(io.RawIOBase):
             does not exist, access is denied, or the server fails.
 
         """
-        return self._read_at(offset, length).wait()
+        core = self._check_read(offset, length)
+        # What is in memory takes neither a job nor another thread.
+        found = core.read_present(offset, length)
+        return core.read_at(offset, length).wait() if found is None else found
 
     async def read_at_async(self, offset: int, length: int) -> bytes:
         """Async version of :meth:`read_at`."""
-        return await self._read_at(offset, length)
+        core = self._check_read(offset, length)
+        found = core.read_present(offset, length)
+        return await core.read_at(offset, length) if found is None else found
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[memoryview]:
         """Return the bytes of ranges ``(start, stop)``, in the order of ``ranges``.
@@ -207,11 +230,11 @@ class RemoteFile(io.RawIOBase):
         """Cancel a hint: ranges that were not requested yet are not fetched."""
         self._checked_core().cancel(hint)
 
-    def _read_at(self, offset: int, length: int) -> Job[bytes]:
+    def _check_read(self, offset: int, length: int) -> File:
         if offset < 0 or length < 0:
             message = f"offset {offset}, length {length}: neither may be negative"
             raise ValueError(message)
-        return self._checked_core().read_at(offset, length)
+        return self._checked_core()
 
     def _read_ranges(self, ranges: Iterable[tuple[int, int]]) -> Job[list[Buffer]]:
         return self._checked_core().read_ranges(_check_ranges(ranges))
@@ -268,7 +291,10 @@ class RemoteFile(io.RawIOBase):
 
     def readall(self) -> bytes:
         """Return all remaining bytes."""
-        found = self.read_at(self._position, max(0, self.size - self._position))
+        length = _SMALL_FILE_BYTES if self._size is None else max(0, self._size - self._position)
+        found = self.read_at(self._position, length)
+        if self._size is None and len(found) == length:
+            found = self.read_at(self._position, max(0, self.size - self._position))
         self._position += len(found)
         return found
 
@@ -278,6 +304,30 @@ class RemoteFile(io.RawIOBase):
         found = self.read(len(target))
         target[: len(found)] = found
         return len(found)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Return the next line with its end, at most ``size`` bytes of it; ``b""`` at the end."""
+        self._checked_core()
+        limit = sys.maxsize if size is None or size < 0 else size
+        pieces: list[bytes] = []
+        while limit > 0:
+            lines, start = self._buffered_lines()
+            stop = lines.find(b"\n", start, start + limit) + 1
+            piece = lines[start : stop or start + limit]
+            self._position += len(piece)
+            pieces.append(piece)
+            limit -= len(piece)
+            if stop or not piece:
+                break
+        return b"".join(pieces)
+
+    def _buffered_lines(self) -> tuple[bytes, int]:
+        """Return bytes from the file and the index of the current position in them."""
+        begin, lines = self._lines
+        if not begin <= self._position < begin + len(lines):
+            begin, lines = self._position, self.read_at(self._position, _LINES_BYTES)
+            self._lines = (begin, lines)
+        return lines, self._position - begin
 
     def _checked_core(self) -> File:
         if self.closed:
@@ -310,8 +360,8 @@ def open(url: UrlOrPath, *, client: Client | None = None) -> RemoteFile:  # noqa
     return RemoteFile(url, client=client)
 
 
-def _reopen(url: str, client: Client, position: int, tree_cache: bool) -> RemoteFile:  # noqa: FBT001
-    file = RemoteFile(url, client=client, tree_cache=tree_cache)
+def _reopen(url: str, client: Client, position: int, tree_cache: bool, open_ahead: bool) -> RemoteFile:  # noqa: FBT001
+    file = RemoteFile(url, client=client, tree_cache=tree_cache, open_ahead=open_ahead)
     file.seek(position)
     return file
 

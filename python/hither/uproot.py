@@ -16,6 +16,7 @@ import uproot
 import uproot.source.chunk
 
 from hither._file import RemoteFile
+from hither._urls import PREFIXES, SCHEMES, without_prefix
 
 if TYPE_CHECKING:
     import queue
@@ -46,7 +47,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
     Parameters
     ----------
     file_path
-        URL, with or without ``hither+`` in front, or local path.
+        URL, with or without ``hither`` in front, or local path.
     client
         Client to read with; :func:`hither.default_client` by default.
     options
@@ -66,7 +67,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
         """Open the file without waiting."""
         super().__init__()
         self._options = options
-        file = RemoteFile(_strip_protocol(file_path), client=client, tree_cache=False)
+        file = RemoteFile(without_prefix(file_path), client=client, tree_cache=False)
         # uproot requests header, keys and streamers one after the other.
         file.prefetch_ends()
         self._set_up(file, file_path)
@@ -186,7 +187,7 @@ _replaced: list[Callable[..., Any]] = []
 def install() -> None:
     """Make uproot read remote URLs through :class:`Source` wherever no ``handler`` is given.
 
-    This applies to ``http://``, ``https://``, ``root://`` and ``roots://`` in this process. Local
+    This applies to ``http``, ``https``, ``root``, ``roots`` and ``s3`` URLs in this process. Local
     paths, file objects and other schemes are not affected. uproot's option ``handler`` has no
     default per scheme, so this replaces uproot's function that chooses a source, until
     :func:`uninstall`.
@@ -218,7 +219,7 @@ def install() -> None:
 
     def choose_source(file_path_or_object: Any, options: dict[str, Any]) -> Any:  # noqa: ANN401
         path = os.fspath(file_path_or_object) if isinstance(file_path_or_object, os.PathLike) else file_path_or_object
-        if options["handler"] is None and isinstance(path, str) and path.lower().startswith(_SCHEMES):
+        if options["handler"] is None and isinstance(path, str) and path.lower().startswith(_STARTS):
             return Source, path
         return choose(file_path_or_object, options)
 
@@ -239,9 +240,4 @@ def uninstall() -> None:
         uproot._util.file_path_to_source_class = _replaced.pop()  # noqa: SLF001
 
 
-_OURS = ("http://", "https://", "root://", "roots://")
-_SCHEMES = (*_OURS, *(f"hither+{scheme}" for scheme in _OURS))
-
-
-def _strip_protocol(url: str) -> str:
-    return url.removeprefix("hither+")
+_STARTS = tuple(f"{prefix}{scheme}://" for prefix in (*PREFIXES, "") for scheme in SCHEMES)

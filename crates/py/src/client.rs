@@ -1,16 +1,19 @@
 //! The client of a process.
 
+use crate::copy::{CopyProgress, PyCopyOptions, check_object, checked, copied, summary_object};
 use crate::entry::Entry;
 use crate::error::{invalid, to_exception};
 use crate::file::File;
 use crate::fork::{ClientHandle, PerProcess, lock};
 use crate::job::Job;
 use crate::options::PyClientOptions;
+use crate::staging::Staging;
 use crate::tree::Tree;
-use hither::{Error, ErrorKind, StoragePath};
+use hither::{Algorithm, Error, ErrorKind, FileLocality, OpenOptions, StoragePath};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The client that files share in this process.
 ///
@@ -74,9 +77,10 @@ impl Client {
     }
 
     /// A file by URL or path.
-    #[pyo3(signature = (url, tree_cache = true))]
-    fn open(slf: Py<Self>, url: String, tree_cache: bool) -> File {
-        File::new(slf, url, tree_cache)
+    #[pyo3(signature = (url, tree_cache = true, open_ahead = true))]
+    fn open(slf: Py<Self>, url: String, tree_cache: bool, open_ahead: bool) -> File {
+        let options = OpenOptions::default().tree_cache(tree_cache).open_ahead(open_ahead);
+        File::new(slf, url, options)
     }
 
     /// A tree of a file; without a path the only one.
@@ -166,6 +170,161 @@ impl Client {
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
 
+    /// Copies a file to a local file, as the command does.
+    fn get_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
+        let local = self.storage_path("/")?;
+        let get = move |it: Arc<ClientHandle>| async move {
+            it.client().get_file(&url, &path, overwrite).await
+        };
+        self.job(get, move |entry, py| Entry::new(&local, &entry).into_object(py))
+    }
+
+    /// Copies files and directories.
+    fn copy(
+        &self,
+        sources: Vec<String>,
+        replicas: Vec<String>,
+        destination: String,
+        options: PyCopyOptions,
+        progress: &CopyProgress,
+    ) -> PyResult<Job> {
+        let progress = Arc::clone(&progress.0);
+        let run = move |it: Arc<ClientHandle>| async move {
+            let options = options.copy(it.client())?;
+            let copy = it.client().copy(&sources, &replicas, &destination, options, progress);
+            copied(copy.await?)
+        };
+        self.job(run, |summary, py| summary_object(&summary, py))
+    }
+
+    /// Makes a directory equal to another one.
+    fn sync(
+        &self,
+        source: String,
+        destination: String,
+        options: PyCopyOptions,
+        progress: &CopyProgress,
+    ) -> PyResult<Job> {
+        let progress = Arc::clone(&progress.0);
+        let run = move |it: Arc<ClientHandle>| async move {
+            let options = options.sync(it.client())?;
+            copied(it.client().sync(&source, &destination, options, progress, |_| {}).await?)
+        };
+        self.job(run, |summary, py| summary_object(&summary, py))
+    }
+
+    /// Compares two directories.
+    fn check(
+        &self,
+        source: String,
+        destination: String,
+        options: PyCopyOptions,
+        progress: &CopyProgress,
+    ) -> PyResult<Job> {
+        let progress = Arc::clone(&progress.0);
+        let run = move |it: Arc<ClientHandle>| async move {
+            let options = options.check(it.client())?;
+            let differences = Mutex::new(Vec::new());
+            let found = |difference| lock(&differences).push(difference);
+            let summary = it.client().check(&source, &destination, options, progress, found);
+            let summary = summary.await?;
+            checked(summary, differences.into_inner().unwrap_or_else(PoisonError::into_inner))
+        };
+        self.job(run, |checked, py| check_object(&checked, py))
+    }
+
+    /// The checksum of a file, as ``"ALGORITHM:HEX"``.
+    fn checksum(&self, url: String, algorithm: &str) -> PyResult<Job> {
+        let algorithm: Algorithm = algorithm.parse().map_err(|error| to_exception(&error))?;
+        let checksum =
+            move |it: Arc<ClientHandle>| async move { it.client().checksum(&url, algorithm).await };
+        self.job(checksum, |it, py| Ok(it.value.to_string().into_pyobject(py)?.into_any().unbind()))
+    }
+
+    /// URL, writable and pending of each server that has a file.
+    fn locate(&self, url: String) -> PyResult<Job> {
+        let locate = |it: Arc<ClientHandle>| async move { it.client().locate(&url).await };
+        self.job(locate, |servers, py| {
+            let servers = servers.into_iter().map(|it| (it.server, it.writable, it.pending));
+            Ok(servers.collect::<Vec<_>>().into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// Asks servers to bring files from tape to disk.
+    fn stage(&self, urls: Vec<String>, priority: u8) -> PyResult<Job> {
+        let stage = move |it: Arc<ClientHandle>| async move {
+            let requests = it.client().stage(&urls, priority).await?;
+            Ok(Staging::new(Arc::clone(&it), requests, urls.len()))
+        };
+        self.job(stage, |staging, py| Ok(Py::new(py, staging)?.into_any()))
+    }
+
+    /// Lets files leave the disk that were staged.
+    fn release(&self, urls: Vec<String>, request: Option<String>) -> PyResult<Job> {
+        let release = move |it: Arc<ClientHandle>| async move {
+            it.client().release(&urls, request.as_deref()).await
+        };
+        self.job(release, |(), py| Ok(py.None()))
+    }
+
+    /// Asks servers to stop staging files.
+    fn cancel_staging(&self, urls: Vec<String>, request: Option<String>) -> PyResult<Job> {
+        let cancel = move |it: Arc<ClientHandle>| async move {
+            it.client().cancel_staging(&urls, request.as_deref()).await
+        };
+        self.job(cancel, |(), py| Ok(py.None()))
+    }
+
+    /// Where the copies of each file are: ``"disk"``, ``"tape"``, ``"disk and tape"`` or
+    /// ``"unavailable"``.
+    fn localities(&self, urls: Vec<String>) -> PyResult<Job> {
+        let locate =
+            move |it: Arc<ClientHandle>| async move { it.client().localities(&urls).await };
+        self.job(locate, |found, py| {
+            let names: Vec<&str> = found.into_iter().map(FileLocality::name).collect();
+            Ok(names.into_pyobject(py)?.into_any().unbind())
+        })
+    }
+
+    /// The user's lots on a server.
+    fn lots(&self, url: String) -> PyResult<Job> {
+        let all = |it: Arc<ClientHandle>| async move { it.client().lots(&url)?.0.all().await };
+        self.job(all, |lots, py| Ok(pythonize::pythonize(py, &lots)?.unbind()))
+    }
+
+    /// Reserves `size` bytes for the folder of `url`, for `lease` seconds.
+    fn reserve_lot(&self, url: String, size: u64, lease: f64) -> PyResult<Job> {
+        let lease = lease_time(lease)?;
+        let reserve = move |it: Arc<ClientHandle>| async move {
+            let (lots, path) = it.client().lots(&url)?;
+            lots.reserve(&path, size, lease).await
+        };
+        self.job(reserve, |lot, py| Ok(pythonize::pythonize(py, &lot)?.unbind()))
+    }
+
+    /// Lets the lease of a lot begin now, or changes its size.
+    fn renew_lot(
+        &self,
+        url: String,
+        lot: String,
+        size: Option<u64>,
+        lease: Option<f64>,
+    ) -> PyResult<Job> {
+        let lease = lease.map(lease_time).transpose()?;
+        let renew = move |it: Arc<ClientHandle>| async move {
+            it.client().lots(&url)?.0.renew(&lot, size, lease).await
+        };
+        self.job(renew, |lot, py| Ok(pythonize::pythonize(py, &lot)?.unbind()))
+    }
+
+    /// Ends a lot.
+    fn release_lot(&self, url: String, lot: String) -> PyResult<Job> {
+        let release = move |it: Arc<ClientHandle>| async move {
+            it.client().lots(&url)?.0.release(&lot).await
+        };
+        self.job(release, |(), py| Ok(py.None()))
+    }
+
     /// The report of all reads so far.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(pythonize::pythonize(py, &self.handle()?.client().report())?)
@@ -189,4 +348,11 @@ impl Client {
     fn close(&self) {
         *lock(&self.state) = State { handle: None, closed: true };
     }
+}
+
+/// The time of a lease of at least a second; fractions are dropped.
+fn lease_time(seconds: f64) -> PyResult<Duration> {
+    let lease = Duration::try_from_secs_f64(seconds).ok().filter(|it| it.as_secs() > 0);
+    let what = || format!("lease is {seconds}, expected a number of seconds");
+    lease.ok_or_else(|| to_exception(&Error::new(ErrorKind::Invalid, what())))
 }

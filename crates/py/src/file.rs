@@ -17,9 +17,12 @@ pub(crate) struct File {
     #[pyo3(get)]
     url: String,
     /// True if reads are predicted from the layout of the file's trees.
-    tree_cache: bool,
+    options: OpenOptions,
     opened: ReopenedAfterFork<RemoteFile>,
 }
+
+/// The largest read from memory that keeps the GIL: a copy of microseconds.
+const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// URL, bytes delivered, failed requests.
 type Replica = (String, u64, u64);
@@ -47,15 +50,13 @@ pub(crate) struct FileStat {
 pub(crate) struct Hint(PerProcess<HintId>);
 
 impl File {
-    pub(crate) fn new(client: Py<Client>, url: String, tree_cache: bool) -> Self {
-        Self { client, url, tree_cache, opened: ReopenedAfterFork::default() }
+    pub(crate) fn new(client: Py<Client>, url: String, options: OpenOptions) -> Self {
+        Self { client, url, options, opened: ReopenedAfterFork::default() }
     }
 
     /// The file as it is open in this process.
     fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteFile)> {
-        self.opened.get_or(py, &self.client, |client| {
-            client.open_with(&self.url, OpenOptions::default().tree_cache(self.tree_cache))
-        })
+        self.opened.get_or(py, &self.client, |client| client.open_with(&self.url, self.options))
     }
 }
 
@@ -92,6 +93,28 @@ impl File {
         let (client, file) = self.opened(py)?;
         let read = async move { file.read_async(offset, length).await };
         Ok(Job::new(&client, read, |bytes, py| Ok(PyBytes::new(py, &bytes).into_any().unbind())))
+    }
+
+    /// As `read_at`, if all bytes are in memory; None otherwise, and for reads of more than 64 KiB.
+    fn read_present<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        length: usize,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        if length > MAX_HELD_BYTES {
+            return Ok(None);
+        }
+        let file = self.opened(py)?.1;
+        let mut read = None;
+        let bytes = PyBytes::new_with(py, length, |target| {
+            read = file.read_present(offset, target);
+            Ok(())
+        })?;
+        Ok(read.map(|read| match bytes.as_bytes().get(..read) {
+            Some(part) if read < length => PyBytes::new(py, part),
+            _ => bytes,
+        }))
     }
 
     /// The bytes of ranges `(start, stop)`.

@@ -7,6 +7,7 @@ mod buffer;
 mod client;
 mod column;
 mod command;
+mod copy;
 mod entry;
 mod error;
 mod file;
@@ -14,6 +15,7 @@ mod fork;
 mod job;
 mod options;
 mod shutdown;
+mod staging;
 mod tree;
 
 /// The module.
@@ -28,6 +30,8 @@ mod _core {
     #[pymodule_export]
     use crate::command::run_command;
     #[pymodule_export]
+    use crate::copy::CopyProgress;
+    #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]
     use crate::error::suggestion;
@@ -37,6 +41,8 @@ mod _core {
     use crate::job::Job;
     #[pymodule_export]
     use crate::shutdown::shutdown;
+    #[pymodule_export]
+    use crate::staging::Staging;
     #[pymodule_export]
     use crate::tree::{ArraysIterator, ScanProgress, Tree};
 

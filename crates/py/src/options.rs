@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PyClientOptions {
-    connections: Option<u16>,
+    max_connections: Option<u16>,
     cache_bytes: Option<u64>,
     store: Option<PathBuf>,
     no_store: bool,
@@ -21,6 +21,7 @@ pub(crate) struct PyClientOptions {
     staleness: Option<f64>,
     verify: Option<String>,
     mirrors: HashMap<String, Vec<String>>,
+    headers: Vec<(String, String)>,
     proxy: Option<String>,
     insecure: bool,
     trace: Option<PathBuf>,
@@ -78,7 +79,7 @@ impl PyClientOptions {
         });
         let mirrors = it.mirrors.into_iter();
         Ok(ClientOptions {
-            connections: it.connections,
+            max_connections: it.max_connections,
             store: it.store,
             no_store: it.no_store,
             disk_cache: it.disk_cache_bytes,
@@ -87,6 +88,7 @@ impl PyClientOptions {
             stall_timeout: it.stall_timeout,
             verify: it.verify.as_deref().map(str::parse).transpose()?,
             mirrors: mirrors.map(|(prefix, elsewhere)| Mirror { prefix, elsewhere }).collect(),
+            headers: it.headers,
             proxy: it.proxy,
             insecure: it.insecure,
             trace: it.trace,

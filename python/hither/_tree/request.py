@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hither.exceptions import InvalidError
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
     from hither._tree.branches import NameFilter
 
 Library = Literal["ak", "np", "pd", "arrow"]
-LIBRARIES = ("ak", "np", "pd", "arrow")
+LIBRARIES = {"ak": "awkward", "np": "numpy", "pd": "pandas", "arrow": "pyarrow"}
+"""Packages of the libraries."""
 _ALL = (1 << 64) - 1
 
 
@@ -60,11 +63,17 @@ def check_library(library: Library) -> Library:
     ------
     ValueError
         The library is not supported.
+    ModuleNotFoundError
+        Its package is not installed.
 
     """
     if library not in LIBRARIES:
         message = f"library is {library!r}, expected one of {', '.join(map(repr, LIBRARIES))}"
         raise InvalidError(message)
+    package = LIBRARIES[library]
+    if sys.modules.get(package) is None and find_spec(package) is None:
+        message = f"library={library!r} needs {package} (pip install {package}); library='np' needs NumPy alone"
+        raise ModuleNotFoundError(message, name=package)
     return library
 
 

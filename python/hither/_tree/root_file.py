@@ -11,6 +11,7 @@ from hither._closing import Closing
 from hither._file import RemoteFile
 from hither._tree.branches import missing_key_error
 from hither._tree.tree import Tree
+from hither._urls import without_secrets
 
 if TYPE_CHECKING:
     from hither._client import UrlOrPath
@@ -54,8 +55,14 @@ class RootFile(Closing, Mapping[str, Tree]):
         return _reopen, (self._url, self._client)
 
     def __repr__(self) -> str:
-        """Return the URL of the file without its query."""
-        return f"<hither.RootFile {self._url.split('?')[0]!r}>"
+        """Return the URL of the file, without secrets."""
+        return f"<hither.RootFile {without_secrets(self._url)!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return the URL and the paths of the trees, for notebooks."""
+        from hither._reporting.table import html_table
+
+        return html_table(repr(self), ("tree",), ([path] for path in self.keys()))
 
     def keys(self) -> list[str]:  # type: ignore[override]
         """Return the paths of the trees and RNTuples, including those in directories."""

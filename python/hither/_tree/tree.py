@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._reporting.progress_bar import HIDDEN, ProgressBar
-from hither._reporting.report import Report, report_from_core
+from hither._reporting.report import Report, format_bytes, report_from_core
 from hither._sizes import parse_bytes
 from hither._tree.branches import (
     Branch,
@@ -24,6 +24,7 @@ from hither._tree.branches import (
     without_repeated,
 )
 from hither._tree.request import ArraysRequest, check_library, entry_range, select_columns
+from hither._urls import without_secrets
 from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from hither._tree.uproot_fallback import UprootTree
 
     Result = TypeVar("Result")
+
+_COLUMNS = ("name", "typename", "compressed")
+"""Headings of the list of branches."""
 
 
 class Tree(Closing, Mapping[str, "Branch"]):
@@ -82,6 +86,13 @@ class Tree(Closing, Mapping[str, "Branch"]):
         """Return path and URL of the tree."""
         return f"<hither.Tree {self._core.path or ''!r} of {self._shown_url!r}>"
 
+    def _repr_html_(self) -> str:
+        """Return path, URL and branches, for notebooks."""
+        from hither._reporting.table import html_table
+
+        title = f"{self.name} of {self._shown_url}: {self.num_entries} entries"
+        return html_table(title, _COLUMNS, self._branch_rows())
+
     def close(self) -> None:
         """Close the tree. It is opened again if it is used."""
         theirs, self._theirs = self._theirs, None
@@ -124,7 +135,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
     @property
     def _shown_url(self) -> str:
         """URL or path of the file, without secrets."""
-        return re.sub("//[^/@]*@", "//", self._core.url.split("?")[0])
+        return without_secrets(self._core.url)
 
     @property
     def name(self) -> str:
@@ -148,7 +159,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
     @property
     def branches(self) -> list[BranchInfo]:
-        """UrlOrPath, type and size of each branch, in the order of the tree."""
+        """Name, type and size of each branch, in the order of the tree."""
         return list(self._tree_info().branches.values())
 
     def keys(self, *, filter_name: NameFilter = None) -> list[str]:  # type: ignore[override]
@@ -179,6 +190,43 @@ class Tree(Closing, Mapping[str, "Branch"]):
             for name, branch in self._tree_info().branches.items()
             if passes(name)
         }
+
+    def show(
+        self,
+        *,
+        filter_name: NameFilter = None,
+        name_width: int = 20,
+        typename_width: int = 24,
+        stream: IO[str] | None = None,
+    ) -> None:
+        """Print name, type and compressed size of the branches that pass a filter.
+
+        Parameters
+        ----------
+        filter_name
+            Filter for the names, as in :meth:`keys`.
+        name_width, typename_width
+            Characters of the columns; what is longer is cut.
+        stream
+            Where to print; standard output by default.
+
+        Examples
+        --------
+        >>> hither.open_tree("http://127.0.0.1:8080/talk.root", "T").show(filter_name="ntrack")
+        name                 | typename                 | compressed
+        ---------------------+--------------------------+-----------
+        ntrack               | int32_t                  | 3.63 KiB
+
+        """
+        from hither._reporting.table import text_table
+
+        widths = (name_width, typename_width, len(_COLUMNS[-1]))
+        (stream or sys.stdout).write(text_table(_COLUMNS, self._branch_rows(filter_name), widths))
+
+    def _branch_rows(self, filter_name: NameFilter = None) -> list[tuple[str, str, str]]:
+        branches = self._tree_info().branches
+        types = self.typenames(filter_name=filter_name)
+        return [(name, kind, format_bytes(branches[name].compressed_bytes)) for name, kind in types.items()]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of branches."""

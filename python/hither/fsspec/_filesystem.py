@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import re
 import tempfile
@@ -20,6 +21,7 @@ from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client, default_client
 from hither._file import RemoteFile
+from hither._urls import PREFIXES, SCHEMES, without_prefix
 from hither.exceptions import (
     AlreadyExistsError,
     ChangedError,
@@ -47,8 +49,8 @@ _STAT_SECONDS = 2.0
 """Time for which ``info`` of a name is reused: programs look, look again and open."""
 _BATCH_SECONDS = 0.005
 """Longest pause between lists of ranges that belong to one batch."""
-_FIRST_READ_BYTES = 64 << 10
-"""First read of a whole file; most files are smaller and take one round trip."""
+_FIRST_READ_BYTES = (1 << 20) + (64 << 10)
+"""First read of a whole file; most files are smaller, and their size need not be asked for."""
 _DOWNLOAD_CHUNK_BYTES = 16 << 20
 """Bytes of a download that are in memory at a time."""
 _FSSPEC_OPTIONS = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
@@ -56,7 +58,7 @@ _QUERY = re.compile(r"\?[^/*?\[\]=]+=")
 
 
 class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
-    """Files of HTTP, WebDAV and XRootD servers as an fsspec filesystem.
+    """Files of HTTP, WebDAV, XRootD and S3 servers as an fsspec filesystem.
 
     It can be pickled, and opens its own connections where it is unpickled. As with all asynchronous
     filesystems of fsspec, a forked child must make a new one; files that were opened before the
@@ -89,7 +91,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     """
 
-    protocol = ("hither+https", "hither+http", "hither+root", "hither+roots", "https", "http", "root", "roots")
+    protocol = tuple(f"{prefix}{scheme}" for prefix in (*PREFIXES, "") for scheme in SCHEMES)
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
         """Check the options; nothing is connected yet."""
@@ -118,11 +120,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
-        return str(stringify_path(path)).removeprefix("hither+").rstrip("/")
+        return without_prefix(str(stringify_path(path))).rstrip("/")
 
     def unstrip_protocol(self, name: str) -> str:
         """Return the URL with the scheme that fsspec maps to this filesystem."""
-        return f"hither+{self._strip_protocol(name)}"
+        return f"hither{self._strip_protocol(name)}"
 
     @classmethod
     def _parent(cls, path: str) -> str:
@@ -210,7 +212,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         with self._lock:
             at, file = self._open_files.pop(path, (0.0, None))
             if file is None or now - at > seconds:
-                at, file = now, RemoteFile(path, client=self.client, tree_cache=False)
+                has_directory = has_suffix(path, (*PARQUET_SUFFIXES, ".root"))
+                at, file = now, RemoteFile(path, client=self.client, tree_cache=False, open_ahead=has_directory)
                 if has_suffix(path, PARQUET_SUFFIXES):
                     file.prefetch_ends(TAIL_BYTES)
                 elif has_suffix(path, (".root",)):
@@ -311,11 +314,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return batch.turn
 
     async def _whole(self, path: str) -> bytes:
-        with RemoteFile(path, client=self.client, tree_cache=False) as file:
+        with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
             head = await file.read_at_async(0, _FIRST_READ_BYTES)
             if len(head) < _FIRST_READ_BYTES:
                 return head
-            size = (await self._info(path))["size"]
+            size = (await file.stat_async()).size
             return head + await file.read_at_async(_FIRST_READ_BYTES, max(0, size - _FIRST_READ_BYTES))
 
     def _open(
@@ -363,7 +366,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _download(self, path: str, target: IO[bytes], callback: Any) -> None:  # noqa: ANN401
         size = (await self._info(path))["size"]
         callback.set_size(size)
-        with RemoteFile(path, client=self.client, tree_cache=False) as file:
+        with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
             for start in range(0, size, _DOWNLOAD_CHUNK_BYTES):
                 found = await file.read_at_async(start, _DOWNLOAD_CHUNK_BYTES)
                 await asyncio.to_thread(target.write, found)
@@ -485,11 +488,46 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             The server does not report it.
 
         """
-        seconds = self.info(path)["mtime"]
+        from fsspec.asyn import sync
+
+        seconds = sync(self.loop, self._modified, self._strip_protocol(path))
         if seconds is None:
             message = f"the server does not report when {path} was changed"
             raise UnsupportedError(message)
         return datetime.fromtimestamp(seconds, tz=timezone.utc)
+
+    async def _modified(self, path: str) -> float | None:
+        entry = self._recent_stat(path)
+        if entry is None or entry.modified is None:
+            # What was learned while reading a Parquet file lacks the time.
+            entry = self._remember_stat(path, await self.client.stat_async(path))
+        return entry.modified
+
+    def created(self, path: str) -> datetime:
+        """Raise an error: the protocols do not say when a file was created.
+
+        Raises
+        ------
+        NotImplementedError
+            Always.
+
+        """
+        message = f"servers do not report when {path} was created; modified() is the time of its last change"
+        raise UnsupportedError(message)
+
+    def ukey(self, path: str) -> str:
+        """Return a text that is the same as long as the file at ``path`` does not change.
+
+        It is made from name, size and entity tag, or the time of the last change if the server
+        sends no tag.
+        """
+        info = self.info(path)
+        version = (info["name"], info["size"], info["validator"] or info["mtime"])
+        return hashlib.sha256(repr(version).encode()).hexdigest()
+
+    def checksum(self, path: str) -> int:
+        """Return :meth:`ukey` as a number; no byte of the file is read."""
+        return int(self.ukey(path), 16)
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
         """Move files; a single one is renamed, into ``path2`` if that is a directory."""

@@ -38,7 +38,7 @@ _MAX_FOOTER_BYTES = 64 << 20
 """Largest footer that is parsed."""
 _MAX_COLUMNS = 20_000
 """Largest number of columns of a file that is prefetched."""
-_MAX_PREFETCH_BYTES = 64 << 20
+_MAX_PREFETCH_BYTES = 32 << 20
 """Approximate maximum of bytes that are prefetched and not read yet."""
 _TRAILER_BYTES = 8
 """Bytes after the footer: its length and the magic number."""

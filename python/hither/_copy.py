@@ -1,0 +1,504 @@
+"""Copies, mirrors and comparisons of files and directories."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
+
+from hither import _core
+from hither._client import default_client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from hither._client import Client, UrlOrPath
+    from hither._core import Job
+
+    ProgressCallback: TypeAlias = Callable[["CopyProgress"], object]
+    CompareBy: TypeAlias = Literal["time", "size", "checksum"]
+
+    class CopyOptions(TypedDict, total=False):
+        """Options of :func:`copy`."""
+
+        replicas: Sequence[UrlOrPath]
+        recursive: bool
+        existing: Literal["replace", "keep", "update", "refuse"]
+        checksum: str | None
+        include: Sequence[str]
+        exclude: Sequence[str]
+        filters: Sequence[str]
+        files: Sequence[str] | None
+        bandwidth: str | None
+        transfers: int | None
+        retry: int
+        progress: ProgressCallback | None
+
+
+_Summary = TypeVar("_Summary")
+
+_TICK_SECONDS = 0.1
+_DEFAULTS: dict[str, Any] = {
+    "recursive": False,
+    "existing": "replace",
+    "checksum": None,
+    "include": (),
+    "exclude": (),
+    "filters": (),
+    "files": None,
+    "bandwidth": None,
+    "transfers": None,
+    "retry": 1,
+    "compare": "time",
+    "delete": False,
+    "max_delete": 1_000_000,
+    "dry_run": False,
+    "one_way": False,
+}
+
+
+@dataclass(frozen=True)
+class CopyProgress:
+    """Figures of a copy, sync or check that is running.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> _ = hither.copy("http://127.0.0.1:8080/talk.root", "/dev/null", progress=seen.append)
+    >>> seen[-1].files_done, seen[-1].bytes_done == seen[-1].bytes_found
+    (1, True)
+
+    """
+
+    files_found: int
+    """Files found so far; all of them once every directory has been listed."""
+    files_done: int
+    """Files that are copied, compared, skipped or failed."""
+    bytes_found: int
+    """Size of the files found to be copied."""
+    bytes_done: int
+    """Bytes of these that need not be moved any more."""
+    bytes_arrived: int
+    """Bytes that came in."""
+
+
+@dataclass(frozen=True)
+class CopySummary:
+    """Result of a copy or sync.
+
+    Examples
+    --------
+    >>> summary = hither.copy("http://127.0.0.1:8080/talk.root", "/dev/null")
+    >>> summary.files, summary.files_deleted, summary.notices
+    (1, 0, [])
+
+    """
+
+    files: int
+    """Files that were copied."""
+    bytes: int
+    """Their size."""
+    files_skipped: int
+    """Files that were left as they were."""
+    directories: int
+    """Directories that were created."""
+    files_deleted: int
+    """Files and links that were deleted."""
+    directories_deleted: int
+    """Directories that were deleted."""
+    bytes_arrived: int
+    """Bytes that came in."""
+    bytes_resumed: int
+    """Bytes that an interrupted attempt had moved."""
+    checksums: Mapping[str, str]
+    """Checksums that were computed, as ``"ALGORITHM:VALUE"``, by target."""
+    notices: Sequence[str]
+    """Facts that are no errors, such as files that changed meanwhile."""
+
+
+@dataclass(frozen=True)
+class CheckSummary:
+    """Result of a comparison of two directories.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> one, other = pathlib.Path("/tmp/hither-check-one"), pathlib.Path("/tmp/hither-check-other")
+    >>> one.mkdir(exist_ok=True), other.mkdir(exist_ok=True)
+    (None, None)
+    >>> hither.check(other, one, one_way=True, compare="checksum").notices
+    []
+
+    """
+
+    equal: int
+    """Files that are equal."""
+    differences: Mapping[str, str]
+    """How files differ, by path: ``"only_in_source"``, ``"only_in_destination"``, ``"size"``,
+    ``"time"`` or ``"checksum"``."""
+    without_times: int
+    """Files among the equal ones that were compared by size alone, for want of times."""
+    notices: Sequence[str]
+    """Names that took no part, and why."""
+
+
+def copy(
+    source: UrlOrPath | Sequence[UrlOrPath],
+    destination: UrlOrPath,
+    *,
+    replicas: Sequence[UrlOrPath] = (),
+    recursive: bool = False,
+    existing: Literal["replace", "keep", "update", "refuse"] = "replace",
+    checksum: str | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    files: Sequence[str] | None = None,
+    bandwidth: str | None = None,
+    transfers: int | None = None,
+    retry: int = 1,
+    progress: ProgressCallback | None = None,
+    client: Client | None = None,
+) -> CopySummary:
+    """Copy files and directories between servers and this machine, as the command ``hither cp``.
+
+    A call that was interrupted is resumed by the same call.
+
+    Parameters
+    ----------
+    source
+        URLs or paths; a directory that ends with ``/.`` stands for what is in it.
+    destination
+        A file, or a directory to copy into.
+    replicas
+        Further URLs of the one source, read at the same time; of a directory, with the same names
+        below them.
+    recursive
+        Copy directories with their contents.
+    existing
+        What to do with targets that exist: replace them when the new file is whole, keep them,
+        replace them if they are older or of another size (``"update"``), or fail.
+    checksum
+        ``"adler32"``, ``"crc32c"``, ``"md5"``, ``"sha256"`` or ``"none"``, or ``"ALGORITHM:VALUE"``
+        of a single file; by default what the server has.
+    include, exclude, filters, files
+        The files of directories to copy, in rclone's syntax, as ``--include``, ``--exclude``,
+        ``--filter`` and the lines of ``--files-from``.
+    bandwidth
+        Limit as of ``--bwlimit``: ``"10M"``, ``"UP:DOWN"`` or a timetable.
+    transfers
+        Most files at a time.
+    retry
+        Attempts for each file.
+    progress
+        Function to call ten times a second, in this thread, and at the end. What it raises cancels
+        the copy.
+    client
+        Client to use in place of :func:`default_client`.
+
+    Raises
+    ------
+    ValueError
+        Options are invalid, or sources and destination do not go together.
+    OSError
+        A file could not be copied; the others were.
+
+    Examples
+    --------
+    >>> summary = hither.copy("http://127.0.0.1:8080/talk.root", "/tmp/talk.root")
+    >>> summary.files
+    1
+
+    """
+    options = _options(locals())
+    return _copy(source, replicas, destination, options, client).wait(progress)
+
+
+async def copy_async(
+    source: UrlOrPath | Sequence[UrlOrPath],
+    destination: UrlOrPath,
+    *,
+    replicas: Sequence[UrlOrPath] = (),
+    recursive: bool = False,
+    existing: Literal["replace", "keep", "update", "refuse"] = "replace",
+    checksum: str | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    files: Sequence[str] | None = None,
+    bandwidth: str | None = None,
+    transfers: int | None = None,
+    retry: int = 1,
+    progress: ProgressCallback | None = None,
+    client: Client | None = None,
+) -> CopySummary:
+    """Async version of :func:`copy`; cancelling it stops the copy.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> url = "http://127.0.0.1:8080/talk.root"
+    >>> asyncio.run(hither.copy_async(url, "/dev/null")).files
+    1
+
+    """
+    options = _options(locals())
+    return await _copy(source, replicas, destination, options, client).wait_async(progress)
+
+
+def sync(
+    source: UrlOrPath,
+    destination: UrlOrPath,
+    *,
+    delete: bool = False,
+    max_delete: int = 1_000_000,
+    dry_run: bool = False,
+    compare: CompareBy = "time",
+    checksum: str | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    files: Sequence[str] | None = None,
+    bandwidth: str | None = None,
+    transfers: int | None = None,
+    retry: int = 1,
+    progress: ProgressCallback | None = None,
+    client: Client | None = None,
+) -> CopySummary:
+    """Make the directory ``destination`` equal to the directory ``source``, as ``hither sync``.
+
+    Parameters
+    ----------
+    source, destination
+        URLs or paths of directories. The destination is created if it does not exist.
+    delete
+        Delete what only the destination has, after all copies; never after an incomplete listing
+        or a failure.
+    max_delete
+        Delete nothing if it would be more names.
+    dry_run
+        Only count what would be done.
+    compare
+        How files of the same size are compared: by time of last change, by size alone, or by the
+        checksum of their contents.
+    checksum, include, exclude, filters, files, bandwidth, transfers, retry, progress, client
+        As of :func:`copy`.
+
+    Raises
+    ------
+    ValueError
+        Options are invalid, one of the two is no directory, or one is within the other.
+    OSError
+        A name could not be listed, compared, copied or deleted; the others were.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> folder = pathlib.Path("/tmp/hither-sync-example")
+    >>> folder.mkdir(exist_ok=True)
+    >>> _ = (folder / "a.txt").write_text("text")
+    >>> _ = hither.sync(folder, "http://127.0.0.1:8080/mirror", delete=True)
+    >>> hither.sync(folder, "http://127.0.0.1:8080/mirror").files_skipped
+    1
+
+    """
+    options = _options(locals())
+    return _sync(source, destination, options, client).wait(progress)
+
+
+async def sync_async(
+    source: UrlOrPath,
+    destination: UrlOrPath,
+    *,
+    delete: bool = False,
+    max_delete: int = 1_000_000,
+    dry_run: bool = False,
+    compare: CompareBy = "time",
+    checksum: str | None = None,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    files: Sequence[str] | None = None,
+    bandwidth: str | None = None,
+    transfers: int | None = None,
+    retry: int = 1,
+    progress: ProgressCallback | None = None,
+    client: Client | None = None,
+) -> CopySummary:
+    """Async version of :func:`sync`; cancelling it stops the sync, and no deletion begins.
+
+    Examples
+    --------
+    >>> import asyncio, pathlib
+    >>> folder = pathlib.Path("/tmp/hither-sync-example")
+    >>> folder.mkdir(exist_ok=True)
+    >>> _ = (folder / "a.txt").write_text("text")
+    >>> asyncio.run(hither.sync_async(folder, "/tmp/hither-sync-mirror", dry_run=True)).notices
+    []
+
+    """
+    options = _options(locals())
+    return await _sync(source, destination, options, client).wait_async(progress)
+
+
+def check(
+    source: UrlOrPath,
+    destination: UrlOrPath,
+    *,
+    compare: CompareBy = "time",
+    one_way: bool = False,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    files: Sequence[str] | None = None,
+    progress: ProgressCallback | None = None,
+    client: Client | None = None,
+) -> CheckSummary:
+    """Compare two directories, as ``hither check``.
+
+    Parameters
+    ----------
+    source, destination
+        URLs or paths of directories.
+    compare
+        How files of the same size are compared: by time of last change, by size alone, or by the
+        checksum of their contents.
+    one_way
+        Accept files that only the destination has.
+    include, exclude, filters, files, progress, client
+        As of :func:`copy`.
+
+    Raises
+    ------
+    ValueError
+        Options are invalid, one of the two is no directory, or one is within the other.
+    OSError
+        A name could not be listed or compared.
+
+    Examples
+    --------
+    >>> import pathlib
+    >>> one, other = pathlib.Path("/tmp/hither-check-one"), pathlib.Path("/tmp/hither-check-other")
+    >>> one.mkdir(exist_ok=True), other.mkdir(exist_ok=True)
+    (None, None)
+    >>> _ = (one / "a.txt").write_text("text")
+    >>> hither.check(one, other).differences
+    {'a.txt': 'only_in_source'}
+
+    """
+    options = _options(locals())
+    return _check(source, destination, options, client).wait(progress)
+
+
+async def check_async(
+    source: UrlOrPath,
+    destination: UrlOrPath,
+    *,
+    compare: CompareBy = "time",
+    one_way: bool = False,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    files: Sequence[str] | None = None,
+    progress: ProgressCallback | None = None,
+    client: Client | None = None,
+) -> CheckSummary:
+    """Async version of :func:`check`.
+
+    Examples
+    --------
+    >>> import asyncio, pathlib
+    >>> one, other = pathlib.Path("/tmp/hither-check-one"), pathlib.Path("/tmp/hither-check-other")
+    >>> one.mkdir(exist_ok=True), other.mkdir(exist_ok=True)
+    (None, None)
+    >>> asyncio.run(hither.check_async(other, one, one_way=True)).differences
+    {}
+
+    """
+    options = _options(locals())
+    return await _check(source, destination, options, client).wait_async(progress)
+
+
+class _Task(Generic[_Summary]):
+    """A job with its progress, and what makes an object of its result."""
+
+    def __init__(self, job: Job[dict[str, Any]], progress: _core.CopyProgress, make: Callable[..., _Summary]) -> None:
+        self._job = job
+        self._progress = progress
+        self._make = make
+
+    def wait(self, callback: ProgressCallback | None) -> _Summary:
+        if callback is None:
+            return self._make(**self._job.wait())
+        result = self._job.wait(lambda: callback(self._figures()))
+        callback(self._figures())
+        return self._make(**result)
+
+    async def wait_async(self, callback: ProgressCallback | None) -> _Summary:
+        import asyncio
+
+        task = asyncio.ensure_future(_awaited(self._job))
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=None if callback is None else _TICK_SECONDS)
+                if callback is not None:
+                    callback(self._figures())
+            return self._make(**task.result())
+        finally:
+            task.cancel()
+
+    def _figures(self) -> CopyProgress:
+        return CopyProgress(*self._progress.figures())
+
+
+async def _awaited(job: Job[dict[str, Any]]) -> dict[str, Any]:
+    return await job
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    options = {**_DEFAULTS, **{key: value for key, value in given.items() if key in _DEFAULTS}}
+    for key in ("include", "exclude", "filters"):
+        if isinstance(options[key], str):
+            message = f"{key} is a string, expected a list of patterns"
+            raise TypeError(message)
+    return options
+
+
+def _copy(
+    source: UrlOrPath | Sequence[UrlOrPath],
+    replicas: Sequence[UrlOrPath],
+    destination: UrlOrPath,
+    options: dict[str, Any],
+    client: Client | None,
+) -> _Task[CopySummary]:
+    if isinstance(replicas, (str, os.PathLike)):
+        message = "replicas is one URL, expected a list of URLs"
+        raise TypeError(message)
+    sources = [source] if isinstance(source, (str, os.PathLike)) else source
+    progress = _core.CopyProgress()
+    core = (client or default_client())._core  # noqa: SLF001
+    names, others = ([os.fspath(it) for it in urls] for urls in (sources, replicas))
+    job = core.copy(names, others, os.fspath(destination), options, progress)
+    return _Task(job, progress, CopySummary)
+
+
+def _sync(
+    source: UrlOrPath, destination: UrlOrPath, options: dict[str, Any], client: Client | None
+) -> _Task[CopySummary]:
+    progress = _core.CopyProgress()
+    core = (client or default_client())._core  # noqa: SLF001
+    return _Task(core.sync(os.fspath(source), os.fspath(destination), options, progress), progress, CopySummary)
+
+
+def _check(
+    source: UrlOrPath, destination: UrlOrPath, options: dict[str, Any], client: Client | None
+) -> _Task[CheckSummary]:
+    progress = _core.CopyProgress()
+    core = (client or default_client())._core  # noqa: SLF001
+    job = core.check(os.fspath(source), os.fspath(destination), options, progress)
+    return _Task(job, progress, _check_summary)
+
+
+def _check_summary(*, differences: list[tuple[str, str]], **rest: Any) -> CheckSummary:  # noqa: ANN401
+    return CheckSummary(differences=dict(differences), **rest)
