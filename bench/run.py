@@ -31,7 +31,7 @@ def play_second_process(played: Rounds, query: Query, link: Link) -> None:
     """Two processes of hither: with an empty store, then with the store of the first."""
     where = ends_of(link)
     connections = 64 if link.letter == "G" else None
-    limit = ("--connections", connections) if connections else ()
+    limit = ("--max-connections", connections) if connections else ()
     with where, serving(where, query.file) as at:
         for number in range(played.count):
             with temporary_folder() as store:
@@ -75,7 +75,9 @@ def main() -> int:
                 play(played, query, link, [*ours, RAW, *(peer for peer in peers if peer.name in tables.NATIVE_PEERS)])
                 continue
             extra = [
-                Contender(f"hither {n}", hither("--connections", n)) for n in (16, 64) if link.letter == "G" and ours
+                Contender(f"hither {n}", hither("--max-connections", n))
+                for n in (16, 64)
+                if link.letter == "G" and ours
             ]
             play(played, query, link, [*ours, *extra, RAW, *peers])
             if link.letter == "G" and not chosen.quick:
@@ -84,7 +86,7 @@ def main() -> int:
                 play_second_process(played, query, link)
         if LINKS["G"] in chosen.links and not (chosen.no_curve or chosen.quick or chosen.native):
             floor = [Contender(f"raw @{n}", raw(n)) for n in CURVE]
-            curve = [Contender(f"hither @{n}", hither("--connections", n)) for n in CURVE] if ours else []
+            curve = [Contender(f"hither @{n}", hither("--max-connections", n)) for n in CURVE] if ours else []
             for congestion in ("cubic", "bbr"):
                 play(played, query, LINKS["G"], [*curve, *floor], congestion)
     seconds = time.monotonic() - started

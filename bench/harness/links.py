@@ -66,6 +66,7 @@ class Loopback:
 
     congestion = "cubic"
     server_host = "127.0.0.1"
+    client_host = "127.0.0.1"
 
     def __enter__(self):
         return self
@@ -103,7 +104,7 @@ class Wan(Loopback):
         # The link is removed when this process ends, however it ends.
         up += ["--owner", str(os.getpid()), "--json"]
         answer = subprocess.run(up, check=True, stdout=subprocess.PIPE, text=True).stdout
-        self.server_host = json.loads(answer)["server"]["address"]
+        self.server_host, self.client_host = (json.loads(answer)[end]["address"] for end in ("server", "client"))
         return self
 
     def __exit__(self, *_):
@@ -130,6 +131,14 @@ class Wan(Loopback):
     def stats(self) -> dict:
         command = [HITHER_WAN, "stats", self.name, "--json"]
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+class OtherEnd(Loopback):
+    """A link from its other end: servers run where its client is."""
+
+    def __init__(self, where: Loopback):
+        self.server_host, self.client_host = where.client_host, where.server_host
+        self.server, self.client = where.client, where.server
 
 
 class Proxied(Loopback):

@@ -24,6 +24,7 @@ WRITABLE = {
     "nginx": lambda root: servers.nginx(Loopback(), root, webdav=True),
     "rclone": lambda root: servers.rclone(Loopback(), root),
     "s3s": lambda root: servers.s3s(Loopback(), root),
+    "versitygw": lambda root: servers.versitygw(Loopback(), root),
     "xrootd": lambda root: servers.xrootd(Loopback(), root),
     "xrootd-named": lambda root: servers.xrootd(Loopback(), root, more=NAMED.format(root=root.resolve())),
 }

@@ -212,6 +212,22 @@ def kill(port: int) -> None:
         os.killpg(PROCESSES[port].pid, signal.SIGKILL)
 
 
+def restart(where: Loopback, port: int) -> None:
+    """Kills a server if it still runs, and starts it again with the same command."""
+    kill(port)
+    PROCESSES[port].wait()
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    PROCESSES[port] = subprocess.Popen(PROCESSES[port].args, start_new_session=True, **quiet)
+    if not accepts(where, where.server_host, port):
+        raise RuntimeError(f"{PROCESSES[port].args} did not start again")
+
+
+def accepts(where: Loopback, host: str, port: int) -> bool:
+    """Waits until a server's port accepts connections. False if it does not within some seconds."""
+    probe = [sys.executable, str(BENCH / "harness" / "wait_port.py"), host, str(port)]
+    return subprocess.run(where.server(probe), check=False).returncode == 0
+
+
 def program(name: str) -> str | None:
     return shutil.which(name, path=PATH)
 
@@ -256,14 +272,13 @@ def running(
         )
     try:
         if port is not None:
-            probe = [sys.executable, str(BENCH / "harness" / "wait_port.py"), host or where.server_host, str(port)]
-            if subprocess.run(where.server(probe), check=False).returncode != 0 or process.poll() is not None:
+            if not accepts(where, host or where.server_host, port) or process.poll() is not None:
                 raise RuntimeError(f"{' '.join(command)} did not start:\n{log.read_text(errors='replace')[-2000:]}")
             PROCESSES[port] = process
         yield
     finally:
         if port is not None:
-            PROCESSES.pop(port, None)
+            process = PROCESSES.pop(port, process)
         # The process leads a session of its own, so this ends the server and its workers and
         # nothing else.
         with contextlib.suppress(ProcessLookupError):
@@ -424,13 +439,18 @@ def xrootd(
 
 
 def hither(
-    where: Loopback, root: Path, access_log: Path | None = None, tls: Tls | None = None
+    where: Loopback,
+    root: Path,
+    access_log: Path | None = None,
+    tls: Tls | None = None,
+    more: tuple[str, ...] = (),
 ) -> contextlib.AbstractContextManager[int]:
-    """`hither serve`, read-only. access_log.py does not read its log."""
+    """`hither serve`, read-only without `more`. access_log.py does not read its log."""
     if not HITHER.exists():
         raise RuntimeError(f"{HITHER} is not built")
     options = ["--access-log", str(access_log)] if access_log else []
     options += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key)] if tls else []
+    options += more
     return started(
         where, lambda _, port: [str(HITHER), "serve", str(root), "--listen", f"{where.server_host}:{port}", *options]
     )
@@ -511,15 +531,48 @@ S3_KEY = ("hither", "not-much-of-a-secret")
 
 def s3s(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
     """A store that speaks S3 and has one bucket, `bucket`; `S3_KEY` opens it."""
-    binary = BUILT_PEERS / "bin" / "s3s-fs"
+    key, secret = S3_KEY
+    options = ["--access-key", key, "--secret-key", secret]
+    return s3_store(
+        where, root, "s3s-fs", lambda port: ["--host", where.server_host, "--port", str(port), *options, str(root)]
+    )
+
+
+def versitygw(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
+    """The same, by the gateway of Versity."""
+    key, secret = S3_KEY
+
+    def options(port: int) -> list[str]:
+        metadata = root.with_name(f"metadata-of-{root.name}")
+        metadata.mkdir(exist_ok=True)
+        common = [
+            "--access",
+            key,
+            "--secret",
+            secret,
+            "--port",
+            f"{where.server_host}:{port}",
+            "--quiet",
+            "--keep-alive",
+        ]
+        return [*common, "posix", "--sidecar", str(metadata), str(root)]
+
+    return s3_store(where, root, "versitygw", options)
+
+
+S3_STORES = {"s3s": s3s, "versitygw": versitygw}
+
+
+def s3_store(
+    where: Loopback, root: Path, name: str, options: Callable[[int], list[str]]
+) -> contextlib.AbstractContextManager[int]:
+    binary = BUILT_PEERS / "bin" / name
 
     def command(_: Path, port: int) -> list[str]:
         if not binary.exists():
-            raise RuntimeError("s3s-fs is not installed (tools/setup-peers installs it)")
+            raise RuntimeError(f"{name} is not installed (tools/setup-peers installs it)")
         (root / "bucket").mkdir(exist_ok=True)
-        key, secret = S3_KEY
-        options = ["--host", where.server_host, "--port", str(port), "--access-key", key, "--secret-key", secret]
-        return [str(binary), *options, str(root)]
+        return [str(binary), *options(port)]
 
     return started(where, command)
 

@@ -69,6 +69,14 @@ def markdown(heads: Iterable[str], rows: Iterable[Iterable[str]], align: str = "
     return ["| " + " | ".join(heads) + " |", f"|{rule}|", *("| " + " | ".join(row) + " |" for row in rows)]
 
 
+def grouped(runs: Iterable, case: Callable) -> list[tuple]:
+    """The runs of each case, in the order of their first ones; in it those of each `who`."""
+    found: dict = {}
+    for run in runs:
+        found.setdefault(case(run), {}).setdefault(run.who, []).append(run)
+    return list(found.items())
+
+
 def machine() -> str:
     """A note on the machine that ran a benchmark."""
     load = " ".join(f"{load:.1f}" for load in os.getloadavg())

@@ -32,7 +32,7 @@ def prepare(where: Loopback, window: int, fresh: Path | None) -> None:
 def entrants(where: Loopback, link: Link, query: Query, url: str, stores: Path, window: int) -> Iterator[Entrant]:
     for connections in (None, 16, 64) if link.letter == "G" else (None,):
         store = stores / f"{window}-{connections}"
-        command = query.draw(url, "--store", store, *(["--connections", connections] if connections else []))
+        command = query.draw(url, "--store", store, *(["--max-connections", connections] if connections else []))
         name = f"{connections} connections" if connections else "defaults"
         for which, fresh in (("first", store), ("second", None)):
             before = partial(prepare, where, window, fresh)

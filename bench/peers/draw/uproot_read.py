@@ -37,7 +37,7 @@ def through_hither(source: str, url: str) -> tuple[str, dict]:
         from uproot.source.coalesce import CoalesceConfig
 
         options["coalesce_config"] = CoalesceConfig(max_range_gap=0)
-    return f"hither+{url}", options
+    return f"hither{url}", options
 
 
 def main() -> None:

@@ -1,0 +1,205 @@
+"""`hither profile` on a program whose shares are known, on servers, and what it costs them.
+
+    --known-work    60 s of the program; each share has to be within 2 points
+    --servers       a page for each server and direction, files of 275 MB over loopback
+    --loss          the rate of a server with and without a profile, in pairs
+
+Needs root. Results: `results/profile/`.
+"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.generators import talkfile
+from bench.harness import servers
+from bench.harness.links import Loopback
+from bench.harness.paths import BINARIES, HITHER, RESULTS
+
+OUTPUT = RESULTS / "profile"
+SECONDS = 60
+SERVER_SECONDS = 20
+PAIRS = 12
+PAIR_SECONDS = 6
+CLIENTS = 2
+
+OF_KIND = {
+    "computing": ["application"],
+    "calling": ["system_calls", "libc", "rest_of_kernel"],
+    "copying": ["copies", "file_io", "memory"],
+    "sleeping": ["idle"],
+}
+"""The categories that each kind of work of `hither-known-work` is made of."""
+IN_PERCENT = {"computing": 30, "calling": 20, "copying": 20, "sleeping": 30}
+
+
+def of_kinds(profile: dict) -> dict[str, float]:
+    """Returns the shares of a profile by kind of work."""
+    return {kind: sum(profile["shares"][key] for key in keys) for kind, keys in OF_KIND.items()}
+
+
+def profile(*words: object) -> tuple[str, str]:
+    command = [str(word) for word in (HITHER, "profile", *words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr
+
+
+def idle_ticks() -> int:
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[4]) + int(fields[5])
+
+
+def known_work() -> None:
+    """Compares shares with what the program says, and idle time with the kernel's counter."""
+    idle, began = idle_ticks(), time.monotonic()
+    out, err = profile("--json", "--", BINARIES / "hither-known-work", SECONDS)
+    elapsed = time.monotonic() - began
+    found, truth = json.loads(out), json.loads(err.splitlines()[-1])
+    shares, whole = of_kinds(found), found["seconds"] * found["cpus"]
+    lines = [
+        f"# Known work, {SECONDS} s\n",
+        "`hither-known-work` says itself how long each kind of work took; the shares are those of `hither profile`.\n",
+        "| work | planned, % | the program says, % | `hither profile`, % | off by, points |",
+        "|---|---|---|---|---|",
+    ]
+    for kind, share in shares.items():
+        says = 100 * truth[kind] / whole
+        lines.append(f"| {kind} | {IN_PERCENT[kind]} | {says:.2f} | {share:.2f} | {share - says:+.2f} |")
+    ticks = (idle_ticks() - idle) / os.sysconf("SC_CLK_TCK") / elapsed / found["cpus"]
+    sampling = found["sampling"]
+    lines += [
+        f"\nIdle by an own reading of `/proc/stat` around the command: {100 * ticks:.2f} %. Sum of the shares: "
+        f"{sum(found['shares'].values()):.2f} %. Unclassified: "
+        f"{found['shares']['unknown'] + found['shares']['rest_of_kernel']:.2f} %. Samples: {sampling['samples']} of "
+        f"{sampling['expected']} expected, {sampling['lost']} lost; {sampling['microseconds_each']} µs each, "
+        f"{sampling['overhead_percent']:.2f} % of the CPUs; skid {sampling['skid_percent']:.1f} %; the profiler itself "
+        f"{found['shares']['profiler']:.2f} %, other processes {found['shares']['other_processes']:.2f} %.\n",
+        "| category | % |",
+        "|---|---|",
+        *(f"| {key} | {share:.2f} |" for key, share in sorted(found["shares"].items(), key=lambda it: -it[1])),
+    ]
+    write("ground_truth.md", lines)
+
+
+def write(name: str, lines: list[str]) -> None:
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    (OUTPUT / name).write_text("\n".join(lines) + "\n")
+    sys.stdout.write("\n".join(lines) + "\n\n")
+
+
+@contextmanager
+def clients(command: str) -> Iterator[None]:
+    """Runs a shell command again and again, some at a time; `$n` is the number of the client."""
+    loop = f"while :; do {command}; done"
+    running = [
+        subprocess.Popen(
+            ["bash", "-c", loop],
+            env={**os.environ, "n": str(number)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for number in range(CLIENTS)
+    ]
+    try:
+        yield
+    finally:
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def serving(name: str, folder: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Runs a server over the talk's file; yields its port and commands that read and write."""
+    talk = talkfile.DEFAULT_OUTPUT
+    subprocess.run(["cp", "--reflink=auto", talk, folder / "talk.root"], check=True)
+    folder.chmod(0o777)
+    where = Loopback()
+    start = {
+        "nginx": lambda: servers.nginx(where, folder, webdav=True),
+        "xrootd": lambda: servers.xrootd(where, folder),
+        "hither": lambda: servers.hither(where, folder, more=("--write",)),
+    }
+    with start[name]() as port:
+        url = f"{'root' if name == 'xrootd' else 'http'}://localhost:{port}/"
+        commands = {
+            "read": f"curl -s {url}talk.root -o /dev/null",
+            "write": f"curl -s -T {talk} {url}up$n",
+        }
+        if name == "xrootd":
+            commands = {
+                "read": f"xrdcp -f -s {url}/talk.root /dev/null",
+                "write": f"xrdcp -f -s {talk} {url}/up$n",
+            }
+        yield port, commands
+
+
+def of_servers() -> None:
+    for name in ("nginx", "xrootd", "hither"):
+        with tempfile.TemporaryDirectory(dir=talkfile.DEFAULT_OUTPUT.parent) as folder:
+            for direction in ("read", "write"):
+                with serving(name, Path(folder)) as (port, commands), clients(commands[direction]):
+                    time.sleep(2)
+                    process = servers.PROCESSES[port].pid
+                    page, _ = profile("--pid", process, "--seconds", SERVER_SECONDS)
+                title = f"# {name}, {direction}\n\n{CLIENTS} clients over loopback on the same machine: `{commands[direction]}`\n"
+                write(f"{name}-{direction}.md", [title, "```text", page.rstrip(), "```"])
+
+
+def moved() -> int:
+    """Bytes that the loopback interface received."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    return int(line.split(":")[1].split()[0])
+
+
+def loss() -> None:
+    """The rate with a profile relative to the rate without, in pairs of alternating order."""
+    ratios = []
+    with (
+        tempfile.TemporaryDirectory(dir=talkfile.DEFAULT_OUTPUT.parent) as folder,
+        serving("nginx", Path(folder)) as (port, commands),
+        clients(commands["read"]),
+    ):
+        time.sleep(2)
+        for pair in range(PAIRS):
+            rates = {}
+            for profiled in (False, True) if pair % 2 else (True, False):
+                command = [HITHER, "profile", "--json", "--pid", servers.PROCESSES[port].pid]
+                running = None
+                if profiled:
+                    running = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
+                    # Its start, which measures the cost of a sample, is no part of the profile.
+                    time.sleep(1.5)
+                before, began = moved(), time.monotonic()
+                time.sleep(PAIR_SECONDS)
+                rates[profiled] = (moved() - before) / (time.monotonic() - began)
+                if running:
+                    running.send_signal(signal.SIGINT)
+                    running.wait()
+            ratios.append(rates[True] / rates[False])
+    mean, error = statistics.mean(ratios), statistics.stdev(ratios) / len(ratios) ** 0.5
+    # Student's t for 11 degrees of freedom.
+    half = 2.201 * error
+    lines = [
+        "# Loss of throughput by a profile\n",
+        f"nginx sends a file of 275 MB to {CLIENTS} clients over loopback; {PAIRS} pairs of {PAIR_SECONDS} s with and "
+        "without `hither profile`, in alternating order.\n",
+        f"Loss: {100 * (1 - mean):.2f} %, 95 % interval {100 * (1 - mean - half):.2f} to {100 * (1 - mean + half):.2f} %.\n",
+        "Ratios: " + ", ".join(f"{ratio:.4f}" for ratio in ratios),
+    ]
+    write("loss.md", lines)
+
+
+if __name__ == "__main__":
+    for option, measure in (("--known-work", known_work), ("--servers", of_servers), ("--loss", loss)):
+        if len(sys.argv) == 1 or option in sys.argv:
+            measure()
