@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import types
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,11 +29,14 @@ from bench.generators import talkfile
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER, ROOT, temporary_folder
+from hither import _client
+from hither.fsspec import HitherFileSystem
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs/guides").glob("*.md"))]
 LANGUAGES = {"sh", "python", "toml", "text", "json", "yaml"}
 FENCE = re.compile(r"(?:^<!-- not run: (?P<reason>.+) -->\n)?^```(?P<language>.*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 XROOTD = "127.0.0.1:1094"
+S3 = "127.0.0.1:9000"
 
 
 @dataclass
@@ -92,6 +96,10 @@ class Scratch:
         if XROOTD in code and XROOTD not in self.instead:
             port = self.stack.enter_context(servers.xrootd(Loopback(), self.folder / "target/data"))
             self.instead[XROOTD] = f"127.0.0.1:{port}"
+        if S3 in code and S3 not in self.instead:
+            (self.folder / "store").mkdir()
+            port = self.stack.enter_context(servers.s3s(Loopback(), self.folder / "store"))
+            self.instead[S3] = f"127.0.0.1:{port}"
         for written, used in self.instead.items():
             code = code.replace(written, used)
         return code
@@ -166,10 +174,42 @@ def scratch(monkeypatch):
             monkeypatch.setenv(f"XDG_{name}_{'DIR' if name == 'RUNTIME' else 'HOME'}", f"{folder}/home/.{name.lower()}")
         monkeypatch.setenv("HOME", f"{folder}/home")
         monkeypatch.setenv("PATH", os.pathsep.join([f"{folder}/bin", str(Path(sys.executable).parent), os.environ["PATH"]]))
+        # Those of other documents have other settings.
+        _client._default.clear()
+        HitherFileSystem.clear_instance_cache()
         scratch = Scratch(folder, stack)
         monkeypatch.chdir(folder)
         stack.callback(scratch.stop)
         yield scratch
+
+
+def test_the_steps_of_the_service_install_what_its_unit_names():
+    unit = (ROOT / "packaging/hither-serve.service").read_text()
+    (steps,) = [block.code for block in blocks(ROOT / "docs/guides/serving.md") if "daemon-reload" in block.code]
+    command = re.search(r"ExecStart=(\S+) serve --config (\S+)", unit)
+    assert command and all(path in steps for path in command.groups())
+    assert re.search(r"^User=(\S+)", unit, re.MULTILINE)[1] in steps.split("useradd", 1)[1]
+    for source in re.findall(r"packaging/\S+", steps):
+        assert (ROOT / source).is_file(), source
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_what_examples_import_is_installed_by_their_document(document):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    text = document.read_text()
+    installed = {"hither", "numpy"}
+    for command in re.findall(r"pip install ([^#`\n]*)", text):
+        words = set(re.findall(r"[\w-]+", command))
+        installed |= words | {re.match(r"[\w-]+", needed)[0] for extra in words for needed in extras.get(extra, [])}
+    python = [ast.parse(block.code) for block in blocks(document) if block.language == "python"]
+    nodes = [node for tree in python for node in ast.walk(tree)]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    # Arrays are awkward's where nothing else is asked for.
+    if any(isinstance(node, ast.Attribute) and node.attr == "arrays" for node in nodes):
+        imported.add("awkward")
+    missing = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) - installed
+    assert not missing, f"{document.name} does not say: pip install {' '.join(sorted(missing))}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)

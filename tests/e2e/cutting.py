@@ -22,6 +22,7 @@ class Relay:
         reset: bool = False,
         stall: bool = False,
         dies_after: int | None = None,
+        port: int = 0,
     ):
         self.upstream = upstream
         self.dies_after = dies_after
@@ -30,10 +31,10 @@ class Relay:
         self.after = after
         self.reset = reset
         self.stall = stall
-        self.asked = threading.Event()
+        self.asked, self.died = threading.Event(), threading.Event()
         self.connections = 0
         self.sockets: list[socket.socket] = []
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.listener = socket.create_server(("127.0.0.1", port), backlog=256)
         self.port = self.listener.getsockname()[1]
 
     def __enter__(self):
@@ -51,6 +52,7 @@ class Relay:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+        self.died.set()
 
     def accept(self) -> None:
         with contextlib.suppress(OSError):

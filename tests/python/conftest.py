@@ -24,6 +24,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, *, body: bool) -> None:
         site = self.server.site
         site.requests.append((self.command, self.path, self.headers.get("Range")))
+        site.headers = self.headers
         site.held.wait()
         name = self.path.split("?")[0].lstrip("/")
         content = site.files.get(name)
@@ -84,6 +85,7 @@ class Site:
         self.files = {}
         self.statuses = {}
         self.requests = []
+        self.headers = None
         self.tag = '"1"'
         self.held = threading.Event()
         self.held.set()

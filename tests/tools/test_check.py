@@ -268,3 +268,10 @@ def test_files_links_and_tests_that_a_document_names_exist(tmp_path):
     assert found("README.md", "```\n`docs/b.md`\n```") == []
     assert found("docs/invariants.md", "`test_that_is_here`") == []
     assert len(found("docs/invariants.md", "`test_that_is_gone`")) == 1
+
+
+def test_two_test_modules_of_one_name_are_found():
+    files = [Path("tests/a/test_reads.py"), Path("tests/b/test_reads.py"), Path("tests/b/test_writes.py")]
+    [finding] = structure.check_test_names(files)
+    assert str(finding).startswith("tests/b/test_reads.py:1")
+    assert "tests/a/test_reads.py" in finding.message

@@ -69,7 +69,7 @@ def test_a_token_replaced_during_a_job_costs_no_read(as_user, server, small, tmp
         return header == f"Bearer {expected[0]}"
 
     server.accepts = accepts
-    told = as_user("draw", server.url() + ":T", *QUERY, "--connections", 4, "--token-file", file)
+    told = as_user("draw", server.url() + ":T", *QUERY, "--max-connections", 4, "--token-file", file)
     assert told.code == 0, told.err
     assert told.json["selected"] == small.facts["selected"]
     sent = [header for _, header in server.log]
@@ -119,6 +119,29 @@ def test_a_token_follows_only_allowed_redirects(as_user, server, small):
         assert {header for _, header in pool.log} == {None}
         told = as_user("stat", server.url(), "--share-credentials", "127.0.0.1", BEARER_TOKEN=good())
         assert told.code == 0, told.err
+
+
+def test_a_header_field_goes_where_credentials_may_go(as_user, server, small):
+    field = ("--header", f"Authorization: Bearer {good()}")
+    told = as_user("draw", server.url() + ":T", *QUERY, *field)
+    assert told.code == 0, told.err
+    assert told.json["selected"] == small.facts["selected"]
+    assert not told.json["report"]["metadata_from_store"]
+    assert not as_user("draw", server.url() + ":T", *QUERY, BEARER_TOKEN=good()).json["report"]["metadata_from_store"]
+    assert as_user("draw", server.url() + ":T", *QUERY, *field).json["report"]["metadata_from_store"]
+    with TokenServer(small.path) as pool:
+        server.redirect = pool.url()
+        assert as_user("stat", server.url(), *field).code == UNAUTHENTICATED
+        assert {header for _, header in pool.log} == {None}
+        told = as_user("stat", server.url(), *field, "--share-credentials", "127.0.0.1")
+        assert told.code == 0, told.err
+
+
+def test_a_header_field_that_belongs_to_the_request_is_refused(as_user, server):
+    told = as_user("stat", server.url(), "--header", "Range: bytes=0-1")
+    assert told.code == 2
+    assert "hither sets this field itself" in told.err
+    assert server.log == []
 
 
 def test_a_token_file_that_others_can_read_is_an_error(as_user, server, tmp_path):

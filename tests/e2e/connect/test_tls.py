@@ -117,7 +117,7 @@ def test_a_handshake_costs_one_round_trip(far_and_secure, talk, tmp_path, connec
     site, authority = far_and_secure
     for round_trips in (4, 2):
         site.where.reset()
-        options = ("--connections", connections, "--store", tmp_path / "store")
+        options = ("--max-connections", connections, "--store", tmp_path / "store")
         target = secure(site, talk.path.name) + ":T"
         told = trusting(authority, "draw", target, *QUERY, *options, where=site.where)
         assert told.code == 0, told.err

@@ -7,13 +7,14 @@ An attack is a function that takes an `Attacker` and returns the connections on 
 import resource
 import socket
 import ssl
-import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from served import PATIENCE, Served
+
+from bench.server.attackers import frame, get, get_frame, preface
 
 LARGE = 256 << 20
 """Bytes of `/large`, which are zeros that take no space on the disk."""
@@ -53,25 +54,6 @@ class Attacker:
 
         with ThreadPoolExecutor(WORKERS) as workers:
             return list(workers.map(one, range(count)))
-
-
-def get(path: str, fields: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode()
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """A frame of HTTP/2 (RFC 9113)."""
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
-
-
-def preface(window: int) -> bytes:
-    """The begin of an HTTP/2 connection whose streams have a window of `window` bytes."""
-    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, window))
-
-
-def get_frame(stream: int, path: bytes) -> bytes:
-    fields = b"\x82\x86\x44" + bytes([len(path)]) + path + b"\x41\x01a"
-    return frame(1, 5, stream, fields)
 
 
 def read_nothing(attacker: Attacker) -> list[socket.socket]:

@@ -33,7 +33,7 @@ def test_bins_match_root(hither, site, talk):
 
 def test_report_equals_the_servers_log(hither, site, talk):
     # On one connection: where another one takes over half of a request, on a busy machine, the server has sent more than was read.
-    report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", 1, "--json").json["report"]
+    report = hither("draw", site.link_in(talk) + ":T", *QUERY, "--max-connections", 1, "--json").json["report"]
     log = site.requests("/talk.root")
     assert report["requests"] == len(log)
     assert report["connections"] == len({request.connection for request in log})
@@ -54,7 +54,7 @@ def test_memory_stays_below_150_mb(hither, site, talk):
 
 @pytest.mark.parametrize("connections", [1, 2, 7, 64])
 def test_the_number_of_connections_is_obeyed_and_does_not_change_the_result(hither, site, talk, connections):
-    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", connections, "--json").json
+    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--max-connections", connections, "--json").json
     assert answer["selected"] == talk.facts["selected"]
     assert 1 <= len({request.connection for request in site.requests("/talk.root")}) <= connections
 
@@ -62,7 +62,7 @@ def test_the_number_of_connections_is_obeyed_and_does_not_change_the_result(hith
 def test_requests_stay_within_the_limit(hither, site, talk):
     """1.2 times what the header limit (8 KB, some 430 of these ranges) asks for, or two per connection and four."""
     connections = 4
-    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--connections", connections, "--json").json
+    answer = hither("draw", site.link_in(talk) + ":T", *QUERY, "--max-connections", connections, "--json").json
     needed = 2 + math.ceil(talk.facts["query_baskets"] / 400)
     assert answer["report"]["requests"] <= max(1.2 * needed, 2 * connections + 4)
 

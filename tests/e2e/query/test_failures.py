@@ -46,7 +46,8 @@ def test_an_unresolvable_host_is_unavailable(hither):
 def test_a_refused_connection_is_explained(hither):
     with Relay(None) as relay:
         port = relay.port
-    assert_failed(draw(hither, f"http://127.0.0.1:{port}/x.root:T"), UNAVAILABLE, f"127.0.0.1:{port}")
+    told = draw(hither, f"http://127.0.0.1:{port}/x.root:T", "--connect-timeout", 1)
+    assert_failed(told, UNAVAILABLE, f"127.0.0.1:{port}", "refused")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_connection_cut_each_time_is_an_error_at_every_stage(hither, site, sma
     """At connecting, in the header of the answer, in the file's head, in the metadata, in the data; each time again."""
     site.link_in(small)
     with Relay(site.port, lambda connection: after if connection == 0 else 0, reset=reset) as relay:
-        told = draw(hither, f"http://127.0.0.1:{relay.port}/small.root:T", "--connections", 1)
+        told = draw(hither, f"http://127.0.0.1:{relay.port}/small.root:T", "--max-connections", 1)
         assert_failed(told, UNAVAILABLE)
 
 
@@ -121,7 +122,7 @@ def test_a_connection_cut_each_time_is_an_error_at_every_stage(hither, site, sma
 def test_a_connection_cut_once_is_no_failure(hither, site, small, after):
     site.link_in(small)
     with Relay(site.port, lambda connection: after if connection == 0 else None) as relay:
-        told = draw(hither, f"http://127.0.0.1:{relay.port}/small.root:T", "--connections", 2, "--json")
+        told = draw(hither, f"http://127.0.0.1:{relay.port}/small.root:T", "--max-connections", 2, "--json")
         assert told.code == 0, told.err
         assert told.json["selected"] == small.facts["entries"] * 17
 

@@ -60,7 +60,7 @@ def test_a_replay_matches_the_servers_log(hither, site, tmp_path, seed):
     os.truncate(site.folder / "data", size)
     connections = str(1 + seed % 4)
     finished = hither(
-        "trace", "replay", job, site.url("data"), "--no-store", "--connections", connections, "--json"
+        "trace", "replay", job, site.url("data"), "--no-store", "--max-connections", connections, "--json"
     )
     assert finished.code == 0, finished.err
     replay = finished.json["replay"]

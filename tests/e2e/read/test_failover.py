@@ -39,7 +39,7 @@ def test_a_dying_server_costs_only_the_bytes_in_flight(hither, site, second, tal
     site.link_in(talk)
     needed = talk.facts["query_bytes"] + talk.facts["tree_bytes"]
     with Relay(site.port, dies_after=int(share * needed)) as relay:
-        report = draw(hither, talk, relay.port, second, "--connections", connections)
+        report = draw(hither, talk, relay.port, second, "--max-connections", connections)
         passed = relay.passed
     sent = sum(request.bytes_sent for request in second.requests("/talk.root"))
     assert sent > 0

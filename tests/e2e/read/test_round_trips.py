@@ -22,7 +22,7 @@ def counted(hither, far, *options):
 
 @pytest.mark.parametrize("connections", [16, 64])
 def test_a_cold_query_takes_three_round_trips(hither, far, talk, connections):
-    answer, seen = counted(hither, far, "--no-store", "--connections", connections)
+    answer, seen = counted(hither, far, "--no-store", "--max-connections", connections)
     assert answer["selected"] == talk.facts["selected"]
     assert seen["round_trips"] == 3
     assert answer["report"]["round_trips"] == seen["round_trips"]
@@ -50,7 +50,7 @@ def test_a_warm_query_over_xrootd_opens_its_connections_at_once(hither, far, tal
 
 
 def test_the_report_matches_the_connections_and_bytes_on_the_link(hither, far):
-    answer, seen = counted(hither, far, "--no-store", "--connections", 8)
+    answer, seen = counted(hither, far, "--no-store", "--max-connections", 8)
     assert answer["report"]["connections"] == seen["connections"] <= 8
     # Repeated segments would count twice.
     assert seen["to_client"]["repeated_segments"] == 0
@@ -67,7 +67,7 @@ def test_payload_stays_close_to_needed_bytes(hither, far, talk):
 
 def test_requests_stay_within_the_limit(hither, far, talk):
     for connections in (1, 16, 64):
-        answer, _ = counted(hither, far, "--no-store", "--connections", connections)
+        answer, _ = counted(hither, far, "--no-store", "--max-connections", connections)
         needed = 2 + talk.facts["query_baskets"] / 400
         assert answer["report"]["requests"] <= max(1.2 * needed, 2 * connections + 4)
 

@@ -121,7 +121,7 @@ def test_an_empty_file_is_read(server, hither, verb, tmp_path):
 
 @every_kind()
 def test_thousands_of_ranges_take_few_requests_to_a_known_server(server, kind, talk, read, tmp_path):
-    url, options = server.link_in(talk), ("--store", tmp_path / "store", "--connections", CONNECTIONS)
+    url, options = server.link_in(talk), ("--store", tmp_path / "store", "--max-connections", CONNECTIONS)
     size = talk.facts["bytes"]
     read(url, scattered(size, RANGES, seed=1), *options)
     learning = server.requests("/talk.root")
@@ -133,7 +133,8 @@ def test_thousands_of_ranges_take_few_requests_to_a_known_server(server, kind, t
     assert whole_files(known) == 0
     needed = math.ceil(RANGES / kind.ranges)
     assert len(known) <= max(1.2 * needed, 2 * CONNECTIONS + 4)
-    assert report["bytes_requested"] <= 1.25 * report["bytes_used"]
+    # Where a request takes one range, gaps are read over as far as they cost less than a request.
+    assert kind.ranges == 1 or report["bytes_requested"] <= 1.25 * report["bytes_used"]
 
 
 def test_a_corrupt_response_to_too_many_ranges_is_repeated(tmp_path, read):
@@ -147,7 +148,7 @@ def test_a_corrupt_response_to_too_many_ranges_is_repeated(tmp_path, read):
     path.write_bytes(random.Random(1).randbytes(999_999))
     # Short numbers: all of them stay below the 16 KB at which it drops the connection.
     ranges = [(first, 5) for first in range(0, 999_990, 880)]
-    where, options = Loopback(), ("--store", tmp_path / "store", "--connections", 1)
+    where, options = Loopback(), ("--store", tmp_path / "store", "--max-connections", 1)
     with servers.caddy(where, folder) as before, servers.xrootd(where, folder, log) as after, Relay(before) as relay:
         url = f"http://127.0.0.1:{relay.port}/x.bin"
         read(url, ranges, *options, path=path)

@@ -30,7 +30,9 @@ RECORD = """"0x1","Open","1.0","root://h//f;0;0;0","2.0","[SUCCESS] ",""
 def tables() -> dict[str, dict[str, str]]:
     """Returns the types of the keys of each section."""
     parts = SECTION.split(PAGE.read_text())[1:]
-    return {name: dict(row[:2] for row in ROW.findall(text)) for name, text in zip(parts[1::3], parts[2::3], strict=True)}
+    return {
+        name: dict(row[:2] for row in ROW.findall(text)) for name, text in zip(parts[1::3], parts[2::3], strict=True)
+    }
 
 
 class Page:
@@ -84,7 +86,9 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         page.check_object(json.loads(output), shape or section, section)
         return json.loads(output)
 
-    with serving(tmp_path, "--write", "--metrics", "127.0.0.1:0") as served:
+    lots = tmp_path / "lots.toml"
+    lots.write_text("[lots]\nbytes = 100000000\n")
+    with serving(tmp_path, "--write", "--metrics", "127.0.0.1:0", "--config", lots) as served:
         served.file("small.root", small.path.read_bytes())
         tree, gone = served.url("small.root") + ":T", served.url("gone")
         text = served.file("a.txt", b"text")
@@ -102,10 +106,24 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         printed("hither stat", text, gone, code=3)
         printed("hither mkdir", served.url("folder"))
         printed("hither cp", text, served.url("folder/b.txt"), "--checksum", "adler32")
+        printed("hither cp", text, tmp_path / "replicated.txt", "--replica", gone)
         printed("hither cp", gone, tmp_path / "gone", code=3)
+        mirror, other = tmp_path / "mirror", tmp_path / "other"
+        other.mkdir()
+        (other / "alone").write_bytes(b"")
+        printed("hither sync", "--dry-run", served.url("folder"), mirror)
+        printed("hither sync", served.url("folder"), mirror)
+        printed("hither check", mirror, other, code=12)
+        (other / "b.txt").mkdir()
+        printed("hither sync", mirror, other, code=10)
         printed("hither mv", served.url("folder/b.txt"), served.url("folder/c.txt"))
         printed("hither checksum", text)
+        printed("hither find", served.base)
+        printed("hither du", served.base)
+        (tmp_path / "sums").write_text(f"00000001  {text}\n")
+        printed("hither checksum", "--check", tmp_path / "sums", code=7)
         printed("hither rm", served.url("folder/c.txt"))
+        printed("hither lots", "reserve", served.url("lot"), "--bytes", "1M", "--lease", "1h")
         printed("hither trace show", trace)
         printed("hither trace replay", trace)
         printed("hither trace import", "--format", "xrdrecord", record, "-o", tmp_path / "i.trace")
@@ -113,6 +131,10 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         local.write_bytes(b"text")
         printed("hither cat", local)
         page.check_object(served.told, "hither serve", "hither serve")
+        port = served.base.rstrip("/").rpartition(":")[2]
+        connected = f"exec 3<>/dev/tcp/127.0.0.1/{port}; while :; do :; done"
+        options = ("--seconds", "1.5", "--bytes", "1M")
+        printed("hither profile --json", *options, "--", "bash", "-c", connected, shape="hither profile")
     folder = tmp_path / "xrootd"
     folder.mkdir()
     folder.chmod(0o777)
@@ -122,7 +144,8 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         source.write_bytes(b"text")
         printed("hither cp", source, url)
         printed("hither locate", url)
-        printed("hither prepare", url)
+        printed("hither stage", url)
+        printed("hither stage", "--status", url)
         printed("hither chmod", "640", url)
         printed("hither stat", "--attributes", url, shape="StatEntry")
     documented = {(section, key) for section, keys in page.tables.items() for key in keys}

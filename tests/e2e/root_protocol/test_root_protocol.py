@@ -53,7 +53,7 @@ def test_a_cold_read_takes_four_round_trips_and_a_warm_one_takes_one(serve, smal
     # Login, open and head; tail; tree; baskets. A login that has to be done again takes two more.
     assert first["round_trips"] <= (6 if more else 4)
     assert drawn(small, url, *store)["round_trips"] == 1
-    assert drawn(small, url, "--no-store", "--connections", "1")["connections"] <= 2
+    assert drawn(small, url, "--no-store", "--max-connections", "1")["connections"] <= 2
 
 
 def test_only_requested_bytes_are_fetched(serve, small):

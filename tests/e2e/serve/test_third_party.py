@@ -22,6 +22,7 @@ from token_issuer import Issuer, Key
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 SECRET = "Bearer c2VjcmV0LXRoYXQtbm9ib2R5LXNlZXM"
 LARGE = b"".join(n.to_bytes(4, "big") for n in range(2 << 20))
@@ -85,7 +86,16 @@ def davix(mode: str, source: str, destination: str) -> None:
     run("davix-cp", "--copy-mode", mode, source, destination)
 
 
-CLIENTS = {"gfal-copy": gfal, "davix-cp": davix}
+def ours(mode: str, source: str, destination: str) -> None:
+    run(HITHER, "cp", "--no-store", "--third-party", mode, source, destination)
+
+
+CLIENTS = {"gfal-copy": gfal, "davix-cp": davix, "hither": ours}
+KILLED = {
+    "gfal-copy": ["gfal-copy", "--copy-mode", "pull"],
+    "davix-cp": ["davix-cp", "--copy-mode", "pull"],
+    "hither": [str(HITHER), "cp", "--no-store", "--third-party", "pull"],
+}
 
 
 def copy(active: Served, name: str, *fields: str, code: str = "202", **other: str) -> list[str]:
@@ -136,6 +146,50 @@ def test_a_file_is_copied_between_hither_and_xrootd(here, tmp_path, client, mode
     here.stop()
     methods = [(line["method"], line["status"]) for line in here.logged()]
     assert (("COPY", 202) in methods) == (active == "ours"), methods
+
+
+def third_party(mode: str, *words: str, code: int = 0) -> tuple[dict, str]:
+    """Returns the object of a third-party copy by `hither cp`, and its messages."""
+    command = [HITHER, "cp", "--json", "--no-store", "--third-party", mode, *words]
+    told = subprocess.run([str(it) for it in command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert told.returncode == code, told.stderr
+    return json.loads(told.stdout), told.stderr
+
+
+@pytest.mark.parametrize("mode", ["pull", "push", "auto"])
+def test_no_byte_of_a_third_party_copy_passes_the_client(here, there, mode):
+    there.file("tree/large", LARGE)
+    there.file("tree/below/small", b"small")
+    told, _ = third_party(mode, "-r", there.url("tree"), here.url("copied"))
+    assert (told["files"], told["bytes"], told["bytes_arrived"]) == (2, len(LARGE) + 5, 0), told
+    assert [it["compared"] for it in told["checksums"]] == [True]
+    assert (here.folder / "copied/large").read_bytes() == LARGE
+    assert (here.folder / "copied/below/small").read_bytes() == b"small"
+
+
+def test_servers_that_cannot_copy_are_gone_around_only_by_auto(tmp_path):
+    with ExitStack() as stack:
+        plain = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            plain.append(stack.enter_context(serving(tmp_path / name, "--write")))
+        source, target = plain[0].file("source", LARGE), plain[1].url("copied")
+        for mode in ("pull", "push"):
+            told, _ = third_party(mode, source, target, code=8)
+            assert "no third-party copies" in told["error"]["message"], told
+        assert inside(plain[1].folder) == []
+        told, said = third_party("auto", source, target)
+        assert told["bytes_arrived"] >= len(LARGE) and "through this machine" in said, said
+        assert (plain[1].folder / "copied").read_bytes() == LARGE
+        local, _ = third_party("pull", source, str(tmp_path / "here"), code=8)
+        assert "needs two servers" in local["error"]["message"]
+
+
+def test_a_wrong_checksum_fails_the_copy_of_both_servers(here):
+    with Peer(LARGE, digest="adler32=00000001") as peer:
+        told, _ = third_party("pull", peer.url, here.url("copied"), code=7)
+    assert "adler32:00000001" in told["error"]["message"]
+    assert inside(here.folder) == []
 
 
 def test_a_copy_over_tls_requires_a_trusted_certificate(tmp_path):
@@ -277,11 +331,10 @@ def test_a_source_that_is_killed_leaves_nothing(tmp_path, here):
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_that_is_killed_ends_its_copy(here, client):
-    require(client)
-    flags = ["--copy-mode", "pull"]
+    require(KILLED[client][0])
     with Peer(LARGE, stalls=True) as peer:
         urls = [peer.url, here.url("copied")]
-        process = subprocess.Popen([client, *flags, *urls], start_new_session=True, **DEBIANS_PYTHON)
+        process = subprocess.Popen([*KILLED[client], *urls], start_new_session=True, **DEBIANS_PYTHON)
         try:
             assert peer.sent.wait(PATIENCE)
             assert not peer.closed.is_set()

@@ -4,6 +4,7 @@ import filecmp
 import json
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def assert_same(left: Path, right: Path, whole: bool = True) -> None:
 
 
 def cp(*arguments, store: Path) -> list[str]:
-    command = [HITHER, "cp", "--json", "--connections", CONNECTIONS, "--store", store, *arguments]
+    command = [HITHER, "cp", "--json", "--max-connections", CONNECTIONS, "--store", store, *arguments]
     return [str(it) for it in command]
 
 
@@ -62,11 +63,10 @@ def lines(log: Path) -> int:
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
-def killed_after(command: list[str], log: Path, requests: int) -> bool:
-    """Runs `command` and kills it when the server has logged that many more requests. False if it ended before."""
-    before = lines(log)
+def killed_when(command: list[str], reached: Callable[[], bool]) -> bool:
+    """Runs `command` and kills it when `reached` says so. False if it ended before."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while lines(log) < before + requests:
+    while not reached():
         try:
             process.wait(timeout=0.002)
         except subprocess.TimeoutExpired:
@@ -75,6 +75,12 @@ def killed_after(command: list[str], log: Path, requests: int) -> bool:
     process.kill()
     process.wait()
     return True
+
+
+def killed_after(command: list[str], log: Path, requests: int) -> bool:
+    """Runs `command` and kills it when the server has logged that many more requests. False if it ended before."""
+    most = lines(log) + requests
+    return killed_when(command, lambda: lines(log) >= most)
 
 
 @pytest.fixture
@@ -189,14 +195,26 @@ def test_every_failure_is_reported_and_the_other_files_are_copied(hither, site, 
     assert "404" in told.err and "403" in told.err
 
 
-def test_replicas_are_refused_or_reported_by_copies(hither, site, tmp_path):
-    url = site.put("file", b"bytes")
-    told = hither("cp", "--no-store", "--replica", site.url("other"), url, tmp_path / "refused")
-    assert told.code == 2 and "--replica is for" in told.err
-    assert not (tmp_path / "refused").exists()
+def test_a_copy_reads_from_replicas_of_options_and_rules(hither, site, tmp_path):
+    content = random.Random(3).randbytes(9_000_000)
+    url, again = site.put("file", content), site.put("again", content)
+    nowhere = "http://127.0.0.1:1/file"
+    told = hither("cp", "--json", "--no-store", "--replica", again, "--replica", nowhere, url, tmp_path / "copied")
+    assert told.code == 0, told.err
+    assert (tmp_path / "copied").read_bytes() == content
+    servers = {it["server"]: it["bytes"] for it in told.json["sources"]}
+    assert sum(servers.values()) == len(content) and "http://127.0.0.1:1" in servers
+    assert "127.0.0.1:1" in "".join(told.json["notices"])
     config = tmp_path / "config.toml"
-    config.write_text(f'[[mirror]]\nprefix = "{site.url("")}"\nelsewhere = ["http://127.0.0.1:1/"]\n')
-    told = hither("cp", "--no-store", "--config", config, url, tmp_path / "copied")
-    assert told.code == 0 and "copies use no replicas" in told.err
+    config.write_text(f'[[mirror]]\nprefix = "http://127.0.0.1:1/"\nelsewhere = ["{site.url("")}"]\n')
+    told = hither("cp", "--no-store", "--config", config, nowhere, tmp_path / "by rule")
+    assert told.code == 0, told.err
+    assert (tmp_path / "by rule").read_bytes() == content
+
+
+def test_replicas_belong_to_one_source(hither, site, tmp_path):
+    url = site.put("file", b"bytes")
+    told = hither("cp", "--no-store", "--replica", site.url("other"), url, url, tmp_path)
+    assert told.code == 2 and "replicas of one source" in told.err
     dav = url.replace("http://", "dav://")
     assert hither("cat", "--no-store", "--replica", dav, dav).out == "bytes"

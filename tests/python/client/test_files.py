@@ -44,6 +44,41 @@ def test_is_a_raw_file_that_can_be_buffered(file, content):
     assert buffered.read(9000) == content[8000:17000]
 
 
+def test_lines_are_those_of_an_ordinary_file(site, client, tmp_path):
+    lines = b"".join(b"x" * (number % 700) + (b"\r\n" if number % 3 else b"\n") for number in range(3000))
+    text = lines + b"y" * 600_000 + b"\n\nno end"
+    local = tmp_path / "text"
+    local.write_bytes(text)
+    with client.open(site.put("text", text)) as file, local.open("rb") as expected:
+        assert file.readline(5) == expected.readline(5)
+        assert file.tell() == expected.tell()
+        assert file.readline(0) == b""
+        assert file.read(1000) == expected.read(1000)
+        assert file.readlines() == expected.readlines()
+        assert file.readline() == b""
+        file.seek(300_000)
+        expected.seek(300_000)
+        assert list(file) == list(expected)
+        file.seek(7)
+        expected.seek(7)
+        assert next(file) == next(expected)
+        assert file.tell() == expected.tell()
+
+
+def test_lines_are_read_in_large_pieces(file, content):
+    count = sum(1 for _ in file)
+    assert count == content.count(b"\n") + (not content.endswith(b"\n"))
+    assert file.report.requests <= 10
+
+
+def test_header_fields_of_a_client_are_sent(site, content):
+    with hither.Client(store=False, anonymous=True, headers={"X-Site": "T2"}) as client:
+        assert client.open(site.put("f", content)).read(4) == content[:4]
+    assert site.headers["X-Site"] == "T2"
+    with pytest.raises(ValueError, match="hither sets this field itself"):
+        hither.Client(headers={"Range": "bytes=0-1"})
+
+
 def test_read_at_is_short_at_the_end(file, content):
     assert file.read_at(len(content) - 3, 100) == content[-3:]
     assert file.read_at(len(content) + 5, 100) == b""

@@ -1,6 +1,8 @@
 """Listing, writing, renaming and removing, on local paths."""
 
 import asyncio
+import hashlib
+import zlib
 
 import pytest
 
@@ -49,6 +51,54 @@ def test_every_name_operation_has_an_async_twin(tmp_path, client):
 
     assert asyncio.run(use()) == (["b"], 3)
     assert not (tmp_path / "d").exists()
+
+
+def test_files_are_fetched_to_exactly_one_path(site, client, content, tmp_path):
+    url, path = site.put("f", content), tmp_path / "copy"
+    entry = client.get(url, path)
+    assert (entry.url, entry.size, path.read_bytes()) == (str(path), len(content), content)
+    site.put("f", b"other")
+    site.tag = '"2"'
+    with pytest.raises(FileExistsError):
+        client.get(url, path)
+    assert path.read_bytes() == content
+    assert asyncio.run(client.get_async(url, path, overwrite=True)).size == 5
+    with pytest.raises(FileNotFoundError):
+        client.get(site.url("gone"), tmp_path / "gone")
+    with pytest.raises((ValueError, OSError)):
+        client.get(url, tmp_path, overwrite=True)
+    assert [it.name for it in tmp_path.iterdir()] == ["copy"]
+
+
+def test_checksums_are_the_servers_or_computed(site, client, content, tmp_path):
+    url, near = site.put("f", content), tmp_path / "f"
+    near.write_bytes(content)
+    wanted = f"md5:{hashlib.md5(content).hexdigest()}"
+    assert client.checksum(url, "md5") == client.checksum(near, "MD5") == wanted
+    assert asyncio.run(client.checksum_async(url)) == f"adler32:{zlib.adler32(content):08x}"
+    with pytest.raises(ValueError, match="adler32, crc32c"):
+        client.checksum(url, "crc64")
+
+
+def test_a_client_copies_with_itself(site, client, content, tmp_path):
+    url = site.put("f", content)
+    assert client.copy(url, tmp_path / "a", checksum="none").files == 1
+    assert asyncio.run(client.copy_async(url, tmp_path / "b")).files == 1
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == content
+    assert client.report.bytes_payload >= 2 * len(content)
+
+
+def test_a_client_shows_its_options_and_no_secrets():
+    client = hither.Client(
+        max_connections=3, cache="1 MiB", store=False, staleness=0, token="hush", headers={"X-Key": "hush"}
+    )
+    shown = repr(client)
+    assert "max_connections=3" in shown
+    assert "cache_bytes=1048576" in shown
+    assert "staleness=0" in shown
+    assert "token=..." in shown
+    assert "hush" not in shown
+    assert repr(hither.Client()) == "<hither.Client without options>"
 
 
 def test_the_root_is_not_removed(client):

@@ -54,7 +54,7 @@ def test_the_filesystem_lists_writes_moves_and_removes(client, served):
 
     folder, url = served
     fs = HitherFileSystem(client=client, skip_instance_cache=True)
-    fs.pipe_file(f"hither+{url}/d/a b%20", b"content")
+    fs.pipe_file(f"hither{url}/d/a b%20", b"content")
     assert (folder / "d" / "a b%20").read_bytes() == b"content"
     assert [name.rsplit("/", 1)[1] for name in fs.ls(f"{url}/d", detail=False)] == ["a b%20"]
     assert fs.info(f"{url}/d/a b%20")["size"] == 7
@@ -62,14 +62,14 @@ def test_the_filesystem_lists_writes_moves_and_removes(client, served):
     fs.mv(f"{url}/d/a b%20", f"{url}/d/c")
     fs.rm(f"{url}/d", recursive=True)
     assert not (folder / "d").exists()
-    assert fs.unstrip_protocol(f"{url}/x") == f"hither+{url}/x"
+    assert fs.unstrip_protocol(f"{url}/x") == f"hither{url}/x"
 
 
 def test_root_urls_find_the_filesystem(served):
     fsspec = pytest.importorskip("fsspec")
     folder, url = served
     (folder / "f").write_bytes(b"found")
-    with fsspec.open(f"hither+{url}/f", store=False, anonymous=True) as file:
+    with fsspec.open(f"hither{url}/f", store=False, anonymous=True) as file:
         assert file.read() == b"found"
 
 

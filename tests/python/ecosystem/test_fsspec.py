@@ -15,6 +15,7 @@ from needs import require_network_namespaces  # noqa: E402
 from serving import LINKS, Wan, access_log, servers, serving  # noqa: E402
 
 import hither  # noqa: E402
+import hither.fsspec  # noqa: E402
 from hither.fsspec import HitherFileSystem  # noqa: E402
 
 
@@ -38,13 +39,37 @@ def ranged(site):
 
 
 def test_urls_with_the_prefix_find_the_filesystem(site, content):
-    url = "hither+" + site.put("f", content)
+    url = "hither" + site.put("f", content)
     with fsspec.open(url, store=False, anonymous=True) as file:
         assert file.read(10) == content[:10]
     fs, path = fsspec.url_to_fs(url)
     assert isinstance(fs, HitherFileSystem)
     assert path == site.url("f")
     assert fs.unstrip_protocol(path) == url
+    for prefix in ("hither+", ""):
+        assert HitherFileSystem._strip_protocol(prefix + path) == path
+    for scheme in ("https", "root", "roots", "s3"):
+        name = f"{scheme}://place/of/hithers3://odd"
+        assert HitherFileSystem._strip_protocol(f"hither{scheme}://place/of/hithers3://odd") == name
+        assert fsspec.get_filesystem_class(f"hither{scheme}") is HitherFileSystem
+
+
+def test_plain_urls_are_read_with_hither_once_it_is_installed(site, content):
+    url = site.put("f", content)
+    before = fsspec.get_filesystem_class("http")
+    hither.fsspec.install("http")
+    try:
+        with fsspec.open(url, store=False, anonymous=True) as file:
+            assert isinstance(file.fs, HitherFileSystem)
+            assert file.read(4) == content[:4]
+        hither.fsspec.install()
+        assert fsspec.get_filesystem_class("s3") is HitherFileSystem
+    finally:
+        hither.fsspec.uninstall()
+    assert fsspec.get_filesystem_class("http") is before
+    assert "s3" not in fsspec.registry
+    with pytest.raises(ValueError, match="expected one of https"):
+        hither.fsspec.install("gopher")
 
 
 def test_ranges_of_a_file_are_one_vector(site, fs, content):
@@ -85,10 +110,37 @@ def test_errors_of_ranges_are_returned_or_raised(site, fs, content):
 def test_a_small_file_is_read_without_a_request_for_its_size(site, fs):
     path = site.put("f", b"0123456789")
     assert fs.cat_file(path) == b"0123456789"
-    assert {command for command, _, _ in site.requests} == {"GET"}
-    # Two halves are requested side by side. Where the one beyond the end is answered first, the
-    # size is asked for.
-    assert fs.client.report.round_trips <= 3
+    assert [command for command, _, _ in site.requests] == ["GET"]
+
+
+@pytest.mark.parametrize(("size", "most"), [(0, 2), (645, 1), (77_000, 1), (1_000_000, 1), (1_200_000, 2)])
+def test_a_whole_file_takes_one_request_or_two(site, fs, size, most):
+    """As zarr reads its chunks. None of the requests lies beyond the end."""
+    chunks = {site.put(f"chunk{number}", bytes([number]) * size): number for number in range(3)}
+    first = site.put("metadata", b"{}")
+    assert fs.cat_file(first) == b"{}"
+    for url, number in chunks.items():
+        before = len(site.requests)
+        assert fs.cat_file(url) == bytes([number]) * size
+        assert len(site.requests) - before <= most, site.requests
+
+
+@pytest.mark.parametrize("size", [10_000, 77_000, 1_000_000])
+def test_many_whole_files_at_once_take_one_request_each(site, fs, size):
+    """None is opened ahead: that would request its ends, and then the rest."""
+    chunks = {site.put(f"c/{number}", bytes([number]) * size): number for number in range(50)}
+    # The first request to a server is a small one.
+    assert fs.cat_file(site.put("metadata", b"{}")) == b"{}"
+    before = len(site.requests)
+    assert fs.cat(list(chunks)) == {url: bytes([number]) * size for url, number in chunks.items()}
+    assert len(site.requests) - before == len(chunks), site.requests[:20]
+
+
+def test_a_small_file_is_read_to_its_end_in_one_request(site, client):
+    with hither.open(site.put("f", b"0123456789"), client=client) as file:
+        assert file.read() == b"0123456789"
+        assert file.size == 10
+    assert len(site.requests) == 1
 
 
 def test_large_files_are_read_and_downloaded_whole(site, fs, content, tmp_path):
@@ -161,12 +213,12 @@ def test_filesystems_and_their_files_pickle(site, content):
     fs = HitherFileSystem(store=False, anonymous=True)
     again = pickle.loads(pickle.dumps(fs))
     assert again.cat_file(path, 5, 9) == content[5:9]
-    given = HitherFileSystem(client=hither.Client(store=False, connections=3), skip_instance_cache=True)
-    assert pickle.loads(pickle.dumps(given)).client._options["connections"] == 3
+    given = HitherFileSystem(client=hither.Client(store=False, max_connections=3), skip_instance_cache=True)
+    assert pickle.loads(pickle.dumps(given)).client._options["max_connections"] == 3
     with fs.open(path) as file:
         file.seek(8)
         assert pickle.loads(pickle.dumps(file)).read(4) == content[8:12]
-    opened = fsspec.open("hither+" + path, store=False, anonymous=True)
+    opened = fsspec.open("hither" + path, store=False, anonymous=True)
     with pickle.loads(pickle.dumps(opened)) as file:
         assert file.read(4) == content[:4]
 
@@ -184,8 +236,8 @@ def test_the_filesystem_is_used_from_a_running_loop(site, client, content):
 def test_settings_are_those_of_clients():
     with pytest.raises(TypeError, match="nonsense"):
         HitherFileSystem(nonsense=1)
-    with pytest.raises(ValueError, match="connections"):
-        HitherFileSystem(client=hither.Client(store=False), connections=3)
+    with pytest.raises(ValueError, match="max_connections"):
+        HitherFileSystem(client=hither.Client(store=False), max_connections=3)
 
 
 def test_names_are_listed_found_and_walked(dav, fs):
@@ -251,8 +303,38 @@ def test_a_write_that_raised_is_not_sent(dav, fs):
             file.write(b"123")
         assert list(folder.iterdir()) == []
     assert [path.name for path in folder.iterdir()] == ["done"]
+
+    def fail_later():
+        with fs.transaction:
+            with fs.open(f"{url}/other", "wb") as file:
+                file.write(b"123")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_later()
+    assert [path.name for path in folder.iterdir()] == ["done"]
     with pytest.raises(NotImplementedError, match="mode"):
         fs.open(f"{url}/file", "ab")
+
+
+def test_times_and_versions_of_any_file_are_known(tmp_path, fs):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "table.parquet")
+    (tmp_path / "plain").write_bytes(b"12345")
+    with serving("nginx", tmp_path) as url:
+        for name in ("table.parquet", "plain"):
+            path = tmp_path / name
+            key = fs.ukey(f"{url}/{name}")
+            # The end of a Parquet file, which `info` reads, does not say when it was changed.
+            assert fs.modified(f"{url}/{name}").timestamp() == int(path.stat().st_mtime)
+            assert fs.ukey(f"{url}/{name}") == key
+            assert fs.checksum(f"{url}/{name}") == int(key, 16)
+            with pytest.raises(NotImplementedError, match=r"when .* was created"):
+                fs.created(f"{url}/{name}")
+            path.write_bytes(path.read_bytes() + b" ")
+            fs.invalidate_cache()
+            assert fs.ukey(f"{url}/{name}") != key
 
 
 def test_a_server_that_does_not_list_says_so(tmp_path, fs):
@@ -302,7 +384,7 @@ def test_zarr_reads_chunks(dav):
     folder, url = dav
     values = np.arange(10_000).reshape(100, 100)
     zarr.create_array(store=str(folder / "a.zarr"), data=values, chunks=(10, 100))
-    store = zarr.storage.FsspecStore.from_url(f"hither+{url}/a.zarr", storage_options={"store": False}, read_only=True)
+    store = zarr.storage.FsspecStore.from_url(f"hither{url}/a.zarr", storage_options={"store": False}, read_only=True)
     assert np.array_equal(zarr.open_array(store=store, mode="r")[25:75], values[25:75])
 
 

@@ -130,7 +130,7 @@ def test_sources_and_trees_pickle(small, client):
 def test_the_installed_source_reads_remote_files_only(small):
     path, facts = small
     with serving("nginx", path.parent) as url:
-        for name in (f"{url}/{path.name}", f"hither+{url}/{path.name}"):
+        for name in (f"{url}/{path.name}", f"hither{url}/{path.name}"):
             with uproot.open(name) as file:
                 assert isinstance(file.file.source, hither.uproot.Source)
         near = uproot.open(f"{path}:{facts['tree']}")
@@ -155,7 +155,7 @@ client = hither.Client(store=False, anonymous=True)
 if way == "source":
     file = uproot.open(url, handler=hither.uproot.Source, client=client)
 else:
-    file = uproot.open("hither+" + url, client=client, coalesce_config=CoalesceConfig(max_range_gap=0))
+    file = uproot.open("hither" + url, client=client, coalesce_config=CoalesceConfig(max_range_gap=0))
 arrays = file[tree].arrays(columns, library="np")
 told = client.report.as_dict()
 told["selected"] = sum(int((row > 5).sum()) for row in arrays["E33"])

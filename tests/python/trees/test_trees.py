@@ -114,6 +114,18 @@ def test_lists_of_lists_are_lists_of_lists_everywhere(client, library):
     assert lists(plain) == wanted
 
 
+@pytest.mark.parametrize("library", ["ak", "pd", "arrow"])
+def test_a_library_that_is_not_installed_is_named_before_anything_is_read(tree, library, monkeypatch):
+    package = {"ak": "awkward", "pd": "pandas", "arrow": "pyarrow"}[library]
+    tree.keys()
+    read = tree.report.requests
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install {package}") as error:
+        tree.arrays(["weight"], library=library)
+    assert (error.value.name, tree.report.requests) == (package, read)
+    assert len(tree.arrays(["weight"], library="np")["weight"]) == 3000
+
+
 def test_arrays_are_over_the_memory_of_the_library(tree):
     array = tree.arrays(["weight"], library="np")["weight"]
     assert not array.flags.owndata

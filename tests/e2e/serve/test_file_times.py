@@ -1,0 +1,72 @@
+"""Times of files that are put: those of their sources, by `X-OC-Mtime`."""
+
+import os
+import zlib
+
+import pytest
+from served import run, serving
+
+THEN = 1_600_000_000
+EXACT = THEN * 1_000_000_000 + 123_456_789
+MIB = 1 << 20
+
+
+@pytest.fixture
+def writing(tmp_path):
+    with serving(tmp_path, "--write") as served:
+        yield served
+
+
+def source_of(tmp_path, name: str, size: int):
+    source = tmp_path / name
+    source.write_bytes(os.urandom(size))
+    os.utime(source, ns=(EXACT, EXACT))
+    return source
+
+
+# A small file is sent in one request, a large one in pieces that get their name at the end.
+@pytest.mark.parametrize("size", [0, 10, 3 * MIB])
+def test_a_copy_has_the_time_of_its_source(hither, writing, tmp_path, size):
+    source = source_of(tmp_path, "source", size)
+    store = ("--store", tmp_path / "store")
+    url = writing.url("copy")
+    for _ in range(2):
+        assert hither("cp", source, url, *store).code == 0
+        assert int((writing.folder / "copy").stat().st_mtime) == THEN
+    told = hither("cp", "-u", "--json", source, url, *store)
+    assert (told.json["files"], told.json["files_skipped"]) == (0, 1), told.err
+    again = hither("cp", "--json", url, tmp_path / "back", *store)
+    assert again.code == 0, again.err
+    assert (tmp_path / "back").read_bytes() == source.read_bytes()
+
+
+def test_fractions_of_seconds_are_kept_where_the_server_is_known(hither, writing, tmp_path):
+    store = ("--store", tmp_path / "store")
+    assert hither("ls", writing.url(""), *store).code == 0
+    assert hither("cp", source_of(tmp_path, "f", 3 * MIB), writing.url(""), *store).code == 0
+    assert (writing.folder / "f").stat().st_mtime_ns == EXACT
+
+
+def test_other_clients_set_times(writing, tmp_path):
+    source = source_of(tmp_path, "source", 1000)
+    url = writing.url("copy")
+    answer = run("curl", "-sfi", "-T", source, "-H", "X-OC-Mtime: 1500000000.25", url)
+    assert "x-oc-mtime: accepted" in answer.lower()
+    assert (writing.folder / "copy").stat().st_mtime == 1500000000.25
+    head = run("curl", "-sfI", "-H", "Want-Digest: adler32", url).lower()
+    assert f"digest: adler32={zlib.adler32(source.read_bytes()):08x}" in head
+    assert "last-modified: fri, 14 jul 2017 02:40:00 gmt" in head
+    for wrong in ("yesterday", "-1", "1e99"):
+        answer = run("curl", "-si", "-T", source, "-H", f"X-OC-Mtime: {wrong}", writing.url("wrong"))
+        assert " 400 " in answer.splitlines()[0] and "X-OC-Mtime must be" in answer, answer
+    assert "accepted" not in run("curl", "-sfi", "-T", source, url)
+    assert not (writing.folder / "wrong").exists()
+
+
+def test_rclone_keeps_times(writing, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    source_of(tree, "f", 1000)
+    remote = f":webdav,url='{writing.url('')}',vendor=owncloud:"
+    run("rclone", "--config", "/dev/null", "copy", tree, remote)
+    assert int((writing.folder / "f").stat().st_mtime) == THEN
