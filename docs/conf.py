@@ -14,6 +14,8 @@ html_title = f"hither {release}"
 
 # Anchors for every heading down to the third level, as links between pages use them.
 myst_heading_anchors = 3
+# Fields named `bytes` of several classes: Sphinx takes each mention of the built-in type for one of them.
+suppress_warnings = ["ref.python"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 napoleon_google_docstring = False
