@@ -90,8 +90,7 @@ packages:
 packages-test:
 	target/packages/venv/bin/python -m pytest -m packages tests/packages
 
-# What tests and the demo run. Two calls, because an example is built with the features of its package's dev-dependencies.
-# So what the wheel is made of (`make python`) is here already, and only pyo3 and the ends are built for it.
+# What tests and the demo run. In one call, with one set of features: most of what the wheel is made of (`make python`) is
+# here already.
 build:
-	cargo build --release --locked -p hither-cli -p hither-testkit -p hither-wan --bins
-	cargo build --release --locked -p hither --example read_ranges -p hither-cli
+	cargo build --release --locked -p hither -p hither-cli -p hither-testkit -p hither-wan --bins --example read_ranges

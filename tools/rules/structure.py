@@ -175,3 +175,11 @@ def check_folders(root: Path, files: list[Path]) -> Iterator[Finding]:
         if count > MAX_FOLDER_FILES and str(folder) not in LARGE_FOLDERS:
             message = f"{count} files side by side, at most {MAX_FOLDER_FILES}: sort them into rooms"
             yield Finding(str(folder), 1, message)
+
+
+def check_test_names(files: list[Path]) -> Iterator[Finding]:
+    """`files` are relative to the repository. pytest imports a test module by its last name alone."""
+    seen: dict[str, Path] = {}
+    for file in files:
+        if file.suffix == ".py" and file.name.startswith("test_") and seen.setdefault(file.name, file) != file:
+            yield Finding(str(file), 1, f"{seen[file.name]} has the same last name: pytest would not collect both")
