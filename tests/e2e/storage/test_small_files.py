@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from connect.test_tls import trusting
 from needs import require
-from storage.test_copy import assert_same, cp, dav, ended, killed_after, killed_when  # noqa: F401
+from storage.test_copy import BLOCK, CONNECTIONS, assert_same, cp, dav, ended, killed_after, killed_when  # noqa: F401
 
 from bench.harness import access_log, servers
 from bench.harness.links import Link, Loopback, Wan
 
 FILES = 500
 FILE_BYTES = 10 << 10
+LARGE_BYTES = 192 << 20
 LINK = Link("S", 50, None, "another country")
 
 pytestmark = pytest.mark.usefixtures("hither")
@@ -160,6 +161,23 @@ def test_a_killed_copy_from_a_listing_without_versions_sends_nothing_twice(tmp_p
     assert_same(folder / "tree", tmp_path / "copy")
     gets = [it for it in access_log.table_rows(log.read_text()) if "event" in it.uri and it.method == "GET"]
     assert sum(it.bytes_sent for it in gets) <= total + 700 * FILE_BYTES
+
+
+@pytest.mark.slow
+def test_a_killed_copy_resumes_a_large_file_of_a_listing_without_versions(tmp_path):
+    require("nginx")
+    folder, log = tmp_path / "www", tmp_path / "access.log"
+    (folder / "tree").mkdir(parents=True)
+    (folder / "tree/large").write_bytes(random.Random(1).randbytes(LARGE_BYTES))
+    where = Loopback()
+    with servers.nginx(where, folder, log, locations="autoindex on;") as port:
+        url = f"http://{where.server_host}:{port}/tree/."
+        command = cp("-r", url, tmp_path / "copy", store=tmp_path / "store")
+        assert killed_when(command, lambda: journal_of(tmp_path / "store").count(b'"block"') >= 8)
+        assert ended(command)["failures"] == []
+    assert_same(folder / "tree", tmp_path / "copy")
+    sent = sum(it.bytes_sent for it in access_log.table_rows(log.read_text()) if "large" in it.uri)
+    assert sent <= LARGE_BYTES + (CONNECTIONS + 2) * BLOCK
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ impl Sink {
 /// first. If that does not show that an earlier attempt (`known`) was of the same version, but its
 /// checksum is known, the servers are asked for theirs.
 async fn of_replicas(replicas: &Replicas, version: &mut FileVersion, known: Option<&Known>) {
-    version.replicas = replicas.validators();
+    version.replicas.extend(replicas.validators());
     let sum = |sum: Checksum| Some(sum.to_string());
     version.checksum = replicas.expected_checksum().and_then(sum);
     let Some(known) = known.filter(|known| !known.version.is_surely(version)) else { return };
