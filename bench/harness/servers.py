@@ -296,6 +296,8 @@ def started(where: Loopback, command: Callable[[Path, int], list[str]]) -> Itera
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="hither-server-") as folder:
         work = Path(folder)
+        # A server that runs as somebody else looks again, when it starts again, for what it made.
+        work.chmod(0o755)
         with running(where, command(work, port), port, work / "output.log"):
             yield port
 
