@@ -54,7 +54,7 @@ def cp(*arguments, store: Path) -> list[str]:
 
 
 def ended(command: list[str]) -> dict:
-    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)
 
