@@ -255,7 +255,10 @@ def held(folder: Path) -> dict[str, tuple[int | None, Path]]:
 
 
 def left_over(root: Path) -> list[str]:
-    return [str(path) for path in root.rglob(".hither-put-*") if PRIVATE.match(path.name)]
+    # Folders vanish meanwhile, which `os.walk` passes over.
+    return [
+        f"{folder}/{name}" for folder, names, files in os.walk(root) for name in names + files if PRIVATE.match(name)
+    ]
 
 
 def check_leftovers(root: Path) -> int:
