@@ -47,6 +47,7 @@ pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::error::suggest::Suggestion;
 pub use hither_core::storage::{DirEntry, FileKind, PutOptions, StagingState, Storage, Upload};
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
+pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
     SourceReport,
@@ -59,7 +60,7 @@ pub use hither_transfer::{
     BandwidthLimit, CheckOptions, CheckSummary, CompareBy, CopyControl, CopyFailure, CopyOptions,
     CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind, FileChecksum, Filter,
     FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes, SyncOptions, TreeDifference,
-    Verify, next_pause,
+    Verify, WRITE_BYTES as COPY_WRITE_BYTES, next_pause,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;

@@ -27,6 +27,7 @@ pub use compare::{CheckOptions, CheckSummary, DifferenceKind, TreeDifference, ch
 pub use control::CopyControl;
 pub use copy::copy;
 pub use destination::{CopyPath, Destination};
+pub use file::fetch::WRITE_BYTES;
 pub use filter::{Filter, FilterOptions};
 pub use options::{BandwidthLimit, CopyOptions, OverwritePolicy, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};

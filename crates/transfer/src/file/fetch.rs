@@ -21,7 +21,7 @@ use std::time::Duration;
 use tracing::{debug, trace};
 
 /// Bytes that are worth a write: below, calling the system costs more than copying.
-const WRITE_BYTES: u64 = 1 << 20;
+pub const WRITE_BYTES: u64 = 1 << 20;
 /// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written:
 /// more would be out of the processor's caches by the time that it is its turn.
 const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
