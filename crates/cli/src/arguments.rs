@@ -11,7 +11,7 @@ mod trace;
 pub(crate) use copies::{Check, Copy, Sync, read_list};
 pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
-pub(crate) use profile::Profile;
+pub(crate) use profile::{Profile, ProfileOf, Storage};
 pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
@@ -212,7 +212,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Show where a server's time goes.
     #[command(
-        override_usage = "hither profile [OPTIONS] [--pid <P> | --unit <NAME> | -- <CMD>...]",
+        override_usage = "hither profile [OPTIONS] [--pid <P> | --unit <NAME> | -- <CMD>...]\n       hither profile storage [OPTIONS] <PATH>",
         after_help = "Needs root to see the kernel and other users' processes.\n\nExample: hither profile --unit nginx --seconds 60 --html nginx.html"
     )]
     Profile(Profile),
@@ -384,7 +384,7 @@ fn with_common(verb: clap::Command, common: &[Arg]) -> clap::Command {
     }
     let used: Vec<Arg> = match verb.get_name() {
         "serve" => named(common, &["json", "verbose", "config"]),
-        "show" | "import" | "profile" => named(common, &["json", "verbose"]),
+        "show" | "import" | "profile" | "storage" => named(common, &["json", "verbose"]),
         "completions" | "man" => Vec::new(),
         _ => common.to_vec(),
     };

@@ -1,5 +1,6 @@
 //! Whole-system profiles of transfer servers: where the time of all CPUs went, how much of it each
-//! gigabyte took, and what the server's threads waited for. Linux only.
+//! gigabyte took, and what the server's threads waited for; and of the storage below a directory
+//! ([`storage`]). Linux only.
 //!
 //! Nothing is instrumented and nothing runs in the server: the kernel interrupts each CPU about a
 //! hundred times a second and records what it does ([`Profiler`]).
@@ -27,6 +28,7 @@ mod perf_events;
 mod profile;
 mod report;
 mod sampler;
+pub mod storage;
 mod tally;
 mod target;
 mod user_symbols;

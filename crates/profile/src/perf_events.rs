@@ -1,4 +1,4 @@
-//! Events of the kernel (perf_event_open(2)): the only file of this crate with unsafe code.
+//! Events of the kernel (perf_event_open(2)).
 //!
 //! An [`Event`] samples or counts; a [`Ring`] is the memory to which the kernel writes samples.
 //! Both close what they opened. Everything read from a ring is copied out first, so that whoever
@@ -181,7 +181,7 @@ impl Event {
     }
 }
 
-fn page_size() -> Result<usize> {
+pub(crate) fn page_size() -> Result<usize> {
     // SAFETY: the call takes and returns numbers.
     #[expect(unsafe_code, reason = "not in the features of rustix that are in use")]
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -347,7 +347,7 @@ fn divide(
     division
 }
 
-fn monotonic() -> Duration {
+pub(crate) fn monotonic() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())

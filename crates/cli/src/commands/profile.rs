@@ -1,6 +1,8 @@
-//! `hither profile`: shows where the time of a transfer server goes.
+//! `hither profile`: shows where the time of a transfer server goes, and how fast storage is.
 
-use crate::arguments::Profile;
+mod storage;
+
+use crate::arguments::{Profile, ProfileOf};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::print;
@@ -19,6 +21,9 @@ const DEFAULT_TIME: Duration = Duration::from_secs(60);
 const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 
 pub(super) fn run(request: &Profile, json: bool) -> Result<(), CommandError> {
+    if let Some(ProfileOf::Storage(request)) = &request.of {
+        return storage::run(request, json);
+    }
     let (stopper, stop) = mpsc::channel();
     interrupt::handle(move || {
         // The profile may be over.
@@ -41,16 +46,13 @@ pub(super) fn run(request: &Profile, json: bool) -> Result<(), CommandError> {
         options.duration = options.duration.or(Some(DEFAULT_TIME));
     }
     options.bytes = request.bytes;
-    let bar = ProgressBar::hidden();
-    if stderr().is_terminal() {
-        bar.set_style(
-            ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
-    }
+    let bar = progress_line();
     let total = options.duration.map(|it| format!(" of {} s", it.as_secs())).unwrap_or_default();
     let profile = profiler
         .run(options, &stop, &mut |now| {
-            show(&bar, now, &total);
+            let Progress { elapsed, samples, .. } = now;
+            let how_far = || format!("{} s{total}, {samples} samples", elapsed.as_secs());
+            show(&bar, elapsed, how_far);
             child.as_mut().is_none_or(Running::goes_on)
         })
         .map_err(|error| Error::new(ErrorKind::NotFound, error.to_string()))?;
@@ -62,19 +64,26 @@ pub(super) fn run(request: &Profile, json: bool) -> Result<(), CommandError> {
     Ok(print(&if json { object()? + "\n" } else { profile.to_text() })?)
 }
 
-/// Shows on a terminal how far the profile is.
-fn show(bar: &ProgressBar, now: Progress, total: &str) {
-    if now.elapsed < BEFORE_SHOWING || !stderr().is_terminal() {
+/// A line on a terminal, hidden until there is something to show.
+fn progress_line() -> ProgressBar {
+    let bar = ProgressBar::hidden();
+    if stderr().is_terminal() {
+        bar.set_style(
+            ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+    }
+    bar
+}
+
+/// Shows on a terminal how far the profile is, `elapsed` after its beginning.
+fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() -> String) {
+    if elapsed < BEFORE_SHOWING || !stderr().is_terminal() {
         return;
     }
     if bar.is_hidden() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
     }
-    let Progress { elapsed, samples, .. } = now;
-    bar.set_message(format!(
-        "profiling: {} s{total}, {samples} samples; Ctrl-C ends it early",
-        elapsed.as_secs()
-    ));
+    bar.set_message(format!("profiling: {}; Ctrl-C ends it early", how_far()));
 }
 
 /// A command that runs; ended when this is dropped.
