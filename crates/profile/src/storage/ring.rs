@@ -11,13 +11,20 @@ use std::os::fd::AsRawFd;
 
 /// Tries whether the kernel lets this process have a ring.
 pub(super) fn try_ring() -> Result<()> {
-    IoUring::new(2).map(drop)
+    ring(2).map(drop)
+}
+
+/// A ring whose completions wait until this thread asks for them (Linux 6.1): else the kernel
+/// interrupts it for each. Older kernels get a plain one.
+fn ring(entries: u32) -> Result<IoUring> {
+    let deferred = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+    deferred.or_else(|_| IoUring::new(entries))
 }
 
 /// Reads or writes with a request in flight for each of `blocks`.
 pub(super) fn run(work: &Workload<'_>, turns: &Turns<'_>, mut blocks: Vec<Block>) -> Result<Done> {
     let depth = blocks.len();
-    let mut ring = IoUring::new(u32::try_from(depth).map_err(Error::other)?)?;
+    let mut ring = ring(u32::try_from(depth).map_err(Error::other)?)?;
     let mut free: Vec<usize> = (0..depth).collect();
     let mut done = Done::default();
     let mut failure = None;

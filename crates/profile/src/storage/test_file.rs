@@ -125,9 +125,9 @@ impl TestFile {
         if case.direct {
             return Ok(Measurement::new(case, work.run(time, u64::MAX, stop)?, None));
         }
-        fadvise(file, 0, None, Advice::DontNeed)?;
         let blocks = spans.blocks(case.block_bytes);
         let (done, cached) = if case.direction == Direction::Read {
+            fadvise(file, 0, None, Advice::DontNeed)?;
             let cached = cached_share(file, self.bytes).ok().map(|share| 100.0 * share);
             (work.run(time, blocks, stop)?, cached)
         } else {
@@ -144,6 +144,8 @@ fn in_rounds(work: &Workload<'_>, time: Duration, most: u64, stop: &AtomicBool) 
     let began = monotonic();
     let mut blocks = FIRST_ROUND.min(most);
     loop {
+        // Pages that are there already would be written to faster.
+        fadvise(work.file, 0, None, Advice::DontNeed)?;
         let done = work.run(MAX_ROUND, blocks, stop)?;
         let next = Duration::from_secs_f64(2.0 * done.seconds);
         if blocks == most || stop.load(Ordering::Relaxed) || monotonic() - began + next > time {
