@@ -63,7 +63,8 @@ pub struct StorageOptions {
     pub duration: Duration,
     /// The size of the file; none for a share of the free room and of the memory.
     pub file_bytes: Option<u64>,
-    /// Bytes that copies write at a time, whose rate is to be looked up.
+    /// Bytes that copies write at a time where the disk is what limits them, whose rate is to be
+    /// looked up.
     pub copy_block_bytes: u64,
     /// The number of workers of such a copy.
     pub copy_workers: usize,

@@ -39,7 +39,7 @@ use hither_core::{
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::RwLock;
@@ -124,6 +124,8 @@ pub(crate) struct FileCopy {
     pub(crate) rejections: Mutex<BTreeMap<u64, u32>>,
     /// Bytes of such blocks that progress still counts as done.
     pub(crate) rejected_bytes: AtomicU64,
+    /// The last write took less than [`write::QUICK`].
+    pub(crate) writes_are_quick: AtomicBool,
     pub(crate) trials: Mutex<Option<Trials>>,
     /// The version as the journal has it.
     journaled: Mutex<Option<FileVersion>>,

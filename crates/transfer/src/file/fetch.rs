@@ -1,10 +1,11 @@
 //! One worker: fetches a piece, and has what arrives written, both at the same time.
 //!
 //! The connection delivers into the piece's inlet, on the threads that drive sockets; as soon as
-//! enough waits there, it is written by a thread that may block, one write at a time for each
-//! worker, while more arrives. When the budget is spent, the worker stops asking its connection for
-//! more until something has been written. A piece is done when it is written, not when it has
-//! arrived, so that an interruption never costs a worker more than the block it is at.
+//! enough waits there, it is written, one write at a time for each worker: at once by the same
+//! thread if writes are quick, else by one that may block, while more arrives. When the budget is
+//! spent, the worker stops asking its connection for more until something has been written. A
+//! piece is done when it is written, not when it has arrived, so that an interruption never costs a
+//! worker more than the block it is at.
 //!
 //! A request that fails is sent again for the rest of the piece, if the error says that this can
 //! help, until [`ATTEMPTS`] in a row have failed without bringing a byte.
@@ -20,8 +21,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tracing::{debug, trace};
 
-/// Bytes that are worth a write: below, calling the system costs more than copying.
+/// Bytes that are worth a write by another thread: below, waking it costs more than copying.
 pub const WRITE_BYTES: u64 = 1 << 20;
+/// Bytes that are worth a write on the spot: below, calling the system costs more than copying; far
+/// above, the first ones have left the processor's cache.
+const WRITE_IN_PLACE_BYTES: u64 = 256 << 10;
 /// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written:
 /// more would be out of the processor's caches by the time that it is its turn.
 const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
@@ -190,7 +194,11 @@ impl PieceFetch<'_> {
         let batch = if self.file.is_exact() {
             self.piece.buffer.take(self.file.block_bytes(), true)
         } else {
-            let min_bytes = if self.is_full || self.fetch.is_none() { 1 } else { WRITE_BYTES };
+            let min_bytes = match self.file.writes_in_place() {
+                _ if self.is_full || self.fetch.is_none() => 1,
+                true => WRITE_IN_PLACE_BYTES,
+                false => WRITE_BYTES,
+            };
             self.piece.buffer.take(min_bytes, false)
         };
         self.write = batch.map(|batch| Box::pin(Arc::clone(self.file).write(batch)) as _);

@@ -26,7 +26,7 @@ use hither_core::{
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::RwLock;
@@ -78,7 +78,6 @@ pub(crate) async fn open(
     let (sink, mut blocks, is_new) = opened;
     let pieces = FileCopy::fitting_pieces(pieces, version.size, blocks.block_bytes());
     let SinkAbilities { parallel, token, takes_any_bytes } = sink.abilities(&item, algorithm).await;
-    let part = token.clone();
     let chained = algorithm.filter(|algorithm| !algorithm.is_combinable());
     let in_order = parallel == 1 || chained.is_some() && !matches!(sink, Sink::Part(_));
     let room = shared.options.budget_bytes / (2 * blocks.block_bytes());
@@ -107,6 +106,7 @@ pub(crate) async fn open(
         pieces,
         rejections: Mutex::default(),
         rejected_bytes: AtomicU64::new(0),
+        writes_are_quick: AtomicBool::new(false),
         trials: Mutex::default(),
         journaled: Mutex::default(),
         sink,
@@ -121,12 +121,12 @@ pub(crate) async fn open(
         server_checksum: Mutex::default(),
         validator: Mutex::new(version.validator.clone()),
         binding: VersionBinding::default(),
-        token: Mutex::new(token),
+        token: Mutex::new(token.clone()),
         state: Mutex::new(FileCopyState::new(blocks)),
         version,
         item,
     });
-    if is_new && let (Some(journal), Some(part)) = (file.journal(), part) {
+    if is_new && let (Some(journal), Some(part)) = (file.journal(), token) {
         journal.file(&file.key, &file.version, Some(&part))?;
     }
     if let Some(head) = head {

@@ -1,4 +1,9 @@
-//! Writing of batches that have arrived, away from the threads that drive sockets.
+//! Writing of batches that have arrived.
+//!
+//! Where writes return at once, as they do while they only reach the page cache, a batch is written
+//! by the thread that has received it, while the bytes are in its cache. As soon as one takes
+//! longer than [`QUICK`], the next ones are written away from the threads that drive sockets, until
+//! they are quick again (decision 0050).
 //!
 //! Summing up goes along with writing, by the same thread, while the bytes are in its cache. A
 //! block that becomes whole is noted in the journal after it was written, never before.
@@ -16,7 +21,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::task::spawn_blocking;
+
+/// A thread that drives sockets may be kept from them for this long by a write. The kernel makes a
+/// program that writes faster than the disk wait for longer (at least 10 ms).
+pub(crate) const QUICK: Duration = Duration::from_millis(8);
 
 impl FileCopy {
     /// Writes a batch where it belongs.
@@ -80,7 +90,8 @@ impl FileCopy {
             }
             Sink::Part(_) | Sink::Output | Sink::Discard => batch,
         };
-        let done = self.blocking(move |file| {
+        let in_place = self.writes_in_place();
+        let work = move |file: &Self| {
             let clock = file.source.clock();
             let progress = &file.shared.progress;
             let began = clock.now();
@@ -94,15 +105,25 @@ impl FileCopy {
             let written = clock.now();
             progress.write.busy(written.saturating_sub(began));
             file.account(&batch)?;
-            progress.verify.busy(clock.now().saturating_sub(written));
+            let ended = clock.now();
+            progress.verify.busy(ended.saturating_sub(written));
+            let is_quick = ended.saturating_sub(began) < QUICK;
+            file.writes_are_quick.store(is_quick, Ordering::Relaxed);
             if let Some(order) = &file.order {
                 order.advance(batch.range().end);
             }
             Ok(())
-        });
-        let done = done.await;
+        };
+        let done = if in_place { work(self.as_ref()) } else { self.blocking(work).await };
         drop(permit);
         done
+    }
+
+    /// Batches are written by the thread that has received them. Never to a small file, which has
+    /// to be created first, or to a pipe, whose reader may take its time.
+    pub(crate) fn writes_in_place(&self) -> bool {
+        let may = matches!(self.sink, Sink::Part(_)) && !self.is_small();
+        may && self.writes_are_quick.load(Ordering::Relaxed)
     }
 
     /// Records the token that a later attempt resumes the upload with; it may change with every
