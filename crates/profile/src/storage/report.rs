@@ -242,7 +242,7 @@ impl StorageProfile {
             let _ = writeln!(
                 page,
                 "  {:<17} {:>10.0} {:>10.0} {:>10.0} {:>10.0}",
-                format!("{} threads", it.threads),
+                format!("{} thread{}", it.threads, if it.threads == 1 { "" } else { "s" }),
                 it.create_per_second,
                 it.stat_per_second,
                 it.open_per_second,
