@@ -134,7 +134,9 @@ def difference(left: Path, right: Path) -> str:
         return "nothing has arrived"
     if left.is_file():
         return "" if filecmp.cmp(left, right, shallow=False) else "other bytes"
-    there, here = (sorted(it.relative_to(root) for it in root.rglob("*")) for root in (left, right))
+    # A killed Apache leaves its own temporary files.
+    trees = ((root, (it for it in root.rglob("*") if not it.name.startswith(".davfs.tmp"))) for root in (left, right))
+    there, here = (sorted(it.relative_to(root) for it in names) for root, names in trees)
     if there != here:
         odd = sorted(set(there) ^ set(here))
         return f"{len(odd)} names differ, {odd[0]} is one"
