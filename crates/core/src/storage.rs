@@ -95,7 +95,8 @@ pub struct PutOptions {
     /// [`ErrorKind::AlreadyExists`].
     pub overwrite: bool,
     /// [`Upload::token`] of an interrupted upload of the same file. If that is of no use any more,
-    /// the upload starts from nothing and has another token.
+    /// the upload starts from nothing and has another token; or, where the storage cannot ask,
+    /// every write fails.
     pub resume: Option<String>,
     /// The time of the last change, where the storage keeps it; else it is that of the upload.
     pub modified: Option<SystemTime>,

@@ -9,6 +9,7 @@ use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name, partial_token, sibling,
+    unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_xrd::wire::open;
@@ -40,13 +41,13 @@ impl XrootdUpload {
         options: PutOptions,
     ) -> Result<Self> {
         let resumed = resumed(&storage, &path, &options).await?;
-        let mode = match (&resumed, &options.partial) {
-            (Some(_), _) => 0,
+        let (at, mode) = match resumed {
+            Some(at) => (at, 0),
             // An earlier attempt may have left something there.
-            (None, Some(_)) => open::DELETE,
-            (None, None) => open::NEW,
+            None if options.size <= BLOCK_BYTES => (options.partial_path(&path), open::DELETE),
+            // What is resumed by its name must not have the name of what was lost.
+            None => (sibling(&path, &unique_partial_name(&path)), open::NEW),
         };
-        let at = resumed.unwrap_or_else(|| options.partial_path(&path));
         let sessions = WriteSessions::open(storage.clone(), at.clone(), mode, options.size);
         let sessions = sessions.await.map_err(|error| hide_partial_name(error, &path))?;
         Ok(Self { storage, path, options, at, sessions, whole: Mutex::default() })
