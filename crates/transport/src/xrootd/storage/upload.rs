@@ -42,7 +42,8 @@ impl XrootdUpload {
     ) -> Result<Self> {
         let resumed = resumed(&storage, &path, &options).await?;
         let (at, mode) = match resumed {
-            Some(at) => (at, 0),
+            // The session of a client that was killed may not be closed yet.
+            Some(at) => (at, open::FORCE),
             // An earlier attempt may have left something there.
             None if options.size <= BLOCK_BYTES => (options.partial_path(&path), open::DELETE),
             // What is resumed by its name must not have the name of what was lost.

@@ -249,6 +249,22 @@ async fn a_large_file_is_written_over_several_sessions() {
 }
 
 #[tokio::test]
+async fn an_upload_is_resumed_while_the_server_still_has_it_open_for_a_killed_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("xrootd", folder.path()) else { return };
+    let bytes = Bytes::from(content(2 * MIB));
+    let storage = || XrootdStorage::new(place(&served, ""), network(TransportConfig::default()));
+    let killed = storage().put("file", to_be_put(bytes.len())).await.unwrap();
+    killed.write(0, bytes.slice(..MIB)).await.unwrap();
+    let resume = PutOptions { resume: killed.token(), ..to_be_put(bytes.len()) };
+    let upload = storage().put("file", resume).await.unwrap();
+    assert_eq!(upload.token(), killed.token());
+    upload.write(MIB as u64, bytes.slice(MIB..)).await.unwrap();
+    upload.commit(None).await.unwrap();
+    assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_opened_again_is_written_in_the_first_session() {
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = Served::start("xrootd", folder.path()) else { return };
