@@ -16,6 +16,7 @@ use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 
 /// Parallel requests for the sizes of a listing.
 const AT_ONCE: usize = 16;
@@ -65,8 +66,17 @@ pub(super) fn list_batches<'a>(
     let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target)));
     let (sender, chunks) = unbounded_channel();
     let whole = Arc::clone(&arriving);
+    // A task of its own reads on while whoever takes the entries waits: for files to be fetched,
+    // for which there may be no connection but this one. Dropping the set ends it.
+    let mut reading = JoinSet::new();
+    let dav = dav.clone();
+    let path = path.to_owned();
+    let runtime = dav.network.runtime().clone();
+    reading.spawn_on(async move { list_to(&dav, &path, Some(sender)).await }, &runtime);
     let asked = async move {
-        let entries = list_to(dav, path, Some(sender)).await?;
+        let entries = reading.join_next().await.and_then(Result::ok).unwrap_or_else(|| {
+            Err(Error::new(ErrorKind::Local, "the task that reads a listing panicked"))
+        })?;
         Ok(lock(&whole).rest(entries))
     };
     let arrived = stream::unfold(chunks, move |mut chunks| {

@@ -1,10 +1,14 @@
 //! Real WebDAV servers, and their treatment of file names.
 
+use crate::fixture::with_connections;
 use crate::real_server::Served;
+use futures_util::StreamExt;
+use hither_core::Storage;
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 const PLAIN: StorageFeatures = StorageFeatures {
@@ -58,4 +62,22 @@ async fn xrootd_conforms_to_storage() {
 async fn rclone_conforms_to_storage() {
     let folder = tempfile::tempdir().unwrap();
     passes("rclone", folder.path(), PLAIN).await;
+}
+
+#[tokio::test]
+async fn a_listing_that_nobody_takes_frees_its_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..3_000 {
+        std::fs::write(folder.path().join(format!("file-{number}")), b"1").unwrap();
+    }
+    let Some(served) = Served::start("apache", folder.path()) else { return };
+    let network = Network::new(with_connections(1), Handle::current(), None);
+    let storage = storage(&served, &network);
+    let mut batches = storage.list_batches("");
+    let first = batches.next().await.unwrap().unwrap();
+    // As a copy does whose queue is full of files to be fetched.
+    let asked = tokio::time::timeout(Duration::from_secs(30), storage.stat("file-1")).await;
+    assert_eq!(asked.expect("the listing has the only connection").unwrap().size, 1);
+    let rest: Vec<_> = batches.map(Result::unwrap).concat().await;
+    assert_eq!(first.len() + rest.len(), 3_000);
 }
