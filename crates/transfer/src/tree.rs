@@ -68,7 +68,12 @@ pub(crate) async fn walk(
     if !storage.has_trees() || !shared.options.recursive || is_filtered {
         return Ok(WalkResult::Unsupported);
     }
-    storage.source(directory)?.expect_bulk();
+    let files = storage.source(directory)?;
+    if files.max_connections() < 2 {
+        // A walk waits for files to be copied, which could not be asked for beside it.
+        return Ok(WalkResult::Unsupported);
+    }
+    files.expect_bulk();
     let mut position = String::new();
     let mut failures = 0;
     let mut root: Option<Arc<TreeRoot>> = None;
