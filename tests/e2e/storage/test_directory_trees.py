@@ -236,3 +236,14 @@ def test_what_a_good_server_sends_is_copied(tmp_path):
     with hostile(WALK, stream(GOOD, contents=5)) as (_, url):
         told = ended(cp("-r", url, tmp_path / "copy", store=tmp_path / "store"))
     assert (told["files"], (tmp_path / "copy/a").read_bytes()) == (1, b"bytes")
+
+
+def test_a_large_tree_is_copied_over_a_single_connection(tmp_path):
+    """More small files than may be queued: nothing may hold the connection that they are fetched over."""
+    with serving(tmp_path) as served:
+        for number in range(9_000):
+            served.file(f"tree/{number}", b"1")
+        store = tmp_path / "store"
+        command = cp("-r", served.url("tree"), tmp_path / "copy", store=store)
+        command[command.index("--max-connections") + 1] = "1"
+        assert ended(command)["files"] == 9_000
