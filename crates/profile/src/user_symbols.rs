@@ -194,12 +194,14 @@ impl Module {
     /// Looks up the functions at these offsets in the file.
     pub(crate) fn symbols(&mut self, offsets: &BTreeSet<u64>) -> ModuleSymbols {
         let Some(file) = self.file.take() else { return ModuleSymbols::default() };
-        let mut found = symbols(file, offsets).unwrap_or_default();
+        let Some((segments, mut found)) = symbols(file, offsets, None) else {
+            return ModuleSymbols::default();
+        };
         if found.names.len() < offsets.len()
             && let Some(debug) = found.build_id.as_deref().and_then(debug_file)
             && let Ok(file) = File::open(debug)
+            && let Some((_, more)) = symbols(file, offsets, Some(&segments))
         {
-            let more = symbols(file, offsets).unwrap_or_default();
             found.names.extend(more.names);
         }
         found
@@ -212,29 +214,46 @@ fn debug_file(build_id: &str) -> Option<PathBuf> {
     Some(Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug")))
 }
 
-fn symbols(file: impl Read + Seek, offsets: &BTreeSet<u64>) -> Option<ModuleSymbols> {
+/// A part of a module's file and its address in the program.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    offset: u64,
+    length: u64,
+    address: u64,
+}
+
+/// The functions at `offsets` of the module's file, and its segments. `file` is that file itself,
+/// or a debug file: offsets within it are of no use, so it needs the module's `segments`.
+fn symbols(
+    file: impl Read + Seek,
+    offsets: &BTreeSet<u64>,
+    segments: Option<&[Segment]>,
+) -> Option<(Vec<Segment>, ModuleSymbols)> {
     let cache = ReadCache::new(Bounded { file, left: MAX_READ_BYTES });
     match object::File::parse(&cache).ok()? {
-        object::File::Elf64(elf) => Some(symbols_of(&elf, offsets)),
-        object::File::Elf32(elf) => Some(symbols_of(&elf, offsets)),
+        object::File::Elf64(elf) => Some(symbols_of(&elf, offsets, segments)),
+        object::File::Elf32(elf) => Some(symbols_of(&elf, offsets, segments)),
         _ => None,
     }
 }
 
-fn symbols_of<'data, Elf, R>(elf: &ElfFile<'data, Elf, R>, offsets: &BTreeSet<u64>) -> ModuleSymbols
+fn symbols_of<'data, Elf, R>(
+    elf: &ElfFile<'data, Elf, R>,
+    offsets: &BTreeSet<u64>,
+    segments: Option<&[Segment]>,
+) -> (Vec<Segment>, ModuleSymbols)
 where
     Elf: object::read::elf::FileHeader,
     R: ReadRef<'data>,
 {
     let build_id = elf.build_id().ok().flatten();
     let build_id = build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
-    // Offsets in the file become addresses of the program, by the segments that hold them. In a
-    // debug file the segments have their addresses and no content.
+    let segments = segments.map_or_else(|| segments_of(elf), <[_]>::to_vec);
     let mut wanted: HashMap<u64, u64> = HashMap::new();
-    for segment in elf.segments() {
-        let (start, _) = segment.file_range();
-        for offset in offsets.range(start..start.saturating_add(segment.size())) {
-            wanted.insert(segment.address().wrapping_add(offset - start), *offset);
+    for segment in &segments {
+        let end = segment.offset.saturating_add(segment.length);
+        for offset in offsets.range(segment.offset..end) {
+            wanted.insert(segment.address.wrapping_add(offset - segment.offset), *offset);
         }
     }
     let addresses: BTreeSet<u64> = wanted.keys().copied().collect();
@@ -254,7 +273,20 @@ where
             }
         }
     }
-    ModuleSymbols { build_id, names: names.into_iter().map(|(at, (_, it))| (at, it)).collect() }
+    let names = names.into_iter().map(|(at, (_, it))| (at, it)).collect();
+    (segments, ModuleSymbols { build_id, names })
+}
+
+fn segments_of<'data, Elf, R>(elf: &ElfFile<'data, Elf, R>) -> Vec<Segment>
+where
+    Elf: object::read::elf::FileHeader,
+    R: ReadRef<'data>,
+{
+    let segment = |it: object::read::elf::ElfSegment<'data, '_, Elf, R>| {
+        let (offset, length) = it.file_range();
+        Segment { offset, length, address: it.address() }
+    };
+    elf.segments().map(segment).collect()
 }
 
 /// A name without hash; names of C and C++ stay as they are.
@@ -320,6 +352,28 @@ mod tests {
         assert_eq!(symbols.locate(u32::MAX, 0x1000), None);
     }
 
+    /// Debug files keep the addresses of segments, not their offsets.
+    #[test]
+    fn functions_of_a_debug_file_are_found_by_the_segments_of_the_module() {
+        let path = std::env::current_exe().unwrap();
+        let only = tempfile::NamedTempFile::new().unwrap();
+        let made = std::process::Command::new("objcopy")
+            .args(["--only-keep-debug".as_ref(), path.as_os_str(), only.path().as_os_str()])
+            .status();
+        if !made.is_ok_and(|it| it.success()) {
+            eprintln!("skipped: needs objcopy");
+            return;
+        }
+        let function: fn(&str) -> String = demangled;
+        let mut located = UserSymbols::default();
+        located.begin_round();
+        let location = located.locate(std::process::id(), function as usize as u64).unwrap();
+        let offsets = BTreeSet::from([location.offset]);
+        let (segments, _) = symbols(File::open(path).unwrap(), &offsets, None).unwrap();
+        let (_, found) = symbols(only.reopen().unwrap(), &offsets, Some(&segments)).unwrap();
+        assert!(found.names[&location.offset].ends_with("user_symbols::demangled"), "{found:?}");
+    }
+
     #[test]
     fn rust_names_are_demangled() {
         let name = demangled("_ZN13hither_server6server5serve17h0123456789abcdefE");
@@ -353,7 +407,7 @@ mod tests {
                 bytes.truncate(length);
             }
             let offsets = BTreeSet::from([0, 4096, 40_000, 1 << 20, u64::MAX]);
-            let _ = symbols(Cursor::new(bytes), &offsets);
+            let _ = symbols(Cursor::new(bytes), &offsets, None);
         }
     }
 }
