@@ -10,6 +10,5 @@ pub(crate) mod peer;
 pub(crate) mod rate_check;
 pub(crate) mod socket_options;
 pub(crate) mod table;
-pub(crate) mod tcp_info;
 pub(crate) mod timeout_stream;
 pub(crate) mod tls;

@@ -13,6 +13,7 @@ pub(crate) mod metered_stream;
 pub(crate) mod outage;
 pub(crate) mod proxy;
 pub(crate) mod socket;
+pub(crate) mod tcp_info;
 pub(crate) mod tls;
 pub(crate) mod tls_upgrade;
 pub(crate) mod tunnel;

@@ -19,6 +19,7 @@ pub struct TransferCounters {
     bytes_requested: AtomicU64,
     bytes_payload: AtomicU64,
     connect_micros: AtomicU64,
+    tls_micros: AtomicU64,
     whole_files: AtomicU64,
     damaged_pages: AtomicU64,
 }
@@ -40,6 +41,8 @@ pub struct TransferTotals {
     pub bytes_payload: u64,
     /// The time that the first connection took to open, in microseconds.
     pub connect_micros: u64,
+    /// The time that the last TLS handshake took, in microseconds; 0 without TLS.
+    pub tls_micros: u64,
     /// Downloads of a whole file of which only ranges were requested: from servers without ranges,
     /// and of small files.
     pub whole_files: u64,
@@ -59,6 +62,7 @@ impl TransferCounters {
             bytes_requested: self.bytes_requested.load(Ordering::Relaxed),
             bytes_payload: self.bytes_payload.load(Ordering::Relaxed),
             connect_micros: self.connect_micros.load(Ordering::Relaxed),
+            tls_micros: self.tls_micros.load(Ordering::Relaxed),
             whole_files: self.whole_files.load(Ordering::Relaxed),
             damaged_pages: self.damaged_pages.load(Ordering::Relaxed),
         }
@@ -77,6 +81,11 @@ impl TransferCounters {
         self.round_trip_sent.fetch_max(round_trip, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes_requested.fetch_add(bytes_requested, Ordering::Relaxed);
+    }
+
+    /// Records the duration of a TLS handshake.
+    pub(crate) fn secured(&self, took: std::time::Duration) {
+        self.tls_micros.store(took.as_micros().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// The round trip of a request or handshake that is about to begin. It is taken before sending,

@@ -5,6 +5,7 @@ pub(crate) mod third_party;
 
 use crate::config::TransportConfig;
 use crate::connect::dialer::Dialer;
+use crate::connect::tcp_info::TcpInfo;
 use crate::context::NetworkContext;
 use crate::counters::TransferCounters;
 use crate::location::Location;
@@ -104,6 +105,12 @@ impl Network {
     #[must_use]
     pub fn address(&self, location: &Location) -> Option<SocketAddr> {
         self.shared.dialer.address(location)
+    }
+
+    /// The kernel's statistics of the open connections.
+    #[must_use]
+    pub fn tcp_info(&self) -> Vec<TcpInfo> {
+        self.shared.dialer.tcp_info()
     }
 
     /// Waits until a server that refused a connection with `error` may be tried again.

@@ -6,12 +6,12 @@
 
 use crate::connection::peer::Peer;
 use crate::connection::table::{ConnectionTable, OpenConnection};
-use crate::connection::tcp_info::{SocketGuard, SocketRef};
 use crate::connection::timeout_stream::TimeoutStream;
 use crate::connection::tls::{self, CertificateReloader};
 use crate::context::ServerContext;
 use crate::monitoring::stats::ServerStats;
 use crate::router;
+use hither_transport::{SocketGuard, SocketRef};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;

@@ -1,9 +1,9 @@
 //! The client's end of a connection.
 
 use crate::connection::monitor::ConnectionMonitor;
-use crate::connection::tcp_info::SocketRef;
 use crate::response::buffer_pool::ConnectionMemory;
 use hither_auth::DistinguishedName;
+use hither_transport::SocketRef;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

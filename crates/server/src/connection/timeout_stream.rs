@@ -9,8 +9,8 @@
 
 use crate::connection::monitor::ConnectionMonitor;
 use crate::connection::table::OpenConnection;
-use crate::connection::tcp_info::SocketGuard;
 use crate::response::buffer_pool::{ChargePurpose, MemoryCharge};
+use hither_transport::SocketGuard;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;

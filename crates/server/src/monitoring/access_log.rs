@@ -5,9 +5,9 @@
 //! request and between two lines, so rotating the log loses or splits none.
 
 use crate::connection::peer::Peer;
-use crate::connection::tcp_info::TcpInfo;
 use crate::monitoring::request_stats::RequestStats;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_transport::TcpInfo;
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::io::{self, Write};

@@ -12,10 +12,10 @@
 //! long `client` means that the network or the client is slow, a long `disk` this machine.
 
 use crate::connection::peer::Peer;
-use crate::connection::tcp_info::SocketRef;
 use crate::monitoring::access_log::{AccessLog, AccessLogEntry};
 use crate::monitoring::request_stats::RequestStats;
 use crate::monitoring::stats::ServerStats;
+use hither_transport::SocketRef;
 use http::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

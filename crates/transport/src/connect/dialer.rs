@@ -17,6 +17,7 @@ use crate::connect::metered_stream::{ConnectionMeter, MeteredStream};
 use crate::connect::outage::Outages;
 use crate::connect::proxy::Proxy;
 use crate::connect::socket;
+use crate::connect::tcp_info::{SocketRef, TcpInfo};
 use crate::connect::tls::{AlpnChoice, TlsClient, TlsErrorText, TlsHandshake, TlsStream};
 use crate::connect::tls_upgrade::TlsUpgradeStream;
 use crate::connect::tunnel;
@@ -24,8 +25,9 @@ use crate::counters::TransferCounters;
 use crate::location::Location;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::sync::lock;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -40,6 +42,8 @@ pub(crate) struct Dialer {
     addresses: DnsCache,
     outages: Outages,
     tls: TlsClient,
+    /// Open connections.
+    sockets: Mutex<Vec<Weak<SocketRef>>>,
 }
 
 /// A connection to a server, or to its proxy, on which nothing was sent yet.
@@ -76,6 +80,7 @@ impl Dialer {
             addresses: DnsCache::new(Arc::clone(&config.resolver)),
             outages: Outages::default(),
             tls: TlsClient::new(config.tls.clone(), config.credentials.clone()),
+            sockets: Mutex::default(),
         }
     }
 
@@ -112,7 +117,10 @@ impl Dialer {
             debug!(%name, %address, ?rtt, ?passed_over, "TCP connection established");
             self.addresses.won(host, port, address, &passed_over);
             self.outages.ended(&location.origin());
-            let stream = MeteredStream::new(tcp, Arc::clone(tap));
+            let (socket, guard) = SocketRef::to(&tcp);
+            lock(&self.sockets).retain(|it| it.strong_count() > 0);
+            lock(&self.sockets).push(Arc::downgrade(&socket));
+            let stream = MeteredStream::new(tcp, guard, Arc::clone(tap));
             Ok::<_, Error>(DialedStream {
                 stream,
                 rtt,
@@ -173,6 +181,11 @@ impl Dialer {
         self.addresses.winner(location.host(), location.port())
     }
 
+    /// The kernel's statistics of the open connections.
+    pub(crate) fn tcp_info(&self) -> Vec<TcpInfo> {
+        lock(&self.sockets).iter().filter_map(|it| it.upgrade()?.info()).collect()
+    }
+
     /// The formatter of TLS errors of a server.
     pub(crate) fn explains(&self, location: &Location) -> TlsErrorText {
         self.tls.explains(location)
@@ -196,7 +209,9 @@ impl Dialer {
         if !location.is_tls() {
             return Ok((MaybeTlsStream::plain(line.stream, explains), false));
         }
+        let began = Instant::now();
         let shaken = self.shake(line.stream, line.end, location, config, above).await?;
+        account.secured(began.elapsed());
         account.handshaken(line.end.round_trip, shaken.round_trips);
         Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
     }
@@ -217,8 +232,10 @@ impl Dialer {
         account: &TransferCounters,
     ) -> (Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)>, Option<Bytes>) {
         let (stream, answer) = TlsUpgradeStream::new(line.stream, words);
+        let began = Instant::now();
         let shaken = self.shake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
         let stream = shaken.map(|shaken| {
+            account.secured(began.elapsed());
             account.handshaken(line.end.round_trip, shaken.round_trips);
             (shaken.stream, shaken.round_trips)
         });

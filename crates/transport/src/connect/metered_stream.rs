@@ -1,5 +1,6 @@
 //! The byte meter of a connection: received bytes, their spacing, and when a request was sent.
 
+use crate::connect::tcp_info::SocketGuard;
 use crate::counters::TransferCounters;
 use hither_core::sync::lock;
 use hither_core::tune::link::BandwidthEstimator;
@@ -87,13 +88,15 @@ impl ConnectionMeter {
 /// The stream below the HTTP codec, with its meter.
 #[derive(Debug)]
 pub(crate) struct MeteredStream {
+    /// Dropped before the stream.
+    _guard: SocketGuard,
     stream: TcpStream,
     tap: Arc<ConnectionMeter>,
 }
 
 impl MeteredStream {
-    pub(crate) fn new(stream: TcpStream, tap: Arc<ConnectionMeter>) -> Self {
-        Self { stream, tap }
+    pub(crate) fn new(stream: TcpStream, guard: SocketGuard, tap: Arc<ConnectionMeter>) -> Self {
+        Self { _guard: guard, stream, tap }
     }
 }
 

@@ -1,10 +1,10 @@
-//! The kernel's statistics of a connection (`TCP_INFO`, tcp(7)), for the access log.
+//! The kernel's statistics of a connection (`TCP_INFO`, tcp(7)), for the access log of a server and
+//! for profiles of a path.
 //!
-//! The log entry of a request is written when its response has ended, by whoever drops its
-//! [record](crate::monitoring::request_record); the socket lies within the connection, below TLS
-//! and HTTP. So the two share a [`SocketRef`]: the file descriptor, as long as it is open. The
-//! owner of the socket keeps a [`SocketGuard`] and drops it before the socket. From then on the
-//! kernel is not queried, because the descriptor may be reused.
+//! The socket is not where they are needed: it lies within the connection, below TLS and HTTP. So
+//! both sides share a [`SocketRef`]: the file descriptor, as long as it is open. The owner of the
+//! socket keeps a [`SocketGuard`] and drops it before the socket. From then on the kernel is not
+//! queried, because the descriptor may be reused.
 
 use hither_core::sync::lock;
 use serde::Serialize;
@@ -12,22 +12,40 @@ use std::mem::offset_of;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of the kernel's response that are read.
-const BYTES: usize = size_of::<libc::tcp_info>();
+/// Most bytes of the kernel's response that are read.
+const BYTES: usize = 256;
+/// `tcpi_rcv_wnd`, which the C library musl does not know yet, follows `tcpi_snd_wnd`.
+const WINDOW: usize = offset_of!(libc::tcp_info, tcpi_snd_wnd) + 4;
 
-/// The state of a connection as its sender sees it.
+/// The state of a connection as this end sees it. The access log has what concerns sending.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct TcpInfo {
+#[non_exhaustive]
+pub struct TcpInfo {
     /// The smoothed round-trip time and its variation, in milliseconds.
     rtt_ms: f64,
     rttvar_ms: f64,
     /// Segments sent again since the connection began.
-    retransmits: u32,
+    pub retransmits: u32,
     /// Segments that may be in flight.
     cwnd: u32,
     /// Recent delivery rate; none where the kernel does not report it (before 4.9).
     #[serde(skip_serializing_if = "Option::is_none")]
     delivery_bytes_per_s: Option<u64>,
+    /// Segments sent since the connection began.
+    #[serde(skip)]
+    pub segments_sent: u32,
+    /// Segments with data that were received.
+    #[serde(skip)]
+    pub segments_received: u32,
+    /// Those of them that came before an earlier one.
+    #[serde(skip)]
+    pub out_of_order: u32,
+    /// The window that the other end offers, in bytes; none before Linux 5.4.
+    #[serde(skip)]
+    pub peer_window: Option<u32>,
+    /// The window that this end offers, in bytes; none before Linux 6.2.
+    #[serde(skip)]
+    pub window: Option<u32>,
 }
 
 impl TcpInfo {
@@ -41,6 +59,7 @@ impl TcpInfo {
             let bytes = info.get(at..at.checked_add(8)?)?;
             bytes.try_into().ok().map(u64::from_ne_bytes)
         };
+        let later = |at: usize| number(at).unwrap_or_default();
         let milliseconds = |micros: u32| f64::from(micros) / 1e3;
         Some(Self {
             rtt_ms: milliseconds(number(offset_of!(libc::tcp_info, tcpi_rtt))?),
@@ -48,6 +67,11 @@ impl TcpInfo {
             retransmits: number(offset_of!(libc::tcp_info, tcpi_total_retrans))?,
             cwnd: number(offset_of!(libc::tcp_info, tcpi_snd_cwnd))?,
             delivery_bytes_per_s: long(offset_of!(libc::tcp_info, tcpi_delivery_rate)),
+            segments_sent: later(offset_of!(libc::tcp_info, tcpi_segs_out)),
+            segments_received: later(offset_of!(libc::tcp_info, tcpi_data_segs_in)),
+            out_of_order: later(offset_of!(libc::tcp_info, tcpi_rcv_ooopack)),
+            peer_window: number(offset_of!(libc::tcp_info, tcpi_snd_wnd)),
+            window: number(WINDOW),
         })
     }
 }
@@ -76,21 +100,22 @@ fn query(socket: RawFd) -> Option<TcpInfo> {
 
 /// The file descriptor of a socket, as long as it is open.
 #[derive(Debug, Default)]
-pub(crate) struct SocketRef(Mutex<Option<RawFd>>);
+pub struct SocketRef(Mutex<Option<RawFd>>);
 
 /// The owner's part of a [`SocketRef`], to be dropped before the socket.
 #[derive(Debug)]
-pub(crate) struct SocketGuard(Arc<SocketRef>);
+pub struct SocketGuard(Arc<SocketRef>);
 
 impl SocketRef {
     /// Returns a reference to a socket, and the guard that its owner keeps.
-    pub(crate) fn to(socket: &impl AsRawFd) -> (Arc<Self>, SocketGuard) {
+    pub fn to(socket: &impl AsRawFd) -> (Arc<Self>, SocketGuard) {
         let link = Arc::new(Self(Mutex::new(Some(socket.as_raw_fd()))));
         (Arc::clone(&link), SocketGuard(link))
     }
 
     /// Returns the kernel's statistics; none after the connection has ended.
-    pub(crate) fn info(&self) -> Option<TcpInfo> {
+    #[must_use]
+    pub fn info(&self) -> Option<TcpInfo> {
         // Locked during the query, so that the socket is not closed meanwhile.
         let socket = lock(&self.0);
         query((*socket)?)
