@@ -107,7 +107,7 @@ impl Client {
         let mirrors = mirrors.iter().map(|url| Location::parse(url)).collect::<Result<_>>()?;
         #[cfg(feature = "s3")]
         if let Some(rest) = url.strip_prefix("s3://") {
-            let (bucket, path) = self.bucket(rest)?;
+            let (bucket, path) = self.bucket(rest, &self.context.network)?;
             return Ok(FileLocation::Object { object: bucket.object(&path)?, mirrors });
         }
         let first = Location::parse(url)?;

@@ -20,6 +20,7 @@ mod copy;
 mod file;
 mod namespace;
 pub(crate) mod open_ahead;
+mod path_profile;
 pub mod trace;
 mod tree;
 mod tree_cache;
@@ -70,6 +71,7 @@ pub use hither_transport::{
 };
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};
+pub use path_profile::{BandwidthStep, PathLimit, PathProfile};
 pub use tree::RemoteTree;
 pub use tree::arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
 pub use tree::draw::{DrawRequest, DrawResult};

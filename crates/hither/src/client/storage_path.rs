@@ -123,18 +123,21 @@ impl Client {
 impl Client {
     /// The bucket and the path of `BUCKET/KEY`. The key is taken literally: nothing in it is
     /// encoded.
-    pub(crate) fn bucket(&self, text: &str) -> Result<(hither_transport::S3Storage, String)> {
+    pub(crate) fn bucket(
+        &self,
+        text: &str,
+        network: &Arc<hither_transport::Network>,
+    ) -> Result<(hither_transport::S3Storage, String)> {
         let (bucket, key) = text.split_once('/').unwrap_or((text, ""));
         let path = key.trim_end_matches('/').to_owned();
         check_path(&path)?;
-        let network = Arc::clone(&self.context.network);
         let config = s3::configured(&self.context.config)?;
-        let s3 = hither_transport::S3Storage::new(bucket, &config, network)?;
+        let s3 = hither_transport::S3Storage::new(bucket, &config, Arc::clone(network))?;
         Ok((s3, path))
     }
 
     fn in_bucket(&self, text: &str, replicas: &[String]) -> Result<StoragePath> {
-        let (s3, path) = self.bucket(text)?;
+        let (s3, path) = self.bucket(text, &self.context.network)?;
         let url = format!("s3://{text}");
         let s3 = s3.with_replicas(self.replica_finder(&url, url.clone(), replicas));
         let directory = path.is_empty() || text.ends_with('/');
