@@ -11,7 +11,7 @@ mod trace;
 pub(crate) use copies::{Check, Copy, Sync, read_list};
 pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
-pub(crate) use profile::{Profile, ProfileOf, Storage};
+pub(crate) use profile::{Network, Profile, ProfileOf, Storage};
 pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 
@@ -212,7 +212,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Show where a server's time goes.
     #[command(
-        override_usage = "hither profile [OPTIONS] [--pid <P> | --unit <NAME> | -- <CMD>...]\n       hither profile storage [OPTIONS] <PATH>",
+        override_usage = "hither profile [OPTIONS] [--pid <P> | --unit <NAME> | -- <CMD>...]\n       hither profile storage [OPTIONS] <PATH>\n       hither profile network [OPTIONS] <URL>",
         after_help = "Needs root to see the kernel and other users' processes.\n\nExample: hither profile --unit nginx --seconds 60 --html nginx.html"
     )]
     Profile(Profile),

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
-        Command::Profile(request) => return profile::run(request, common.json),
+        Command::Profile(request) => return profile::run(request, &common),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
         Command::TapeHelper => return serve::run_tape_helper(),
@@ -99,7 +99,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Serve(request) => {
             serve::run(&request, &GlobalArgs { json, ..GlobalArgs::default() })
         }
-        Command::Profile(request) => profile::run(&request, json),
+        Command::Profile(request) => profile::run(&request, common),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
         Command::TapeHelper => serve::run_tape_helper(),

@@ -134,6 +134,7 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         port = served.base.rstrip("/").rpartition(":")[2]
         connected = f"exec 3<>/dev/tcp/127.0.0.1/{port}; while :; do :; done"
         options = ("--seconds", "1.5", "--bytes", "1M")
+        printed("hither profile network", served.url("small.root"), "--seconds", "3", "--bytes", "4M")
         printed("hither profile --json", *options, "--", "bash", "-c", connected, shape="hither profile")
     printed("hither profile storage", "--seconds", "1", "--size", "16M", tmp_path)
     folder = tmp_path / "xrootd"

@@ -46,6 +46,9 @@ pub(crate) enum ProfileOf {
         after_help = "Writes only to a directory .hither-profile-... in PATH, which it removes. A block device is only read.\n\nExample: hither profile storage /data"
     )]
     Storage(Storage),
+    /// Measure the path to a file on a server.
+    #[command(after_help = "Example: hither profile network https://host/data/file.root")]
+    Network(Network),
 }
 
 /// Arguments of `hither profile storage`.
@@ -61,4 +64,17 @@ pub(crate) struct Storage {
     /// The directory, or a block device.
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
+}
+
+/// Arguments of `hither profile network`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Network {
+    /// End after this time.
+    #[arg(long, value_name = "S", default_value_t = 15.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// Receive at most this much of the file, as in 500M or 20G.
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = byte_size)]
+    pub(crate) bytes: u64,
+    /// The file, of some megabytes at least. It is only read.
+    pub(crate) url: String,
 }

@@ -1,8 +1,9 @@
-//! `hither profile`: shows where the time of a transfer server goes, and how fast storage is.
+//! `hither profile`: where the time of a server goes, how fast storage is, what limits a path.
 
+mod network;
 mod storage;
 
-use crate::arguments::{Profile, ProfileOf};
+use crate::arguments::{GlobalArgs, Profile, ProfileOf};
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::print;
@@ -20,9 +21,12 @@ use std::time::Duration;
 const DEFAULT_TIME: Duration = Duration::from_secs(60);
 const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 
-pub(super) fn run(request: &Profile, json: bool) -> Result<(), CommandError> {
-    if let Some(ProfileOf::Storage(request)) = &request.of {
-        return storage::run(request, json);
+pub(super) fn run(request: &Profile, common: &GlobalArgs) -> Result<(), CommandError> {
+    let json = common.json;
+    match &request.of {
+        Some(ProfileOf::Storage(request)) => return storage::run(request, json),
+        Some(ProfileOf::Network(request)) => return network::run(request, common),
+        None => {}
     }
     let (stopper, stop) = mpsc::channel();
     interrupt::handle(move || {
