@@ -236,7 +236,7 @@ impl Exchange<'_> {
                     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG
                 );
                 let finding = if header { RangeBehavior::TooLong } else { RangeBehavior::TooMany };
-                let body = request::reason(status, headers, body, self.pool).await;
+                let (body, _) = request::reason(status, headers, body, self.pool).await;
                 let settled = ExchangeResult::failed(self.too_large(status)).with(finding);
                 scheme_mismatch::explained(status, &body, self.pool)
                     .map_or(settled, ExchangeResult::failed)
@@ -308,7 +308,7 @@ impl Exchange<'_> {
                 _ => ExchangeResult { busy: true, said_when, ..settled },
             };
         }
-        let body = request::reason(status, headers, body, self.pool).await;
+        let (body, reusable) = request::reason(status, headers, body, self.pool).await;
         if let Some(error) = scheme_mismatch::explained(status, &body, self.pool) {
             return ExchangeResult::failed(error);
         }
@@ -330,7 +330,7 @@ impl Exchange<'_> {
         });
         match status {
             StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.trouble(error),
-            _ => ExchangeResult::failed(error),
+            _ => ExchangeResult::new(Err(error), reusable),
         }
     }
 

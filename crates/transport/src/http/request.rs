@@ -162,19 +162,22 @@ pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {
 
 /// The body of an error response to a read, if it may tell a reason: plain text, or any text with
 /// 400, which [`scheme_mismatch`](crate::http::scheme_mismatch) explains. Empty if it is longer or
-/// late: the no-progress timeout covers all of it.
+/// late: the no-progress timeout covers all of it. Also returns whether the connection can be
+/// reused.
 pub(crate) async fn reason(
     status: StatusCode,
     headers: &HeaderMap,
     body: Incoming,
     pool: &Pool,
-) -> Bytes {
+) -> (Bytes, bool) {
     if status != StatusCode::BAD_REQUEST && !is_plain(headers) {
-        return Bytes::new();
+        return (Bytes::new(), drain(body, pool).await);
     }
     let reading = Limited::new(body, MAX_REASON_BYTES).collect();
-    let read = tokio::time::timeout(pool.config().no_progress_timeout, reading).await;
-    read.ok().and_then(std::result::Result::ok).map(|body| body.to_bytes()).unwrap_or_default()
+    match tokio::time::timeout(pool.config().no_progress_timeout, reading).await {
+        Ok(Ok(body)) => (body.to_bytes(), true),
+        _ => (Bytes::new(), false),
+    }
 }
 
 /// The error for a connection that was lost before the header of a response arrived.

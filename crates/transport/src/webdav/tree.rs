@@ -126,7 +126,7 @@ async fn refused(
     status: StatusCode,
     body: Incoming,
 ) -> Error {
-    let body = request::reason(status, &head.headers, body, pool).await;
+    let (body, _) = request::reason(status, &head.headers, body, pool).await;
     let config = pool.config();
     let explained =
         authorization::refusal(location, config, &Method::QUERY, status, &head.headers, &body);

@@ -27,6 +27,21 @@ async fn each_status_has_its_error_kind_and_is_final() {
 }
 
 #[tokio::test]
+async fn a_final_status_with_a_short_body_leaves_the_connection_open() {
+    for kind in ["text/plain", "text/html"] {
+        let typed = Fault::Field("Content-Type", kind.to_owned());
+        let faults = [(FaultTrigger::Before(3), status(404)), (FaultTrigger::Before(3), typed)];
+        let peer = peer(LARGE, faults);
+        let source = source(&peer.url(), with_connections(1));
+        for _ in 0..3 {
+            assert_eq!(read(&source, &THREE).await.unwrap_err().kind(), ErrorKind::NotFound);
+        }
+        read(&source, &THREE).await.unwrap().is_exact(&content(LARGE), &THREE).unwrap();
+        assert_eq!((peer.log().len(), peer.connections()), (4, 1), "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn the_reason_of_the_server_is_quoted() {
     for (kind, said) in [("text/plain; charset=utf-8", true), ("text/html", false)] {
         for code in [401, 403, 404, 418] {
