@@ -42,6 +42,10 @@ pub struct FileStat {
 /// Up to this size, one connection is as good as several: a few initial windows.
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
+/// Bytes of a long read that are planned at a time: a few requests, enough to keep every connection
+/// busy. Further bytes follow when fewer are in flight.
+pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
+
 impl Client {
     /// Opens a file by URL (`http://…`) or local path (also `file://…`). Returns at once, except
     /// for a Metalink document (`….meta4`, `….metalink`, `…?metalink`), which is fetched first.

@@ -10,7 +10,7 @@ pub struct CacheKey {
 }
 
 /// Identity of a version of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Version {
     /// Size in bytes; none if the server does not tell.
     pub size: Option<u64>,

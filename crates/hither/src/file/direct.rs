@@ -3,8 +3,9 @@
 use crate::file::assembly::Assembly;
 use crate::file::origin::FileOrigin;
 use crate::file::read_path::CachedReads;
-use crate::file::{RemoteFile, SMALL_BYTES};
+use crate::file::{RemoteFile, SMALL_BYTES, WINDOW_BYTES};
 use bytes::Bytes;
+use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{CacheStatus, Part, ResponseMeta, range};
@@ -25,7 +26,8 @@ impl RemoteFile {
             ends.check_within(ranges, &self.name())?;
             open_ahead.record_reads(ends, ranges);
         }
-        let read = self.origin.fetch_ranges(ranges, cached.validator()).await;
+        let known = cached.file.confirmed_version().unwrap_or_default();
+        let read = self.origin.fetch_ranges(ranges, known).await;
         if let Ok((_, response)) = &read {
             cached.settle(response);
         }
@@ -44,7 +46,8 @@ impl RemoteFile {
             return Ok(0);
         }
         let range = offset..end;
-        let (found, _) = self.origin.fetch_ranges(std::slice::from_ref(&range), None).await?;
+        let known = Version { size: Some(size), validator: None };
+        let (found, _) = self.origin.fetch_ranges(std::slice::from_ref(&range), known).await?;
         let bytes = found.first().map(Bytes::as_ref).unwrap_or_default();
         if let Some(target) = target.get_mut(..bytes.len()) {
             target.copy_from_slice(bytes);
@@ -71,10 +74,15 @@ impl FileOrigin {
         Ok(reader.response().clone())
     }
 
+    /// The bytes of `ranges` in the version that is `known`, as far as it is.
+    ///
+    /// Much is requested in windows, as a stream is: shares of all of it would be so large that the
+    /// slowest connection determines the time. 100 MB at 20 ms and 1 Gbit/s took 1.5 to 3.3 s in
+    /// one plan, 1.1 to 1.7 s in windows, and 1.1 s on one connection.
     pub(crate) async fn fetch_ranges(
         &self,
         ranges: &[Range<u64>],
-        validator: Option<String>,
+        known: Version,
     ) -> Result<(Vec<Bytes>, ResponseMeta)> {
         let wanted = range::total_bytes(ranges);
         let submitted = self.source.clock().now();
@@ -82,7 +90,7 @@ impl FileOrigin {
             self.source.expect_bulk();
         }
         if wanted > UNCHECKED_BYTES {
-            self.check_within(ranges, validator.clone()).await?;
+            self.check_within(ranges, &known).await?;
         }
         let mut found = vec![Bytes::new(); ranges.len()];
         let mut missing = ranges.iter().filter(|range| range::len(range) > 0).count();
@@ -91,18 +99,20 @@ impl FileOrigin {
         );
         // The first bytes of a response tell the round-trip time and what the server takes in one
         // request. Planning everything without that costs more than the round trip.
-        let (first, rest) = if self.is_unmeasured() && wanted > SMALL_BYTES {
-            range::divided(ranges, INITIAL_REQUEST_BYTES)
-        } else {
-            (ranges.to_vec(), Vec::new())
-        };
-        let mut reader = self.reader(validator);
-        reader.push(&first, usize::MAX);
-        let mut rest = Some(rest).filter(|rest| !rest.is_empty());
+        let unmeasured = self.is_unmeasured() && wanted > SMALL_BYTES;
+        let first = if unmeasured { INITIAL_REQUEST_BYTES } else { WINDOW_BYTES };
+        let (window, mut rest) = range::divided(&range::merged(ranges, 0), first);
+        let mut in_flight = range::total_bytes(&window);
+        let mut reader = self.reader(known.validator);
+        reader.push(&window, usize::MAX);
         while let Some(part) = reader.next().await {
             let part: Part = part?;
-            if let Some(rest) = rest.take() {
-                reader.push(&rest, usize::MAX);
+            in_flight = in_flight.saturating_sub(part.bytes.len() as u64);
+            if in_flight < WINDOW_BYTES && !rest.is_empty() {
+                let (window, later) = range::divided(&rest, WINDOW_BYTES);
+                in_flight += range::total_bytes(&window);
+                reader.push(&window, usize::MAX);
+                rest = later;
             }
             assembly.accept(&part, |id, bytes| {
                 missing -= 1;
@@ -122,9 +132,13 @@ impl FileOrigin {
         Ok((found, reader.response().clone()))
     }
 
-    /// Fails if any of `ranges` lies beyond the end of the file. One round trip.
-    async fn check_within(&self, ranges: &[Range<u64>], validator: Option<String>) -> Result<()> {
-        let size = self.first_byte(validator).await?.size;
+    /// Fails if any of `ranges` lies beyond the end of the file. One round trip, unless the size is
+    /// known.
+    async fn check_within(&self, ranges: &[Range<u64>], known: &Version) -> Result<()> {
+        let size = match known.size {
+            Some(size) => Some(size),
+            None => self.first_byte(known.validator.clone()).await?.size,
+        };
         match ranges.iter().find(|range| size.is_some_and(|size| range.end > size)) {
             Some(beyond) => Err(Error::new(
                 ErrorKind::Corrupt,

@@ -8,6 +8,7 @@ use crate::file::read_path::SeededPath;
 use crate::file::{RemoteFile, SMALL_BYTES};
 use bytes::Bytes;
 use futures_util::future::FutureExt;
+use hither_core::cache::Version;
 use hither_core::cache::file::{HintId, ReadStart};
 use hither_core::error::Result;
 use hither_core::range;
@@ -120,7 +121,7 @@ impl RemoteFile {
             SeededPath::Cached(cached) if small => cached,
             SeededPath::Cached(cached) => return self.read_past_cache(cached, ranges).await,
             SeededPath::Direct { .. } => {
-                return Ok(self.origin.fetch_ranges(ranges, None).await?.0);
+                return Ok(self.origin.fetch_ranges(ranges, Version::default()).await?.0);
             }
         };
         self.learn(ranges);

@@ -7,7 +7,7 @@
 
 use crate::client::Client;
 use crate::file::read_path::{CachedReads, SeededPath};
-use crate::file::{RemoteFile, SMALL_BYTES};
+use crate::file::{RemoteFile, SMALL_BYTES, WINDOW_BYTES};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::schedule::FetchEvent;
@@ -15,9 +15,6 @@ use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{CacheStatus, Part, Reader};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// The size of a window in bytes: a few requests, enough to keep every connection busy.
-const WINDOW_BYTES: u64 = 32 << 20;
 
 impl RemoteFile {
     /// Streams `range` in file order to `write`, in bounded memory. All bytes are of one version of

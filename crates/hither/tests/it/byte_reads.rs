@@ -104,6 +104,28 @@ fn a_small_file_takes_one_request_or_two_and_none_beyond_its_end() {
 }
 
 #[test]
+fn a_long_read_is_planned_in_windows_and_costs_no_request_for_the_size() {
+    const SIZE: usize = 70 << 20;
+    let bytes = content(1_000_003).repeat(74)[..SIZE].to_vec();
+    let peer = MockHttpServer::start(bytes.clone()).unwrap();
+    let client = client(2, None);
+    let file = client.open(&peer.url()).unwrap();
+    assert_eq!(read(&client, &file, 0, 1_000), bytes[..1_000]);
+    let before = peer.log().len();
+    let all = 0..SIZE as u64;
+    let found = file.read_ranges(&client, &[all.clone(), 5..10, all]).unwrap();
+    assert!(found[0] == bytes && found[1] == bytes[5..10] && found[2] == bytes);
+    let requests = peer.log().split_off(before);
+    let lengths = requests.iter().map(|it| {
+        let (first, last) = it.ranges.as_deref().unwrap().split_once('-').unwrap();
+        last.parse::<usize>().unwrap() + 1 - first.parse::<usize>().unwrap()
+    });
+    assert!(lengths.clone().all(|length| (2..=32 << 20).contains(&length)), "{}", log(&peer));
+    let payload: u64 = requests.iter().map(|it| it.payload_bytes).sum();
+    assert!(payload < SIZE as u64 * 5 / 4, "{}", log(&peer));
+}
+
+#[test]
 fn sixty_four_threads_fetch_every_byte_once() {
     const SIZE: usize = 2_000_000;
     const PIECE: usize = 10_000;
