@@ -360,6 +360,17 @@ impl CachedFile {
         }
     }
 
+    /// The bytes of `range`, which is not empty, as far as the file goes. For a file whose size is
+    /// not known: takes no more memory than there are bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_at`].
+    pub async fn read_unsized(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let pending = self.begin_ranges(std::slice::from_ref(&range), vec![range.clone()])?;
+        pending.into_vec().await
+    }
+
     /// The bytes of `ranges`, in the order asked for, whatever that is; overlaps, duplicates and
     /// empty ranges included.
     ///

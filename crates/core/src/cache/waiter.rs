@@ -35,6 +35,8 @@ pub(crate) enum WaitOutcome {
 pub(crate) struct Collected {
     /// Sorted, disjoint, and where the bytes of each begin in the buffer.
     ranges: Vec<(Range<u64>, usize)>,
+    /// Goes as far as bytes were put: a file may be much shorter than a read of it, and memory that
+    /// is not written is not taken.
     buffer: Vec<u8>,
 }
 
@@ -50,7 +52,7 @@ impl Collected {
                 (range.clone(), begins)
             })
             .collect();
-        Self { ranges, buffer: vec![0; at] }
+        Self { ranges, buffer: Vec::with_capacity(at) }
     }
 
     /// The ranges, and where the bytes of each begin.
@@ -61,8 +63,9 @@ impl Collected {
     /// Takes the bytes at `offset`, as far as they are wanted.
     pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
         let end = offset.saturating_add(bytes.len() as u64);
-        let first = self.ranges.partition_point(|(range, _)| range.end <= offset);
-        for (range, at) in self.ranges.iter().skip(first) {
+        let Self { ranges, buffer } = self;
+        let first = ranges.partition_point(|(range, _)| range.end <= offset);
+        for (range, at) in ranges.iter().skip(first) {
             if range.start >= end {
                 break;
             }
@@ -74,11 +77,23 @@ impl Collected {
             ) else {
                 return;
             };
-            let target = self.buffer.get_mut(at + to..at + to + len);
-            if let (Some(target), Some(source)) = (target, bytes.get(from..from + len)) {
+            let Some(source) = bytes.get(from..from + len) else { return };
+            let start = at + to;
+            if start >= buffer.len() {
+                buffer.resize(start, 0);
+                buffer.extend_from_slice(source);
+                continue;
+            }
+            buffer.resize(buffer.len().max(start + len), 0);
+            if let Some(target) = buffer.get_mut(start..start + len) {
                 target.copy_from_slice(source);
             }
         }
+    }
+
+    /// All bytes.
+    pub(crate) fn into_vec(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// The bytes of `range`, which lies within one of the ranges.

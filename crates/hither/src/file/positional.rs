@@ -4,7 +4,7 @@
 //! ([`hither_core::cache`]). `read_path` has the layers below.
 
 use crate::client::Client;
-use crate::file::read_path::SeededPath;
+use crate::file::read_path::{CachedReads, SeededPath};
 use crate::file::{RemoteFile, SMALL_BYTES};
 use bytes::Bytes;
 use futures_util::future::FutureExt;
@@ -86,6 +86,15 @@ impl RemoteFile {
     /// As [`RemoteFile::read_at`].
     pub async fn read_async(&self, offset: u64, length: u64) -> Result<Bytes> {
         if let (Ok(small), true) = (usize::try_from(length), length <= LARGE_BYTES) {
+            if let SeededPath::Cached(cached) = self.path.seeded(&self.origin).await?
+                && cached.file.size().is_none()
+                && length > 0
+            {
+                let range = offset..offset.saturating_add(length);
+                self.learn(std::slice::from_ref(&range));
+                let read = on_wait(cached, offset, 1, cached.file.read_unsized(range)).await;
+                return cached.check(&self.origin, read.map(Bytes::from));
+            }
             let mut target = vec![0; small];
             let read = self.read_at_async(offset, &mut target).await?;
             target.truncate(read);
@@ -128,18 +137,9 @@ impl RemoteFile {
         if wanted > SMALL_BYTES {
             self.origin.source.expect_bulk();
         }
-        let read = async {
-            let mut read = pin!(cached.file.read_ranges(ranges));
-            match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
-                Poll::Ready(done) => done,
-                Poll::Pending => {
-                    let offset = ranges.first().map_or(0, |range| range.start);
-                    cached.on_wait(offset, ranges.len());
-                    read.await
-                }
-            }
-        };
-        cached.check(&self.origin, read.await)
+        let offset = ranges.first().map_or(0, |range| range.start);
+        let read = on_wait(cached, offset, ranges.len(), cached.file.read_ranges(ranges)).await;
+        cached.check(&self.origin, read)
     }
 
     /// Announces that `ranges` will be read, in this order, about `when` from now. They are fetched
@@ -181,6 +181,24 @@ impl RemoteFile {
     }
 }
 
+/// Waits for a read of `ranges` ranges, the first at `offset`, and tells the trees if it does not
+/// complete at once.
+async fn on_wait<T>(
+    cached: &CachedReads,
+    offset: u64,
+    ranges: usize,
+    read: impl Future<Output = T>,
+) -> T {
+    let mut read = pin!(read);
+    match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
+        Poll::Ready(done) => done,
+        Poll::Pending => {
+            cached.on_wait(offset, ranges);
+            read.await
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{Client, ClientConfig, OpenOptions};
@@ -206,6 +224,22 @@ mod tests {
         }
         let reads = client.reads();
         assert_eq!((reads.reads, reads.hits), (3, 2));
+    }
+
+    #[test]
+    fn a_read_of_unknown_size_returns_what_there_is() {
+        let content: Vec<u8> = (0..200_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        let peer = MockHttpServer::start(content.clone()).unwrap();
+        let client = Client::new(ClientConfig::default()).unwrap();
+        for (offset, length) in [(0, 1 << 20), (199_990, 1 << 20), (5, 10), (5, 0), (1 << 30, 10)] {
+            let file = client.file(&peer.url_of("/f")).unwrap();
+            let start = content.len().min(offset);
+            let found = client.block_on(file.read_async(offset as u64, length)).unwrap();
+            let end = content.len().min(start + usize::try_from(length).unwrap());
+            assert_eq!(found, content[start..end], "{offset} {length}");
+        }
+        let requests = peer.log();
+        assert!(requests.iter().all(|it| it.payload_bytes <= 200_000), "{requests:?}");
     }
 
     #[test]

@@ -70,6 +70,18 @@ impl PendingRead {
         Ok(bytes.len())
     }
 
+    /// Waits, and gives the bytes of the only range that the read began with, as far as the file
+    /// goes.
+    ///
+    /// # Errors
+    ///
+    /// As [`CachedFile::read_at`].
+    pub async fn into_vec(mut self) -> Result<Vec<u8>> {
+        let (collected, completed) = self.wait().await?;
+        self.record(completed);
+        Ok(collected.into_vec())
+    }
+
     /// Waits, and gives the bytes of `ranges`, which are those that the read began with.
     ///
     /// # Errors
