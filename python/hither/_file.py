@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hither._client import Client, default_client
-from hither._reporting.report import SourceReport
+from hither._reporting.report import SourceReport, report_from_core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ class RemoteFile(io.RawIOBase):
         self._position = 0
         self._size: int | None = None
         self._lines = (0, b"")
-        self._report_at_open = self._client.report
+        self._report_at_open = self._client._core.report()  # noqa: SLF001
 
     def _open_core(self, url: str) -> File:
         core = self._client._core.open(url, self._tree_cache, self._open_ahead)  # noqa: SLF001
@@ -129,7 +129,7 @@ class RemoteFile(io.RawIOBase):
     def report(self) -> Report:
         """Counters of the client since the file was opened, and of the replicas of this file."""
         replicas, notices = self._core.replicas()
-        since = self._client.report.since(self._report_at_open)
+        since = self._client.report.since(report_from_core(self._report_at_open))
         return replace(since, sources=tuple(SourceReport(*it) for it in replicas), notices=tuple(notices))
 
     # --- positional and vectored ------------------------------------------------------------------

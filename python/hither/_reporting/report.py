@@ -183,7 +183,8 @@ class Report:
 
 def report_from_core(values: dict[str, Any]) -> Report:
     """Return the report of the core's dict."""
-    reads = values.pop("reads", {})
+    values = dict(values)
+    reads = values.get("reads", {})
     values["reads"] = reads.get("reads", 0)
     values["reads_without_wait"] = reads.get("hits", 0)
     values["waited_seconds"] = reads.get("waited_seconds", 0.0)

@@ -92,6 +92,10 @@ class ParquetFile(FsspecFile):
                 self._prefetch(offset, offset + length)
         return super().read_at(offset, length)
 
+    def readall(self) -> bytes:
+        """Return all remaining bytes, in one request: their number has come with the ends."""
+        return self.read(max(0, self.size - self.tell()))
+
     def _prefetch(self, start: int, stop: int) -> None:
         """Hint the columns that will be read after this range."""
         if self._layout is None:

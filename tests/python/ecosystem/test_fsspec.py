@@ -348,6 +348,22 @@ def test_a_server_that_does_not_list_says_so(tmp_path, fs):
             fs.pipe_file(f"{url}/d/other", b"1")
 
 
+def test_a_parquet_file_that_is_read_whole_is_requested_once_after_its_ends(tmp_path, fs):
+    # More than what goes through the cache.
+    content = bytes(range(251)) * 100_000 + b"PAR1"
+    (tmp_path / "table.parquet").write_bytes(content)
+    with serving("nginx", tmp_path, tmp_path / "access.log") as url:
+        with fs.open(f"{url}/table.parquet") as file:
+            assert file.read() == content
+            assert file.read() == b""
+            file.seek(-4, 2)
+            assert file.read() == b"PAR1"
+        asked = access_log.read(tmp_path / "access.log", "/table.parquet")
+    starts = [int(it.ranges.removeprefix("bytes=").partition("-")[0]) for it in asked]
+    # Both ends, and then everything.
+    assert len([start for start in starts if start < 1 << 20]) == 2, asked
+
+
 def test_parquet_columns_are_read_and_no_others(tmp_path, fs):
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
