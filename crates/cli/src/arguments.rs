@@ -7,6 +7,7 @@ mod names;
 mod profile;
 mod serve;
 mod trace;
+mod tune;
 
 pub(crate) use copies::{Check, Copy, Sync, read_list};
 pub(crate) use lots::Lots;
@@ -14,6 +15,7 @@ pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
 pub(crate) use profile::{Network, Profile, ProfileOf, Storage};
 pub(crate) use serve::Serve;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
+pub(crate) use tune::Tune;
 
 use crate::exit;
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
@@ -219,6 +221,9 @@ pub(crate) enum Command {
     /// Show, import and replay read traces.
     #[command(subcommand)]
     Trace(Trace),
+    /// Measure how settings move transfers.
+    #[command(subcommand)]
+    Tune(Tune),
     /// Show the options of all commands.
     Options,
     /// Print a shell completion script.
@@ -253,6 +258,7 @@ impl Command {
             Self::Lots(lots) => lots.url().to_owned(),
             Self::Serve(_)
             | Self::Profile(_)
+            | Self::Tune(_)
             | Self::Options
             | Self::Completions { .. }
             | Self::TapeHelper
@@ -384,7 +390,7 @@ fn with_common(verb: clap::Command, common: &[Arg]) -> clap::Command {
     }
     let used: Vec<Arg> = match verb.get_name() {
         "serve" => named(common, &["json", "verbose", "config"]),
-        "show" | "import" | "profile" | "storage" => named(common, &["json", "verbose"]),
+        "show" | "import" | "profile" | "storage" | "sweep" => named(common, &["json", "verbose"]),
         "completions" | "man" => Vec::new(),
         _ => common.to_vec(),
     };

@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
         Command::Profile(request) => return profile::run(request, &common),
+        Command::Tune(request) => return profile::sweep::run(request, common.json),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
         Command::TapeHelper => return serve::run_tape_helper(),
@@ -100,6 +101,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
             serve::run(&request, &GlobalArgs { json, ..GlobalArgs::default() })
         }
         Command::Profile(request) => profile::run(&request, common),
+        Command::Tune(request) => profile::sweep::run(&request, json),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
         Command::TapeHelper => serve::run_tape_helper(),

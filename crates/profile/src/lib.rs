@@ -1,6 +1,6 @@
 //! Whole-system profiles of transfer servers: where the time of all CPUs went, how much of it each
 //! gigabyte took, and what the server's threads waited for; and of the storage below a directory
-//! ([`storage`]). Linux only.
+//! ([`storage`]); and of the settings of transfers ([`sweep`]). Linux only.
 //!
 //! Nothing is instrumented and nothing runs in the server: the kernel interrupts each CPU about a
 //! hundred times a second and records what it does ([`Profiler`]).
@@ -29,6 +29,7 @@ mod profile;
 mod report;
 mod sampler;
 pub mod storage;
+pub mod sweep;
 mod tally;
 mod target;
 mod user_symbols;

@@ -1,6 +1,6 @@
 //! The result of a profile.
 
-mod html;
+pub(crate) mod html;
 mod text;
 
 use crate::category::Category;

@@ -21,7 +21,7 @@ mod knee;
 mod layer;
 mod report;
 mod ring;
-mod scratch;
+pub(crate) mod scratch;
 mod small_files;
 mod test_file;
 mod workload;

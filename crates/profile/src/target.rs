@@ -95,6 +95,14 @@ impl Processes {
         let own = std::process::id();
         numbers("/proc").filter(|it| *it != own && self.contains(*it)).collect()
     }
+
+    /// CPU time of the processes that run now and of their children that have ended, in ticks; none
+    /// if none run.
+    pub(crate) fn cpu_ticks(&self) -> Option<u64> {
+        let ticks = |it: Stat| it.user_ticks + it.kernel_ticks + it.children_ticks;
+        let all = self.running().into_iter().filter_map(stat).map(ticks);
+        all.reduce(|sum, ticks| sum + ticks)
+    }
 }
 
 /// The entries of a directory whose names are numbers.
@@ -122,6 +130,8 @@ pub(crate) struct Stat {
     /// Of the process, in ticks.
     pub(crate) user_ticks: u64,
     pub(crate) kernel_ticks: u64,
+    /// Of children that have ended and were waited for.
+    pub(crate) children_ticks: u64,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
 }
@@ -141,6 +151,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         user_ticks: number(11)?,
         kernel_ticks: number(12)?,
+        children_ticks: number(13)? + number(14)?,
         minor_faults: number(7)?,
         major_faults: number(9)?,
     })
@@ -152,12 +163,13 @@ mod tests {
 
     #[test]
     fn the_name_of_a_process_may_contain_brackets() {
-        let stat = parse_stat("42 (a) b) S 7 0 0 0 -1 0 10 0 3 0 500 60 0 0 20").unwrap();
+        let stat = parse_stat("42 (a) b) S 7 0 0 0 -1 0 10 0 3 0 500 60 4 3 20").unwrap();
         let expected = Stat {
             name: "a) b".to_owned(),
             parent: 7,
             user_ticks: 500,
             kernel_ticks: 60,
+            children_ticks: 7,
             minor_faults: 10,
             major_faults: 3,
         };

@@ -2,6 +2,7 @@
 
 mod network;
 mod storage;
+pub(super) mod sweep;
 
 use crate::arguments::{GlobalArgs, Profile, ProfileOf};
 use crate::exit::CommandError;
@@ -19,6 +20,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const DEFAULT_TIME: Duration = Duration::from_secs(60);
+const ENDS: &str = "Ctrl-C ends it early";
 const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 
 pub(super) fn run(request: &Profile, common: &GlobalArgs) -> Result<(), CommandError> {
@@ -55,7 +57,8 @@ pub(super) fn run(request: &Profile, common: &GlobalArgs) -> Result<(), CommandE
     let profile = profiler
         .run(options, &stop, &mut |now| {
             let Progress { elapsed, samples, .. } = now;
-            let how_far = || format!("{} s{total}, {samples} samples", elapsed.as_secs());
+            let how_far =
+                || format!("profiling: {} s{total}, {samples} samples; {ENDS}", elapsed.as_secs());
             show(&bar, elapsed, how_far);
             child.as_mut().is_none_or(Running::goes_on)
         })
@@ -79,7 +82,7 @@ fn progress_line() -> ProgressBar {
     bar
 }
 
-/// Shows on a terminal how far the profile is, `elapsed` after its beginning.
+/// Shows on a terminal how far a command is, `elapsed` after its beginning.
 fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() -> String) {
     if elapsed < BEFORE_SHOWING || !stderr().is_terminal() {
         return;
@@ -87,7 +90,7 @@ fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() -> String) 
     if bar.is_hidden() {
         bar.set_draw_target(ProgressDrawTarget::stderr());
     }
-    bar.set_message(format!("profiling: {}; Ctrl-C ends it early", how_far()));
+    bar.set_message(how_far());
 }
 
 /// A command that runs; ended when this is dropped.
@@ -123,6 +126,7 @@ fn start(program: &OsString, arguments: &[OsString], json: bool) -> Result<Runni
     started.map(Running).map_err(failed)
 }
 
+/// Writes a file that was asked for.
 fn write(path: Option<&Path>, content: impl FnOnce() -> String) -> Result<(), CommandError> {
     let Some(path) = path else { return Ok(()) };
     let failed = |error| CommandError::local(format!("cannot write {}", path.display()), error);

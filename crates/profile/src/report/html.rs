@@ -8,12 +8,17 @@ const STYLE: &str = "body{font:15px sans-serif;max-width:60em;margin:2em auto}td
     td.n{text-align:right;font-variant-numeric:tabular-nums}td.b{width:24em}\
     td.b div{background:#3b6ea5;height:1em}pre{font-size:13px;overflow-x:auto}";
 
+/// The beginning of a page with this title.
+pub(crate) fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
+         <style>{STYLE}</style>\n<h1>{title}</h1>\n"
+    )
+}
+
 pub(super) fn page(profile: &Profile) -> String {
-    let target = escape(&profile.target);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{target}</title>\n\
-         <style>{STYLE}</style>\n<h1>{target}</h1>\n<table>\n"
-    );
+    let mut page = head(&profile.target) + "<table>\n";
     for category in Category::ALL {
         let share = profile.share(*category);
         // Writing to a String cannot fail.
@@ -27,7 +32,7 @@ pub(super) fn page(profile: &Profile) -> String {
     page
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -20,14 +20,14 @@ const ATTEMPTS: u32 = 10;
 
 /// A directory that is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     path: PathBuf,
     lock: Option<File>,
 }
 
 impl Scratch {
     /// Makes a directory below `parent`.
-    pub(super) fn create(parent: &Path) -> Result<Self> {
+    pub(crate) fn create(parent: &Path) -> Result<Self> {
         let process = std::process::id();
         for attempt in 0..ATTEMPTS {
             let path = parent.join(format!("{PREFIX}{process}-{attempt}"));
@@ -42,7 +42,7 @@ impl Scratch {
         Err(Error::other("another profile removes the directories that this one makes"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -77,7 +77,7 @@ fn lock(directory: &Path) -> Result<Option<File>> {
 /// # Errors
 ///
 /// The directory cannot be read, or what was left cannot be removed.
-pub(super) fn remove_left_over(parent: &Path) -> Result<usize> {
+pub(crate) fn remove_left_over(parent: &Path) -> Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(parent)? {
         let entry = entry?;

@@ -1,6 +1,6 @@
 //! `hither profile storage`: shows how fast the storage of a directory is.
 
-use super::{progress_line, show};
+use super::{ENDS, progress_line, show};
 use crate::arguments::Storage;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -29,8 +29,10 @@ pub(super) fn run(request: &Storage, json: bool) -> Result<(), CommandError> {
     let bar = progress_line();
     let profile = profile_storage(&options, &stop, &mut |now| {
         let elapsed = now.elapsed.as_secs();
-        let how_far =
-            || format!("{elapsed} s of {} s, {} of {} cases", time.as_secs(), now.done, now.all);
+        let how_far = || {
+            let time = time.as_secs();
+            format!("profiling: {elapsed} s of {time} s, {} of {} cases; {ENDS}", now.done, now.all)
+        };
         show(&bar, now.elapsed, how_far);
     });
     bar.finish_and_clear();

@@ -1,0 +1,155 @@
+//! The page with plots: for each axis rate, load and CPU time, in one HTML file.
+//!
+//! A line is a server and a direction. Where several axes vary, the others have the values of the
+//! line's fastest point, so that there are as many lines as a reader can tell apart.
+
+use super::experiment::Axis;
+use super::report::{Interval, PointReport, SweepReport, digits, short};
+use crate::report::html::{escape, head};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+const COLOURS: [&str; 8] =
+    ["#3b6ea5", "#c44e52", "#55a868", "#8172b2", "#cc8a2e", "#4c9fa8", "#8c5a3c", "#666666"];
+const TITLES: [&str; 3] = ["MB/s", "load of the server, % of one CPU", "CPU seconds per GB"];
+/// Pixels of a plot: the frame, with room for numbers to the left of and below it.
+const WIDTH: f64 = 235.0;
+const HEIGHT: f64 = 180.0;
+const ROOM: f64 = 40.0;
+/// Lines across a plot, at most.
+const MAX_TICKS: f64 = 5.0;
+
+/// The points of one server and direction over an axis.
+struct Line<'a> {
+    colour: &'static str,
+    points: Vec<&'a PointReport>,
+}
+
+pub(super) fn page(report: &SweepReport) -> String {
+    let mut page = head(&format!("Sweep of {}", report.experiment));
+    for (axis, settings) in report.axes() {
+        if settings.len() < 2 {
+            continue;
+        }
+        let lines = lines(report, axis);
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(page, "<h2>{}</h2>", axis.key());
+        for (result, title) in TITLES.iter().enumerate() {
+            page += &plot(title, axis, &settings, &lines, |it| it.results()[result]);
+        }
+        page += "<p>";
+        for Line { colour, points } in &lines {
+            let name = points.first().map(|it| name(report, it, axis)).unwrap_or_default();
+            let name = escape(&name);
+            let _ = writeln!(page, "<span style=\"color:{colour}\">&#9632;</span> {name}<br>");
+        }
+        page += "</p>\n";
+    }
+    let _ = writeln!(page, "<pre>{}</pre></html>", escape(&report.to_text()));
+    page
+}
+
+/// The lines over an axis.
+fn lines(report: &SweepReport, axis: Axis) -> Vec<Line<'_>> {
+    let group = |it: &PointReport| {
+        let direction = it.settings.get(&Axis::Direction).filter(|_| axis != Axis::Direction);
+        (it.server.clone(), direction.cloned())
+    };
+    let others = |it: &PointReport| -> BTreeMap<Axis, String> {
+        let others = it.settings.iter().filter(|(other, _)| **other != axis);
+        others.map(|(other, setting)| (*other, setting.clone())).collect()
+    };
+    let rate = |it: &&PointReport| it.bytes_per_second.map_or(0.0, |it| it.median);
+    let groups: BTreeSet<_> = report.points.iter().map(group).collect();
+    let line = |(wanted, colour): ((String, Option<String>), _)| {
+        let of_group = || report.points.iter().filter(|it| group(it) == wanted);
+        let fastest = of_group().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let points = of_group().filter(|it| others(it) == others(fastest)).collect();
+        Some(Line { colour, points })
+    };
+    groups.into_iter().zip(COLOURS.into_iter().cycle()).filter_map(line).collect()
+}
+
+/// The server, and the settings of other axes that vary.
+fn name(report: &SweepReport, point: &PointReport, axis: Axis) -> String {
+    let varied = report.axes().into_iter().filter(|(it, all)| *it != axis && all.len() > 1);
+    let settings = varied
+        .filter_map(|(it, _)| Some(format!(", {} {}", it.key(), short(point.settings.get(&it)?))));
+    settings.fold(point.server.clone(), |name, setting| name + &setting)
+}
+
+/// A plot of one result; empty if nothing was measured.
+fn plot(
+    title: &str,
+    axis: Axis,
+    settings: &[&str],
+    lines: &[Line<'_>],
+    result: impl Fn(&PointReport) -> Option<Interval>,
+) -> String {
+    let measured = lines.iter().flat_map(|it| &it.points).filter_map(|it| result(it));
+    let Some(highest) = measured.map(|it| it.high).reduce(f64::max).filter(|it| *it > 0.0) else {
+        return String::new();
+    };
+    let tick = tick(highest);
+    let top = tick * (highest / tick).ceil();
+    let x = |setting: &str| {
+        let at = settings.iter().position(|it| *it == setting).unwrap_or_default();
+        ROOM + WIDTH * (at as f64 + 0.5) / settings.len() as f64
+    };
+    let y = |value: f64| 20.0 + HEIGHT * (1.0 - value / top);
+    let mut svg = format!(
+        "<svg width=\"{}\" height=\"{}\" font-size=\"12\"><text x=\"{ROOM}\" y=\"12\">{title}</text>",
+        ROOM + WIDTH + 10.0,
+        HEIGHT + 45.0
+    );
+    let ticks = std::iter::successors(Some(0.0), |it| Some(it + tick));
+    for value in ticks.take_while(|it| *it < top + tick / 2.0) {
+        let _ = write!(
+            svg,
+            "<path stroke=\"#ddd\" d=\"M{ROOM} {0:.1}h{WIDTH}\"/>\
+             <text text-anchor=\"end\" x=\"{1}\" y=\"{0:.1}\">{2}</text>",
+            y(value),
+            ROOM - 5.0,
+            digits(value)
+        );
+    }
+    for setting in settings {
+        let label = escape(&short(setting));
+        let _ = write!(
+            svg,
+            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{}\">{label}</text>",
+            x(setting),
+            HEIGHT + 38.0
+        );
+    }
+    for Line { colour, points } in lines {
+        let mut path = String::new();
+        let found = points.iter().filter_map(|it| Some((it.settings.get(&axis)?, result(it)?)));
+        for (setting, Interval { median, low, high }) in found {
+            let command = if path.is_empty() { 'M' } else { 'L' };
+            let _ = write!(path, "{command}{:.1} {:.1}", x(setting), y(median));
+            let _ = write!(
+                svg,
+                "<path stroke=\"{colour}\" d=\"M{0:.1} {1:.1}V{2:.1}\"/>\
+                 <circle fill=\"{colour}\" r=\"3\" cx=\"{0:.1}\" cy=\"{3:.1}\"/>",
+                x(setting),
+                y(low),
+                y(high),
+                y(median)
+            );
+        }
+        let _ = write!(
+            svg,
+            "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"{path}\"/>"
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// A round distance of which a few reach up to `highest`.
+fn tick(highest: f64) -> f64 {
+    let least = highest / MAX_TICKS;
+    let decade = 10.0_f64.powf(least.log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|it| it * decade);
+    steps.into_iter().find(|it| *it >= least).unwrap_or(10.0 * decade)
+}
