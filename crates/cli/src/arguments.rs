@@ -390,7 +390,9 @@ fn with_common(verb: clap::Command, common: &[Arg]) -> clap::Command {
     }
     let used: Vec<Arg> = match verb.get_name() {
         "serve" => named(common, &["json", "verbose", "config"]),
-        "show" | "import" | "profile" | "storage" | "sweep" => named(common, &["json", "verbose"]),
+        "show" | "import" | "profile" | "storage" | "tune" | "sweep" => {
+            named(common, &["json", "verbose"])
+        }
         "completions" | "man" => Vec::new(),
         _ => common.to_vec(),
     };
