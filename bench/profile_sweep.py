@@ -1,0 +1,98 @@
+"""`hither tune sweep` over nginx, xrootd and `hither serve`, on links of 0.2 and 10 ms.
+
+    python -m bench.profile_sweep [--runs 3]
+
+Two experiments: connections in both directions, and connections with the largest send buffer of
+the servers' TCP, which is set in their network namespace before each run. Clients are `hither cp`,
+and `xrdcp` for xrootd. Files lie in memory. Needs root. Results: `results/profile/sweep.md`, and
+points (`.csv`) and plots (`.html`) of each experiment.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from bench.harness import servers
+from bench.harness.links import Link, Wan
+from bench.harness.paths import HITHER, HITHER_WAN, MEMORY, RESULTS, temporary_folder
+
+OUTPUT = RESULTS / "profile"
+LINKS = (Link("N", 0.2, 1000, "the same room"), Link("F", 10, 1000, "another country"))
+XRDCP = ["xrdcp", "--silent", "--force", "--streams", "{connections}", "{source}", "{target}"]
+SET_BUFFER = "echo 4096 16384 {tcp_buffer} > /proc/sys/net/ipv4/tcp_wmem"
+
+CONNECTIONS = """bytes = "100M"
+[axes]
+direction = ["read", "write"]
+file_size = ["100M"]
+connections = [1, 4, 8]
+"""
+TCP_BUFFER = """bytes = "32M"
+[axes]
+file_size = ["32M"]
+connections = [1, 8]
+tcp_buffer = [65536, 262144, 1048576, 4194304]
+"""
+
+
+def server(where: Wan, name: str, url: str, port: int, folder: Path, before: list[str]) -> str:
+    """The lines of a server in an experiment file; strings in TOML are those in JSON."""
+    lines = {
+        "name": f"{name} {where.link.rtt_ms:g} ms",
+        "url": url,
+        "storage": f"{folder}/",
+        "pid": servers.PROCESSES[port].pid,
+        "hither": where.client([str(HITHER)]),
+        "before": before,
+    }
+    if name == "xrootd":
+        lines["client"] = where.client(XRDCP)
+    return "\n".join(["[[server]]", *(f"{key} = {json.dumps(value)}" for key, value in lines.items())]) + "\n"
+
+
+def sweep(name: str, head: str, parts: list[str], runs: int, work: Path) -> str:
+    """Runs an experiment; returns the table."""
+    (work / f"{name}.toml").write_text(f"runs = {runs}\n{head}{''.join(parts)}")
+    files = ("--csv", OUTPUT / f"sweep-{name}.csv", "--html", OUTPUT / f"sweep-{name}.html")
+    command = [str(word) for word in (HITHER, "tune", "sweep", *files, f"{name}.toml")]
+    return subprocess.run(command, cwd=work, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3)
+    runs = parser.parse_args().runs
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    connections, buffers = [], []
+    with temporary_folder(MEMORY) as work, contextlib.ExitStack() as stack:
+        folder = work / "www"
+        folder.mkdir()
+        for where in (stack.enter_context(Wan(link)) for link in LINKS):
+            host = where.server_host
+            write = ("--write", "--config", str(work / "serve.toml"))
+            (work / "serve.toml").write_text("anonymous_write = true\n")
+            started = {
+                "nginx": ("http://{}:{}/", servers.nginx(where, folder, webdav=True)),
+                "xrootd": ("root://{}:{}//", servers.xrootd(where, folder)),
+                "hither serve": ("http://{}:{}/", servers.hither(where, folder, more=write)),
+            }
+            for name, (url, running) in started.items():
+                port = stack.enter_context(running)
+                told = (where, name, url.format(host, port), port, folder)
+                connections.append(server(*told, []))
+                before = [str(HITHER_WAN), "exec", where.name, "server", "--", "sh", "-c", SET_BUFFER]
+                buffers.append(server(*told, before))
+        tables = [
+            sweep("connections", CONNECTIONS, connections, runs, work),
+            sweep("tcp_buffer", TCP_BUFFER, buffers, runs, work),
+        ]
+    head = f"# Sweeps\n\n`python -m bench.profile_sweep --runs {runs}`, Linux {platform.release()}, {os.cpu_count()} CPUs, links of 1 Gbit/s.\n"
+    (OUTPUT / "sweep.md").write_text(head + "".join(f"\n```text\n{table}```\n" for table in tables))
+
+
+if __name__ == "__main__":
+    main()
