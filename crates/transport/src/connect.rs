@@ -8,6 +8,7 @@ pub(crate) mod dialer;
 pub(crate) mod dns;
 pub(crate) mod egress_filter;
 pub(crate) mod happy_eyeballs;
+pub(crate) mod low_water;
 pub(crate) mod maybe_tls_stream;
 pub(crate) mod metered_stream;
 pub(crate) mod outage;

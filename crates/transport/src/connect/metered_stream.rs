@@ -1,5 +1,6 @@
 //! The byte meter of a connection: received bytes, their spacing, and when a request was sent.
 
+use crate::connect::low_water::LowWater;
 use crate::connect::tcp_info::SocketGuard;
 use crate::counters::TransferCounters;
 use hither_core::sync::lock;
@@ -27,6 +28,11 @@ pub(crate) struct ConnectionMeter {
     asked: Mutex<Option<u64>>,
     /// The round trip of the last request.
     round_trip: AtomicU64,
+    received: AtomicU64,
+    /// Bytes that had been received when the last request was sent.
+    received_before: AtomicU64,
+    /// The last response is not complete before this number of bytes has been received.
+    response_end: AtomicU64,
 }
 
 impl ConnectionMeter {
@@ -37,6 +43,9 @@ impl ConnectionMeter {
             train: Mutex::default(),
             asked: Mutex::default(),
             round_trip: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            received_before: AtomicU64::new(0),
+            response_end: AtomicU64::new(0),
         }
     }
 
@@ -48,6 +57,7 @@ impl ConnectionMeter {
     fn arrived(&self, bytes: usize) {
         let now = self.opened.elapsed();
         self.account.received(bytes as u64);
+        self.received.fetch_add(bytes as u64, Ordering::AcqRel);
         lock(&self.train).arrived(now, bytes as u64);
     }
 
@@ -68,9 +78,23 @@ impl ConnectionMeter {
         self.account.answered(self.round_trip.load(Ordering::Acquire));
     }
 
+    /// Records that the response to the last request has a body of `length` bytes.
+    pub(crate) fn expects_body(&self, length: u64) {
+        let before = self.received_before.load(Ordering::Acquire);
+        self.response_end.store(before.saturating_add(length), Ordering::Release);
+    }
+
+    /// Bytes that certainly have yet to arrive of the last response.
+    fn left(&self) -> u64 {
+        let received = self.received.load(Ordering::Acquire);
+        self.response_end.load(Ordering::Acquire).saturating_sub(received)
+    }
+
     /// Records that a request for `bytes_asked` bytes of a file will be written. The bytes of its
     /// response are a packet train of their own.
     pub(crate) fn restart(&self, rtt: Option<Duration>, bytes_asked: u64) {
+        self.response_end.store(0, Ordering::Release);
+        self.received_before.store(self.received.load(Ordering::Acquire), Ordering::Release);
         *lock(&self.asked) = Some(bytes_asked);
         self.watch(rtt);
     }
@@ -92,11 +116,12 @@ pub(crate) struct MeteredStream {
     _guard: SocketGuard,
     stream: TcpStream,
     tap: Arc<ConnectionMeter>,
+    low_water: LowWater,
 }
 
 impl MeteredStream {
     pub(crate) fn new(stream: TcpStream, guard: SocketGuard, tap: Arc<ConnectionMeter>) -> Self {
-        Self { _guard: guard, stream, tap }
+        Self { _guard: guard, stream, tap, low_water: LowWater::new() }
     }
 }
 
@@ -106,11 +131,14 @@ impl AsyncRead for MeteredStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
+        let this = &mut *self;
+        this.low_water.set(&this.stream, this.tap.left());
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
         let read = buf.filled().len() - before;
         if read > 0 {
-            self.tap.arrived(read);
+            this.tap.arrived(read);
+            this.low_water.read(read as u64);
         }
         polled
     }
@@ -149,5 +177,54 @@ impl AsyncWrite for MeteredStream {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::tcp_info::SocketRef;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
+
+    const HEAD: [u8; 100] = [0; 100];
+    const BODY_BYTES: usize = 64 << 20;
+    const REST: [u8; 3_000] = [0; 3_000];
+
+    /// The rest comes when all else was read, on a connection that stays open.
+    #[tokio::test]
+    async fn long_bodies_are_read_to_their_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let (_socket, guard) = SocketRef::to(&stream);
+        let tap = Arc::new(ConnectionMeter::new(Arc::default()));
+        let mut stream = MeteredStream::new(stream, guard, Arc::clone(&tap));
+        let is_read = Notify::new();
+        for _ in 0..2 {
+            tap.restart(None, 0);
+            peer.write_all(&HEAD).await.unwrap();
+            stream.read_exact(&mut [0; HEAD.len()]).await.unwrap();
+            tap.expects_body((BODY_BYTES + REST.len()) as u64);
+            let writing = async {
+                peer.write_all(&vec![0; BODY_BYTES]).await.unwrap();
+                is_read.notified().await;
+                peer.write_all(&REST).await.unwrap();
+            };
+            let reading = async {
+                let mut buffer = vec![0; 64 << 10];
+                let mut left = BODY_BYTES + REST.len();
+                while left > 0 {
+                    left -= stream.read(&mut buffer).await.unwrap();
+                    if left == REST.len() {
+                        is_read.notify_one();
+                    }
+                }
+            };
+            let both = async { tokio::join!(writing, reading) };
+            timeout(Duration::from_secs(60), both).await.unwrap();
+        }
     }
 }

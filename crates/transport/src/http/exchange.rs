@@ -24,7 +24,7 @@ use hither_http::metalink::links;
 use hither_http::vector;
 use hither_http::{self as codec, ResponseHead, classify, range_header};
 use http::{HeaderMap, HeaderName, Method, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -99,6 +99,9 @@ impl Exchange<'_> {
         };
         let first_byte = sent.elapsed();
         let (head, body) = response.into_parts();
+        if let Some(length) = body.size_hint().exact() {
+            way.expects_body(length);
+        }
         let facts = ResponseHead::of(head.status, &head.headers);
         let server = facts.server.as_deref().unwrap_or_default();
         let hint = codec::server_hint(server, facts.via.as_deref());

@@ -63,6 +63,13 @@ impl RequestSender {
         }
     }
 
+    /// Records that a body of `length` bytes will be read.
+    pub(crate) fn expects_body(&self, length: u64) {
+        if let Self::Http1(connection) = self {
+            connection.tap.expects_body(length);
+        }
+    }
+
     /// Records that the request failed before its response began.
     pub(crate) fn failed(&mut self, error: &hyper::Error) {
         if let Self::Http2(place) = self {
