@@ -257,7 +257,8 @@ def test_the_extension_is_small():
         pytest.skip("a build with symbols, which a wheel has not")
     packed = len(zlib.compress(extension, 6))
     print(f"{len(extension):,} bytes, {packed:,} in a wheel")
-    assert packed < 13_000_000
+    # The command and the server are in it; CI builds it without optimizing across crates.
+    assert packed < 16_000_000
 
 
 def test_the_command_is_on_the_path(site, content):
