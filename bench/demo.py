@@ -36,10 +36,15 @@ TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class OldWay:
-    """A column of the talk's table: ROOT with a cache of `cache` bytes."""
+    """A column of the talk's table: ROOT with a cache of `cache` bytes, over a number of `streams`.
+
+    Only XrdCl, the client of `root://`, divides a connection into streams.
+    """
 
     title: str
     cache: int
+    protocol: str = "http"
+    streams: int = 1
 
 
 ONE_PIECE = OldWay("one piece at a time", 0)
@@ -65,7 +70,9 @@ def old_command(way: OldWay, with_root: bool, share: float, facts: dict) -> Cont
     """The old way, over the first `share` of the data."""
     if with_root:
         entries = None if share == 1 else max(1, int(facts["entries"] * share))
-        return Contender(way.title, root_draw("http", way.cache, entries), answers=share == 1)
+        draw = root_draw(way.protocol, way.cache, entries)
+        streams = f"XRD_SUBSTREAMSPERCHANNEL={way.streams}"
+        return Contender(way.title, lambda at, query: ["env", streams, *draw(at, query)], answers=share == 1)
 
     def command(at: Addresses, query: Query) -> list[str]:
         ranges = query.file.with_suffix(".ranges.json")
