@@ -4,7 +4,9 @@
     --servers       a page for each server and direction, files of 275 MB over loopback
     --loss          the rate of a server with and without a profile, in pairs
 
-Needs root. Results: `results/profile/`.
+Needs root. GridFTP, whose server and client are not installed with the other peers, is left out
+without them (`apt-get install globus-gridftp-server-progs globus-gass-copy-progs`). Results:
+`results/profile/`.
 """
 
 import json
@@ -30,6 +32,8 @@ SERVER_SECONDS = 20
 PAIRS = 12
 PAIR_SECONDS = 6
 CLIENTS = 2
+COPIES = 2000
+"""Copies of a session of GridFTP: more than there is time for."""
 
 OF_KIND = {
     "computing": ["application"],
@@ -128,6 +132,7 @@ def serving(name: str, folder: Path) -> Iterator[tuple[int, dict[str, str]]]:
         "nginx": lambda: servers.nginx(where, folder, webdav=True),
         "xrootd": lambda: servers.xrootd(where, folder),
         "hither": lambda: servers.hither(where, folder, more=("--write",)),
+        "gridftp": lambda: servers.gridftp(where),
     }
     with start[name]() as port:
         url = f"{'root' if name == 'xrootd' else 'http'}://localhost:{port}/"
@@ -140,11 +145,26 @@ def serving(name: str, folder: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 "read": f"xrdcp -f -s {url}/talk.root /dev/null",
                 "write": f"xrdcp -f -s {talk} {url}/up$n",
             }
+        if name == "gridftp":
+            commands = gridftp_commands(folder, f"ftp://localhost:{port}{folder}")
         yield port, commands
 
 
+def gridftp_commands(folder: Path, url: str) -> dict[str, str]:
+    """Commands that copy many times in one session, whose process then lasts for the profile."""
+    sides = {
+        "read": f"{url}/talk.root file:///dev/null\n",
+        "write": f"file://{talkfile.DEFAULT_OUTPUT} {url}/upN\n",
+    }
+    for direction, line in sides.items():
+        for number in range(CLIENTS):
+            (folder / f"{direction}{number}.list").write_text(line.replace("upN", f"up{number}") * COPIES)
+    return {direction: f"globus-url-copy -fast -f {folder}/{direction}$n.list" for direction in sides}
+
+
 def of_servers() -> None:
-    for name in ("nginx", "xrootd", "hither"):
+    names = ["nginx", "xrootd", "hither", *(["gridftp"] if servers.program("globus-url-copy") else [])]
+    for name in names:
         with tempfile.TemporaryDirectory(dir=talkfile.DEFAULT_OUTPUT.parent) as folder:
             for direction in ("read", "write"):
                 with serving(name, Path(folder)) as (port, commands), clients(commands[direction]):

@@ -1,11 +1,12 @@
 """`hither tune sweep` over nginx, xrootd and `hither serve`, on links of 0.2 and 10 ms.
 
-    python -m bench.profile_sweep [--runs 3]
+    python -m bench.profile_sweep [--runs 3] [--servers gridftp --output sweep-gridftp]
 
 Two experiments: connections in both directions, and connections with the largest send buffer of
 the servers' TCP, which is set in their network namespace before each run. Clients are `hither cp`,
-and `xrdcp` for xrootd. Files lie in memory. Needs root. Results: `results/profile/sweep.md`, and
-points (`.csv`) and plots (`.html`) of each experiment.
+`xrdcp` for xrootd, and `globus-url-copy` for GridFTP, which is left out unless it is named. Files
+lie in memory. Needs root. Results: `results/profile/sweep.md`, and points (`.csv`) and plots
+(`.html`) of each experiment.
 """
 
 import argparse
@@ -23,6 +24,12 @@ from bench.harness.paths import HITHER, HITHER_WAN, MEMORY, RESULTS, temporary_f
 OUTPUT = RESULTS / "profile"
 LINKS = (Link("N", 0.2, 1000, "the same room"), Link("F", 10, 1000, "another country"))
 XRDCP = ["xrdcp", "--silent", "--force", "--streams", "{connections}", "{source}", "{target}"]
+# It takes local files as URLs only.
+URL_COPY = (
+    'a=$2; b=$3; case $a in /*) a=file://$a;; *) b=file://$b;; esac; exec globus-url-copy -fast -p "$1" "$a" "$b"'
+)
+URL_COPY_COMMAND = ["sh", "-c", URL_COPY, "globus-url-copy", "{connections}", "{source}", "{target}"]
+CLIENTS = {"xrootd": XRDCP, "gridftp": URL_COPY_COMMAND}
 SET_BUFFER = "echo 4096 16384 {tcp_buffer} > /proc/sys/net/ipv4/tcp_wmem"
 
 CONNECTIONS = """bytes = "100M"
@@ -49,15 +56,15 @@ def server(where: Wan, name: str, url: str, port: int, folder: Path, before: lis
         "hither": where.client([str(HITHER)]),
         "before": before,
     }
-    if name == "xrootd":
-        lines["client"] = where.client(XRDCP)
+    if name in CLIENTS:
+        lines["client"] = where.client(CLIENTS[name])
     return "\n".join(["[[server]]", *(f"{key} = {json.dumps(value)}" for key, value in lines.items())]) + "\n"
 
 
-def sweep(name: str, head: str, parts: list[str], runs: int, work: Path) -> str:
+def sweep(name: str, head: str, parts: list[str], runs: int, work: Path, output: str) -> str:
     """Runs an experiment; returns the table."""
     (work / f"{name}.toml").write_text(f"runs = {runs}\n{head}{''.join(parts)}")
-    files = ("--csv", OUTPUT / f"sweep-{name}.csv", "--html", OUTPUT / f"sweep-{name}.html")
+    files = ("--csv", OUTPUT / f"{output}-{name}.csv", "--html", OUTPUT / f"{output}-{name}.html")
     command = [str(word) for word in (HITHER, "tune", "sweep", *files, f"{name}.toml")]
     return subprocess.run(command, cwd=work, stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -65,7 +72,10 @@ def sweep(name: str, head: str, parts: list[str], runs: int, work: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
-    runs = parser.parse_args().runs
+    parser.add_argument("--servers", default="nginx,xrootd,hither serve", help="names, comma separated")
+    parser.add_argument("--output", default="sweep", help="beginning of the names of the results (default %(default)s)")
+    chosen = parser.parse_args()
+    runs, output = chosen.runs, chosen.output
     OUTPUT.mkdir(parents=True, exist_ok=True)
     connections, buffers = [], []
     with temporary_folder(MEMORY) as work, contextlib.ExitStack() as stack:
@@ -75,23 +85,25 @@ def main() -> None:
             host = where.server_host
             write = ("--write", "--config", str(work / "serve.toml"))
             (work / "serve.toml").write_text("anonymous_write = true\n")
-            started = {
+            known = {
                 "nginx": ("http://{}:{}/", servers.nginx(where, folder, webdav=True)),
                 "xrootd": ("root://{}:{}//", servers.xrootd(where, folder)),
                 "hither serve": ("http://{}:{}/", servers.hither(where, folder, more=write)),
+                "gridftp": (f"ftp://{{}}:{{}}{folder}/", servers.gridftp(where)),
             }
-            for name, (url, running) in started.items():
+            for name in chosen.servers.split(","):
+                url, running = known[name]
                 port = stack.enter_context(running)
                 told = (where, name, url.format(host, port), port, folder)
                 connections.append(server(*told, []))
                 before = [str(HITHER_WAN), "exec", where.name, "server", "--", "sh", "-c", SET_BUFFER]
                 buffers.append(server(*told, before))
         tables = [
-            sweep("connections", CONNECTIONS, connections, runs, work),
-            sweep("tcp_buffer", TCP_BUFFER, buffers, runs, work),
+            sweep("connections", CONNECTIONS, connections, runs, work, output),
+            sweep("tcp_buffer", TCP_BUFFER, buffers, runs, work, output),
         ]
-    head = f"# Sweeps\n\n`python -m bench.profile_sweep --runs {runs}`, Linux {platform.release()}, {os.cpu_count()} CPUs, links of 1 Gbit/s.\n"
-    (OUTPUT / "sweep.md").write_text(head + "".join(f"\n```text\n{table}```\n" for table in tables))
+    head = f"# Sweeps\n\n`python -m bench.profile_sweep --runs {runs} --servers '{chosen.servers}'`, Linux {platform.release()}, {os.cpu_count()} CPUs, links of 1 Gbit/s.\n"
+    (OUTPUT / f"{output}.md").write_text(head + "".join(f"\n```text\n{table}```\n" for table in tables))
 
 
 if __name__ == "__main__":

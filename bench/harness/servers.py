@@ -13,6 +13,7 @@ given; access_log.py reads all of these logs.
 | `caddy` | Go's file server: headers of 1 MB, which hold tens of thousands of ranges |
 | `lighttpd` | 8 KB for the whole header; merges adjacent ranges |
 | `xrootd` | root:// and http:// on one port; answers over 1,024 ranges wrongly; no entity tags |
+| `gridftp` | a process for each client, a data connection for each stream |
 | `hither` | `hither serve`, as built: 20,000 ranges, or as many in one QUERY |
 """
 
@@ -436,6 +437,22 @@ def xrootd(
         # the log goes to the output, which is shown if the server does not start.
         log = ["-l", str(access_log)] if access_log else []
         return as_localhost(as_nobody([needed("xrootd", "xrootd-server"), "-c", str(config), *log]))
+
+    return started(where, command)
+
+
+def gridftp(where: Loopback) -> contextlib.AbstractContextManager[int]:
+    """The server of GridFTP for everybody who connects, over the whole file system. Needs root.
+
+    It announces the address of the machine's name, which has to be the one that the client reaches.
+    """
+
+    def command(work: Path, port: int) -> list[str]:
+        binary = needed("globus-gridftp-server", "globus-gridftp-server-progs")
+        (work / "hosts").write_text(f"{where.server_host} server\n")
+        prepare = f'hostname server && mount --bind {work}/hosts /etc/hosts && exec "$@"'
+        options = ["-p", str(port), "-c", "none", "-aa", "-anonymous-user", "root", "-allow-root"]
+        return ["unshare", "--uts", "--mount", "sh", "-c", prepare, "sh", binary, *options]
 
     return started(where, command)
 
