@@ -10,7 +10,8 @@ into lots took a third longer than others. Here:
 
     python -m bench.server.overlap [--runs 5] [--folder FOLDER]
 
-FOLDER lies on the disk to be measured. Reads need root (page cache, link). Results: `results/server/overlap.md`.
+FOLDER lies on the disk to be measured. Reads need root (page cache, link). Results:
+`results/server/overlap.md`.
 """
 
 import os
