@@ -33,7 +33,7 @@ from hither import _client
 from hither.fsspec import HitherFileSystem
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs/guides").glob("*.md"))]
-LANGUAGES = {"sh", "python", "toml", "text", "json", "yaml"}
+LANGUAGES = {"sh", "python", "toml", "text", "json", "yaml", "c", "cpp"}
 FENCE = re.compile(r"(?:^<!-- not run: (?P<reason>.+) -->\n)?^```(?P<language>.*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 XROOTD = "127.0.0.1:1094"
 S3 = "127.0.0.1:9000"

@@ -139,6 +139,21 @@ impl Error {
         self.0.kind
     }
 
+    /// The message with those of the causes that it does not repeat, for callers that show one
+    /// text.
+    #[must_use]
+    pub fn message_with_causes(&self) -> String {
+        let mut message = self.to_string();
+        let first = std::error::Error::source(self);
+        for cause in std::iter::successors(first, |error| error.source()) {
+            let text = cause.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+        }
+        message
+    }
+
     /// Returns true if the server refused the connection: it is down, restarting, or not there.
     #[must_use]
     pub fn is_refused_connection(&self) -> bool {

@@ -50,7 +50,7 @@ pub use hither_core::storage::{DirEntry, FileKind, PutOptions, StagingState, Sto
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_core::{
-    Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report,
+    Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report, Retry,
     SourceReport,
 };
 pub use hither_formats::root::{ListKind, RecordType};

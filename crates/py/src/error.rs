@@ -27,7 +27,7 @@ mod classes {
 
 /// The exception for `error`. Its message includes the causes.
 pub(crate) fn to_exception(error: &Error) -> PyErr {
-    let message = message_with_causes(error);
+    let message = error.message_with_causes();
     match error.kind() {
         ErrorKind::NotFound if is_missing_key(error) => classes::MissingKeyError::new_err(message),
         ErrorKind::NotFound => classes::NotFoundError::new_err(message),
@@ -59,19 +59,6 @@ pub(crate) fn invalid(message: &'static str) -> PyErr {
 #[pyfunction]
 pub(crate) fn suggestion(wanted: &str, names: Vec<String>) -> String {
     Suggestion::similar_or_all(wanted, names.iter().map(String::as_str)).to_string()
-}
-
-fn message_with_causes(error: &Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !message.contains(&text) {
-            message = format!("{message}: {text}");
-        }
-        cause = error.source();
-    }
-    message
 }
 
 /// True for a missing tree or branch, false for a missing file.

@@ -1,0 +1,139 @@
+//! Files and directories that are written, renamed and removed, and checksums.
+
+use crate::client::{Client, with_client};
+use crate::error::ErrorObject;
+use crate::foreign::{bytes, c_string, invalid, text};
+use hither::{Error, ErrorKind};
+use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
+
+/// Writes `length` bytes to the file at `url`, which appears when it is complete. If there is a
+/// file, replaces it if `overwrite` is true, else fails. Returns 0, -1 after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_put(
+    client: Option<&Client>,
+    url: *const c_char,
+    data: *const c_void,
+    length: usize,
+    overwrite: bool,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    with_client(client, error, -1, |client| {
+        let url = text("the URL", url)?;
+        // Uploads keep their bytes beyond the call of a function that is cancelled.
+        let data = bytes("the data", data, length)?.to_vec();
+        client.block_on(client.put(url, data.into(), overwrite))?;
+        Ok(0)
+    })
+}
+
+/// Copies the local file `path` to exactly `url`, in parallel pieces, and compares checksums. If
+/// there is a file, replaces it if `overwrite` is true, else fails. Returns 0, -1 after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_put_file(
+    client: Option<&Client>,
+    url: *const c_char,
+    path: *const c_char,
+    overwrite: bool,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    with_client(client, error, -1, |client| {
+        let path = Path::new(text("the path", path)?);
+        client.block_on(client.put_file(text("the URL", url)?, path, overwrite))?;
+        Ok(0)
+    })
+}
+
+/// Copies the file at `url` to exactly the local file `path`, in parallel pieces, and compares
+/// checksums. If there is a file, replaces it if `overwrite` is true, else fails. Returns 0, -1
+/// after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_get_file(
+    client: Option<&Client>,
+    url: *const c_char,
+    path: *const c_char,
+    overwrite: bool,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    with_client(client, error, -1, |client| {
+        let path = Path::new(text("the path", path)?);
+        client.block_on(client.get_file(text("the URL", url)?, path, overwrite))?;
+        Ok(0)
+    })
+}
+
+/// Makes a directory. Returns 0, -1 after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_mkdir(
+    client: Option<&Client>,
+    url: *const c_char,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    with_client(client, error, -1, |client| {
+        let at = client.storage_path(text("the URL", url)?)?;
+        client.block_on(at.storage.make_directory(&at.path))?;
+        Ok(0)
+    })
+}
+
+/// Removes a file or directory; a directory that is not empty only if `recursive` is true. Returns
+/// 0, -1 after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_remove(
+    client: Option<&Client>,
+    url: *const c_char,
+    recursive: bool,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    with_client(client, error, -1, |client| {
+        let at = client.storage_path(text("the URL", url)?)?;
+        if at.path.is_empty() {
+            return Err(invalid("the root of a server cannot be removed"));
+        }
+        if recursive {
+            client.block_on(at.storage.remove_tree(&at.path))?;
+        } else {
+            client.block_on(at.storage.remove(&at.path))?;
+        }
+        Ok(0)
+    })
+}
+
+/// Renames a file or directory on its server. If there is something of the new name, replaces it if
+/// `overwrite` is true, else fails. Returns 0, -1 after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_rename(
+    client: Option<&Client>,
+    from: *const c_char,
+    to: *const c_char,
+    overwrite: bool,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    with_client(client, error, -1, |client| {
+        let from = client.storage_path(text("the old URL", from)?)?;
+        let to = client.storage_path(text("the new URL", to)?)?;
+        if from.server != to.server {
+            let what = "the two names are on different servers: copy, then remove";
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        client.block_on(from.storage.rename(&from.path, &to.path, overwrite))?;
+        Ok(0)
+    })
+}
+
+/// Returns the checksum of a file as "ALGORITHM:HEX": the server's, else computed from the bytes.
+/// `algorithm` is adler32, crc32c, md5, sha256 or sha512. Free the text with hither_string_free.
+/// Returns NULL after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_checksum(
+    client: Option<&Client>,
+    url: *const c_char,
+    algorithm: *const c_char,
+    error: Option<&mut *mut ErrorObject>,
+) -> *mut c_char {
+    with_client(client, error, std::ptr::null_mut(), |client| {
+        let algorithm = text("the algorithm", algorithm)?.parse()?;
+        let checksum = client.block_on(client.checksum(text("the URL", url)?, algorithm))?;
+        Ok(c_string(&checksum.value.to_string()).into_raw())
+    })
+}
