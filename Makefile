@@ -9,6 +9,7 @@
 #   make docs    the documentation site (guides, reference, decisions) in target/docs
 #   make packages        the wheel, the source package, .deb and .rpm in dist/
 #   make packages-test   installs each of them into an empty environment and runs a query there
+#   make soak    the C library under address sanitizer and valgrind
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
@@ -17,7 +18,7 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build fuzz interleavings python docs packages packages-test
+.PHONY: demo test check bench data peers build fuzz interleavings python docs packages packages-test soak
 
 # `demo` and `docs` use the release build where there is one; else they make a quicker one, in the profile `demo`.
 DEMO_PROFILE := $(if $(wildcard target/release/hither),release,demo)
@@ -76,6 +77,9 @@ fuzz:
 	cd fuzz && for target in $$(cargo +$(NIGHTLY) fuzz list); do \
 		mkdir -p corpus/$$target && cargo +$(NIGHTLY) fuzz run $$target corpus/$$target seeds/$$target -- \
 		-max_total_time=$(SECONDS_EACH) -rss_limit_mb=1024 -timeout=10 || exit 1; done
+
+soak:
+	cargo test --locked -p hither-capi --test it -- --ignored
 
 data:
 	tools/setup-peers demo

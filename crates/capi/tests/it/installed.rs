@@ -61,13 +61,13 @@ pub(crate) fn pkg_config(flags: &[&str]) -> Vec<String> {
     run(&mut command).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Compiles a program of this crate against the library with these flags of pkg-config.
-pub(crate) fn compile(compiler: Compiler, source: &str, flags: &[&str], to: &TempDir) -> PathBuf {
+/// Compiles a program of this crate against the library with these flags.
+pub(crate) fn compile(compiler: Compiler, source: &str, flags: &[String], to: &TempDir) -> PathBuf {
     let program = to.path().join("program");
     let mut command = Command::new(compiler.command);
     command.args([compiler.standard, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread"]);
     command.arg(Path::new(CRATE).join(source)).arg("-o").arg(&program);
-    run(command.args(pkg_config(flags)));
+    run(command.args(flags));
     program
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn compile_and_run<A: AsRef<OsStr>>(
     arguments: &[A],
 ) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(compiler, source, &["--cflags", "--libs"], &folder);
+    let program = compile(compiler, source, &pkg_config(&["--cflags", "--libs"]), &folder);
     run(Command::new(program).args(arguments).env("LD_LIBRARY_PATH", libraries()))
 }
 

@@ -71,6 +71,26 @@ fn calls_in_cpp_return_or_throw_what_the_header_says() {
 }
 
 #[test]
+#[ignore = "takes a minute and needs valgrind: make soak runs it"]
+fn calls_in_c_leave_no_memory_and_touch_no_other() {
+    let flags = pkg_config(&["--cflags", "--libs"]);
+    let sanitizers = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let valgrind = ["valgrind", "--error-exitcode=9", "--leak-check=full"];
+    for compiler in c_compilers() {
+        for (checks, runner) in [(&sanitizers[..], &["env"][..]), (&["-g"], &valgrind)] {
+            let flags: Vec<_> =
+                flags.iter().cloned().chain(checks.iter().map(ToString::to_string)).collect();
+            let folder = tempfile::tempdir().unwrap();
+            let program = compile(compiler, "tests/programs/calls.c", &flags, &folder);
+            let peer = peer_without("/missing");
+            let mut command = Command::new(runner[0]);
+            command.args(&runner[1..]).arg(program).arg(peer.url());
+            run(command.arg(folder.path()).env("LD_LIBRARY_PATH", libraries()));
+        }
+    }
+}
+
+#[test]
 fn ten_thousand_pieces_cost_the_requests_of_the_rust_path() {
     let data = content(10_000_000);
     let ranges: Vec<_> = (0..10_000_u64).map(|at| 1000 * at..1000 * at + 64).collect();
@@ -94,12 +114,16 @@ fn ten_thousand_pieces_cost_the_requests_of_the_rust_path() {
 #[test]
 fn a_program_links_the_static_library() {
     let peer = MockHttpServer::start(content(10_000_000)).unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let flags = pkg_config(&["--cflags", "--libs", "--static"]);
+    // The folder of the library has the shared one, too, which -lhither would name.
+    let archive = libraries().join("libhither.a").display().to_string();
+    let flags: Vec<_> = flags
+        .into_iter()
+        .map(|flag| if flag == "-lhither" { archive.clone() } else { flag })
+        .collect();
     for compiler in c_compilers().into_iter().take(1) {
-        let source = "tests/programs/pieces.c";
-        std::fs::remove_file(folder.path().join("program")).ok();
-        let flags = ["--cflags", "--libs", "--static"];
-        let program = compile(compiler, source, &flags, &folder);
+        let folder = tempfile::tempdir().unwrap();
+        let program = compile(compiler, "tests/programs/pieces.c", &flags, &folder);
         run(Command::new(program).arg(peer.url()));
     }
 }
