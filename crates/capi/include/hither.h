@@ -10,6 +10,9 @@
  * that a handle is freed once, when no call with it is under way. No function may be called from a
  * signal handler.
  *
+ * Signals. The first client installs a handler for SIGPIPE, so that a server that closes a connection
+ * does not end the program. A handler that the program has installed before is called as well.
+ *
  * Fork. Handles belong to the process that made them. In a child process functions fail that are
  * called with them, and functions that free them do nothing: make a client after the fork.
  *

@@ -7,6 +7,7 @@ use crate::options::client_config;
 use hither::{Error, ErrorKind};
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Connections, cache, credentials and threads that files share. Clients share nothing.
 #[derive(Debug)]
@@ -34,6 +35,16 @@ pub(crate) fn with_client<T>(
     guarded(error, failed, || body(opened(client)?))
 }
 
+/// Installs a handler for SIGPIPE, which otherwise ends a C program when a server closes a connection
+/// that is being written to: unlike `send`, `writev` has no flag against it. The handler does nothing
+/// but call the program's own, if it has one.
+fn survive_broken_connections(client: &hither::Client) -> Result<(), Error> {
+    let _entered = client.runtime().enter();
+    signal(SignalKind::pipe())
+        .map(drop)
+        .map_err(|error| Error::new(ErrorKind::Local, "cannot handle SIGPIPE").with_source(error))
+}
+
 /// Returns the version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn hither_version() -> *const c_char {
@@ -50,6 +61,7 @@ pub extern "C" fn hither_client_new(
 ) -> Option<Box<Client>> {
     guarded(error, None, || {
         let client = hither::Client::new(client_config(&pairs(options)?)?)?;
+        survive_broken_connections(&client)?;
         Ok(Some(Box::new(Client(PerProcess::new(Arc::new(client))))))
     })
 }

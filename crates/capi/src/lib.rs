@@ -6,7 +6,7 @@
 //! Every exported function has the same form. Handles come in as `Option<&T>`, which is a pointer
 //! that may be NULL; they leave as `Option<Box<T>>`, and a function that frees one takes that.
 //! Texts and arrays are pointers, which [`foreign`] converts: it is the only file with unsafe
-//! blocks. [`border`] runs the body: it catches panics, which must not unwind into C, and stores
+//! blocks. `border` runs the body: it catches panics, which must not unwind into C, and stores
 //! the error. A handle is bound to the process that made it; in a child of `fork` it is an error to
 //! use it, because the threads behind it are not there, and freeing it does nothing.
 #![expect(unsafe_code, reason = "exported names; a test sees that only foreign.rs has blocks")]

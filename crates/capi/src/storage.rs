@@ -20,7 +20,7 @@ pub extern "C" fn hither_put(
 ) -> c_int {
     with_client(client, error, -1, |client| {
         let url = text("the URL", url)?;
-        // Uploads keep their bytes beyond the call of a function that is cancelled.
+        // The library owns what it sends, because connections send it from other threads.
         let data = bytes("the data", data, length)?.to_vec();
         client.block_on(client.put(url, data.into(), overwrite))?;
         Ok(0)

@@ -35,7 +35,7 @@ pub(crate) fn cpp_compilers() -> Vec<Compiler> {
 }
 
 fn found(commands: [&'static str; 2], standard: &'static str) -> Vec<Compiler> {
-    let is_there = |command: &&'static str| is_installed(command);
+    let is_there = |command: &&'static str| is_installed("pkg-config") && is_installed(command);
     commands.into_iter().filter(is_there).map(|command| Compiler { command, standard }).collect()
 }
 

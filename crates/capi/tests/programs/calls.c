@@ -3,6 +3,7 @@
 #include <hither.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,6 +293,8 @@ int main(int argc, char **argv)
     CHECK(client);
     hither_file *file = hither_open(client, argv[1], &error);
     CHECK(file);
+    /* It would end the program. */
+    CHECK(raise(SIGPIPE) == 0);
     nulls(client, file);
     reads(client, file, argv[1]);
     queues(client, file);
