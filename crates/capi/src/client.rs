@@ -35,9 +35,9 @@ pub(crate) fn with_client<T>(
     guarded(error, failed, || body(opened(client)?))
 }
 
-/// Installs a handler for SIGPIPE, which otherwise ends a C program when a server closes a connection
-/// that is being written to: unlike `send`, `writev` has no flag against it. The handler does nothing
-/// but call the program's own, if it has one.
+/// Installs a handler for SIGPIPE, which otherwise ends a C program when a server closes a
+/// connection that is being written to: unlike `send`, `writev` has no flag against it. The handler
+/// does nothing but call the program's own, if it has one.
 fn survive_broken_connections(client: &hither::Client) -> Result<(), Error> {
     let _entered = client.runtime().enter();
     signal(SignalKind::pipe())
