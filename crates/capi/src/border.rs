@@ -83,3 +83,30 @@ impl<T> Drop for PerProcess<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Kind, hither_error_kind};
+
+    #[test]
+    fn a_panic_is_an_internal_error() {
+        let mut error = std::ptr::null_mut();
+        assert_eq!(guarded(Some(&mut error), -1, || panic!("a defect")), -1);
+        assert!(!error.is_null());
+        assert_eq!(guarded(Some(&mut error), -1, || Ok(1)), 1);
+        assert!(error.is_null());
+        let failed: Result<(), _> =
+            guarded_future(async { panic!("a defect") }).now_or_never().unwrap();
+        assert_eq!(hither_error_kind(failed.err().as_ref()), Kind::Internal);
+    }
+
+    #[test]
+    fn a_value_of_another_process_is_neither_used_nor_dropped() {
+        let counted = std::sync::Arc::new(());
+        let other = PerProcess { process: 0, value: Some(std::sync::Arc::clone(&counted)) };
+        assert!(other.get().is_err());
+        drop(other);
+        assert_eq!(std::sync::Arc::strong_count(&counted), 2);
+    }
+}
