@@ -2,6 +2,7 @@
 
 mod copies;
 mod credentials;
+mod explain;
 mod lots;
 mod names;
 mod profile;
@@ -10,6 +11,7 @@ mod trace;
 mod tune;
 
 pub(crate) use copies::{Check, Copy, Sync, read_list};
+pub(crate) use explain::{Explain, ExplainedJob};
 pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
 pub(crate) use profile::{Network, Profile, ProfileOf, Storage};
@@ -135,11 +137,11 @@ pub(crate) enum Command {
         after_help = "Example: hither draw http://host/path/file.root:T rawtr --where 'E33>5' --png hist.png"
     )]
     Draw(Draw),
-    /// Draw, and show where time went.
+    /// Run a job, and name its bottleneck.
     #[command(
-        after_help = "Example: hither explain http://host/path/file.root:T rawtr --where 'E33>5'"
+        after_help = "Example: hither explain draw http://host/path/file.root:T rawtr --where 'E33>5'"
     )]
-    Explain(Draw),
+    Explain(Explain),
     /// List trees, branches, types and sizes.
     #[command(after_help = "Example: hither tree http://host/path/file.root:T")]
     Tree(Tree),
@@ -251,9 +253,9 @@ impl Command {
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Draw(Draw { target, .. })
-            | Self::Explain(Draw { target, .. })
             | Self::Tree(Tree { target: Some(target), .. }) => TreeUrl::parse(target).url,
             Self::Tree(Tree { target: None, .. }) => String::new(),
+            Self::Explain(explain) => explain.url(),
             Self::Trace(trace) => trace.url(),
             Self::Lots(lots) => lots.url().to_owned(),
             Self::Serve(_)
@@ -335,7 +337,7 @@ pub(crate) struct Stage {
     pub(crate) urls: Vec<String>,
 }
 
-/// Arguments of `hither draw` and `hither explain`.
+/// Arguments of `hither draw`.
 #[derive(Debug, Args)]
 pub(crate) struct Draw {
     /// The file, and the tree if there are several.

@@ -17,7 +17,7 @@ mod trace;
 mod tree;
 mod xrootd;
 
-use crate::arguments::{Arguments, Command, GlobalArgs, Trace, parser};
+use crate::arguments::{Arguments, Command, Explain, ExplainedJob, GlobalArgs, Trace, parser};
 use crate::environment::{client, trace_path};
 use crate::exit::CommandError;
 use crate::output::{print, print_notices};
@@ -42,6 +42,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
+        Command::Explain(Explain { job: ExplainedJob::Serve { log }, .. }) => {
+            return explain::serve(log, common.json);
+        }
         Command::Profile(request) => return profile::run(request, &common),
         Command::Tune(request) => return profile::sweep::run(request, common.json),
         Command::Completions { shell } => return completions::run(*shell),
@@ -76,7 +79,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
     let json = common.json;
     match command {
         Command::Draw(request) => draw::run(client, &request, json),
-        Command::Explain(request) => explain::run(client, &request, json),
+        Command::Explain(request) => explain::run(client, &request, !common.replica.is_empty(), json),
         Command::Tree(request) => tree::run(client, &request, json),
         Command::Ls(request) => ls::run(client, &request, json),
         Command::Find(request) => find::run(client, &request, json),

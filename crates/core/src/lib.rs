@@ -3,6 +3,7 @@
 //! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and
 //! no wall clock: every byte comes in through a [`Source`], every instant through a [`Clock`].
 
+pub mod bottleneck;
 pub mod cache;
 pub mod checksum;
 pub mod endpoint;

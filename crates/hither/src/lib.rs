@@ -17,6 +17,7 @@
 
 mod client;
 mod copy;
+mod explanation;
 mod file;
 mod namespace;
 pub(crate) mod open_ahead;
@@ -37,12 +38,15 @@ pub use client::staging::StagingRequest;
 pub use client::stat::UrlStat;
 pub use client::storage_path::StoragePath;
 pub use copy::third_party::ThirdParty;
+pub use explanation::{Explanation, MeasuredJob};
 pub use file::open_options::OpenOptions;
 pub use file::{FileStat, RemoteFile};
 pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
     Secret, TokenSource,
 };
+pub use hither_core::bottleneck::server_log::{LoggedRequest, LoggedTcp, explain_log};
+pub use hither_core::bottleneck::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_core::cache::CacheConfig;
 pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::error::suggest::Suggestion;

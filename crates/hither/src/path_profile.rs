@@ -57,12 +57,26 @@ impl Client {
         bytes: u64,
         goes_on: impl FnMut(Duration, u64) -> bool,
     ) -> Result<PathProfile> {
+        let most = self.config().transport.max_connections.max(1);
+        self.profile_path_over(url, most, duration, bytes, goes_on).await
+    }
+
+    /// As [`Self::profile_path`], over at most this many connections.
+    pub(crate) async fn profile_path_over(
+        &self,
+        url: &str,
+        max_connections: usize,
+        duration: Duration,
+        bytes: u64,
+        goes_on: impl FnMut(Duration, u64) -> bool,
+    ) -> Result<PathProfile> {
         let first = Arc::new(self.measured_connection(url)?);
         let profiler = PathProfiler {
             client: self,
             url,
             duration,
             most: bytes,
+            max_connections,
             goes_on,
             started: Instant::now(),
             connections: vec![Arc::clone(&first)],
@@ -153,6 +167,7 @@ struct PathProfiler<'a, F> {
     duration: Duration,
     /// The most bytes of the file to request.
     most: u64,
+    max_connections: usize,
     goes_on: F,
     started: Instant,
     connections: Vec<Arc<MeasuredConnection>>,
@@ -239,10 +254,9 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
 
     /// Reads over more and more connections.
     async fn steps(&mut self, size: u64, latency: Option<Duration>) -> Result<Vec<BandwidthStep>> {
-        let max = self.client.config().transport.max_connections.max(1);
         let pause = MIN_PAUSE.max(2 * latency.unwrap_or_default());
         let mut steps: Vec<BandwidthStep> = Vec::new();
-        let counts: Vec<_> = STEPS.into_iter().filter(|it| *it <= max).collect();
+        let counts: Vec<_> = STEPS.into_iter().filter(|it| *it <= self.max_connections).collect();
         for (left, connections) in (1..=counts.len()).rev().zip(counts) {
             self.connect(connections, size)?;
             let samples = self.step(u32::try_from(left).unwrap_or(1)).await;

@@ -18,7 +18,8 @@
 //! - [`tree`]: the files of a directory tree as a stream of records;
 //! - [`digest`]: checksums of files in header fields;
 //! - [`metalink`]: replicas of a file, in a document or in header fields;
-//! - [`propfind`]: listings and properties over WebDAV.
+//! - [`propfind`]: listings and properties over WebDAV;
+//! - [`server_timing`]: the share of a server in the time of a connection.
 //!
 //! For servers:
 //! - [`range_set`]: reads a `Range` field; [`multipart::writer`]: writes the parts;
@@ -66,6 +67,7 @@ pub mod range_header;
 pub mod range_response;
 pub mod range_set;
 pub mod server_hint;
+pub mod server_timing;
 pub mod tree;
 pub mod vector;
 

@@ -20,6 +20,8 @@ use crate::monitoring::request_record::RequestRecord;
 use crate::request::ServerRequest;
 use crate::response::recorded_body::RecordedBody;
 use crate::response::{ServerResponse, accept_query, accept_tree_query};
+use hither_core::sync::lock;
+use hither_http::server_timing::{self, ServerTiming};
 use hither_http::vector::ACCEPT_QUERY;
 use http::header::HeaderName;
 use http::request::Parts;
@@ -49,6 +51,7 @@ pub(crate) async fn handle(
     peer: Peer,
 ) -> Response<RecordedBody> {
     let mut record = context.records.begin(&request, &peer);
+    let timing = ServerTiming::is_wanted(request.headers()).then(|| *lock(&peer.timing));
     let progress = peer.monitor.begin(context.limits().min_rate);
     let result = dispatch(context, request, peer, &mut record).await;
     let mut response = result.unwrap_or_else(|error| {
@@ -62,6 +65,9 @@ pub(crate) async fn handle(
         error.into()
     });
     response.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
+    if let Some(value) = timing.and_then(|it| it.value()) {
+        response.headers.insert(server_timing::FIELD, value);
+    }
     record.answered(response.status, response.ranges);
     let mut out = Response::new(RecordedBody::new(response.body, record, progress));
     *out.status_mut() = response.status;

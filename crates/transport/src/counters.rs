@@ -6,7 +6,9 @@
 //! Handshakes above TCP, those of TLS and of proxies, are round trips as well. The count can be
 //! verified on packets.
 
+use crate::activity::ActivityRecorder;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Counters shared by the connections of one client.
 #[derive(Debug, Default)]
@@ -22,6 +24,7 @@ pub struct TransferCounters {
     tls_micros: AtomicU64,
     whole_files: AtomicU64,
     damaged_pages: AtomicU64,
+    activity: OnceLock<Arc<ActivityRecorder>>,
 }
 
 /// The values of [`TransferCounters`] at one instant.
@@ -51,6 +54,16 @@ pub struct TransferTotals {
 }
 
 impl TransferCounters {
+    /// Begins to record what connections do that are opened from now on, and returns the recorder.
+    pub fn record_activity(&self) -> &Arc<ActivityRecorder> {
+        self.activity.get_or_init(|| Arc::new(ActivityRecorder::start()))
+    }
+
+    /// The recorder of what connections do, if there is one.
+    pub(crate) fn activity(&self) -> Option<&Arc<ActivityRecorder>> {
+        self.activity.get()
+    }
+
     /// The current values.
     #[must_use]
     pub fn totals(&self) -> TransferTotals {

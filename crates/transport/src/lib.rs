@@ -5,6 +5,7 @@
 //! as [`WebDavStorage`], lists and writes a tree of files. The HTTP codecs live in `hither-http`,
 //! the XRootD protocol in `hither-xrd`; `hither-core` decides which bytes to request.
 
+pub mod activity;
 mod authorization;
 mod config;
 pub(crate) mod connect;

@@ -11,10 +11,20 @@ use std::io::Write;
 use std::ops::Range;
 
 pub(super) fn run(client: &Client, request: &Cat, json: bool) -> Result<(), CommandError> {
+    write_all(client, request, json, &mut std::io::stdout())
+}
+
+/// Writes the files to `output`.
+pub(super) fn write_all(
+    client: &Client,
+    request: &Cat,
+    json: bool,
+    output: &mut dyn Write,
+) -> Result<(), CommandError> {
     let range = request.range.as_deref().map(parse).transpose()?;
     let mut outcome = ArgumentResults::new(false);
     for url in expand(client, &request.urls, |url, error| outcome.failed(url, error)) {
-        match write(client, &url, range.as_ref()) {
+        match write(client, &url, range.as_ref(), output) {
             Ok(written) if json => {
                 // The standard output has the bytes of the file.
                 let Written { name, range, bytes } = written;
@@ -40,15 +50,20 @@ struct Written {
     bytes: u64,
 }
 
-/// Writes a file, or a range of it, to the standard output.
-fn write(client: &Client, url: &str, wanted: Option<&ByteRange>) -> Result<Written, Error> {
+/// Writes a file, or a range of it, to `output`.
+fn write(
+    client: &Client,
+    url: &str,
+    wanted: Option<&ByteRange>,
+    output: &mut dyn Write,
+) -> Result<Written, Error> {
     let file = client.file(url)?;
     let mut written = Written { name: file.name(), range: 0..0, bytes: 0 };
     let written_to_end = match wanted {
         // A range that the file has needs no question for its size.
         Some(ByteRange::Between(range)) => {
             written.range = range.clone();
-            let write = |bytes: &[u8]| print(bytes, &mut written.bytes);
+            let write = |bytes: &[u8]| print(output, bytes, &mut written.bytes);
             file.stream_no_directory(client, url, range.clone(), write)
         }
         _ => Ok(()),
@@ -70,17 +85,17 @@ fn write(client: &Client, url: &str, wanted: Option<&ByteRange>) -> Result<Writt
         }
         let rest = range.start + written.bytes..range.end;
         written.range = range;
-        file.stream(client, rest, |bytes| print(bytes, &mut written.bytes))?;
+        file.stream(client, rest, |bytes| print(output, bytes, &mut written.bytes))?;
     }
-    std::io::stdout().flush().map_err(|error| output_error(&error))?;
+    output.flush().map_err(|error| output_error(&error))?;
     print_notices(&file.replicas().1);
     Ok(written)
 }
 
-/// Writes bytes to the standard output, and counts them.
-fn print(bytes: &[u8], written: &mut u64) -> Result<(), Error> {
+/// Writes bytes to `output`, and counts them.
+fn print(output: &mut dyn Write, bytes: &[u8], written: &mut u64) -> Result<(), Error> {
     *written += bytes.len() as u64;
-    std::io::stdout().write_all(bytes).map_err(|error| output_error(&error))
+    output.write_all(bytes).map_err(|error| output_error(&error))
 }
 
 fn output_error(error: &std::io::Error) -> Error {

@@ -26,6 +26,49 @@ pub(super) fn run(
     has_replicas: bool,
     json: bool,
 ) -> Result<(), CommandError> {
+    let copied = copy(client, arguments, has_replicas)?;
+    let Copied { summary, seconds, .. } = &copied;
+    if !arguments.quiet && !json {
+        print_totals(summary, *seconds, arguments.checksum.is_some());
+    }
+    if json {
+        let object = format!("{}\n", copied.as_json());
+        // The standard output may have the bytes of the file.
+        let is_output = arguments.names.last().is_some_and(|it| it == "-");
+        if is_output { eprint_line(object.trim_end()) } else { print(&object)? }
+    }
+    copied.end()
+}
+
+/// A copy that has ended.
+pub(super) struct Copied {
+    pub(super) summary: CopySummary,
+    pub(super) progress: Arc<CopyProgress>,
+    pub(super) seconds: f64,
+}
+
+impl Copied {
+    fn failure(&self) -> Option<CommandError> {
+        self.summary.error().map(CommandError::from)
+    }
+
+    /// The summary as JSON.
+    pub(super) fn as_json(&self) -> serde_json::Value {
+        as_json(&self.summary, &self.progress, self.seconds, self.failure().as_ref())
+    }
+
+    /// The result of the command, once everything is printed.
+    pub(super) fn end(&self) -> Result<(), CommandError> {
+        self.failure().map_or(Ok(()), |failure| Err(failure.printed()))
+    }
+}
+
+/// Copies, and prints what went wrong.
+pub(super) fn copy(
+    client: &Client,
+    arguments: &Copy,
+    has_replicas: bool,
+) -> Result<Copied, CommandError> {
     let (destination, sources) =
         arguments.names.split_last().ok_or_else(|| CommandError::usage("nothing to copy"))?;
     if has_replicas && sources.len() > 1 {
@@ -68,20 +111,7 @@ pub(super) fn run(
     })?;
     let seconds = started.elapsed().as_secs_f64();
     print_problems(&summary, resumable);
-    if !arguments.quiet && !json {
-        print_totals(&summary, seconds, arguments.checksum.is_some());
-    }
-    let failure = summary.error().map(CommandError::from);
-    if json {
-        let object = as_json(&summary, &progress, seconds, failure.as_ref());
-        let object = format!("{object}\n");
-        // The standard output may have the bytes of the file.
-        if destination == "-" { eprint_line(object.trim_end()) } else { print(&object)? }
-    }
-    match failure {
-        Some(failure) => Err(failure.printed()),
-        None => Ok(()),
-    }
+    Ok(Copied { summary, progress, seconds })
 }
 
 /// Takes the standard input as the source of a copy to `destination`.

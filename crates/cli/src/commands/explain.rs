@@ -1,20 +1,119 @@
-//! `hither explain`: draws, and shows where the time went.
+//! `hither explain`: runs a job, and names its bottleneck.
 
-use super::draw;
-use crate::arguments::Draw;
+use super::{cat, cp, draw};
+use crate::arguments::{Explain, ExplainedJob};
 use crate::exit::CommandError;
 use crate::output::{count, human_bytes, print};
-use hither::{Client, DrawResult};
+use chrono::DateTime;
+use hither::{
+    Client, Diagnosis, DrawResult, Error, ErrorKind, Explanation, LoggedRequest, MeasuredJob,
+    StageSeconds, explain_log,
+};
+use serde_json::{Value, json};
 use std::fmt::Write;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 
-pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), CommandError> {
-    let drawing = draw::draw(client, arguments)?;
-    let text =
-        if json { format!("{}\n", draw::as_json(arguments, &drawing)) } else { explain(&drawing) };
-    Ok(print(&text)?)
+pub(super) fn run(
+    client: &Client,
+    arguments: &Explain,
+    has_replicas: bool,
+    json: bool,
+) -> Result<(), CommandError> {
+    client.record_activity();
+    let mut measured = MeasuredJob {
+        probe_url: Some(arguments.url()).filter(|_| !arguments.no_probe),
+        ..MeasuredJob::default()
+    };
+    let explain = |measured| client.block_on(client.explain_job(measured));
+    match &arguments.job {
+        ExplainedJob::Draw(request) => {
+            let drawing = draw::draw(client, request)?;
+            measured.decode_seconds =
+                drawing.report.decode_seconds + drawing.report.compute_seconds;
+            let explained = explain(measured);
+            let object = || draw::as_json(request, &drawing);
+            show(arguments, &explained, json, object, || draw_times(&drawing))
+        }
+        ExplainedJob::Cp(request) => {
+            let copied = cp::copy(client, request, has_replicas)?;
+            let write = copied.progress.stages().write;
+            measured.write = Some(StageSeconds {
+                busy: write.busy.as_secs_f64(),
+                starved: write.starved.as_secs_f64(),
+                blocked: write.blocked.as_secs_f64(),
+            });
+            let explained = explain(measured);
+            show(arguments, &explained, json, || copied.as_json(), String::new)?;
+            copied.end()
+        }
+        ExplainedJob::Cat(request) => {
+            cat::write_all(client, request, false, &mut std::io::sink())?;
+            let explained = explain(measured);
+            show(arguments, &explained, json, || json!({ "urls": request.urls }), String::new)
+        }
+        ExplainedJob::Serve { log } => serve(log, json),
+    }
 }
 
-fn explain(drawing: &DrawResult) -> String {
+/// Prints an explanation, and the job's own result behind it.
+fn show(
+    arguments: &Explain,
+    explained: &Explanation,
+    json: bool,
+    object: impl FnOnce() -> Value,
+    text: impl FnOnce() -> String,
+) -> Result<(), CommandError> {
+    if let Some(file) = &arguments.timeline {
+        let failed = |error| CommandError::local(&format!("cannot write {}", file.display()), error);
+        std::fs::write(file, explained.to_svg()).map_err(failed)?;
+    }
+    if json {
+        let mut object = object();
+        object["explanation"] = as_json(&explained.diagnosis);
+        return Ok(print(&format!("{object}\n"))?);
+    }
+    Ok(print(&(explained.to_text() + &text()))?)
+}
+
+fn as_json(diagnosis: &Diagnosis) -> Value {
+    let mut object = json!(diagnosis);
+    object["sentence"] = json!(diagnosis.sentence());
+    object
+}
+
+/// Explains an access log.
+pub(super) fn serve(log: &Path, json: bool) -> Result<(), CommandError> {
+    let failed = |error| CommandError::local(&format!("cannot read {}", log.display()), error);
+    let input: Box<dyn Read> = if log == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(log).map_err(failed)?)
+    };
+    let mut requests = Vec::new();
+    for line in BufReader::new(input).lines() {
+        // The last line may be unfinished, and the log may have been written by several programs.
+        requests.extend(logged_request(&line.map_err(failed)?));
+    }
+    let Some(diagnosis) = explain_log(&requests) else {
+        let what = format!("{}: no requests, expected the access log of hither serve", log.display());
+        return Err(Error::new(ErrorKind::Invalid, what).into());
+    };
+    let text = diagnosis.to_text().replacen("this job", "the requests", 1);
+    Ok(print(&if json { format!("{}\n", as_json(&diagnosis)) } else { text })?)
+}
+
+fn logged_request(line: &str) -> Option<LoggedRequest> {
+    let object: Value = serde_json::from_str(line).ok()?;
+    let began = DateTime::parse_from_rfc3339(object.get("time")?.as_str()?).ok()?;
+    let mut request: LoggedRequest = serde_json::from_value(object).ok()?;
+    request.began = f64::from(u32::try_from(began.timestamp()).ok()?)
+        + f64::from(began.timestamp_subsec_micros()) / 1e6;
+    Some(request)
+}
+
+/// The times and counts of a drawing.
+fn draw_times(drawing: &DrawResult) -> String {
     let report = &drawing.report;
     let mut text = String::new();
     let mut line = |label: &str, value: String| {

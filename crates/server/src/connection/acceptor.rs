@@ -128,6 +128,7 @@ impl Acceptor {
             certificate: None,
             socket,
             monitor: Arc::clone(&connection.monitor),
+            timing: Arc::default(),
             memory: Arc::clone(&connection.memory),
         };
         match &self.tls {

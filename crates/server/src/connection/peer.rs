@@ -3,9 +3,10 @@
 use crate::connection::monitor::ConnectionMonitor;
 use crate::response::buffer_pool::ConnectionMemory;
 use hither_auth::DistinguishedName;
+use hither_http::server_timing::ServerTiming;
 use hither_transport::SocketRef;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The client's end of a connection, as requests on it see it.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub(crate) struct Peer {
     /// The socket, for its TCP statistics.
     pub(crate) socket: Arc<SocketRef>,
     pub(crate) monitor: Arc<ConnectionMonitor>,
+    /// The time of the responses so far.
+    pub(crate) timing: Arc<Mutex<ServerTiming>>,
     /// The connection's part of the memory for file data.
     pub(crate) memory: Arc<ConnectionMemory>,
 }

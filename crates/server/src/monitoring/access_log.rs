@@ -327,6 +327,7 @@ mod tests {
                 certificate: None,
                 socket: Arc::default(),
                 monitor: Arc::default(),
+                timing: Arc::default(),
                 memory: Arc::new(ConnectionMemory::new(&pool, Arc::default())),
             };
             Box::new(AccessLogEntry::new(&http::Request::new(()), &peer))

@@ -15,9 +15,11 @@ use crate::connection::peer::Peer;
 use crate::monitoring::access_log::{AccessLog, AccessLogEntry};
 use crate::monitoring::request_stats::RequestStats;
 use crate::monitoring::stats::ServerStats;
+use hither_core::sync::lock;
+use hither_http::server_timing::ServerTiming;
 use hither_transport::SocketRef;
 use http::StatusCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -73,6 +75,8 @@ pub(crate) struct RequestRecord {
     figures: RequestStats,
     tally: Arc<RequestTimings>,
     socket: Arc<SocketRef>,
+    /// The sums of the connection.
+    timing: Arc<Mutex<ServerTiming>>,
     began: Instant,
     /// The tracing span of the request.
     span: Span,
@@ -95,6 +99,7 @@ impl RequestRecorder {
                 ..RequestTimings::default()
             }),
             socket: Arc::clone(&peer.socket),
+            timing: Arc::clone(&peer.timing),
             began: Instant::now(),
             span: Span::current(),
         }
@@ -180,6 +185,11 @@ impl Drop for RequestRecord {
         let time = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
         figures.disk += time(&self.tally.disk_nanoseconds);
         figures.client += time(&self.tally.client_nanoseconds);
+        let mut timing = lock(&self.timing);
+        timing.total += figures.whole;
+        timing.disk += figures.disk;
+        timing.client += figures.client;
+        drop(timing);
         self.span.in_scope(|| {
             debug!(
                 status = figures.status,

@@ -98,6 +98,9 @@ impl Dialer {
         tap: &Arc<ConnectionMeter>,
     ) -> Result<DialedStream> {
         let started = Instant::now();
+        if let Some(recorder) = tap.recorder() {
+            recorder.dialing(location.origin());
+        }
         let round_trip = account.next_round_trip();
         let proxy = config.proxies.to(location);
         let line = async {
@@ -117,6 +120,9 @@ impl Dialer {
             debug!(%name, %address, ?rtt, ?passed_over, "TCP connection established");
             self.addresses.won(host, port, address, &passed_over);
             self.outages.ended(&location.origin());
+            if let Some(recorder) = tap.recorder() {
+                recorder.connected(rtt);
+            }
             let (socket, guard) = SocketRef::to(&tcp);
             lock(&self.sockets).retain(|it| it.strong_count() > 0);
             lock(&self.sockets).push(Arc::downgrade(&socket));
@@ -210,8 +216,12 @@ impl Dialer {
             return Ok((MaybeTlsStream::plain(line.stream, explains), false));
         }
         let began = Instant::now();
+        let meter = Arc::clone(line.stream.meter());
         let shaken = self.shake(line.stream, line.end, location, config, above).await?;
         account.secured(began.elapsed());
+        if let Some(recorder) = meter.recorder() {
+            recorder.secured();
+        }
         account.handshaken(line.end.round_trip, shaken.round_trips);
         Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
     }
@@ -231,11 +241,15 @@ impl Dialer {
         config: &TransportConfig,
         account: &TransferCounters,
     ) -> (Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)>, Option<Bytes>) {
+        let meter = Arc::clone(line.stream.meter());
         let (stream, answer) = TlsUpgradeStream::new(line.stream, words);
         let began = Instant::now();
         let shaken = self.shake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
         let stream = shaken.map(|shaken| {
             account.secured(began.elapsed());
+            if let Some(recorder) = meter.recorder() {
+                recorder.secured();
+            }
             account.handshaken(line.end.round_trip, shaken.round_trips);
             (shaken.stream, shaken.round_trips)
         });

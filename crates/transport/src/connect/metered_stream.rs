@@ -1,5 +1,6 @@
 //! The byte meter of a connection: received bytes, their spacing, and when a request was sent.
 
+use crate::activity::ConnectionRecorder;
 use crate::connect::low_water::LowWater;
 use crate::connect::tcp_info::SocketGuard;
 use crate::counters::TransferCounters;
@@ -33,11 +34,15 @@ pub(crate) struct ConnectionMeter {
     received_before: AtomicU64,
     /// The last response is not complete before this number of bytes has been received.
     response_end: AtomicU64,
+    /// For explanations of a job.
+    recorder: Option<ConnectionRecorder>,
 }
 
 impl ConnectionMeter {
     pub(crate) fn new(account: Arc<TransferCounters>) -> Self {
+        let recorder = account.activity().map(|it| ConnectionRecorder::new(Arc::clone(it)));
         Self {
+            recorder,
             account,
             opened: Instant::now(),
             train: Mutex::default(),
@@ -54,7 +59,15 @@ impl ConnectionMeter {
         &self.account
     }
 
+    /// The recorder of what the connection does, if there is one.
+    pub(crate) fn recorder(&self) -> Option<&ConnectionRecorder> {
+        self.recorder.as_ref()
+    }
+
     fn arrived(&self, bytes: usize) {
+        if let Some(recorder) = &self.recorder {
+            recorder.arrived(bytes as u64);
+        }
         let now = self.opened.elapsed();
         self.account.received(bytes as u64);
         self.received.fetch_add(bytes as u64, Ordering::AcqRel);
@@ -63,10 +76,14 @@ impl ConnectionMeter {
 
     /// Counts the pending request as sent in round trip `round_trip`, if something was written.
     fn wrote(&self, round_trip: u64, polled: &Poll<std::io::Result<usize>>) {
-        if !matches!(polled, Poll::Ready(Ok(1..))) {
-            return;
-        }
+        let Poll::Ready(Ok(written @ 1..)) = polled else { return };
         let asked = lock(&self.asked).take();
+        if let Some(recorder) = &self.recorder {
+            if asked.is_some() {
+                recorder.sent();
+            }
+            recorder.wrote(*written as u64);
+        }
         if let Some(bytes) = asked {
             self.account.sent(round_trip, bytes);
             self.round_trip.store(round_trip, Ordering::Release);
@@ -122,6 +139,11 @@ pub(crate) struct MeteredStream {
 impl MeteredStream {
     pub(crate) fn new(stream: TcpStream, guard: SocketGuard, tap: Arc<ConnectionMeter>) -> Self {
         Self { _guard: guard, stream, tap, low_water: LowWater::new() }
+    }
+
+    /// The meter.
+    pub(crate) fn meter(&self) -> &Arc<ConnectionMeter> {
+        &self.tap
     }
 }
 

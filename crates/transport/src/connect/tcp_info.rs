@@ -21,8 +21,9 @@ const WINDOW: usize = offset_of!(libc::tcp_info, tcpi_snd_wnd) + 4;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TcpInfo {
-    /// The smoothed round-trip time and its variation, in milliseconds.
-    rtt_ms: f64,
+    /// The smoothed round-trip time, in milliseconds.
+    pub rtt_ms: f64,
+    /// Its variation, in milliseconds.
     rttvar_ms: f64,
     /// Segments sent again since the connection began.
     pub retransmits: u32,

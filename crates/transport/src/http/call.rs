@@ -289,6 +289,7 @@ async fn exchanged(
     };
     let response = response.map_err(|error| request::cut(location, way, error))?;
     way.answered();
+    way.record(&response);
     Ok(response)
 }
 

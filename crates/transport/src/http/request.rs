@@ -11,7 +11,7 @@ use crate::pool::{Pool, PooledConnection};
 use bytes::Bytes;
 use hither_core::ResponseMeta;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use hither_http::ResponseHead;
+use hither_http::{ResponseHead, server_timing};
 use http::{HeaderMap, Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
@@ -41,6 +41,9 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
         .header(header::HOST, location.authority())
         .header(header::USER_AGENT, pool.config().user_agent.as_str())
         .header(header::ACCEPT, "*/*");
+    if pool.account().activity().is_some() {
+        request = request.header(server_timing::PREFER, server_timing::PREFERENCE);
+    }
     if let Some(headers) = request.headers_mut()
         && location.may_receive_credentials(&pool.config().credentials)
     {
@@ -90,6 +93,7 @@ pub(crate) async fn send(
         }
     };
     way.answered();
+    way.record(&response);
     Ok(response)
 }
 

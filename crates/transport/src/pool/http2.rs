@@ -212,6 +212,9 @@ impl Http2Stream {
     pub(crate) fn begin(&mut self, bytes_asked: u64) {
         self.round_trip = self.connection.tap.account().next_round_trip();
         self.connection.tap.account().sent(self.round_trip, bytes_asked);
+        if let Some(recorder) = self.connection.tap.recorder() {
+            recorder.sent();
+        }
     }
 
     pub(crate) fn send(

@@ -63,6 +63,16 @@ impl RequestSender {
         }
     }
 
+    /// Records the head of the response for explanations. On a shared connection it may be that of
+    /// another request.
+    pub(crate) fn record<B>(&self, response: &http::Response<B>) {
+        if let Self::Http1(connection) = self
+            && let Some(recorder) = connection.tap.recorder()
+        {
+            recorder.responded(response.status(), response.headers());
+        }
+    }
+
     /// Records that a body of `length` bytes will be read.
     pub(crate) fn expects_body(&self, length: u64) {
         if let Self::Http1(connection) = self {

@@ -1,0 +1,112 @@
+//! The bottleneck of a job: its name, its evidence, what to change, and what that saves.
+//!
+//! The evidence is measured outside: the requests of each connection with their times, what the
+//! kernel says of the connections, the times of decoding and writing, and what the server tells of
+//! its own share. Everything here is arithmetic on it.
+//!
+//! **First the time, then the cause.** [`activity`] divides the duration of the job into phases,
+//! each instant into one: bytes arrive; else the server is waited for; else the path; else a
+//! redirect is followed, or a connection opened; else nothing is under way, and this machine works.
+//! [`attribution`] then says for each phase what made it long. Only the transfer needs more than
+//! one look, because a slow path, a small window, a cap per connection, loss, and slow disks at both
+//! ends all show as bytes that arrive slowly:
+//!
+//! | evidence | bottleneck |
+//! |---|---|
+//! | the threads that decode are busy | decoding |
+//! | the stage that writes is busy, and hardly starved | this machine's disk |
+//! | the server tells that it reads files most of the time | its disk |
+//! | one server sends at half the rate of another or less | the slow replica |
+//! | more connections bring more, and segments are missing | loss |
+//! | the rate still grows at the end, after few round trips | slow start |
+//! | more connections bring more, one holds a window's bytes per round trip | the window |
+//! | more connections bring more | the cap per connection |
+//! | more connections bring no more, each response begins late, round trips take no longer | the server's disk |
+//! | more connections bring no more | the path's rate |
+//!
+//! The cause that has most seconds is the bottleneck. Whether more connections bring more cannot be
+//! seen in a job that had all it wanted: [`JobEvidence::probe`] has the rates of a short
+//! measurement afterwards. Without one, those cases are inferred, and the diagnosis says so.
+
+pub mod activity;
+pub mod attribution;
+mod diagnosis;
+pub mod server_log;
+pub mod timeline;
+
+#[cfg(test)]
+mod tests;
+
+pub use activity::{ArrivalSeries, ConnectionActivity, JobPhase, PhaseSeconds, RequestActivity};
+pub use diagnosis::{Bottleneck, Diagnosis, EvidenceItem};
+
+/// The measured evidence of a job. Times are seconds since it began.
+#[derive(Debug, Clone, Default)]
+pub struct JobEvidence {
+    /// Duration of the job.
+    pub seconds: f64,
+    /// All connections, those that failed included.
+    pub connections: Vec<ConnectionActivity>,
+    /// Bytes by time, of all connections.
+    pub arrivals: ArrivalSeries,
+    /// The kernel's counters, summed over the connections that are open at the end.
+    pub tcp: TcpCounters,
+    /// Decoding and computing, summed over threads; 0 for jobs that do neither.
+    pub decode_seconds: f64,
+    /// The threads that decode.
+    pub decode_threads: usize,
+    /// Writing to the target of a copy.
+    pub write: Option<StageSeconds>,
+    /// Rates by connections, ascending, measured after the job; empty without a measurement.
+    pub probe: Vec<ProbeStep>,
+    /// The most connections to one server that the configuration allows.
+    pub max_connections: usize,
+}
+
+/// The kernel's counters of connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TcpCounters {
+    /// Segments with data that were received.
+    pub segments_received: u64,
+    /// Those of them that came before an earlier one, which was lost or overtaken.
+    pub out_of_order: u64,
+    /// Segments that this end sent, and those that it sent again.
+    pub segments_sent: u64,
+    /// See [`Self::segments_sent`].
+    pub retransmits: u64,
+    /// The largest window that this end offered, in bytes.
+    pub window: Option<u64>,
+    /// The largest smoothed round-trip time at the end of the job, in seconds.
+    pub loaded_rtt: Option<f64>,
+}
+
+/// The clocks of a stage of a copy, summed over workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct StageSeconds {
+    /// Working.
+    pub busy: f64,
+    /// Waiting for the stage before.
+    pub starved: f64,
+    /// Waiting for the stage behind, or for a limit.
+    pub blocked: f64,
+}
+
+/// The rate of some connections together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProbeStep {
+    /// Connections.
+    pub connections: usize,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+}
+
+/// A count of bytes or requests as a factor.
+#[expect(clippy::cast_precision_loss, reason = "measurements have fewer digits")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// `part / whole`; 0 if there is no whole.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

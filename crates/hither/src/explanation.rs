@@ -1,0 +1,112 @@
+//! The explanation of a job: its bottleneck, with a timeline.
+//!
+//! [`Client::record_activity`] comes before the job, [`Client::explain_job`] after it. If bytes
+//! arrived most of the time, the explanation measures for some seconds what more connections would
+//! bring; this is what tells a limit of each connection from one of the path.
+
+use crate::client::Client;
+use hither_core::bottleneck::attribution::diagnose;
+use hither_core::bottleneck::{
+    Diagnosis, JobEvidence, ProbeStep, StageSeconds, TcpCounters, timeline,
+};
+use std::time::Duration;
+
+/// The duration of the measurement after the job.
+const PROBE_TIME: Duration = Duration::from_secs(5);
+/// The most bytes that it requests.
+const PROBE_BYTES: u64 = 128 << 20;
+/// The most connections that it opens: more say nothing new about the cause.
+const PROBE_CONNECTIONS: usize = 16;
+/// The share of a job from which on the rate of its transfer matters.
+const MATTERS: f64 = 0.3;
+
+/// What is known of a job besides the activity of its connections.
+#[derive(Debug, Clone, Default)]
+pub struct MeasuredJob {
+    /// Decoding and computing, in seconds, summed over threads.
+    pub decode_seconds: f64,
+    /// Writing to the target of a copy.
+    pub write: Option<StageSeconds>,
+    /// A file that the job has read, to be measured; none for no measurement.
+    pub probe_url: Option<String>,
+}
+
+/// The explanation of a job.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The bottleneck.
+    pub diagnosis: Diagnosis,
+    evidence: JobEvidence,
+}
+
+impl Client {
+    /// Records what connections do that are opened from now on, for [`Client::explain_job`], and
+    /// asks servers for their share of the time.
+    pub fn record_activity(&self) {
+        self.counters().record_activity();
+    }
+
+    /// Explains the job that began with [`Client::record_activity`] and ends now.
+    pub async fn explain_job(&self, job: MeasuredJob) -> Explanation {
+        let recorder = self.counters().record_activity();
+        let (connections, arrivals) = recorder.snapshot();
+        let threads = self.config().decode_threads;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut evidence = JobEvidence {
+            seconds: recorder.seconds(),
+            connections,
+            arrivals,
+            tcp: self.tcp_counters(),
+            decode_seconds: job.decode_seconds,
+            decode_threads: if threads == 0 { cores } else { threads },
+            write: job.write,
+            max_connections: self.config().transport.max_connections,
+            probe: Vec::new(),
+        };
+        let diagnosis = diagnose(&evidence);
+        let matters = diagnosis.phases.transfer >= MATTERS * diagnosis.job_seconds;
+        let Some(url) = job.probe_url.filter(|_| matters) else {
+            return Explanation { diagnosis, evidence };
+        };
+        // Without a measurement, the diagnosis says that it is inferred.
+        let measured =
+            self.profile_path_over(&url, PROBE_CONNECTIONS, PROBE_TIME, PROBE_BYTES, |_, _| true);
+        if let Ok(profile) = measured.await {
+            let step = |it: &crate::BandwidthStep| ProbeStep {
+                connections: it.connections,
+                bytes_per_s: it.bytes_per_s,
+            };
+            evidence.probe = profile.bandwidth.iter().map(step).collect();
+        }
+        Explanation { diagnosis: diagnose(&evidence), evidence }
+    }
+
+    /// The kernel's counters of the connections that are open.
+    fn tcp_counters(&self) -> TcpCounters {
+        let mut sums = TcpCounters::default();
+        for tcp in self.context.network.tcp_info() {
+            sums.segments_received += u64::from(tcp.segments_received);
+            sums.out_of_order += u64::from(tcp.out_of_order);
+            sums.segments_sent += u64::from(tcp.segments_sent);
+            sums.retransmits += u64::from(tcp.retransmits);
+            sums.window = sums.window.max(tcp.window.map(u64::from));
+            let rtt = tcp.rtt_ms / 1e3;
+            sums.loaded_rtt = Some(sums.loaded_rtt.map_or(rtt, |it| it.max(rtt)));
+        }
+        sums
+    }
+}
+
+impl Explanation {
+    /// The bottleneck and the timeline, for people.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.diagnosis.to_text() + &timeline::to_text(&self.evidence, 64)
+    }
+
+    /// The timeline as an SVG image.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        timeline::to_svg(&self.evidence)
+    }
+}
