@@ -252,8 +252,9 @@ impl Command {
     /// The first URL of the command line, or the empty string.
     pub(crate) fn url(&self) -> String {
         match self {
-            Self::Draw(Draw { target, .. })
-            | Self::Tree(Tree { target: Some(target), .. }) => TreeUrl::parse(target).url,
+            Self::Draw(Draw { target, .. }) | Self::Tree(Tree { target: Some(target), .. }) => {
+                TreeUrl::parse(target).url
+            }
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Explain(explain) => explain.url(),
             Self::Trace(trace) => trace.url(),

@@ -79,7 +79,9 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
     let json = common.json;
     match command {
         Command::Draw(request) => draw::run(client, &request, json),
-        Command::Explain(request) => explain::run(client, &request, !common.replica.is_empty(), json),
+        Command::Explain(request) => {
+            explain::run(client, &request, !common.replica.is_empty(), json)
+        }
         Command::Tree(request) => tree::run(client, &request, json),
         Command::Ls(request) => ls::run(client, &request, json),
         Command::Find(request) => find::run(client, &request, json),

@@ -3,7 +3,6 @@
 //! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and
 //! no wall clock: every byte comes in through a [`Source`], every instant through a [`Clock`].
 
-pub mod bottleneck;
 pub mod cache;
 pub mod checksum;
 pub mod endpoint;
@@ -34,6 +33,7 @@ pub use prefetch::{
     Access, Advice, CacheStatus, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig,
 };
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
+pub use report::bottleneck;
 pub use report::{ReadReport, Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
 pub use source::clock::Clock;

@@ -1,5 +1,7 @@
 //! Where the time and the bytes went.
 
+pub mod bottleneck;
+
 use crate::cache::file::ReadTotals;
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ const PROBE_CONNECTIONS: usize = 16;
 /// The share of a job from which on the rate of its transfer matters.
 const MATTERS: f64 = 0.3;
 
-/// What is known of a job besides the activity of its connections.
+/// The figures of a job besides the activity of its connections.
 #[derive(Debug, Clone, Default)]
 pub struct MeasuredJob {
     /// Decoding and computing, in seconds, summed over threads.

@@ -1,5 +1,7 @@
 //! Syntax of header field values: lists, parameters, quoted strings (RFC 9110 section 5.6).
 
+pub mod server_timing;
+
 use crate::text::trim;
 
 /// Splits a list at commas outside of quotes and `<…>`; drops empty items.

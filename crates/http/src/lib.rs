@@ -67,7 +67,6 @@ pub mod range_header;
 pub mod range_response;
 pub mod range_set;
 pub mod server_hint;
-pub mod server_timing;
 pub mod tree;
 pub mod vector;
 
@@ -78,6 +77,7 @@ mod xml;
 pub use conditions::if_header;
 pub use content_range::{ContentRange, ContentRangeError};
 pub use digest::{Digest, DigestAlgorithm, digests};
+pub use field::server_timing;
 pub use metalink::Metalink;
 pub use multipart::{MultipartError, MultipartEvent, MultipartReader};
 pub use range_response::{

@@ -6,7 +6,9 @@
 //! Handshakes above TCP, those of TLS and of proxies, are round trips as well. The count can be
 //! verified on packets.
 
-use crate::activity::ActivityRecorder;
+pub(crate) mod activity;
+
+use activity::ActivityRecorder;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 

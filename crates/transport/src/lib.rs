@@ -5,7 +5,6 @@
 //! as [`WebDavStorage`], lists and writes a tree of files. The HTTP codecs live in `hither-http`,
 //! the XRootD protocol in `hither-xrd`; `hither-core` decides which bytes to request.
 
-pub mod activity;
 mod authorization;
 mod config;
 pub(crate) mod connect;
@@ -37,6 +36,7 @@ pub use crate::local::source::LocalSource;
 pub use crate::local::storage::LocalStorage;
 pub use config::{PageChecksums, TlsConfig, TransportConfig};
 pub use context::MonotonicClock;
+pub use counters::activity::ActivityRecorder;
 pub use counters::{TransferCounters, TransferTotals};
 pub use location::{Location, Protocol, http_form};
 pub use network::Network;

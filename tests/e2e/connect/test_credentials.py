@@ -161,7 +161,7 @@ def test_no_output_contains_a_secret(as_user, server, tmp_path):
     asked = url.replace("http://", "http://me:hushpassword@")
     runs = [
         as_user("draw", url + ":T", "rawtr", *options, BEARER_TOKEN=secret),
-        as_user("explain", url + ":T", "rawtr", *options, BEARER_TOKEN=secret),
+        as_user("explain", "draw", url + ":T", "rawtr", *options, BEARER_TOKEN=secret),
         as_user("tree", url + "?authz=hushquery", *options, BEARER_TOKEN=secret),
         as_user("stat", url, *options, BEARER_TOKEN=wrong),
         as_user("stat", asked, *options),

@@ -35,7 +35,7 @@ def test_draw(hither, site, small):
 
 
 def test_explain_has_the_same_report(hither, site, small):
-    answer = hither("explain", site.link_in(small) + ":T", "rawtr", "--no-store", "--json").json
+    answer = hither("explain", "draw", site.link_in(small) + ":T", "rawtr", "--no-store", "--json").json
     assert_report(answer["report"])
 
 

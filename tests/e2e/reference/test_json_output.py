@@ -96,7 +96,11 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         text = served.file("a.txt", b"text")
         printed("hither draw", tree, "rawtr", "--trace", trace)
         printed("hither draw", gone, "x", code=3, shape="error")
-        printed("hither explain", tree, "rawtr", shape="hither draw")
+        printed("hither explain draw", tree, "rawtr", "--no-probe")
+        printed("hither explain cat", text, "--no-probe")
+        served.file("log", b'{"time": "2026-01-01T00:00:00Z", "peer": "h:1", "status": 200, "received": 0, "sent": 1, '
+            b'"head_ms": 1, "ms": 2, "disk_ms": 1, "client_ms": 0, "tls": false}\n')
+        printed("hither explain serve", tmp_path / "www" / "log", shape="Diagnosis")
         printed("hither tree", tree)
         schema = printed("hither tree --learned", tree)["trees"][0]["learned"]["schema"]
         sets = [{"steady": ["rawtr"], "now_and_then": ["E33"]}]

@@ -65,7 +65,8 @@ fn show(
     text: impl FnOnce() -> String,
 ) -> Result<(), CommandError> {
     if let Some(file) = &arguments.timeline {
-        let failed = |error| CommandError::local(&format!("cannot write {}", file.display()), error);
+        let failed =
+            |error| CommandError::local(&format!("cannot write {}", file.display()), error);
         std::fs::write(file, explained.to_svg()).map_err(failed)?;
     }
     if json {
@@ -96,7 +97,8 @@ pub(super) fn serve(log: &Path, json: bool) -> Result<(), CommandError> {
         requests.extend(logged_request(&line.map_err(failed)?));
     }
     let Some(diagnosis) = explain_log(&requests) else {
-        let what = format!("{}: no requests, expected the access log of hither serve", log.display());
+        let what =
+            format!("{}: no requests, expected the access log of hither serve", log.display());
         return Err(Error::new(ErrorKind::Invalid, what).into());
     };
     let text = diagnosis.to_text().replacen("this job", "the requests", 1);

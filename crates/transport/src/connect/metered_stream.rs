@@ -1,9 +1,9 @@
 //! The byte meter of a connection: received bytes, their spacing, and when a request was sent.
 
-use crate::activity::ConnectionRecorder;
 use crate::connect::low_water::LowWater;
 use crate::connect::tcp_info::SocketGuard;
 use crate::counters::TransferCounters;
+use crate::counters::activity::ConnectionRecorder;
 use hither_core::sync::lock;
 use hither_core::tune::link::BandwidthEstimator;
 use std::pin::Pin;

@@ -128,7 +128,7 @@ fn refused(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
         .with("requests refused (429, 503)", count(times), "")
 }
 
-/// What the servers told, of all connections.
+/// The share that the servers told, of all connections.
 fn told(job: &JobEvidence) -> Option<ServerShare> {
     let mut sums = ServerShare::default();
     for share in job.connections.iter().filter_map(|it| it.told) {
@@ -164,7 +164,8 @@ fn quantile(values: &[f64], share: f64) -> f64 {
 
 fn server(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
     let waits = server_waits(job);
-    let (fast, slow) = (quantile(&waits, 0.1), quantile(&waits, 0.9));
+    let fast = quantile(&waits, 0.1);
+    let slow = quantile(&waits, 0.9);
     let mean = ratio(waits.iter().sum(), count(waits.len()));
     let in_flight = ratio(waits.iter().sum(), phases.server);
     let figures = |cause: Cause| {

@@ -4,7 +4,7 @@ use super::activity::PhaseSeconds;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What limits a job.
+/// The limit of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -62,7 +62,7 @@ impl Bottleneck {
 /// A measured figure that the diagnosis rests on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EvidenceItem {
-    /// What was measured.
+    /// The measured quantity.
     pub name: String,
     /// The figure.
     pub value: f64,
@@ -83,7 +83,7 @@ pub struct Diagnosis {
     pub inferred: bool,
     /// The figures that it rests on.
     pub evidence: Vec<EvidenceItem>,
-    /// What to change.
+    /// The change to make.
     pub change: String,
     /// The seconds that the change saves; none if they cannot be predicted.
     pub gain_seconds: Option<f64>,

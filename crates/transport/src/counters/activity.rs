@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The most requests of a connection that are told apart. Later ones count with the last.
+/// The most requests of a connection that have an entry. Later ones count with the last.
 const MAX_REQUESTS: usize = 16_384;
 
-/// What all connections of a client did.
+/// The recorder of all connections of a client.
 #[derive(Debug)]
 pub struct ActivityRecorder {
     started: Instant,
@@ -29,11 +29,7 @@ pub struct ActivityRecorder {
 
 impl ActivityRecorder {
     pub(crate) fn start() -> Self {
-        Self {
-            started: Instant::now(),
-            connections: Mutex::default(),
-            arrivals: Mutex::default(),
-        }
+        Self { started: Instant::now(), connections: Mutex::default(), arrivals: Mutex::default() }
     }
 
     /// Seconds since the recorder was started.
@@ -85,7 +81,12 @@ impl ConnectionRecorder {
         let sent = self.all.seconds();
         let requests = &mut lock(&self.activity).requests;
         if requests.len() < MAX_REQUESTS {
-            let request = RequestActivity { sent, uploaded: sent, last_byte: sent, ..RequestActivity::default() };
+            let request = RequestActivity {
+                sent,
+                uploaded: sent,
+                last_byte: sent,
+                ..RequestActivity::default()
+            };
             requests.push(request);
         }
     }

@@ -1,4 +1,4 @@
-//! What connections did, and the phases of a job that follow from it.
+//! The activity of connections, and the phases of a job that follow from it.
 
 use super::{JobEvidence, float};
 use serde::Serialize;
@@ -117,7 +117,7 @@ impl ArrivalSeries {
     }
 }
 
-/// What a job waits for at an instant. The later ones are hidden by the earlier ones.
+/// The cause of a job's waiting at an instant. The later ones are hidden by the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobPhase {
@@ -225,7 +225,8 @@ const UNKNOWN_RTT: f64 = 0.001;
 pub fn segments(job: &JobEvidence) -> Vec<Segment> {
     let mut intervals: Vec<Segment> = Vec::new();
     let mut add = |start: f64, end: f64, phase| {
-        let (start, end) = (start.max(0.0), end.min(job.seconds));
+        let start = start.max(0.0);
+        let end = end.min(job.seconds);
         if end > start {
             intervals.push(Segment { start, end, phase });
         }

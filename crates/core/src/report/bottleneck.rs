@@ -6,7 +6,7 @@
 //!
 //! **First the time, then the cause.** [`activity`] divides the duration of the job into phases,
 //! each instant into one: bytes arrive; else the server is waited for; else the path; else a
-//! redirect is followed, or a connection opened; else nothing is under way, and this machine works.
+//! redirect is followed, or a connection opened; else nothing is under way: this machine works.
 //! [`attribution`] then says for each phase what made it long. Only the transfer needs more than
 //! one look, because a slow path, a small window, a cap per connection, loss, and slow disks at both
 //! ends all show as bytes that arrive slowly:
@@ -16,12 +16,12 @@
 //! | the threads that decode are busy | decoding |
 //! | the stage that writes is busy, and hardly starved | this machine's disk |
 //! | the server tells that it reads files most of the time | its disk |
-//! | one server sends at half the rate of another or less | the slow replica |
+//! | one server sends at half the rate of another | the slow replica |
 //! | more connections bring more, and segments are missing | loss |
 //! | the rate still grows at the end, after few round trips | slow start |
-//! | more connections bring more, one holds a window's bytes per round trip | the window |
+//! | more connections bring more, each a window per round trip | the window |
 //! | more connections bring more | the cap per connection |
-//! | more connections bring no more, each response begins late, round trips take no longer | the server's disk |
+//! | more connections bring no more, responses begin late | the server's disk |
 //! | more connections bring no more | the path's rate |
 //!
 //! The cause that has most seconds is the bottleneck. Whether more connections bring more cannot be

@@ -40,7 +40,7 @@ pub struct LoggedRequest {
     pub client_ms: f64,
     /// The connection is encrypted.
     pub tls: bool,
-    /// What the kernel says of the connection.
+    /// The kernel's figures of the connection.
     pub tcp: Option<LoggedTcp>,
 }
 
@@ -86,15 +86,26 @@ pub fn explain_log(requests: &[LoggedRequest]) -> Option<Diagnosis> {
     } else {
         "nothing here: the clients or their paths take the bytes slowly; look with hither explain there"
     };
-    let refused = if sums.refused > 0 { ": some were refused, raise [limits] connections" } else { "" };
+    let refused =
+        if sums.refused > 0 { ": some were refused, raise [limits] connections" } else { "" };
     let causes = [
-        (Bottleneck::ServerDisk, sums.disk, "put the files on faster storage, or give the machine more memory to cache them".to_owned()),
+        (
+            Bottleneck::ServerDisk,
+            sums.disk,
+            "put the files on faster storage, or give the machine more memory to cache them"
+                .to_owned(),
+        ),
         (path, sums.client, path_change.to_owned()),
-        (Bottleneck::ServerConcurrency, own, format!("give the server more cores; what is left are queues, TLS and computing{refused}")),
+        (
+            Bottleneck::ServerConcurrency,
+            own,
+            format!(
+                "give the server more cores; what is left are queues, TLS and computing{refused}"
+            ),
+        ),
         (Bottleneck::RoundTrips, sums.of_path, "have the clients ask for more at once".to_owned()),
     ];
-    let (bottleneck, seconds, change) =
-        causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (bottleneck, seconds, change) = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let item = |name: &str, value, unit| EvidenceItem { name: name.to_owned(), value, unit };
     Some(Diagnosis {
         bottleneck,
@@ -138,7 +149,8 @@ impl LogSums {
             sums.total += request.ms / 1e3;
             // Threads of one response read side by side.
             sums.disk += request.disk_ms.min(request.ms) / 1e3;
-            sums.client += request.client_ms.min(request.ms - request.disk_ms.min(request.ms)) / 1e3;
+            sums.client +=
+                request.client_ms.min(request.ms - request.disk_ms.min(request.ms)) / 1e3;
             peers.entry(&request.peer).or_default().push(request);
         }
         for mut of_peer in peers.into_values() {

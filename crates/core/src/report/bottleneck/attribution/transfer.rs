@@ -1,8 +1,8 @@
 //! The cause of a transfer's duration.
 
 use super::{Cause, MOSTLY, count, decode, quantile, ratio, requests, server_waits, told};
-use crate::bottleneck::activity::{PhaseSeconds, rtt};
-use crate::bottleneck::{Bottleneck, JobEvidence, float};
+use crate::report::bottleneck::activity::{PhaseSeconds, rtt};
+use crate::report::bottleneck::{Bottleneck, JobEvidence, float};
 use std::collections::BTreeMap;
 
 /// The factor on the rate by which more connections bring more.

@@ -69,7 +69,8 @@ pub fn to_svg(job: &JobEvidence) -> String {
         let _ = writeln!(rows, "<text x=\"4\" y=\"{y:.1}\">{text}</text>");
     };
     let rectangle = |rows: &mut String, top: f64, from: f64, to: f64, colour: &str| {
-        let (x, width) = (LABELS + from * scale, ((to - from) * scale).max(0.5));
+        let x = LABELS + from * scale;
+        let width = ((to - from) * scale).max(0.5);
         let height = ROW - 6.0;
         let _ = writeln!(
             rows,
@@ -99,8 +100,10 @@ pub fn to_svg(job: &JobEvidence) -> String {
         }
         top += ROW;
     }
-    let (width, height, y) = (LABELS + WIDTH + 10.0, top + ROW, top + ROW * 0.65);
     let end = LABELS + WIDTH;
+    let width = end + 10.0;
+    let height = top + ROW;
+    let y = top + ROW * 0.65;
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n{rows}<text x=\"{LABELS}\" y=\"{y:.1}\">0</text>\n<text x=\"{end}\" y=\"{y:.1}\" text-anchor=\"end\">{:.3} s</text>\n</svg>\n",
         job.seconds

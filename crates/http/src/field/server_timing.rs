@@ -34,7 +34,9 @@ impl ServerTiming {
     #[must_use]
     pub fn is_wanted(request: &HeaderMap) -> bool {
         let values = request.get_all(PREFER).into_iter().filter_map(|it| it.to_str().ok());
-        values.flat_map(|it| it.split([',', ';'])).any(|it| it.trim().eq_ignore_ascii_case(PREFERENCE))
+        values
+            .flat_map(|it| it.split([',', ';']))
+            .any(|it| it.trim().eq_ignore_ascii_case(PREFERENCE))
     }
 
     /// The value of the field.
@@ -52,7 +54,8 @@ impl ServerTiming {
         let values = response.get_all(FIELD).into_iter().filter_map(|it| it.to_str().ok());
         let metrics: Vec<&str> = values.flat_map(|it| it.split(',')).collect();
         let metric = |name: &str| {
-            let named = metrics.iter().find_map(|it| it.trim().strip_prefix(name)?.strip_prefix(';'));
+            let named =
+                metrics.iter().find_map(|it| it.trim().strip_prefix(name)?.strip_prefix(';'));
             let text = named?.split(';').find_map(|it| it.trim().strip_prefix("dur="))?;
             Duration::try_from_secs_f64(text.parse::<f64>().ok()? / 1e3).ok()
         };
@@ -75,7 +78,9 @@ mod tests {
         let mut response = HeaderMap::new();
         response.insert(FIELD, told.value().unwrap());
         assert_eq!(ServerTiming::of(&response), Some(told));
-        for foreign in ["", "cdn-cache;desc=HIT", "disk;dur=5", "connection;dur=-1, disk;dur=x, client"] {
+        for foreign in
+            ["", "cdn-cache;desc=HIT", "disk;dur=5", "connection;dur=-1, disk;dur=x, client"]
+        {
             response.insert(FIELD, HeaderValue::from_str(foreign).unwrap());
             assert_eq!(ServerTiming::of(&response), None, "{foreign}");
         }

@@ -1,0 +1,63 @@
+"""`hither explain`: the bottleneck of jobs that have one, the log of a server, the timeline, and its options."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from needs import require, require_network_namespaces
+from served import serving
+
+from bench.explain.cases import BLKIO, CASES, outcome
+from bench.harness.links import is_root
+
+ALLOWED_WRONG = 1
+"""Of the twelve cases: a machine under load may be slow in ways that nobody has prepared."""
+
+
+@pytest.mark.netns
+def test_the_prepared_bottlenecks_are_named():
+    require("nginx")
+    require_network_namespaces()
+    if not (is_root() and BLKIO.exists()):
+        pytest.skip("slow disks need root and the blkio controller")
+    wrong = []
+    for name in CASES:
+        found = outcome(name, with_change=False)
+        if not found.is_right:
+            wrong.append((name, found.found))
+    assert len(CASES) == 12
+    assert len(wrong) <= ALLOWED_WRONG, wrong
+
+
+def test_the_timeline_and_the_sentence_come_with_the_job(hither, site, tmp_path):
+    url, image = site.put("file", bytes(100_000)), tmp_path / "timeline.svg"
+    told = hither("explain", "cp", url, tmp_path / "copy", "--timeline", image, "--no-store", "--no-probe")
+    assert told.code == 0, told.err
+    assert "limits this job" in told.out.splitlines()[0]
+    assert "To change: " in told.out
+    assert (tmp_path / "copy").read_bytes() == bytes(100_000)
+    assert ET.fromstring(image.read_text()).findall("{http://www.w3.org/2000/svg}rect")
+    before = len(site.requests("/file"))
+    told = hither("explain", "cat", url, "--no-store", "--no-probe", "--json")
+    assert set(told.json["explanation"]) >= {"bottleneck", "sentence", "evidence", "change", "phases"}
+    assert len(site.requests("/file")) == before + 1
+
+
+def test_failures_are_those_of_the_job(hither, site, tmp_path):
+    assert hither("explain", "cat", site.url("gone"), "--no-store").code == 3
+    assert hither("explain", "cp", site.url("gone"), tmp_path / "copy", "--no-store").code == 3
+    assert hither("explain", "serve", tmp_path / "gone").code == 1
+    (tmp_path / "empty").touch()
+    assert hither("explain", "serve", tmp_path / "empty").code == 2
+
+
+def test_a_server_tells_its_share_when_asked_and_its_log_says_the_same(hither, tmp_path):
+    with serving(tmp_path) as served:
+        url = served.file("file")
+        told = hither("explain", "cat", url, url, url, "--no-store", "--no-probe", "--json")
+        assert told.code == 0, told.err
+        served.stop()
+    told = hither("explain", "serve", served.log, "--json")
+    assert told.code == 0, told.err
+    figures = {item["name"]: item["value"] for item in told.json["evidence"]}
+    assert figures["requests"] == len(served.logged())
+    assert figures["sent and received"] == sum(line["sent"] for line in served.logged())
