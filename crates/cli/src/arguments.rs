@@ -11,7 +11,7 @@ mod trace;
 mod tune;
 
 pub(crate) use copies::{Check, Copy, Sync, read_list};
-pub(crate) use explain::{Explain, ExplainedJob};
+pub(crate) use explain::{Explain, ExplainedJob, ExplanationArgs};
 pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
 pub(crate) use profile::{Network, Profile, ProfileOf, Storage};

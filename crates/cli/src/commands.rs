@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
-        Command::Explain(Explain { job: ExplainedJob::Serve { log }, .. }) => {
+        Command::Explain(Explain { job: ExplainedJob::Serve { log } }) => {
             return explain::serve(log, common.json);
         }
         Command::Profile(request) => return profile::run(request, &common),

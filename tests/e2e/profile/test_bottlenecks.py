@@ -1,6 +1,9 @@
 """`hither explain`: the bottleneck of jobs that have one, the log of a server, the timeline, and its options."""
 
+import http.client
+import re
 import xml.etree.ElementTree as ET
+from urllib.parse import urlsplit
 
 import pytest
 from needs import require, require_network_namespaces
@@ -50,7 +53,31 @@ def test_failures_are_those_of_the_job(hither, site, tmp_path):
     assert hither("explain", "serve", tmp_path / "empty").code == 2
 
 
-def test_a_server_tells_its_share_when_asked_and_its_log_says_the_same(hither, tmp_path):
+def timings(url: str, *fields: dict) -> list:
+    """The Server-Timing of requests on one connection."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    told = []
+    for given in fields:
+        connection.request("GET", urlsplit(url).path, headers=given)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        answer.read()
+        told.append(answer.headers["Server-Timing"])
+    connection.close()
+    return told
+
+
+def test_a_server_tells_its_share_when_asked(tmp_path):
+    with serving(tmp_path) as served:
+        asked = {"Prefer": "respond-async, server-timing"}
+        first, none, last = timings(served.file("file"), asked, {}, asked)
+    number = r"\d+\.\d{3}"
+    assert first == "connection;dur=0.000, disk;dur=0.000, client;dur=0.000"
+    assert none is None
+    assert re.fullmatch(f"connection;dur={number}, disk;dur={number}, client;dur={number}", last) and last != first
+
+
+def test_a_log_is_explained_with_its_sums(hither, tmp_path):
     with serving(tmp_path) as served:
         url = served.file("file")
         told = hither("explain", "cat", url, url, url, "--no-store", "--no-probe", "--json")

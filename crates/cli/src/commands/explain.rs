@@ -1,7 +1,7 @@
 //! `hither explain`: runs a job, and names its bottleneck.
 
 use super::{cat, cp, draw};
-use crate::arguments::{Explain, ExplainedJob};
+use crate::arguments::{Explain, ExplainedJob, ExplanationArgs};
 use crate::exit::CommandError;
 use crate::output::{count, human_bytes, print};
 use chrono::DateTime;
@@ -21,36 +21,38 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), CommandError> {
     client.record_activity();
-    let mut measured = MeasuredJob {
-        probe_url: Some(arguments.url()).filter(|_| !arguments.no_probe),
-        ..MeasuredJob::default()
+    let explain = |options: &ExplanationArgs, measured| {
+        let probe_url = Some(arguments.url()).filter(|_| !options.no_probe);
+        client.block_on(client.explain_job(MeasuredJob { probe_url, ..measured }))
     };
-    let explain = |measured| client.block_on(client.explain_job(measured));
     match &arguments.job {
-        ExplainedJob::Draw(request) => {
-            let drawing = draw::draw(client, request)?;
-            measured.decode_seconds =
-                drawing.report.decode_seconds + drawing.report.compute_seconds;
-            let explained = explain(measured);
-            let object = || draw::as_json(request, &drawing);
-            show(arguments, &explained, json, object, || draw_times(&drawing))
+        ExplainedJob::Draw(job) => {
+            let drawing = draw::draw(client, &job.request)?;
+            let report = &drawing.report;
+            let decode_seconds = report.decode_seconds + report.compute_seconds;
+            let measured = MeasuredJob { decode_seconds, ..MeasuredJob::default() };
+            let explained = explain(&job.options, measured);
+            let object = || draw::as_json(&job.request, &drawing);
+            show(&job.options, &explained, json, object, || draw_times(&drawing))
         }
-        ExplainedJob::Cp(request) => {
-            let copied = cp::copy(client, request, has_replicas)?;
+        ExplainedJob::Cp(job) => {
+            let copied = cp::copy(client, &job.request, has_replicas)?;
             let write = copied.progress.stages().write;
-            measured.write = Some(StageSeconds {
+            let write = StageSeconds {
                 busy: write.busy.as_secs_f64(),
                 starved: write.starved.as_secs_f64(),
                 blocked: write.blocked.as_secs_f64(),
-            });
-            let explained = explain(measured);
-            show(arguments, &explained, json, || copied.as_json(), String::new)?;
+            };
+            let measured = MeasuredJob { write: Some(write), ..MeasuredJob::default() };
+            let explained = explain(&job.options, measured);
+            show(&job.options, &explained, json, || copied.as_json(), String::new)?;
             copied.end()
         }
-        ExplainedJob::Cat(request) => {
-            cat::write_all(client, request, false, &mut std::io::sink())?;
-            let explained = explain(measured);
-            show(arguments, &explained, json, || json!({ "urls": request.urls }), String::new)
+        ExplainedJob::Cat(job) => {
+            cat::write_all(client, &job.request, false, &mut std::io::sink())?;
+            let explained = explain(&job.options, MeasuredJob::default());
+            let object = || json!({ "urls": job.request.urls });
+            show(&job.options, &explained, json, object, String::new)
         }
         ExplainedJob::Serve { log } => serve(log, json),
     }
@@ -58,13 +60,13 @@ pub(super) fn run(
 
 /// Prints an explanation, and the job's own result behind it.
 fn show(
-    arguments: &Explain,
+    options: &ExplanationArgs,
     explained: &Explanation,
     json: bool,
     object: impl FnOnce() -> Value,
     text: impl FnOnce() -> String,
 ) -> Result<(), CommandError> {
-    if let Some(file) = &arguments.timeline {
+    if let Some(file) = &options.timeline {
         let failed =
             |error| CommandError::local(&format!("cannot write {}", file.display()), error);
         std::fs::write(file, explained.to_svg()).map_err(failed)?;

@@ -201,10 +201,11 @@ fn local(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
     if job.decode_seconds > 0.0 {
         return decode(job, phases.local);
     }
-    let write = job.write.unwrap_or_default();
     let seconds = phases.local;
-    if write.busy >= MOSTLY * seconds {
-        return transfer::local_disk(job, seconds, write.busy.min(seconds));
+    if let Some(write) = job.write {
+        // A copy that has all bytes writes what is left, and flushes it.
+        let cause = transfer::local_disk(job, seconds, seconds);
+        return if write.busy >= MOSTLY * seconds { cause } else { cause.inferred() };
     }
     let change = "look at what reads the output; no request was under way";
     Cause::new(Bottleneck::ThisMachine, seconds, change).inferred().with(

@@ -1,5 +1,11 @@
 //! Prepared evidence, and the bottleneck that it shows.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the prepared figures are small and positive"
+)]
+
 use super::activity::{JobPhase, ServerShare, segments};
 use super::attribution::diagnose;
 use super::*;

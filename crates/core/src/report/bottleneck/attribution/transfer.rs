@@ -94,7 +94,8 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
     }
     let write = job.write.unwrap_or_default();
     if write.busy >= MOSTLY * rates.seconds && write.busy >= FULL * (write.busy + write.starved) {
-        return local_disk(job, rates.seconds, write.busy.min(rates.seconds));
+        let gain = rates.best.map_or(write.busy.min(rates.seconds) / 2.0, |it| rates.gain(it.1));
+        return local_disk(job, rates.seconds, gain);
     }
     let disk = told(job).map(|it| ratio(it.disk, it.total));
     if let Some(share) = disk.filter(|it| *it >= MOSTLY) {
@@ -110,7 +111,9 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
     let more = rates.best.filter(|it| it.1 >= WORTHWHILE * rates.total);
     let tcp = &job.tcp;
     let lost = ratio(float(tcp.out_of_order), float(tcp.segments_received));
-    if lost >= LOSSY && tcp.segments_received >= MIN_SEGMENTS && !is_queued(job, rates) {
+    let is_lossy = lost >= LOSSY && tcp.segments_received >= MIN_SEGMENTS;
+    let adds = more.is_some() || rates.best.is_none() && !is_queued(job, rates);
+    if is_lossy && adds {
         let best = more.map_or(2.0 * rates.total, |it| it.1);
         let change = "use more connections (--max-connections), which lose less of the rate together; look for the loss";
         let cause = Cause::new(Bottleneck::Loss, rates.seconds, change).saves(rates.gain(best));
@@ -134,11 +137,12 @@ fn is_queued(job: &JobEvidence, rates: &TransferRates) -> bool {
     job.tcp.loaded_rtt.is_some_and(|it| it >= QUEUED * rates.rtt && it >= rates.rtt + 0.001)
 }
 
-pub(super) fn local_disk(job: &JobEvidence, seconds: f64, busy: f64) -> Cause {
+/// This machine's disk, and the seconds that a faster one saves.
+pub(super) fn local_disk(job: &JobEvidence, seconds: f64, gain: f64) -> Cause {
     let write = job.write.unwrap_or_default();
     let change = "write to faster storage; hither profile storage measures what there is";
     Cause::new(Bottleneck::LocalDisk, seconds, change)
-        .saves(busy / 2.0)
+        .saves(gain)
         .with("writing, summed over workers", write.busy, "s")
         .with("writers waiting for data", write.starved, "s")
         .with("writers waiting for others", write.blocked, "s")
