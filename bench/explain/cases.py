@@ -217,7 +217,7 @@ def connection_cap():
 @case("server_concurrency")
 def server_concurrency():
     """A server that takes ten requests per second, and has the others wait."""
-    limits = "limit_req_zone $server_name zone=all:1m rate=10r/s;"
+    limits = "limit_req_zone $binary_remote_addr zone=all:1m rate=10r/s;"
     locations = "location /files/ { limit_req zone=all burst=1000; }"
     with behind(Loopback(), limits=limits, locations=locations) as (base, folder):
         (folder / "files").mkdir()

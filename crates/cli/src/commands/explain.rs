@@ -67,8 +67,7 @@ fn show(
     text: impl FnOnce() -> String,
 ) -> Result<(), CommandError> {
     if let Some(file) = &options.timeline {
-        let failed =
-            |error| CommandError::local(&format!("cannot write {}", file.display()), error);
+        let failed = |error| CommandError::local(format!("cannot write {}", file.display()), error);
         std::fs::write(file, explained.to_svg()).map_err(failed)?;
     }
     if json {
@@ -87,7 +86,7 @@ fn as_json(diagnosis: &Diagnosis) -> Value {
 
 /// Explains an access log.
 pub(super) fn serve(log: &Path, json: bool) -> Result<(), CommandError> {
-    let failed = |error| CommandError::local(&format!("cannot read {}", log.display()), error);
+    let failed = |error| CommandError::local(format!("cannot read {}", log.display()), error);
     let input: Box<dyn Read> = if log == Path::new("-") {
         Box::new(std::io::stdin())
     } else {

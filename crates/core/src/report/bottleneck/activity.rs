@@ -238,7 +238,7 @@ pub fn segments(job: &JobEvidence) -> Vec<Segment> {
         for request in &connection.requests {
             let end = request
                 .first_byte
-                .unwrap_or(job.seconds.min(request.last_byte.max(request.uploaded)));
+                .unwrap_or_else(|| job.seconds.min(request.last_byte.max(request.uploaded)));
             if request.is_redirect() {
                 add(request.sent, request.last_byte, JobPhase::Redirect);
                 continue;

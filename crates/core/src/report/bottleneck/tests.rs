@@ -97,6 +97,11 @@ fn a_window_is_full_in_every_round_trip() {
         job.arrivals.add(f64::from(at) * 0.1, 1_000_000);
     }
     expect(&job, Bottleneck::Window, 4.9);
+    // The handshake took longer than the round trips that followed.
+    for connection in &mut job.connections {
+        connection.rtt = Some(0.116);
+    }
+    expect(&job, Bottleneck::Window, 4.9);
 }
 
 #[test]

@@ -15,6 +15,10 @@ const LOSSY: f64 = 5e-4;
 const MIN_SEGMENTS: u64 = 500;
 /// A replica is slow at this share of the rate of another.
 const SLOW: f64 = 0.5;
+/// A server with less of the time of all requests is left aside.
+const MIN_SHARE: f64 = 0.05;
+/// The share of a transfer from which on leaving out a replica is the advice.
+const WORTH_LEAVING_OUT: f64 = 0.15;
 /// Slow start is over after this many round trips, on any path in use.
 const SLOW_START_ROUND_TRIPS: f64 = 24.0;
 /// The share of the bytes that arrive in the first half of a transfer that is slow start.
@@ -24,7 +28,7 @@ const MIN_WINDOW_RTT: f64 = 0.004;
 /// The share of a window from which on it is the limit.
 const FULL: f64 = 0.6;
 /// Windows fill once per round trip: the correlation of the arrivals with those a round trip later.
-const PERIODIC: f64 = 0.4;
+const PERIODIC: f64 = 0.3;
 /// The round trip of a path whose queue is filled grows by this factor.
 const QUEUED: f64 = 1.2;
 
@@ -94,7 +98,8 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
     }
     let write = job.write.unwrap_or_default();
     if write.busy >= MOSTLY * rates.seconds && write.busy >= FULL * (write.busy + write.starved) {
-        let gain = rates.best.map_or(write.busy.min(rates.seconds) / 2.0, |it| rates.gain(it.1));
+        let half = write.busy.min(rates.seconds) / 2.0;
+        let gain = rates.best.map_or(half, |it| rates.gain(it.1));
         return local_disk(job, rates.seconds, gain);
     }
     let disk = told(job).map(|it| ratio(it.disk, it.total));
@@ -165,7 +170,9 @@ fn slow_replica(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
             sums.2 = sums.2.max(request.last_byte);
         }
     }
-    servers.retain(|_, it| it.0 > 0.01 * rates.bytes);
+    // A slow server has few of the bytes, but much of the time.
+    let busy: f64 = servers.values().map(|it| it.1).sum();
+    servers.retain(|_, it| it.0 > 0.0 && it.1 > MIN_SHARE * busy);
     let rate = |it: &(f64, f64, f64)| ratio(it.0, it.1);
     let by_rate = |a: &(&str, (f64, f64, f64)), b: &(&str, (f64, f64, f64))| {
         rate(&a.1).total_cmp(&rate(&b.1))
@@ -179,8 +186,11 @@ fn slow_replica(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
     let others = servers.iter().filter(|it| *it.0 != slow.0);
     let (bytes, ended) = others.fold((0.0, 0.0_f64), |sum, it| (sum.0 + it.1.0, sum.1.max(it.1.2)));
     let began = job.seconds - rates.seconds;
-    let gain = rates.seconds - ratio(rates.bytes * (ended - began).max(0.0), bytes);
-    (gain > 0.1 * rates.seconds).then(|| {
+    let without = ratio(rates.bytes * (ended - began).max(0.0), bytes);
+    // Its connections would have been as fast as those of the fastest.
+    let as_fast = ratio(rates.bytes, rates.connections * rate(&fast.1));
+    let gain = rates.seconds - without.min(as_fast);
+    (gain > WORTH_LEAVING_OUT * rates.seconds).then(|| {
         let change = format!("leave out the replica at {}", slow.0);
         rates
             .on(Cause::new(Bottleneck::SlowReplica, rates.seconds, change).saves(gain))
@@ -253,7 +263,9 @@ fn periodicity(job: &JobEvidence, rtt: f64) -> Option<f64> {
     let bins = bins.get(bins.len() / 3..)?;
     let mean = ratio(bins.iter().sum(), count(bins.len()));
     let variance: f64 = bins.iter().map(|it| (it - mean).powi(2)).sum();
-    let lags = lag.saturating_sub(lag / 8).max(1)..=lag + lag / 8 + 1;
+    // A handshake may take longer than the round trips that follow, and bins are wide.
+    let slack = (lag / 4).max(1);
+    let lags = lag.saturating_sub(slack).max(1)..=lag + slack;
     let products = |lag: usize| {
         let later = bins.get(lag..).unwrap_or_default();
         let sum: f64 = bins.iter().zip(later).map(|(a, b)| (a - mean) * (b - mean)).sum();
