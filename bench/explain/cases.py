@@ -1,8 +1,8 @@
 """Twelve jobs with a bottleneck that was put there, and what `hither explain` says of each.
 
-The bottleneck of each case, and the change whose gain is measured, are named here, before anything runs. Links are
-hither-wan's (packets between namespaces); slow disks are limits of a control group on the block device. So they need
-root and nginx.
+The bottleneck of each case, and the change whose gain is measured, are named here, before anything
+runs. Links are hither-wan's (packets between namespaces); slow disks are limits of a control group
+on the block device. So they need root and nginx.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ BLKIO = Path("/sys/fs/cgroup/blkio")
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job that can run: its words after `hither explain`, and those of a second one with the change made."""
+    """A job: its words after `hither explain`, and those of a second one with the change made."""
 
     words: list
     where: Loopback
@@ -87,7 +87,7 @@ def wan(rtt: float, mbit: float | None = None, *more: str, letter: str = "x") ->
 
 @contextlib.contextmanager
 def throttled(name: str, kind: str, folder: Path, rate: int) -> Iterator[list[str]]:
-    """A command prefix whose reads or writes of the folder's device are limited to `rate` bytes per second."""
+    """A command prefix that limits reads or writes of a folder's device, in bytes per second."""
     group = BLKIO / f"hither-explain-{os.getpid()}-{name}"
     group.mkdir()
     device = folder.stat().st_dev
@@ -111,7 +111,7 @@ def forget(path: Path) -> None:
 
 @contextlib.contextmanager
 def behind(where: Loopback, size: int = 0, limits: str = "", locations: str = "") -> Iterator[tuple[str, Path]]:
-    """nginx with a file at the far end of a link: its base, and its folder."""
+    """A server with a file at the far end of a link: its base, and its folder."""
     with temporary_folder() as folder, where:
         if size:
             content(folder, "file", size)
@@ -122,14 +122,14 @@ def behind(where: Loopback, size: int = 0, limits: str = "", locations: str = ""
 @case("decode")
 def decoding():
     """A tree of LZMA, on this machine."""
-    import numpy
+    import numpy as np
     import uproot
 
     with temporary_folder() as folder, Loopback() as where:
         rows = 1_500_000
-        values = numpy.random.default_rng(1).integers(0, 1000, rows).astype("f8")
+        values = np.random.default_rng(1).integers(0, 1000, rows).astype("f8")
         with uproot.recreate(folder / "f.root", compression=uproot.LZMA(1)) as file:
-            file.mktree("T", {"x": "f8", "y": "f8"}).extend({"x": values, "y": numpy.cumsum(values)})
+            file.mktree("T", {"x": "f8", "y": "f8"}).extend({"x": values, "y": np.cumsum(values)})
         with servers.nginx(where, folder) as port:
             yield Prepared(["draw", f"http://127.0.0.1:{port}/f.root:T", "x+y"], where)
 
@@ -230,7 +230,7 @@ def server_concurrency():
 
 @case("set_up")
 def redirects():
-    """Each file is behind a redirect by a server 150 ms away; changed: the server that has it is named."""
+    """Each file is behind a redirect by a server 150 ms away; changed: its own server is named."""
     where = wan(150)
     with temporary_folder() as folder, where:
         (folder / "files").mkdir()
@@ -256,7 +256,7 @@ class OtherSide(Loopback):
 
 @case("slow_replica")
 def slow_replica():
-    """Two replicas, of 20 MB/s and of 0.3 MB/s on each connection; changed: without the slow one."""
+    """Two replicas, 5 and 0.3 MB/s on each connection; changed: without the slow one."""
     with (
         behind(Loopback(), 40 << 20, limits="limit_rate 300000;") as (slow, folder),
         servers.nginx(Loopback(), folder, limits="limit_rate 5000000;") as port,
@@ -269,14 +269,17 @@ def slow_replica():
 @case("local_disk")
 def local_disk():
     """This machine writes 8 MB/s; changed: to memory."""
-    with behind(Loopback(), 32 << 20) as (base, _), temporary_folder(Path("/var/tmp")) as target:
-        with throttled("client", "write", target, 8_000_000) as prefix:
-            words = ["cp", "--quiet", f"{base}/file", f"{target}/copy"]
-            yield Prepared(words, Loopback(), copy(base), prefix=tuple(prefix))
+    with (
+        behind(Loopback(), 32 << 20) as (base, _),
+        temporary_folder(Path("/var/tmp")) as target,
+        throttled("client", "write", target, 8_000_000) as prefix,
+    ):
+        words = ["cp", "--quiet", f"{base}/file", f"{target}/copy"]
+        yield Prepared(words, Loopback(), copy(base), prefix=tuple(prefix))
 
 
 def explain(words: list, where: Loopback, prefix: tuple = ()) -> tuple[dict, float]:
-    """Runs a job: its explanation, and the seconds of the job without the measurement afterwards."""
+    """Runs a job: its explanation, and its seconds without the measurement afterwards."""
     Path("/dev/shm/hither-explain").unlink(missing_ok=True)
     command = [*prefix, str(HITHER), "explain", *map(str, words), "--no-store", "--json"]
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Runs the prepared cases, and writes bench/results/explain.md: `python -m bench.explain.prepared_cases [NAME ...]`."""
+"""Runs the prepared cases, or those that are named, and writes bench/results/explain.md."""
 
 import sys
 

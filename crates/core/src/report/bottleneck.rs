@@ -8,8 +8,8 @@
 //! each instant into one: bytes arrive; else the server is waited for; else the path; else a
 //! redirect is followed, or a connection opened; else nothing is under way: this machine works.
 //! [`attribution`] then says for each phase what made it long. Only the transfer needs more than
-//! one look, because a slow path, a small window, a cap per connection, loss, and slow disks at both
-//! ends all show as bytes that arrive slowly:
+//! one look: a slow path, a small window, a cap per connection, loss, and slow disks at both ends
+//! all show as bytes that arrive slowly.
 //!
 //! | evidence | bottleneck |
 //! |---|---|
