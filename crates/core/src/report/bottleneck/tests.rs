@@ -186,6 +186,15 @@ fn a_slow_replica_ends_last() {
 }
 
 #[test]
+fn a_slow_replica_has_few_bytes_but_takes_connections() {
+    let fast = connection("http://a", 0.001, &[(0.0, 0.01, 2.0, 20.0 * MB, 206)]);
+    let slow = connection("http://b", 0.001, &[(0.0, 0.01, 2.0, 0.1 * MB, 206)]);
+    let connections = vec![fast.clone(), fast, slow.clone(), slow];
+    let job = JobEvidence { seconds: 2.0, connections, ..JobEvidence::default() };
+    expect(&job, Bottleneck::SlowReplica, 1.0);
+}
+
+#[test]
 fn busy_threads_decode_and_busy_writers_write() {
     let mut job = transfer(0.001, 2);
     job.decode_seconds = 18.0;
