@@ -14,8 +14,8 @@
 //!   [`connections::fair_share`].
 //! - Workers of a copy: [`connections::for_bulk`], from round-trip time and bandwidth; for
 //!   transfer.
-//! - More connections where each of them is limited: [`connection_trial`], from the bytes that
-//!   arrived; for transfer.
+//! - Connections, and small files at a time, of a job that lasts: [`tuner`], from what they
+//!   brought; for transfer and [`crate::schedule`]. It starts from the numbers above.
 //! - Requests in flight at one server: [`concurrency_limit`], from responses 429 and 503; for
 //!   transport, before every request.
 //! - Ranges and bytes in one request: [`limit_discovery`], from requests accepted and rejected; for
@@ -36,9 +36,9 @@
 
 pub mod bandwidth;
 pub mod concurrency_limit;
-pub mod connection_trial;
 pub mod connections;
 pub mod limit_discovery;
 pub mod link;
 pub mod request_cost;
 pub mod straggler;
+pub mod tuner;

@@ -2,6 +2,7 @@
 
 mod sources;
 pub(crate) mod third_party;
+mod tuning;
 
 use crate::client::Client;
 use crate::client::storage_path::StoragePath;
@@ -13,6 +14,7 @@ use hither_transfer::{
 };
 use std::path::Path;
 use std::sync::Arc;
+use tuning::ClientTuning;
 
 /// The folder of the journals, within the store.
 const JOURNALS: &str = "copies";
@@ -25,6 +27,8 @@ impl Client {
         options.max_workers = self.config().transport.max_connections;
         let store = self.config().store.as_ref().filter(|_| self.store_error().is_none());
         options.journal = store.map(|store| store.join(JOURNALS));
+        let (network, store) = (Arc::clone(&self.context.network), self.context.store.clone());
+        options.tuning = Some(Arc::new(ClientTuning { network, store }));
         options
     }
 

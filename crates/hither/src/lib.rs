@@ -53,6 +53,7 @@ pub use hither_core::error::suggest::Suggestion;
 pub use hither_core::storage::{DirEntry, FileKind, PutOptions, StagingState, Storage, Upload};
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
+pub use hither_core::tune::tuner::{TunedKnob, TuningDecision};
 pub use hither_core::{
     Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report, Retry,
     SourceReport,

@@ -1,5 +1,5 @@
 //! Values on disk that the next process need not learn again: properties of servers, metadata of
-//! files, learned sets of branches, and cached ranges.
+//! files, learned sets of branches, tuned settings of copies, and cached ranges.
 //!
 //! A [`Store`] is a directory that several processes share without locks. It is a cache in the
 //! strict sense: every value may be gone at any time, nothing in it is trusted, and no failure of

@@ -33,6 +33,7 @@ pub(crate) enum RecordKind {
     Endpoint = 1,
     Metadata = 2,
     Learned = 4,
+    Tuning = 5,
 }
 
 impl RecordKind {
@@ -42,6 +43,7 @@ impl RecordKind {
             Self::Endpoint => "endpoint-",
             Self::Metadata => "metadata-",
             Self::Learned => "learned-",
+            Self::Tuning => "tuning-",
         }
     }
 

@@ -27,6 +27,8 @@ pub struct StoreConfig {
     pub metadata_ttl: Duration,
     /// Time for which a learned set is used after its last use; default 90 days.
     pub learned_ttl: Duration,
+    /// Time for which a tuned setting is used after it was settled on; default 7 days.
+    pub tuning_ttl: Duration,
 }
 
 impl Default for StoreConfig {
@@ -37,6 +39,7 @@ impl Default for StoreConfig {
             endpoint_ttl: 7 * day,
             metadata_ttl: 30 * day,
             learned_ttl: 90 * day,
+            tuning_ttl: 7 * day,
         }
     }
 }
@@ -44,6 +47,9 @@ impl Default for StoreConfig {
 /// The largest clock error that is accepted: a value dated further into the future counts as
 /// expired.
 const CLOCK_SLACK: Duration = Duration::from_secs(3600);
+
+/// The largest tuned setting that is plausible.
+const MAX_SETTING: usize = 1 << 16;
 
 /// A directory of remembered values, shared by processes. Cheap to open; reads and writes are
 /// blocking file I/O.
@@ -69,6 +75,7 @@ impl Store {
             RecordKind::Endpoint.prefix(),
             RecordKind::Metadata.prefix(),
             RecordKind::Learned.prefix(),
+            RecordKind::Tuning.prefix(),
             connection_slots::PREFIX,
         ];
         Ok(Self { folder: PrivateDir::open(directory, PREFIXES, config.max_bytes)?, config })
@@ -156,6 +163,22 @@ impl Store {
     fn write_learned(&self, tree: &LearnedTree, now: SystemTime) {
         if let (true, Ok(record)) = (tree.is_plausible(), serde_json::to_vec(tree)) {
             self.write(RecordKind::Learned, tree.schema.as_bytes(), &record, &[], now);
+        }
+    }
+
+    /// Returns the setting that copies under `key` (knob, servers, size class) settled on.
+    #[must_use]
+    pub fn tuning(&self, key: &str, now: SystemTime) -> Option<usize> {
+        let ttl = self.config.tuning_ttl;
+        let entry = self.read(RecordKind::Tuning, key.as_bytes(), ttl, now)?;
+        let setting = serde_json::from_slice(&entry.record).ok()?;
+        (1..=MAX_SETTING).contains(&setting).then_some(setting)
+    }
+
+    /// Remembers the setting that a copy under `key` settled on, in place of the old.
+    pub fn put_tuning(&self, key: &str, setting: usize, now: SystemTime) {
+        if let (1..=MAX_SETTING, Ok(record)) = (setting, serde_json::to_vec(&setting)) {
+            self.write(RecordKind::Tuning, key.as_bytes(), &record, &[], now);
         }
     }
 

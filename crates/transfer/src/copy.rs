@@ -4,8 +4,8 @@
 //! files, fetch and write pieces, and finish files that are complete. Walkers (`walk`) fill the
 //! queue while workers empty it. One large file occupies all workers with its pieces; of many small
 //! files each worker has its own. The number of workers follows from the link once the first
-//! response has shown it ([`hither_core::tune::connections::for_bulk`]), and from trials
-//! (`worker_trial`).
+//! response has shown it ([`hither_core::tune::connections::for_bulk`]), and then from what other
+//! numbers bring (`tuning`).
 //!
 //! Small files out of a tree move in batches where the server has streams of them
 //! ([`crate::tree`]).
@@ -22,9 +22,9 @@ pub(crate) mod piece_size;
 pub(crate) mod queue;
 pub(crate) mod setup;
 pub(crate) mod target_directory;
+pub(crate) mod tuning;
 pub(crate) mod walk;
 pub(crate) mod worker;
-pub(crate) mod worker_trial;
 
 use crate::copy::context::CopyContext;
 use crate::copy::queue::Queue;
@@ -132,7 +132,9 @@ pub(crate) fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
     let shared = Arc::try_unwrap(shared).map_err(|_| {
         Error::new(ErrorKind::Local, "a task of the copy is still running after its end")
     })?;
+    let tuning = shared.tuning.end(shared.options.tuning.as_deref());
     let mut summary = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary.tuning = tuning;
     summary.bytes_arrived = shared.progress.figures().bytes_arrived;
     summary.bytes_resent += shared.progress.useless_bytes();
     debug!(stages = ?shared.progress.stages(), "copy ended");

@@ -146,6 +146,14 @@ impl Target {
         }
     }
 
+    /// The name of its server, or of this machine.
+    pub(crate) fn server(&self) -> String {
+        match self {
+            Self::Remote(storage, _) => storage.name(),
+            Self::Local(_) | Self::Output | Self::Discard => "local".to_owned(),
+        }
+    }
+
     /// The directory of a local target.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {

@@ -223,7 +223,7 @@ impl FileCopy {
             Some(replicas) if replicas.usable().len() > 1 => {
                 Some(latency.unwrap_or_default().max(REPLICA_BALANCING_RTT))
             }
-            _ if self.shared.trial.has_more() => {
+            _ if self.shared.tuning.has_more_workers() => {
                 Some(latency.unwrap_or_default().max(MIN_BALANCING_RTT))
             }
             _ => latency.filter(|latency| *latency >= MIN_BALANCING_RTT),

@@ -29,7 +29,7 @@ pub use copy::copy;
 pub use destination::{CopyPath, Destination};
 pub use file::fetch::WRITE_BYTES;
 pub use filter::{Filter, FilterOptions};
-pub use options::{BandwidthLimit, CopyOptions, OverwritePolicy, Verify};
+pub use options::{BandwidthLimit, CopyOptions, OverwritePolicy, TuningMemory, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};
 pub use server_actions::staging::next_pause;
 pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdPartyMover};

@@ -5,6 +5,8 @@ use crate::filter::Filter;
 use crate::server_actions::{Stager, ThirdPartyMover};
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::tune::bandwidth::BandwidthTimetable;
+use hither_core::tune::tuner::PathSignal;
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,6 +73,16 @@ pub struct BandwidthLimit {
     pub minute_of_week: fn() -> u32,
 }
 
+/// What tuners know from outside of the copy.
+pub trait TuningMemory: Send + Sync + Debug {
+    /// The setting that was remembered under `key`, if it is recent enough.
+    fn recall(&self, key: &str) -> Option<usize>;
+    /// Remembers a setting under `key`.
+    fn remember(&self, key: &str, setting: usize);
+    /// The state of the path by the connections that carry data now.
+    fn path_signal(&self) -> PathSignal;
+}
+
 /// Options of a copy.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -112,6 +124,9 @@ pub struct CopyOptions {
     pub third_party: Option<Arc<dyn ThirdPartyMover>>,
     /// Brings the files from tape to disk first. None by default.
     pub stager: Option<Arc<dyn Stager>>,
+    /// Memory of tuned settings, and the state of the path. None by default: every copy then starts
+    /// from its rules, and does not see that packets queue.
+    pub tuning: Option<Arc<dyn TuningMemory>>,
     /// Folder for the journal, without which an interrupted copy begins again. None by default: the
     /// command gives one.
     pub journal: Option<PathBuf>,
@@ -134,6 +149,7 @@ impl Default for CopyOptions {
             control: Arc::default(),
             third_party: None,
             stager: None,
+            tuning: None,
             journal: None,
         }
     }

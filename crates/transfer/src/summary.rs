@@ -1,6 +1,7 @@
 //! Summary of a copy.
 
 use hither_core::checksum::Checksum;
+use hither_core::tune::tuner::TuningDecision;
 use hither_core::{DirEntry, Error, ErrorKind};
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub struct CopySummary {
     pub last_uploaded: Option<DirEntry>,
     /// Bytes and failed requests of each server, where files may have several replicas.
     pub sources: BTreeMap<String, (u64, u64)>,
+    /// Decisions of the tuners, those of the workers first; times are since their beginning.
+    pub tuning: Vec<TuningDecision>,
     /// Files that could not be copied.
     pub failures: Vec<CopyFailure>,
 }

@@ -134,6 +134,9 @@ pub(crate) struct LimitArgs {
     /// Attempt each file so often [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     retry: Option<u32>,
+    /// Print what was tuned, and why.
+    #[arg(long)]
+    pub(crate) explain_tuning: bool,
 }
 
 impl LimitArgs {

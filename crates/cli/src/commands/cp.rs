@@ -2,6 +2,7 @@
 
 pub(super) mod progress_bar;
 mod spooled_input;
+pub(super) mod tuning_log;
 
 use crate::arguments::Copy;
 use crate::exit::CommandError;
@@ -31,8 +32,16 @@ pub(super) fn run(
     if !arguments.quiet && !json {
         print_totals(summary, *seconds, arguments.checksum.is_some());
     }
+    let explains = arguments.limits.explain_tuning;
+    if explains && !json {
+        tuning_log::print_table(&summary.tuning);
+    }
     if json {
-        let object = format!("{}\n", copied.as_json());
+        let mut object = copied.as_json();
+        if explains {
+            object["tuning"] = tuning_log::as_json(&summary.tuning);
+        }
+        let object = format!("{object}\n");
         // The standard output may have the bytes of the file.
         let is_output = arguments.names.last().is_some_and(|it| it == "-");
         if is_output { eprint_line(object.trim_end()) } else { print(&object)? }

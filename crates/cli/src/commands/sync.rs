@@ -54,10 +54,17 @@ pub(super) fn run(client: &Client, arguments: &Sync, json: bool) -> Result<(), C
             cp::print_totals(&summary, seconds, false);
         }
     }
+    let explains = arguments.limits.explain_tuning;
+    if explains && !json {
+        cp::tuning_log::print_table(&summary.tuning);
+    }
     let failure = summary.error().map(CommandError::from);
     if json {
         let mut object = cp::as_json(&summary, &progress, seconds, failure.as_ref());
         object["dry_run"] = dry_run.into();
+        if explains {
+            object["tuning"] = cp::tuning_log::as_json(&summary.tuning);
+        }
         if dry_run { output.end(&object)? } else { print(&format!("{object}\n"))? }
     }
     match failure {

@@ -41,6 +41,17 @@ fn writing_an_endpoint_renews_it_but_its_best_values_expire() {
 }
 
 #[test]
+fn tuned_settings_are_forgotten_after_a_week() {
+    let (_folder, store) = store(config());
+    store.put_tuning("connections https://a/ local large", 12, at(0));
+    store.put_tuning("b", 0, at(0));
+    let week = 7 * 24 * 3600;
+    assert_eq!(store.tuning("connections https://a/ local large", at(week - 1)), Some(12));
+    assert_eq!(store.tuning("connections https://a/ local large", at(week)), None);
+    assert_eq!((store.tuning("b", at(1)), store.tuning("c", at(1))), (None, None));
+}
+
+#[test]
 fn records_from_up_to_an_hour_in_the_future_are_read() {
     let (_folder, store) = store(config());
     store.put_metadata(&key("a"), &metadata(1, &[10]), at(3_600));

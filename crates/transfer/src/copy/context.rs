@@ -5,8 +5,8 @@ use crate::copy::bandwidth_limiter::BandwidthLimiter;
 use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
 use crate::copy::queue::{FileLimits, Queue};
+use crate::copy::tuning::CopyTuning;
 use crate::copy::walk;
-use crate::copy::worker_trial::WorkerTrial;
 use crate::destination::Target;
 use crate::file::CopyItem;
 use crate::file::partial_file::{FileMode, PartialFile};
@@ -46,8 +46,10 @@ pub(crate) struct CopyContext {
     pub(crate) folders: Mutex<BTreeSet<PathBuf>>,
     /// Number of workers that help by now.
     pub(crate) workers: AtomicUsize,
-    /// More workers by trial, where the source is a server.
-    pub(crate) trial: WorkerTrial,
+    /// Workers that have a piece in hand, those above the limit that finish theirs included.
+    pub(crate) fetching: AtomicUsize,
+    /// Workers and small files by measurement, where the source is a server.
+    pub(crate) tuning: CopyTuning,
     pub(crate) workers_changed: Notify,
     /// Small files that help at a time by now.
     pub(crate) small_files: AtomicUsize,
@@ -92,7 +94,8 @@ impl CopyContext {
             progress,
             tally: Mutex::default(),
             folders: Mutex::default(),
-            trial: WorkerTrial::default(),
+            fetching: AtomicUsize::new(0),
+            tuning: CopyTuning::default(),
             workers_changed: Notify::new(),
             small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),
             group_sync: GroupSync::default(),

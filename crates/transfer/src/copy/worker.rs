@@ -8,8 +8,8 @@
 
 use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
-use crate::copy::queue::NextTask;
-use crate::copy::worker_trial;
+use crate::copy::queue::{MAX_FOUND, NextTask};
+use crate::copy::tuning;
 use crate::file::finish::Finished;
 use crate::file::open::OpenResult;
 use crate::file::{CopyItem, FileCopy, Piece, fetch, finish, open};
@@ -36,7 +36,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
     let mut running = JoinSet::new();
     let mut started = 0;
-    let mut samples = tokio::time::interval(worker_trial::INTERVAL);
+    let mut samples = tokio::time::interval(tuning::INTERVAL);
     samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         while started < shared.workers() {
@@ -59,7 +59,7 @@ pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
                 }
             }
             () = shared.workers_changed.notified() => {}
-            _ = samples.tick(), if shared.trial.is_running() => shared.try_workers(),
+            _ = samples.tick(), if shared.tuning.is_running() => shared.sample_tuners(),
             () = shared.options.control.changed.notified() => {}
             () = shared.queue.small_changed() => {}
             () = shared.budget.room(), if !shared.budget.has_room() => {}
@@ -108,7 +108,11 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
                 }
                 shared.queue.ended_batch();
             }
-            NextTask::Piece(file, piece) => shared.fetch(worker, &file, &piece).await,
+            NextTask::Piece(file, piece) => {
+                shared.fetching.fetch_add(1, Ordering::AcqRel);
+                shared.fetch(worker, &file, &piece).await;
+                shared.fetching.fetch_sub(1, Ordering::AcqRel);
+            }
         }
     }
 }
@@ -278,43 +282,37 @@ impl CopyContext {
             usize::MAX => connections::MIN_SMALL_FILES,
             small => small,
         };
-        self.small_files.store(small.min(by_bandwidth).max(1), Ordering::Release);
+        let small = small.min(by_bandwidth).max(1);
+        let tuned = if file.item.local.is_none() && by_bandwidth == usize::MAX {
+            let max = source.max_small_files().min(by_target).min(MAX_FOUND / 2);
+            self.tuning.small_files(file, small, max)
+        } else {
+            small
+        };
+        self.small_files.store(tuned.max(1), Ordering::Release);
     }
 
-    /// Raises the number of workers to what the link of `file` is worth.
+    /// Adapts the number of workers to what the link of `file` is worth.
     fn add_workers(&self, file: &FileCopy) {
         let now = file.source.clock().now();
         let by_bandwidth = self.bandwidth.max_workers(Directions::of(&file.item), now);
+        let cap = self.options.max_workers.min(by_bandwidth).max(1);
         // An upload limits the blocks in flight itself; other targets take any number.
         let by_target = if file.is_exact() { file.max_pieces } else { 1 };
-        match &file.replicas {
-            Some(replicas) => {
-                let cap = self.options.max_workers.min(by_bandwidth).max(1);
-                let wanted = replicas.bulk_connections(cap).max(by_target.min(cap));
-                self.raise_workers(&*file.source, wanted);
-            }
-            None => self.add_workers_for(&*file.source, by_target, by_bandwidth),
+        let by_path = match &file.replicas {
+            Some(replicas) => replicas.bulk_connections(cap),
+            None => connections::for_bulk(&file.source.link(), cap),
+        };
+        let wanted = by_path.max(by_target.min(cap));
+        if file.item.local.is_some() || file.is_exact() || by_bandwidth < usize::MAX {
+            return self.raise_workers(&*file.source, wanted);
         }
-        if file.item.local.is_none() && !file.is_exact() && by_bandwidth == usize::MAX {
-            let workers = self.workers.load(Ordering::Acquire);
-            let bytes = self.progress.figures().bytes_arrived;
-            if self.trial.begin(&file.source, workers, self.options.max_workers, bytes) {
-                // Whoever runs the workers begins to take samples.
-                self.workers_changed.notify_one();
-            }
-        }
-    }
-
-    /// Adapts the number of workers to what more or fewer of them have brought.
-    fn try_workers(&self) {
-        let before = self.workers.load(Ordering::Acquire);
-        let bytes = self.progress.figures().bytes_arrived;
-        let Some((source, workers)) = self.trial.sample(before, bytes) else { return };
-        if workers < before {
-            debug!(workers, before, "workers given back, which brought nothing");
-            self.workers.store(workers, Ordering::Release);
-        } else {
-            self.raise_workers(&*source, workers);
+        let was_running = self.tuning.is_running();
+        let tuned = self.tuning.workers(file, wanted, self.options.max_workers);
+        self.raise_workers(&*file.source, tuned);
+        if !was_running {
+            // Whoever runs the workers begins to take samples.
+            self.workers_changed.notify_one();
         }
     }
 
@@ -326,7 +324,7 @@ impl CopyContext {
         self.raise_workers(source, wanted);
     }
 
-    fn raise_workers(&self, source: &dyn Source, wanted: usize) {
+    pub(crate) fn raise_workers(&self, source: &dyn Source, wanted: usize) {
         let before = self.workers.fetch_max(wanted, Ordering::AcqRel);
         if wanted > before {
             debug!(workers = wanted, before, source = source.name(), "workers added");

@@ -41,6 +41,16 @@ pub struct TcpInfo {
     /// Those of them that came before an earlier one.
     #[serde(skip)]
     pub out_of_order: u32,
+    /// The round-trip time as the receiver of data sees it, with what queues on the path, in
+    /// milliseconds; 0 if it received little.
+    #[serde(skip)]
+    pub receive_rtt_ms: f64,
+    /// The shortest round-trip time in milliseconds, if there was one.
+    #[serde(skip)]
+    pub min_rtt_ms: Option<f64>,
+    /// Time since data was received last, in milliseconds.
+    #[serde(skip)]
+    pub idle_ms: u32,
     /// The window that the other end offers, in bytes; none before Linux 5.4.
     #[serde(skip)]
     pub peer_window: Option<u32>,
@@ -71,6 +81,11 @@ impl TcpInfo {
             segments_sent: later(offset_of!(libc::tcp_info, tcpi_segs_out)),
             segments_received: later(offset_of!(libc::tcp_info, tcpi_data_segs_in)),
             out_of_order: later(offset_of!(libc::tcp_info, tcpi_rcv_ooopack)),
+            receive_rtt_ms: milliseconds(later(offset_of!(libc::tcp_info, tcpi_rcv_rtt))),
+            min_rtt_ms: number(offset_of!(libc::tcp_info, tcpi_min_rtt))
+                .filter(|micros| (1..u32::MAX).contains(micros))
+                .map(milliseconds),
+            idle_ms: later(offset_of!(libc::tcp_info, tcpi_last_data_recv)),
             peer_window: number(offset_of!(libc::tcp_info, tcpi_snd_wnd)),
             window: number(WINDOW),
         })

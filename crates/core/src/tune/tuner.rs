@@ -1,0 +1,367 @@
+//! Tuner: finds the number of connections, or of small files at a time, that brings most.
+//!
+//! The other rules follow from the path, and assume that one connection can fill it in the end.
+//! What a copy meets is different: a server that sends each connection some 300 kB a second
+//! (`limit_rate` of nginx), a service time for each request, a disk that is slower than the
+//! network, other people's traffic. Only measurements tell these apart. The tuner is a function of
+//! what was measured: its caller gives it totals several times a second ([`Tuner::observe`]) and
+//! uses the [`Tuner::setting`].
+//!
+//! **Attribution first.** An interval shows by its [`StageTimes`] whether a higher setting can help
+//! at all ([`Bottleneck`]). Where the stage behind the network is the slower one it cannot, and
+//! intervals in which there was too little to do show nothing.
+//!
+//! **Phases.**
+//!
+//! 1. *Ladder*: the setting is doubled as long as that brings 3 % more. One doubling that brings
+//!    nothing is forgiven: two connections are often no faster than one where four are. If fewer
+//!    connections are faster, the ladder goes down.
+//! 2. *Settle*: the smallest setting within 3 % of the best, on a curve through all the rates
+//!    ([`ResponseCurve`]), because each rate alone is known to 10 % only.
+//! 3. *Hold*: nothing changes. After a pause another setting, half an octave up or down, is
+//!    measured between intervals with the present one. The pause doubles each time that nothing
+//!    was gained. A cumulative sum of deviations (CUSUM) notices when the capacity changes, and the
+//!    ladder begins again.
+//! 4. *Share*: when packets queue on the path ([`PathSignal`]), more connections only take from
+//!    others. The setting falls by a fifth each time and grows by a little as long as no queue is
+//!    seen ([`SharedPath`]): transfers that do this share a path evenly.
+//!
+//! A setting is a limit. Connections above it are parked, not closed: opening them again would cost
+//! slow start in each measurement.
+
+mod decision;
+mod hold;
+mod interval;
+mod path_signal;
+mod response_curve;
+mod shared_path;
+#[cfg(test)]
+mod tests;
+
+pub use decision::{Reason, TunedKnob, TuningDecision, TuningPhase};
+pub use interval::{Bottleneck, Observation, StageTimes};
+pub use path_signal::{CongestionControl, PathSignal};
+
+use hold::{HoldResult, Holding};
+use interval::{Interval, IntervalMeter};
+use response_curve::ResponseCurve;
+use shared_path::SharedPath;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Loss, as a logarithm, that a smaller setting may cost.
+const MIN_GAIN: f64 = 0.03;
+/// Gain that a doubling must bring to be no miss: more than the noise of a short interval. A
+/// smaller one still is a point of the curve that the setting is chosen on.
+const STEP_GAIN: f64 = 0.1;
+/// Doublings that may bring nothing before the ladder ends.
+const PATIENCE: u32 = 1;
+/// Settings that are measured between ladder and hold.
+const SETTLE_STEPS: u32 = 3;
+/// Intervals in a row with a queue on the path after which it counts as shared.
+const QUEUED_INTERVALS: u32 = 2;
+/// Most decisions that are kept: an hour of a path that is shared all the time.
+const MAX_DECISIONS: usize = 512;
+
+/// Limits of a [`Tuner`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TunerLimits {
+    /// The smallest setting that is tried.
+    pub min: usize,
+    /// The largest one.
+    pub max: usize,
+}
+
+/// The controller of one knob of a job.
+#[derive(Debug, Clone)]
+pub struct Tuner {
+    knob: TunedKnob,
+    limits: TunerLimits,
+    setting: usize,
+    phase: Phase,
+    curve: ResponseCurve,
+    meter: IntervalMeter,
+    /// The rate at which no more is tried, in units per second.
+    enough: f64,
+    /// Intervals in a row with a queue on the path.
+    queued: u32,
+    decisions: VecDeque<TuningDecision>,
+}
+
+#[derive(Debug, Clone)]
+enum Phase {
+    Ladder(Ladder),
+    /// Settings left to measure before one is settled on.
+    Settle(u32),
+    Hold(Holding),
+    Share(SharedPath),
+}
+
+/// A search by factors of two.
+#[derive(Debug, Clone, Copy)]
+struct Ladder {
+    /// The best setting so far and the logarithm of its rate; none before the first interval.
+    best: Option<(usize, f64)>,
+    misses: u32,
+    is_descending: bool,
+}
+
+impl Ladder {
+    const START: Self = Self { best: None, misses: 0, is_descending: false };
+}
+
+impl Tuner {
+    /// A tuner that starts with `setting`, when `done` units had been moved at `now`.
+    #[must_use]
+    pub fn new(
+        knob: TunedKnob,
+        setting: usize,
+        limits: TunerLimits,
+        done: u64,
+        now: Duration,
+    ) -> Self {
+        let min = limits.min.clamp(1, setting.max(1));
+        let limits = TunerLimits { min, max: limits.max.max(setting).max(1) };
+        Self {
+            knob,
+            limits,
+            setting: setting.max(1),
+            phase: Phase::Ladder(Ladder::START),
+            curve: ResponseCurve::default(),
+            meter: IntervalMeter::new(done, now),
+            enough: f64::INFINITY,
+            queued: 0,
+            decisions: VecDeque::new(),
+        }
+    }
+
+    /// The setting to use now.
+    #[must_use]
+    pub fn setting(&self) -> usize {
+        self.setting
+    }
+
+    /// The setting found, if the tuner has settled.
+    #[must_use]
+    pub fn settled(&self) -> Option<usize> {
+        match &self.phase {
+            Phase::Hold(holding) => holding.has_reference().then(|| holding.setting()),
+            Phase::Ladder(_) | Phase::Settle(_) | Phase::Share(_) => None,
+        }
+    }
+
+    /// The decisions so far, the oldest first; at most the last 512.
+    pub fn decisions(&self) -> impl Iterator<Item = &TuningDecision> {
+        self.decisions.iter()
+    }
+
+    /// Raises the setting to what another rule says. The ladder begins again from there.
+    pub fn raise(&mut self, setting: usize) {
+        let setting = setting.min(self.limits.max);
+        if setting > self.setting {
+            self.setting = setting;
+            self.restart();
+        }
+    }
+
+    /// Sets the rate, in units per second, at which no higher setting is tried. There is none by
+    /// default.
+    pub fn stop_at(&mut self, rate: f64) {
+        self.enough = rate;
+    }
+
+    /// Records what was measured. To be called several times in each interval of a quarter of a
+    /// second or eight round trips.
+    pub fn observe(&mut self, seen: &Observation) {
+        if seen.active > self.setting {
+            return self.meter.restart_at(seen);
+        }
+        let is_search = matches!(self.phase, Phase::Ladder(_) | Phase::Settle(_));
+        if let Some(interval) = self.meter.observe(seen, is_search) {
+            self.end_interval(&interval);
+        }
+    }
+
+    fn end_interval(&mut self, interval: &Interval) {
+        if interval.bottleneck == Bottleneck::Idle {
+            return;
+        }
+        self.queued = if interval.signal.is_queued() { self.queued + 1 } else { 0 };
+        if self.queued >= QUEUED_INTERVALS && !matches!(self.phase, Phase::Share(_)) {
+            let to = SharedPath::first_setting(self.setting, self.limits.min);
+            self.phase = Phase::Share(SharedPath::new(to));
+            self.decide(to, interval, Reason::QueueSeen);
+            return;
+        }
+        match self.phase.clone() {
+            Phase::Ladder(ladder) => self.end_step(ladder, interval),
+            Phase::Settle(left) => self.end_settle_step(left, interval),
+            Phase::Hold(holding) => self.hold(holding, interval),
+            Phase::Share(shared) => self.share(shared, interval),
+        }
+    }
+
+    /// Ends a step of the ladder.
+    fn end_step(&mut self, mut ladder: Ladder, interval: &Interval) {
+        if interval.bottleneck == Bottleneck::Behind {
+            let to = ladder.best.map_or(self.setting, |(best, _)| best.min(self.setting));
+            return self.settle(to, interval, Reason::SlowerBehind);
+        }
+        let rate = interval.ln_rate();
+        if !interval.is_bursty {
+            self.curve.record(self.setting, rate);
+        }
+        // The first bytes of new connections count here: a limit for each of them may come later.
+        let with_start = interval.ln_whole_rate();
+        let gain = ladder.best.map(|(_, best)| {
+            if ladder.is_descending { rate - best } else { with_start.max(rate) - best }
+        });
+        let least = if ladder.is_descending { -MIN_GAIN } else { STEP_GAIN };
+        let has_gained = gain.is_none_or(|gain| gain >= least);
+        if has_gained {
+            ladder.best = Some((self.setting, rate));
+            ladder.misses = 0;
+        } else {
+            ladder.misses += 1;
+        }
+        let is_enough = !ladder.is_descending && interval.rate >= self.enough;
+        let next = self.next_step(&ladder);
+        if let (Some(next), false) = (next, is_enough) {
+            let reason = match gain {
+                None => Reason::FirstStep,
+                Some(gain) if has_gained => Reason::Gained { gain },
+                Some(gain) => Reason::OnceMore { gain },
+            };
+            self.phase = Phase::Ladder(ladder);
+            return self.decide(next, interval, reason);
+        }
+        if !ladder.is_descending && !is_enough && self.is_worth_descending() {
+            let lowest = self.curve.lowest().unwrap_or(self.setting);
+            let next = (lowest / 2).max(self.limits.min);
+            let best = self.curve.rate(lowest).map(|rate| (lowest, rate));
+            self.phase = Phase::Ladder(Ladder { best, misses: 0, is_descending: true });
+            return self.decide(next, interval, Reason::FewerAreFaster);
+        }
+        let best = ladder.best.map_or(self.setting, |(best, _)| best);
+        if is_enough {
+            return self.settle(self.setting, interval, Reason::Enough);
+        }
+        if interval.is_bursty {
+            return self.settle(best, interval, Reason::SmallestGood);
+        }
+        self.phase = Phase::Settle(SETTLE_STEPS);
+        self.decide(self.curve.smallest_good(best), interval, Reason::SmallestGood);
+    }
+
+    /// Measures what was chosen, and chooses again with that.
+    fn end_settle_step(&mut self, left: u32, interval: &Interval) {
+        if !interval.is_bursty {
+            self.curve.record(self.setting, interval.ln_rate());
+        }
+        let to = self.curve.smallest_good(self.setting);
+        if left > 1 && to != self.setting {
+            self.phase = Phase::Settle(left - 1);
+            return self.decide(to, interval, Reason::SmallestGood);
+        }
+        self.settle(to, interval, Reason::SmallestGood);
+    }
+
+    /// The next setting of a ladder; none at its end.
+    fn next_step(&self, ladder: &Ladder) -> Option<usize> {
+        if ladder.is_descending {
+            let goes_on = ladder.misses == 0 && self.setting > self.limits.min;
+            return goes_on.then(|| (self.setting / 2).max(self.limits.min));
+        }
+        let goes_on = ladder.misses <= PATIENCE && self.setting < self.limits.max;
+        goes_on.then(|| self.setting.saturating_mul(2).min(self.limits.max))
+    }
+
+    /// Returns true if the lowest setting tried was faster than all higher ones.
+    fn is_worth_descending(&self) -> bool {
+        self.curve.lowest().is_some_and(|lowest| lowest > self.limits.min)
+            && self.curve.falls_from_lowest(STEP_GAIN)
+    }
+
+    fn settle(&mut self, to: usize, interval: &Interval, reason: Reason) {
+        let tries_half = reason == Reason::SmallestGood && !self.curve.is_slower_at_half(to);
+        self.phase = Phase::Hold(Holding::new(to, tries_half));
+        self.decide(to, interval, reason);
+    }
+
+    fn hold(&mut self, mut holding: Holding, interval: &Interval) {
+        let can_rise = interval.bottleneck != Bottleneck::Behind && interval.rate < self.enough;
+        let result = holding.end_interval(interval.ln_rate(), can_rise, self.limits);
+        let to = holding.in_use();
+        self.phase = Phase::Hold(holding);
+        match result {
+            HoldResult::Unchanged => self.set(to),
+            HoldResult::Trial => self.decide(to, interval, Reason::Trial),
+            HoldResult::Kept { gain } => {
+                if to > self.setting {
+                    self.restart();
+                }
+                self.decide(to, interval, Reason::TrialKept { gain });
+            }
+            HoldResult::GivenBack { gain } => {
+                self.decide(to, interval, Reason::TrialGivenBack { gain });
+            }
+            HoldResult::Changed { change } => {
+                let from = if change < 0.0 { self.setting / 2 } else { self.setting };
+                self.restart();
+                self.decide(from.max(self.limits.min), interval, Reason::Changed { change });
+            }
+        }
+    }
+
+    fn share(&mut self, mut shared: SharedPath, interval: &Interval) {
+        let is_queued = interval.signal.is_queued();
+        let to = shared.end_interval(is_queued, self.limits);
+        if shared.is_free() {
+            self.restart();
+            return self.decide(to, interval, Reason::QueueGone);
+        }
+        self.phase = Phase::Share(shared);
+        if to != self.setting {
+            let reason = if is_queued { Reason::QueueSeen } else { Reason::NoQueue };
+            self.decide(to, interval, reason);
+        }
+    }
+
+    fn restart(&mut self) {
+        self.phase = Phase::Ladder(Ladder::START);
+        self.curve = ResponseCurve::default();
+        self.meter.restart();
+    }
+
+    /// Goes on with `to`, and records why.
+    fn decide(&mut self, to: usize, interval: &Interval, reason: Reason) {
+        let phase = match &self.phase {
+            Phase::Ladder(_) => TuningPhase::Ladder,
+            Phase::Settle(_) => TuningPhase::Settle,
+            Phase::Hold(_) => TuningPhase::Hold,
+            Phase::Share(_) => TuningPhase::Share,
+        };
+        if self.decisions.len() == MAX_DECISIONS {
+            self.decisions.pop_front();
+        }
+        self.decisions.push_back(TuningDecision {
+            at: interval.ended,
+            knob: self.knob,
+            phase,
+            rate: interval.rate,
+            bottleneck: interval.bottleneck,
+            signal: interval.signal,
+            from: self.setting,
+            to,
+            reason,
+        });
+        self.set(to);
+    }
+
+    fn set(&mut self, to: usize) {
+        if to != self.setting {
+            self.setting = to;
+            self.meter.restart();
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Intervals: rates and bottlenecks out of totals.
+//!
+//! An interval lasts a quarter of a second while the tuner searches, else half a second; or eight
+//! round trips on a long path: in these a window doubles from ten segments to thousands. After a
+//! change of the setting only the second half counts.
+//!
+//! A server that limits each connection sends in bursts: what a connection may have in a second,
+//! and then nothing for the rest of it. An interval with such pauses lasts a second.
+
+use super::path_signal::PathSignal;
+use std::time::Duration;
+
+/// The shortest interval of a search.
+const MIN_STEP: Duration = Duration::from_millis(250);
+/// The shortest one of others.
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
+/// Round trips in an interval on a long path.
+const ROUND_TRIPS: u32 = 8;
+/// The interval where bytes arrive in bursts.
+const BURST_INTERVAL: Duration = Duration::from_secs(1);
+/// Observations in a row without a byte that show a burst.
+const SILENT_OBSERVATIONS: u32 = 3;
+/// Factor on the rate by which new connections show at once that they help, before they settle.
+const QUICK_GAIN: f64 = 1.25;
+/// Share of the time of a stage that makes it the bottleneck.
+const BOTTLENECK_SHARE: f64 = 0.5;
+
+/// Times of the stage that fetches, summed over workers since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Requests were under way.
+    pub busy: Duration,
+    /// There was nothing to request.
+    pub starved: Duration,
+    /// The stage behind it, or a limit, took nothing.
+    pub blocked: Duration,
+}
+
+/// What was measured by some time: totals since the start of the job.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Observation {
+    /// The time.
+    pub now: Duration,
+    /// Units moved: bytes that arrived, or files.
+    pub done: u64,
+    /// Round-trip time of the path.
+    pub latency: Duration,
+    /// Times of the stage that fetches; zero where they are not measured.
+    pub stages: StageTimes,
+    /// Workers that these times are sums over.
+    pub workers: usize,
+    /// Requests under way, where they may be more than the setting: what was under way when it fell
+    /// ends by itself. 0 where that does not happen.
+    pub active: usize,
+    /// The state of the path.
+    pub signal: PathSignal,
+}
+
+/// The stage that limited an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bottleneck {
+    /// The network or the server: another setting may help.
+    Network,
+    /// The stage behind the network, or a limit that the user set.
+    Behind,
+    /// None: there was too little to do.
+    Idle,
+}
+
+impl Bottleneck {
+    /// The name for tables and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Behind => "write",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// An interval that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interval {
+    pub(super) ended: Duration,
+    /// Units per second, in its second half after a change.
+    pub(super) rate: f64,
+    /// Units per second in all of it.
+    pub(super) whole_rate: f64,
+    pub(super) is_bursty: bool,
+    pub(super) bottleneck: Bottleneck,
+    pub(super) signal: PathSignal,
+}
+
+impl Interval {
+    pub(super) fn ln_rate(&self) -> f64 {
+        self.rate.max(1e-3).ln()
+    }
+
+    pub(super) fn ln_whole_rate(&self) -> f64 {
+        self.whole_rate.max(1e-3).ln()
+    }
+}
+
+/// Takes observations and returns intervals.
+#[derive(Debug, Clone)]
+pub(super) struct IntervalMeter {
+    began: Observation,
+    /// The first observation in the second half.
+    middle: Option<Observation>,
+    last: Observation,
+    silent: u32,
+    is_bursty: bool,
+    /// The rate of the last interval, in units per second.
+    last_rate: Option<f64>,
+    /// The setting was changed at the beginning of the interval.
+    is_changed: bool,
+}
+
+impl IntervalMeter {
+    pub(super) fn new(done: u64, now: Duration) -> Self {
+        let began = Observation { done, now, ..Observation::default() };
+        Self {
+            began,
+            middle: None,
+            last: began,
+            silent: 0,
+            is_bursty: false,
+            last_rate: None,
+            is_changed: true,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn done(&self) -> u64 {
+        self.last.done
+    }
+
+    /// Begins an interval after a change at this observation: what was before does not count.
+    pub(super) fn restart_at(&mut self, seen: &Observation) {
+        self.last = *seen;
+        self.restart();
+    }
+
+    /// Begins an interval after a change of the setting.
+    pub(super) fn restart(&mut self) {
+        self.began = self.last;
+        self.middle = None;
+        self.silent = 0;
+        self.is_bursty = false;
+        self.is_changed = true;
+    }
+
+    /// Records an observation; returns the interval that it ends.
+    pub(super) fn observe(&mut self, seen: &Observation, is_search: bool) -> Option<Interval> {
+        self.silent = if seen.done > self.last.done { 0 } else { self.silent + 1 };
+        self.is_bursty |= self.silent >= SILENT_OBSERVATIONS && seen.done > self.began.done;
+        self.last = *seen;
+        let least = if is_search { MIN_STEP } else { MIN_INTERVAL };
+        let length = least.max(seen.latency.saturating_mul(ROUND_TRIPS));
+        let elapsed = seen.now.saturating_sub(self.began.now);
+        if elapsed >= length / 2 && self.middle.is_none() {
+            self.middle = Some(*seen);
+        }
+        if elapsed < length {
+            return None;
+        }
+        let whole_rate = rate(&self.began, seen);
+        // Bursts of new connections show that they help before the pause after them has ended.
+        let has_gained = self.last_rate.is_some_and(|last| whole_rate >= QUICK_GAIN * last);
+        let waits = self.is_bursty && !(self.is_changed && has_gained);
+        if waits && elapsed < length.max(BURST_INTERVAL) {
+            return None;
+        }
+        let middle = self.middle.filter(|_| self.is_changed && !self.is_bursty);
+        let rate = middle.map_or(whole_rate, |middle| rate(&middle, seen));
+        let interval = Interval {
+            ended: seen.now,
+            rate,
+            whole_rate,
+            is_bursty: self.is_bursty,
+            bottleneck: bottleneck(&self.began, seen),
+            signal: seen.signal,
+        };
+        self.restart();
+        self.last_rate = Some(rate);
+        self.is_changed = false;
+        Some(interval)
+    }
+}
+
+/// Units per second between two observations.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn rate(from: &Observation, to: &Observation) -> f64 {
+    let seconds = to.now.saturating_sub(from.now).as_secs_f64();
+    to.done.saturating_sub(from.done) as f64 / seconds.max(1e-6)
+}
+
+/// The bottleneck by the times that a stage spent in an interval. A request that is still under way
+/// is in no clock yet, so the rest of the time of all workers counts as busy.
+fn bottleneck(from: &Observation, to: &Observation) -> Bottleneck {
+    let spent = |of: fn(&StageTimes) -> Duration| {
+        of(&to.stages).saturating_sub(of(&from.stages)).as_secs_f64()
+    };
+    let blocked = spent(|it| it.blocked);
+    let starved = spent(|it| it.starved);
+    let workers = u32::try_from(to.workers).unwrap_or(u32::MAX);
+    let time = to.now.saturating_sub(from.now).saturating_mul(workers).as_secs_f64();
+    let all = time.max(spent(|it| it.busy) + blocked + starved);
+    if all > 0.0 && blocked >= BOTTLENECK_SHARE * all {
+        Bottleneck::Behind
+    } else if all > 0.0 && starved >= BOTTLENECK_SHARE * all {
+        Bottleneck::Idle
+    } else {
+        Bottleneck::Network
+    }
+}
