@@ -27,7 +27,8 @@ impl Client {
         options.max_workers = self.config().transport.max_connections;
         let store = self.config().store.as_ref().filter(|_| self.store_error().is_none());
         options.journal = store.map(|store| store.join(JOURNALS));
-        let (network, store) = (Arc::clone(&self.context.network), self.context.store.clone());
+        let network = Arc::clone(&self.context.network);
+        let store = self.context.store.clone();
         options.tuning = Some(Arc::new(ClientTuning { network, store }));
         options
     }

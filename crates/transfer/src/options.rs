@@ -73,7 +73,7 @@ pub struct BandwidthLimit {
     pub minute_of_week: fn() -> u32,
 }
 
-/// What tuners know from outside of the copy.
+/// The knowledge of tuners from outside of the copy.
 pub trait TuningMemory: Send + Sync + Debug {
     /// The setting that was remembered under `key`, if it is recent enough.
     fn recall(&self, key: &str) -> Option<usize>;

@@ -67,6 +67,12 @@ impl StageClock {
     }
 }
 
+impl From<StageTimes> for hither_core::tune::tuner::StageTimes {
+    fn from(times: StageTimes) -> Self {
+        Self { busy: times.busy, starved: times.starved, blocked: times.blocked }
+    }
+}
+
 fn add(clock: &AtomicU64, time: Duration) {
     clock.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }

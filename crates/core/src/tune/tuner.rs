@@ -13,18 +13,18 @@
 //!
 //! **Phases.**
 //!
-//! 1. *Ladder*: the setting is doubled as long as that brings 3 % more. One doubling that brings
-//!    nothing is forgiven: two connections are often no faster than one where four are. If fewer
+//! 1. *Ladder*: the setting is doubled as long as that brings 10 % more. One doubling that brings
+//!    less is forgiven: two connections are often no faster than one where four are. If fewer
 //!    connections are faster, the ladder goes down.
 //! 2. *Settle*: the smallest setting within 3 % of the best, on a curve through all the rates
-//!    ([`ResponseCurve`]), because each rate alone is known to 10 % only.
+//!    (`response_curve`), because each rate alone is known to 10 % only.
 //! 3. *Hold*: nothing changes. After a pause another setting, half an octave up or down, is
 //!    measured between intervals with the present one. The pause doubles each time that nothing
 //!    was gained. A cumulative sum of deviations (CUSUM) notices when the capacity changes, and the
 //!    ladder begins again.
 //! 4. *Share*: when packets queue on the path ([`PathSignal`]), more connections only take from
 //!    others. The setting falls by a fifth each time and grows by a little as long as no queue is
-//!    seen ([`SharedPath`]): transfers that do this share a path evenly.
+//!    seen (`shared_path`): transfers that do this share a path evenly.
 //!
 //! A setting is a limit. Connections above it are parked, not closed: opening them again would cost
 //! slow start in each measurement.

@@ -1,4 +1,4 @@
-//! What tuners of copies know from outside: the store, and the kernel's statistics of connections.
+//! Tuned settings in the store, and the state of paths by the kernel's statistics of connections.
 
 use hither_core::tune::tuner::PathSignal;
 use hither_store::Store;

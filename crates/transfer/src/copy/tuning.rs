@@ -5,8 +5,6 @@
 //! measurement ([`hither_core::tune::tuner`]). Whoever runs the workers takes samples. A worker
 //! that the tuner does not use is parked, and its connection stays open in the pool.
 
-use crate::copy::context::CopyContext;
-use crate::file::FileCopy;
 use crate::options::TuningMemory;
 use hither_core::Source;
 use hither_core::sync::lock;
@@ -14,7 +12,6 @@ use hither_core::tune::connections::MIN_SMALL_FILES;
 use hither_core::tune::tuner::{
     Observation, PathSignal, StageTimes, TunedKnob, Tuner, TunerLimits, TuningDecision,
 };
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::debug;
@@ -25,6 +22,19 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 const MIN_WORKERS: usize = 2;
 /// Size from which on a file is large, in bytes.
 const LARGE_BYTES: u64 = 64 << 20;
+
+/// The files that a tuner begins with.
+#[derive(Debug)]
+pub(crate) struct TunedFiles<'a> {
+    pub(crate) source: &'a Arc<dyn Source>,
+    /// The names of the two servers.
+    pub(crate) servers: String,
+    /// The size of the first one, in bytes.
+    pub(crate) size: u64,
+    pub(crate) memory: Option<&'a dyn TuningMemory>,
+    /// Units that had been moved before.
+    pub(crate) done: u64,
+}
 
 /// The tuners of a copy; none before its first file from a server.
 #[derive(Debug, Default)]
@@ -37,7 +47,7 @@ pub(crate) struct CopyTuning {
 struct RunningTuner {
     source: Arc<dyn Source>,
     tuner: Tuner,
-    /// What the rule for the link said last.
+    /// The number by the rule for the link, the last time.
     rule: usize,
     /// The name under which the result is remembered.
     key: String,
@@ -48,9 +58,10 @@ struct RunningTuner {
 }
 
 impl RunningTuner {
-    fn observe(&mut self, seen: &Observation) {
-        self.tuner.observe(seen);
-        self.sampled = seen.now;
+    fn observe(&mut self, seen: Observation) {
+        self.sampled = self.source.clock().now();
+        let latency = self.source.link().latency().unwrap_or_default();
+        self.tuner.observe(&Observation { now: self.sampled, latency, ..seen });
     }
 
     /// Raises the setting if the rule for the link says more than it did.
@@ -73,33 +84,63 @@ impl CopyTuning {
         lock(&self.workers).as_ref().is_some_and(|it| it.tuner.setting() > it.rule)
     }
 
-    /// Begins to tune the workers of a copy that has `rule` of them by the rule for the link of
-    /// `file`, and may have `max`. Returns their number from now on.
-    pub(crate) fn workers(&self, file: &FileCopy, rule: usize, max: usize) -> usize {
+    /// The number of workers where the rule for the link says `rule` and `max` are allowed. Begins
+    /// to tune it.
+    pub(crate) fn workers(&self, files: &TunedFiles<'_>, rule: usize, max: usize) -> usize {
         let mut running = lock(&self.workers);
         if let Some(running) = &mut *running {
             running.follow(rule);
             return running.tuner.setting();
         }
-        let max = max.min(file.source.max_connections()).max(rule);
-        let class = if file.version.size >= LARGE_BYTES { "large" } else { "medium" };
-        let done = file.shared.progress.figures().bytes_arrived;
+        let max = max.min(files.source.max_connections()).max(rule);
+        let class = if files.size >= LARGE_BYTES { "large" } else { "medium" };
         let limits = TunerLimits { min: MIN_WORKERS, max };
-        let begun = begin(file, TunedKnob::Connections, class, rule, limits, done);
+        let begun = files.begin(TunedKnob::Connections, class, rule, limits);
         running.insert(begun).tuner.setting()
     }
 
     /// The same for small files at a time.
-    pub(crate) fn small_files(&self, file: &FileCopy, rule: usize, max: usize) -> usize {
+    pub(crate) fn small_files(&self, files: &TunedFiles<'_>, rule: usize, max: usize) -> usize {
         let mut running = lock(&self.small_files);
         if let Some(running) = &mut *running {
             running.follow(rule.min(max));
             return running.tuner.setting().min(max);
         }
-        let done = file.shared.progress.figures().files_done;
         let limits = TunerLimits { min: MIN_SMALL_FILES, max };
-        let begun = begin(file, TunedKnob::SmallFiles, "small", rule, limits, done);
+        let begun = files.begin(TunedKnob::SmallFiles, "small", rule, limits);
         running.insert(begun).tuner.setting()
+    }
+
+    /// Records what workers brought, but for time and latency. Returns the source of the files, and
+    /// the number of workers from now on.
+    pub(crate) fn sample_workers(&self, seen: Observation) -> Option<(Arc<dyn Source>, usize)> {
+        let mut running = lock(&self.workers);
+        let running = running.as_mut()?;
+        running.observe(seen);
+        Some((Arc::clone(&running.source), running.tuner.setting()))
+    }
+
+    /// Records that `done` files are done, and whether others wait for room in memory (`is_full`)
+    /// or to be fetched (`has_more`). Returns the number of small files at a time if it changes.
+    pub(crate) fn sample_small_files(
+        &self,
+        done: u64,
+        is_full: bool,
+        has_more: bool,
+        signal: PathSignal,
+    ) -> Option<usize> {
+        let mut running = lock(&self.small_files);
+        let running = running.as_mut()?;
+        let passed = running.source.clock().now().saturating_sub(running.sampled);
+        match (is_full, has_more) {
+            (true, _) => running.stages.blocked += passed,
+            (false, true) => running.stages.busy += passed,
+            (false, false) => running.stages.starved += passed,
+        }
+        let before = running.tuner.setting();
+        let stages = running.stages;
+        running.observe(Observation { done, stages, workers: 1, signal, ..Observation::default() });
+        Some(running.tuner.setting()).filter(|setting| *setting != before)
     }
 
     /// Remembers what was settled on, and returns the decisions, with times since their tuner
@@ -121,91 +162,29 @@ impl CopyTuning {
     }
 }
 
-/// Begins a tuner with what is remembered for the servers of `file`, or by the rule for the link.
-fn begin(
-    file: &FileCopy,
-    knob: TunedKnob,
-    class: &str,
-    rule: usize,
-    limits: TunerLimits,
-    done: u64,
-) -> RunningTuner {
-    let target = file.item.target.server();
-    let key = format!("{} {} {target} {class}", knob.name(), file.item.storage.name());
-    let memory = file.shared.options.tuning.as_deref();
-    let known = memory.and_then(|memory| memory.recall(&key));
-    let least = limits.min.min(limits.max);
-    let first = known.map_or(rule, |known| known.clamp(least, limits.max));
-    let now = file.source.clock().now();
-    debug!(key, rule, known, "tuning begins");
-    RunningTuner {
-        source: Arc::clone(&file.source),
-        tuner: Tuner::new(knob, first, limits, done, now),
-        rule,
-        key,
-        began: now,
-        sampled: now,
-        stages: StageTimes::default(),
-    }
-}
-
-impl CopyContext {
-    /// Adapts workers and small files to what other numbers of them have brought.
-    pub(crate) fn sample_tuners(&self) {
-        let memory = self.options.tuning.as_deref();
-        let signal = memory.map_or_else(PathSignal::default, |it| it.path_signal());
-        if let Some((source, workers)) = self.sample_workers(signal) {
-            let before = self.workers.load(Ordering::Acquire);
-            if workers < before {
-                debug!(workers, before, "workers parked");
-                self.workers.store(workers, Ordering::Release);
-            } else {
-                self.raise_workers(&*source, workers);
-            }
+impl TunedFiles<'_> {
+    /// Begins a tuner with what is remembered for the servers, or by the rule for the link.
+    fn begin(
+        &self,
+        knob: TunedKnob,
+        class: &str,
+        rule: usize,
+        limits: TunerLimits,
+    ) -> RunningTuner {
+        let key = format!("{} {} {class}", knob.name(), self.servers);
+        let known = self.memory.and_then(|memory| memory.recall(&key));
+        let least = limits.min.min(limits.max);
+        let first = known.map_or(rule, |known| known.clamp(least, limits.max));
+        let now = self.source.clock().now();
+        debug!(key, rule, known, "tuning begins");
+        RunningTuner {
+            source: Arc::clone(self.source),
+            tuner: Tuner::new(knob, first, limits, self.done, now),
+            rule,
+            key,
+            began: now,
+            sampled: now,
+            stages: StageTimes::default(),
         }
-        if let Some(files) = self.sample_small_files(signal) {
-            self.small_files.store(files, Ordering::Release);
-        }
-    }
-
-    fn sample_workers(&self, signal: PathSignal) -> Option<(Arc<dyn Source>, usize)> {
-        let mut running = lock(&self.tuning.workers);
-        let running = running.as_mut()?;
-        let times = self.progress.stages().fetch;
-        running.observe(&Observation {
-            now: running.source.clock().now(),
-            done: self.progress.figures().bytes_arrived,
-            latency: running.source.link().latency().unwrap_or_default(),
-            stages: StageTimes { busy: times.busy, starved: times.starved, blocked: times.blocked },
-            workers: self.workers(),
-            active: self.fetching.load(Ordering::Acquire),
-            signal,
-        });
-        Some((Arc::clone(&running.source), running.tuner.setting()))
-    }
-
-    fn sample_small_files(&self, signal: PathSignal) -> Option<usize> {
-        let mut running = lock(&self.tuning.small_files);
-        let running = running.as_mut()?;
-        let now = running.source.clock().now();
-        let passed = now.saturating_sub(running.sampled);
-        if !self.budget.has_room() {
-            running.stages.blocked += passed;
-        } else if self.queue.has_small() {
-            running.stages.busy += passed;
-        } else {
-            running.stages.starved += passed;
-        }
-        let before = running.tuner.setting();
-        running.observe(&Observation {
-            now,
-            done: self.progress.figures().files_done,
-            latency: running.source.link().latency().unwrap_or_default(),
-            stages: running.stages,
-            workers: 1,
-            active: 0,
-            signal,
-        });
-        Some(running.tuner.setting()).filter(|setting| *setting != before)
     }
 }

@@ -9,13 +9,14 @@
 use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::queue::{MAX_FOUND, NextTask};
-use crate::copy::tuning;
+use crate::copy::tuning::{self, TunedFiles};
 use crate::file::finish::Finished;
 use crate::file::open::OpenResult;
 use crate::file::{CopyItem, FileCopy, Piece, fetch, finish, open};
 use crate::server_actions::third_party::{self, MoveResult};
 use crate::tree::{fetch_batch, send_batch};
 use hither_core::tune::connections;
+use hither_core::tune::tuner::{Observation, PathSignal};
 use hither_core::{Error, ErrorKind, Source};
 use std::pin::pin;
 use std::sync::Arc;
@@ -285,7 +286,8 @@ impl CopyContext {
         let small = small.min(by_bandwidth).max(1);
         let tuned = if file.item.local.is_none() && by_bandwidth == usize::MAX {
             let max = source.max_small_files().min(by_target).min(MAX_FOUND / 2);
-            self.tuning.small_files(file, small, max)
+            let done = self.progress.figures().files_done;
+            self.tuning.small_files(&self.tuned_files(file, done), small, max)
         } else {
             small
         };
@@ -308,11 +310,52 @@ impl CopyContext {
             return self.raise_workers(&*file.source, wanted);
         }
         let was_running = self.tuning.is_running();
-        let tuned = self.tuning.workers(file, wanted, self.options.max_workers);
+        let files = self.tuned_files(file, self.progress.figures().bytes_arrived);
+        let tuned = self.tuning.workers(&files, wanted, self.options.max_workers);
         self.raise_workers(&*file.source, tuned);
         if !was_running {
             // Whoever runs the workers begins to take samples.
             self.workers_changed.notify_one();
+        }
+    }
+
+    fn tuned_files<'a>(&'a self, file: &'a FileCopy, done: u64) -> TunedFiles<'a> {
+        TunedFiles {
+            source: &file.source,
+            servers: format!("{} {}", file.item.storage.name(), file.item.target.server()),
+            size: file.version.size,
+            memory: self.options.tuning.as_deref(),
+            done,
+        }
+    }
+
+    /// Adapts workers and small files to what other numbers of them have brought.
+    fn sample_tuners(&self) {
+        let memory = self.options.tuning.as_deref();
+        let signal = memory.map_or_else(PathSignal::default, |it| it.path_signal());
+        let figures = self.progress.figures();
+        let seen = Observation {
+            done: figures.bytes_arrived,
+            stages: self.progress.fetch.times().into(),
+            workers: self.workers(),
+            active: self.fetching.load(Ordering::Acquire),
+            signal,
+            ..Observation::default()
+        };
+        if let Some((source, workers)) = self.tuning.sample_workers(seen) {
+            let before = self.workers.load(Ordering::Acquire);
+            if workers < before {
+                debug!(workers, before, "workers parked");
+                self.workers.store(workers, Ordering::Release);
+            } else {
+                self.raise_workers(&*source, workers);
+            }
+        }
+        let is_full = !self.budget.has_room();
+        let has_small = self.queue.has_small();
+        let files = self.tuning.sample_small_files(figures.files_done, is_full, has_small, signal);
+        if let Some(files) = files {
+            self.small_files.store(files, Ordering::Release);
         }
     }
 
@@ -324,7 +367,7 @@ impl CopyContext {
         self.raise_workers(source, wanted);
     }
 
-    pub(crate) fn raise_workers(&self, source: &dyn Source, wanted: usize) {
+    fn raise_workers(&self, source: &dyn Source, wanted: usize) {
         let before = self.workers.fetch_max(wanted, Ordering::AcqRel);
         if wanted > before {
             debug!(workers = wanted, before, source = source.name(), "workers added");

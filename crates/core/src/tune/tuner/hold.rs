@@ -27,7 +27,7 @@ const TRIAL_OCTAVES: f64 = 0.5;
 /// Pairs of intervals in a trial.
 const PAIRS: u32 = 2;
 
-/// What an interval led to.
+/// The outcome of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum HoldResult {
     Unchanged,

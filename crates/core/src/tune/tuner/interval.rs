@@ -36,7 +36,7 @@ pub struct StageTimes {
     pub blocked: Duration,
 }
 
-/// What was measured by some time: totals since the start of the job.
+/// Measurements by some time: totals since the start of the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Observation {
     /// The time.

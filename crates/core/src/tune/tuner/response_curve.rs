@@ -61,8 +61,9 @@ impl ResponseCurve {
     }
 }
 
-/// The universal scalability law (Gunther): `n` workers have the rate `n / (a + b (n - 1) + c n (n -
-/// 1))`, where `b` is what they wait for each other and `c` what it costs to agree.
+/// The universal scalability law (Gunther): the rate of `n` workers is
+/// `n / (a + b (n - 1) + c n (n - 1))`, where `b` is what they wait for each other and `c` what it
+/// costs to agree.
 #[derive(Debug, Clone, Copy)]
 struct ScalabilityLaw([f64; 3]);
 

@@ -1,6 +1,6 @@
 //! Falcon's published rule beside the tuner: gradient descent on `T / K^n`, K = 1.02, whose step is
-//! the relative change of that score (Arifuzzaman and Arslan, "Online optimization of file transfers
-//! in high-speed networks", SC 2021).
+//! the relative change of that score (Arifuzzaman and Arslan, "Online optimization of file
+//! transfers in high-speed networks", SC 2021).
 
 use super::models::{Noise, UslCurve, interval};
 
