@@ -48,13 +48,15 @@ impl ResponseCurve {
     }
 
     /// The smallest setting within 3 % of the best one, on the fitted curve; `best` where
-    /// too few are known.
+    /// too few are known, or they lie on no curve: a server that sends in bursts shows rates of
+    /// short intervals that mean nothing.
     pub(super) fn smallest_good(&self, best: usize) -> usize {
         let (Some(lowest), Some(highest)) = (self.lowest(), self.rates.keys().next_back()) else {
             return best;
         };
         let points: Vec<_> = self.points().collect();
-        let Some(law) = ScalabilityLaw::fit(&points) else { return best };
+        let law = ScalabilityLaw::fit(&points).filter(|law| law.deviation(&points) <= NOISE);
+        let Some(law) = law else { return best };
         let top = (lowest..=*highest).map(|n| law.ln_rate(n)).fold(f64::NEG_INFINITY, f64::max);
         let mut settings = lowest..=*highest;
         settings.find(|setting| law.ln_rate(*setting) >= top - MAX_LOSS).unwrap_or(best)
@@ -76,6 +78,12 @@ impl ScalabilityLaw {
     fn ln_rate(self, setting: usize) -> f64 {
         let cost: f64 = Self::terms(setting).iter().zip(self.0).map(|(term, it)| term * it).sum();
         as_float(setting).ln() - cost.max(f64::MIN_POSITIVE).ln()
+    }
+
+    /// The root mean square of what points deviate from the curve.
+    fn deviation(self, points: &[(usize, f64)]) -> f64 {
+        let squares = points.iter().map(|(setting, rate)| (rate - self.ln_rate(*setting)).powi(2));
+        (squares.sum::<f64>() / as_float(points.len())).sqrt()
     }
 
     /// Fits the law to settings and logarithms of rates: `n / rate` is linear in the three numbers.

@@ -73,6 +73,16 @@ fn a_burst_before_the_limit_does_not_hide_it() {
 }
 
 #[test]
+fn rates_on_no_curve_leave_the_setting_of_the_ladder() {
+    // Seen with `limit_rate` of nginx: a burst each second, in MB/s of a quarter of a second.
+    let mut curve = ResponseCurve::default();
+    for (setting, rate) in [(4, 3.2_f64), (8, 1.2), (16, 2.0), (32, 0.4), (64, 52.0)] {
+        curve.record(setting, rate.ln());
+    }
+    assert_eq!(curve.smallest_good(64), 64);
+}
+
+#[test]
 fn connections_that_bring_nothing_are_given_back() {
     let narrow = SimulatedPath { all: 1e6, ..SimulatedPath::default() };
     let Played { settings, bytes, .. } = played(&mut tuner(4, 64), &narrow, 60 * SECOND);
