@@ -31,6 +31,8 @@ pub(crate) struct TunedFiles<'a> {
     pub(crate) servers: String,
     /// The size of the first one, in bytes.
     pub(crate) size: u64,
+    /// They have replicas on other servers, which join in one by one.
+    pub(crate) is_replicated: bool,
     pub(crate) memory: Option<&'a dyn TuningMemory>,
     /// Units that had been moved before.
     pub(crate) done: u64,
@@ -64,11 +66,14 @@ impl RunningTuner {
         self.tuner.observe(&Observation { now: self.sampled, latency, ..seen });
     }
 
-    /// Raises the setting if the rule for the link says more than it did.
-    fn follow(&mut self, rule: usize) {
+    /// Raises the setting if the rule for the link says more than it did: until something was
+    /// measured, or if more replicas have joined in.
+    fn follow(&mut self, rule: usize, is_replicated: bool) {
         if rule > self.rule {
             self.rule = rule;
-            self.tuner.raise(rule);
+            if is_replicated || self.tuner.decisions().next().is_none() {
+                self.tuner.raise(rule);
+            }
         }
     }
 }
@@ -89,7 +94,7 @@ impl CopyTuning {
     pub(crate) fn workers(&self, files: &TunedFiles<'_>, rule: usize, max: usize) -> usize {
         let mut running = lock(&self.workers);
         if let Some(running) = &mut *running {
-            running.follow(rule);
+            running.follow(rule, files.is_replicated);
             return running.tuner.setting();
         }
         let max = max.min(files.source.max_connections()).max(rule);
@@ -103,7 +108,7 @@ impl CopyTuning {
     pub(crate) fn small_files(&self, files: &TunedFiles<'_>, rule: usize, max: usize) -> usize {
         let mut running = lock(&self.small_files);
         if let Some(running) = &mut *running {
-            running.follow(rule.min(max));
+            running.follow(rule.min(max), files.is_replicated);
             return running.tuner.setting().min(max);
         }
         let limits = TunerLimits { min: MIN_SMALL_FILES, max };

@@ -324,6 +324,7 @@ impl CopyContext {
             source: &file.source,
             servers: format!("{} {}", file.item.storage.name(), file.item.target.server()),
             size: file.version.size,
+            is_replicated: file.replicas.is_some(),
             memory: self.options.tuning.as_deref(),
             done,
         }

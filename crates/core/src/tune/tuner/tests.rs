@@ -67,7 +67,7 @@ fn connections_double_while_each_brings_as_much_as_before() {
 fn a_burst_before_the_limit_does_not_hide_it() {
     // nginx sends a connection what it may have in a second, and then nothing for a second.
     let bursts = SimulatedPath { each: 3e5, in_bursts: true, ..SimulatedPath::default() };
-    let Played { settings, .. } = played(&mut tuner(4, 64), &bursts, 10 * SECOND);
+    let Played { settings, .. } = played(&mut tuner(4, 64), &bursts, 120 * SECOND);
     assert!(settings.iter().take(60).any(|setting| *setting >= 32), "{settings:?}");
     assert!(*settings.last().unwrap() >= 32, "{settings:?}");
 }
