@@ -164,6 +164,11 @@ impl Tuner {
         }
     }
 
+    /// Sets the largest setting that is tried.
+    pub fn set_max(&mut self, max: usize) {
+        self.limits.max = max.max(self.limits.min).max(self.setting);
+    }
+
     /// Sets the rate, in units per second, at which no higher setting is tried. There is none by
     /// default.
     pub fn stop_at(&mut self, rate: f64) {

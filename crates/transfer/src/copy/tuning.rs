@@ -8,7 +8,6 @@
 use crate::options::TuningMemory;
 use hither_core::Source;
 use hither_core::sync::lock;
-use hither_core::tune::connections::MIN_SMALL_FILES;
 use hither_core::tune::tuner::{
     Observation, PathSignal, StageTimes, TunedKnob, Tuner, TunerLimits, TuningDecision,
 };
@@ -67,11 +66,11 @@ impl RunningTuner {
     }
 
     /// Raises the setting if the rule for the link says more than it did: until something was
-    /// measured, or if more replicas have joined in.
-    fn follow(&mut self, rule: usize, is_replicated: bool) {
+    /// measured, or (`is_newer`) if it has learned what no measurement shows.
+    fn follow(&mut self, rule: usize, is_newer: bool) {
         if rule > self.rule {
             self.rule = rule;
-            if is_replicated || self.tuner.decisions().next().is_none() {
+            if is_newer || self.tuner.decisions().next().is_none() {
                 self.tuner.raise(rule);
             }
         }
@@ -104,14 +103,16 @@ impl CopyTuning {
         running.insert(begun).tuner.setting()
     }
 
-    /// The same for small files at a time.
+    /// The same for small files at a time, of which there are never fewer than by the rule.
     pub(crate) fn small_files(&self, files: &TunedFiles<'_>, rule: usize, max: usize) -> usize {
         let mut running = lock(&self.small_files);
         if let Some(running) = &mut *running {
-            running.follow(rule.min(max), files.is_replicated);
+            // The server may take more than it had shown when the tuner began.
+            running.tuner.set_max(max);
+            running.follow(rule.min(max), true);
             return running.tuner.setting().min(max);
         }
-        let limits = TunerLimits { min: MIN_SMALL_FILES, max };
+        let limits = TunerLimits { min: rule, max };
         let begun = files.begin(TunedKnob::SmallFiles, "small", rule, limits);
         running.insert(begun).tuner.setting()
     }
