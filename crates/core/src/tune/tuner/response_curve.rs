@@ -33,11 +33,19 @@ impl ResponseCurve {
         self.rates.iter().map(|(setting, (sum, count))| (*setting, sum / count))
     }
 
-    /// Returns true if all settings above the lowest were slower by more than `loss`.
+    /// Returns true if all settings above the lowest were slower by more than `loss`, and the rates
+    /// lie on a curve.
     pub(super) fn falls_from_lowest(&self, loss: f64) -> bool {
         let mut points = self.points();
         let Some((_, lowest)) = points.next() else { return false };
-        self.rates.len() > 1 && points.all(|(_, rate)| rate < lowest - loss)
+        let falls = points.all(|(_, rate)| rate < lowest - loss);
+        falls && self.rates.len() > 1 && self.law().is_some()
+    }
+
+    /// The law that fits all rates; none if they lie on no curve.
+    fn law(&self) -> Option<ScalabilityLaw> {
+        let points: Vec<_> = self.points().collect();
+        ScalabilityLaw::fit(&points).filter(|law| law.deviation(&points) <= NOISE)
     }
 
     /// Returns true if about half of `setting` was tried and was slower by more than noise.
@@ -54,9 +62,7 @@ impl ResponseCurve {
         let (Some(lowest), Some(highest)) = (self.lowest(), self.rates.keys().next_back()) else {
             return best;
         };
-        let points: Vec<_> = self.points().collect();
-        let law = ScalabilityLaw::fit(&points).filter(|law| law.deviation(&points) <= NOISE);
-        let Some(law) = law else { return best };
+        let Some(law) = self.law() else { return best };
         let top = (lowest..=*highest).map(|n| law.ln_rate(n)).fold(f64::NEG_INFINITY, f64::max);
         let mut settings = lowest..=*highest;
         settings.find(|setting| law.ln_rate(*setting) >= top - MAX_LOSS).unwrap_or(best)

@@ -80,6 +80,12 @@ fn rates_on_no_curve_leave_the_setting_of_the_ladder() {
         curve.record(setting, rate.ln());
     }
     assert_eq!(curve.smallest_good(64), 64);
+    let mut curve = ResponseCurve::default();
+    for (setting, rate) in [(14, 5.0_f64), (28, 0.35), (56, 2.6), (64, 2.8)] {
+        curve.record(setting, rate.ln());
+    }
+    assert!(!curve.falls_from_lowest(STEP_GAIN));
+    assert_eq!(curve.smallest_good(64), 64);
 }
 
 #[test]
