@@ -1,16 +1,16 @@
 //! More connections by trial, where a server limits each of them.
 //!
-//! The rule is the [`tuner`](crate::tune::tuner), as for copies, but it never takes a connection
-//! that another rule gave. It is applied while a reader lacks much (`MIN_BYTES`): less is over
-//! before a trial shows anything. And more connections are tried only while much less arrives than
-//! the path is known to carry (`PATH_SHARE`), so that a read that fills its path is not disturbed.
+//! The rule is [`connection_trial`](crate::tune::connection_trial). It is applied while a reader
+//! lacks much (`MIN_BYTES`): less is over before a trial shows anything. And more connections are
+//! tried only while much less arrives than the path is known to carry (`PATH_SHARE`), so that a
+//! read that fills its path is not disturbed.
 //!
 //! By then the requests are in flight on few connections. So others take over halves of those that
 //! lack most, as they do of stragglers.
 
 use super::Reader;
 use crate::Clock;
-use crate::tune::tuner::{Observation, TunedKnob, Tuner, TunerLimits};
+use crate::tune::connection_trial::ConnectionTrial;
 use futures_core::future::BoxFuture;
 use std::fmt;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The trial of a reader.
 #[derive(Default)]
 pub(super) struct ReadTrial {
-    running: Option<Tuner>,
+    running: Option<ConnectionTrial>,
     /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
     lacking_bytes: u64,
     arrived_bytes: u64,
@@ -85,14 +85,12 @@ impl Reader<'_> {
         let max = self.source.max_connections();
         let bytes = self.trial.arrived_bytes;
         let now = self.source.clock().now();
-        let limits = TunerLimits { min: connections, max };
-        let begin = || Tuner::new(TunedKnob::Connections, connections, limits, bytes, now);
+        let begin = || ConnectionTrial::new(connections, max, bytes, now);
         let trial = self.trial.running.get_or_insert_with(begin);
         trial.raise(connections);
         trial.stop_at(link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE);
-        let latency = link.latency().unwrap_or_default();
-        trial.observe(&Observation { now, done: bytes, latency, ..Observation::default() });
-        self.connections = trial.setting();
+        trial.observe(bytes, link.latency().unwrap_or_default(), now);
+        self.connections = trial.connections();
         if self.connections > connections {
             self.source.preconnect(self.connections);
             self.launch();
@@ -102,7 +100,7 @@ impl Reader<'_> {
 
     /// Connections that the trial uses for a read of `bytes`; 0 without one.
     pub(super) fn tried_connections(&self, bytes: u64) -> usize {
-        let tried = self.trial.running.as_ref().map_or(0, Tuner::setting);
+        let tried = self.trial.running.as_ref().map_or(0, ConnectionTrial::connections);
         tried.min(usize::try_from(bytes / MIN_HALF_BYTES).unwrap_or(usize::MAX))
     }
 

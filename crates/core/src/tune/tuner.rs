@@ -81,8 +81,6 @@ pub struct Tuner {
     phase: Phase,
     curve: ResponseCurve,
     meter: IntervalMeter,
-    /// The rate at which no more is tried, in units per second.
-    enough: f64,
     /// Intervals in a row with a queue on the path.
     queued: u32,
     decisions: VecDeque<TuningDecision>,
@@ -129,7 +127,6 @@ impl Tuner {
             phase: Phase::Ladder(Ladder::START),
             curve: ResponseCurve::default(),
             meter: IntervalMeter::new(done, now),
-            enough: f64::INFINITY,
             queued: 0,
             decisions: VecDeque::new(),
         }
@@ -167,12 +164,6 @@ impl Tuner {
     /// Sets the largest setting that is tried.
     pub fn set_max(&mut self, max: usize) {
         self.limits.max = max.max(self.limits.min).max(self.setting);
-    }
-
-    /// Sets the rate, in units per second, at which no higher setting is tried. There is none by
-    /// default.
-    pub fn stop_at(&mut self, rate: f64) {
-        self.enough = rate;
     }
 
     /// Records what was measured. To be called several times in each interval of a quarter of a
@@ -229,9 +220,7 @@ impl Tuner {
         } else {
             ladder.misses += 1;
         }
-        let is_enough = !ladder.is_descending && interval.rate >= self.enough;
-        let next = self.next_step(&ladder);
-        if let (Some(next), false) = (next, is_enough) {
+        if let Some(next) = self.next_step(&ladder) {
             let reason = match gain {
                 None => Reason::FirstStep,
                 Some(gain) if has_gained => Reason::Gained { gain },
@@ -240,7 +229,7 @@ impl Tuner {
             self.phase = Phase::Ladder(ladder);
             return self.decide(next, interval, reason);
         }
-        if !ladder.is_descending && !is_enough && self.is_worth_descending() {
+        if !ladder.is_descending && self.is_worth_descending() {
             let lowest = self.curve.lowest().unwrap_or(self.setting);
             let next = (lowest / 2).max(self.limits.min);
             let best = self.curve.rate(lowest).map(|rate| (lowest, rate));
@@ -248,9 +237,6 @@ impl Tuner {
             return self.decide(next, interval, Reason::FewerAreFaster);
         }
         let best = ladder.best.map_or(self.setting, |(best, _)| best);
-        if is_enough {
-            return self.settle(self.setting, interval, Reason::Enough);
-        }
         if interval.is_bursty {
             return self.settle(best, interval, Reason::SmallestGood);
         }
@@ -294,7 +280,7 @@ impl Tuner {
     }
 
     fn hold(&mut self, mut holding: Holding, interval: &Interval) {
-        let can_rise = interval.bottleneck != Bottleneck::Behind && interval.rate < self.enough;
+        let can_rise = interval.bottleneck != Bottleneck::Behind;
         let result = holding.end_interval(interval.ln_rate(), can_rise, self.limits);
         let to = holding.in_use();
         self.phase = Phase::Hold(holding);

@@ -46,8 +46,6 @@ pub enum Reason {
     FewerAreFaster,
     /// The smallest setting within 3 % of the best one.
     SmallestGood,
-    /// The rate is what the caller said is enough.
-    Enough,
     /// The stage behind the network is the slower one.
     SlowerBehind,
     /// It is time to see whether another setting is better by now.
@@ -135,7 +133,6 @@ impl fmt::Display for Reason {
             Self::OnceMore { gain } => write!(f, "only {:+.0} %: try once more", percent(*gain)),
             Self::FewerAreFaster => f.write_str("more are slower: try half as many"),
             Self::SmallestGood => f.write_str("smallest within 3 % of the best"),
-            Self::Enough => f.write_str("fast enough"),
             Self::SlowerBehind => f.write_str("writing is slower than the network"),
             Self::Trial => f.write_str("trial of another number"),
             Self::TrialKept { gain } => write!(f, "trial kept: {:+.0} %", percent(*gain)),

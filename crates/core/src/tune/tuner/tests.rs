@@ -200,17 +200,6 @@ fn a_lower_setting_counts_once_what_was_under_way_has_ended() {
 }
 
 #[test]
-fn no_higher_setting_is_tried_once_the_rate_is_enough() {
-    for (rate, setting) in [(1e6, 4), (1e8, 8)] {
-        let mut tuner = tuner(4, 64);
-        tuner.stop_at(rate);
-        let path = SimulatedPath { each: 1e6, ..SimulatedPath::default() };
-        let Played { settings, .. } = played(&mut tuner, &path, SECOND / 2 - SECOND / 20);
-        assert_eq!(settings.last(), Some(&setting), "{rate}");
-    }
-}
-
-#[test]
 fn a_setting_that_another_rule_raises_is_not_given_back() {
     let mut tuner = tuner(4, 64);
     let path = SimulatedPath { all: 1e6, ..SimulatedPath::default() };
