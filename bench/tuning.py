@@ -47,7 +47,7 @@ CELLS = {
     "wide": Cell(Link("T", 20, 1000, "another country"), 600_000_000),
     "far-narrow": Cell(Link("U", 100, 100, "another continent"), 100_000_000),
     "far": Cell(Link("V", 100, 1000, "another continent"), 600_000_000),
-    "capped": Cell(Link("W", 20, 1000, "another country"), 300_000_000, each=1_000_000),
+    "capped": Cell(Link("W", 20, 1000, "another country"), 100_000_000, each=1_000_000),
 }
 
 
