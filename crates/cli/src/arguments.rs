@@ -7,6 +7,7 @@ mod lots;
 mod names;
 mod profile;
 mod serve;
+mod simulate;
 mod trace;
 mod tune;
 
@@ -16,6 +17,7 @@ pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
 pub(crate) use profile::{Network, Profile, ProfileOf, Storage};
 pub(crate) use serve::Serve;
+pub(crate) use simulate::Simulate;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
 pub(crate) use tune::Tune;
 
@@ -220,6 +222,11 @@ pub(crate) enum Command {
         after_help = "Needs root to see the kernel and other users' processes.\n\nExample: hither profile --unit nginx --seconds 60 --html nginx.html"
     )]
     Profile(Profile),
+    /// Simulate a recorded job elsewhere.
+    #[command(
+        after_help = "Lists make a grid: every combination is a run in virtual time. Copying the files first and reading without prefetching are compared with prefetching.\n\nExample: hither simulate job.trace --latency 0.2ms,20ms,100ms --block learned,25k,100k --html job.html"
+    )]
+    Simulate(Simulate),
     /// Show, import and replay read traces.
     #[command(subcommand)]
     Trace(Trace),
@@ -258,6 +265,7 @@ impl Command {
             Self::Tree(Tree { target: None, .. }) => String::new(),
             Self::Explain(explain) => explain.url(),
             Self::Trace(trace) => trace.url(),
+            Self::Simulate(request) => request.like.clone().unwrap_or_default(),
             Self::Lots(lots) => lots.url().to_owned(),
             Self::Serve(_)
             | Self::Profile(_)

@@ -11,6 +11,7 @@ mod lots;
 mod namespace;
 mod profile;
 mod serve;
+mod simulate;
 mod stage;
 mod sync;
 mod trace;
@@ -47,6 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         }
         Command::Profile(request) => return profile::run(request, &common),
         Command::Tune(request) => return profile::sweep::run(request, common.json),
+        Command::Simulate(request) => return simulate::run(request, &common),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
         Command::TapeHelper => return serve::run_tape_helper(),
@@ -107,6 +109,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         }
         Command::Profile(request) => profile::run(&request, common),
         Command::Tune(request) => profile::sweep::run(&request, json),
+        Command::Simulate(request) => simulate::run(&request, common),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
         Command::TapeHelper => serve::run_tape_helper(),

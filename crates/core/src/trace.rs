@@ -9,18 +9,20 @@
 //! a [`ReadEvent`] to the [`TraceSink`], which numbers files and keeps the records. Recording must
 //! cost next to nothing: a read that finds its bytes takes less than a microsecond. [`TraceWriter`]
 //! writes the records down (`trace/format.rs` describes the file format), [`TraceReader`] reads
-//! them, [`SubmissionOrder`] puts them in the order in which the program asked, and [`Statistics`]
-//! are what they say.
+//! them, [`SubmissionOrder`] puts them in the order in which the program asked, [`Statistics`] are
+//! what they say, and a [`Script`] is how they can be done again.
 
 mod format;
 mod order;
 mod read;
+mod script;
 mod statistics;
 mod varint;
 mod write;
 
 pub use order::SubmissionOrder;
 pub use read::{TraceReader, TracedRead};
+pub use script::{Script, ScriptStep, ThreadScript};
 pub use statistics::{Bin, Displacements, FileStatistics, LinearBins, Runs, Statistics};
 pub use write::TraceWriter;
 

@@ -11,7 +11,7 @@ pub use import::{ImportFormat, ImportSummary, import};
 pub use replay::{ReplayReport, ReplayRequest};
 
 pub use hither_core::trace::{
-    Bin, Displacements, FileStatistics, LinearBins, ReadTimes, Runs, Statistics, TracedRead,
+    Bin, Displacements, FileStatistics, LinearBins, ReadTimes, Runs, Script, Statistics, TracedRead,
 };
 
 use hither_core::error::{Error, ErrorKind, Result};
@@ -46,6 +46,15 @@ pub fn summarize(path: &Path) -> Result<TraceSummary> {
         statistics: statistics.map_err(named)?,
         cut_bytes: reads.get_ref().cut_bytes(),
     })
+}
+
+/// The reads of the trace in the file at `path` as its threads did them.
+///
+/// # Errors
+///
+/// As [`summarize`].
+pub fn script(path: &Path) -> Result<Script> {
+    Script::of(SubmissionOrder::new(open(path)?)).map_err(|error| error.context(path.display()))
 }
 
 /// The reads of the trace in the file at `path`, in the order in which they were recorded.

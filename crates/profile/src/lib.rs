@@ -39,6 +39,6 @@ pub use connections::Connection;
 pub use counters::Counters;
 pub use off_cpu::OffCpu;
 pub use profile::{Options, Profiler, Progress, TargetError};
-pub use report::{Profile, Sampling};
+pub use report::{Profile, Sampling, html};
 pub use tally::ModuleId;
 pub use target::Target;

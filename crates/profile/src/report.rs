@@ -1,6 +1,6 @@
 //! The result of a profile.
 
-pub(crate) mod html;
+pub mod html;
 mod text;
 
 use crate::category::Category;

@@ -5,7 +5,9 @@
 //! and limits, `hither-wan` emulates it packet by packet.
 //!
 //! - [`source`]: a [`Source`](hither_core::Source) behind a link, for tests that assert round
-//!   trips; it needs tokio's clock.
+//!   trips, by tokio's clock or another.
+//! - [`job`]: a recorded job on another link and with other settings.
+//! - [`virtual_time`]: a clock that jumps, and the futures that wait for it.
 //! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_core::Prefetcher) by
 //!   arithmetic alone.
 //! - [`workload`]: programs that read, as lists of reads; the same for the same seed.
@@ -14,11 +16,13 @@
 //! - [`random`]: the seeded generator of all of them.
 
 pub mod dependency_chain;
+pub mod job;
 pub mod link;
 pub mod prefetch_model;
 pub mod random;
 pub mod source;
 pub mod turns;
+pub mod virtual_time;
 pub mod workload;
 
 pub use link::Link;

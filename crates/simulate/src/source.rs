@@ -8,22 +8,28 @@
 //! is open; its own size costs nothing. The response begins to leave the server half a round trip
 //! later, in windows: ten segments of 1,448 bytes at first, doubling each round trip while the
 //! connection is busy, and kept from one response to the next. All connections share the link's
-//! rate in the order in which their windows leave. There are no losses, no receive windows and no
-//! server time. Because tokio's timers count whole milliseconds, logged times are exact for links
-//! without a rate whose round-trip time is an even number of milliseconds; otherwise a chain of
-//! requests may drift by a millisecond each.
+//! rate in the order in which their windows leave. There are no losses, no receive windows and, by
+//! default, no server time. Because tokio's timers count whole milliseconds, logged times are exact
+//! for links without a rate whose round-trip time is an even number of milliseconds; otherwise a
+//! chain of requests may drift by a millisecond each. [`SimulatedSource::with_clock`] takes a clock
+//! that is exact.
 //!
 //! Every request is logged ([`SimulatedSource::log`]) with its connection and its times, and can be
 //! made to fail ([`Fault`]). A request outside the limits, or with ranges out of order, is an
 //! error: the planner is at fault.
 
+mod activity;
+mod clock;
 mod connections;
 mod parts;
 mod window;
 
+pub use activity::WaitCauses;
+
 use crate::dependency_chain::longest_chain;
 use crate::link::Link;
 use bytes::Bytes;
+use clock::TokioClock;
 use connections::{State, Taken};
 use futures_core::future::BoxFuture;
 use hither_core::sync::lock;
@@ -31,13 +37,12 @@ use hither_core::{
     Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, ResponseMeta,
     Result, Retry, Source, range,
 };
-use parts::Parts;
+use parts::{Content, Parts};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::sleep_until;
 use window::Sending;
 
 /// A fault of one request.
@@ -84,14 +89,16 @@ pub struct Logged {
 #[derive(Debug)]
 pub struct SimulatedSource {
     name: String,
-    bytes: Bytes,
+    content: Content,
     link: Link,
     limits: Limits,
     max_connections: usize,
     patience: Duration,
     /// Gaps of up to this many bytes between ranges are sent as well.
     merging: u64,
-    state: Mutex<State>,
+    server_time: Duration,
+    clock: Arc<dyn Clock>,
+    state: Arc<Mutex<State>>,
     connection_free: Arc<Notify>,
 }
 
@@ -103,18 +110,88 @@ impl SimulatedSource {
     /// no faults. Losses and the queue of the link are not modelled.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>, link: Link) -> Self {
-        let bytes = bytes.into();
+        Self::of(Content::Bytes(bytes.into()), link)
+    }
+
+    /// A source of `size` bytes of zero, which take no memory.
+    #[must_use]
+    pub fn zeros(size: u64, link: Link) -> Self {
+        Self::of(Content::Zeros(size), link)
+    }
+
+    fn of(content: Content, link: Link) -> Self {
         Self {
-            name: format!("{} bytes in memory", bytes.len()),
-            bytes,
+            name: format!("{} bytes in memory", content.len()),
+            content,
             link,
             limits: Limits::unlimited(),
             max_connections: 64,
             patience: Duration::MAX,
             merging: 0,
-            state: Mutex::new(State::new(link)),
+            server_time: Duration::ZERO,
+            clock: Arc::new(TokioClock::default()),
+            state: Arc::new(Mutex::new(State::new(link))),
             connection_free: Arc::new(Notify::new()),
         }
+    }
+
+    /// Another file of the same server, of `size` bytes of zero. It shares the settings, the
+    /// connections, the link and the log.
+    #[must_use]
+    pub fn beside(&self, size: u64) -> Self {
+        Self {
+            name: format!("{size} bytes in memory"),
+            content: Content::Zeros(size),
+            link: self.link,
+            limits: self.limits,
+            max_connections: self.max_connections,
+            patience: self.patience,
+            merging: self.merging,
+            server_time: self.server_time,
+            clock: Arc::clone(&self.clock),
+            state: Arc::clone(&self.state),
+            connection_free: Arc::clone(&self.connection_free),
+        }
+    }
+
+    /// Sets another clock than tokio's, which is exact. Connections then take turns of some KiB.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self.state().line.take_turns();
+        self
+    }
+
+    /// Sets the time from the arrival of a request at the server to the first byte of its response.
+    #[must_use]
+    pub fn with_server_time(mut self, time: Duration) -> Self {
+        self.server_time = time;
+        self
+    }
+
+    /// Lets windows shrink while a connection is idle, as Linux does by default
+    /// (`net.ipv4.tcp_slow_start_after_idle`), and keeps them below the bandwidth-delay product of
+    /// [`Link::each`].
+    #[must_use]
+    pub fn with_idle_restart(self) -> Self {
+        self.state().line.restarts = true;
+        self
+    }
+
+    /// Records what [`SimulatedSource::causes`] needs.
+    #[must_use]
+    pub fn with_activity(self) -> Self {
+        self.state().activity = Some(activity::Activity::default());
+        self
+    }
+
+    /// The causes of a wait of a reader from `start` to `end`, at which the last byte that it needed
+    /// arrived. Zero unless activity is recorded.
+    #[must_use]
+    pub fn causes(&self, start: Duration, end: Duration) -> WaitCauses {
+        let state = self.state();
+        let activity = state.activity.as_ref();
+        activity.map(|activity| activity.causes(start, end)).unwrap_or_default()
     }
 
     /// Sets another name than the size.
@@ -169,6 +246,13 @@ impl SimulatedSource {
         self.state().log.clone()
     }
 
+    /// Numbers of requests, and of connections opened so far.
+    #[must_use]
+    pub fn counts(&self) -> (u64, usize) {
+        let state = self.state();
+        (state.log.len() as u64, state.opened)
+    }
+
     /// Number of connections opened so far, including broken ones.
     #[must_use]
     pub fn connections_opened(&self) -> usize {
@@ -203,7 +287,7 @@ impl SimulatedSource {
 
     /// Resolves and checks the ranges of a request.
     fn located(&self, request: &Request) -> Result<Vec<Range<u64>>> {
-        let size = self.bytes.len() as u64;
+        let size = self.content.len();
         let invalid = |what: String| Error::new(ErrorKind::Invalid, what);
         let total: u64 = request.ranges.iter().map(|it| it.end.saturating_sub(it.start)).sum();
         let headers: usize = request.ranges.iter().map(Limits::range_text_bytes).sum();
@@ -270,14 +354,14 @@ impl SimulatedSource {
         connection.finish(last, false);
         let state = self.state();
         Ok(ResponseMeta {
-            size: Some(self.bytes.len() as u64),
+            size: Some(self.content.len()),
             validator: Some(state.validator.clone()),
             unasked_bytes: 0,
         })
     }
 
     fn unchanged(&self, request: &Request) -> Result<()> {
-        let size = self.bytes.len() as u64;
+        let size = self.content.len();
         if let Some(expected) = request.size.filter(|&expected| expected != size) {
             return Err(Error::new(
                 ErrorKind::Changed,
@@ -303,22 +387,22 @@ impl SimulatedSource {
         sink: &mut PartSink,
     ) -> Result<Duration> {
         let total = ranges.iter().map(|range| range.end - range.start).sum();
-        let mut parts = Parts { bytes: &self.bytes, ranges: ranges.into() };
-        let mut sending = Sending::new(&self.link, connection.start, total);
+        let mut parts = Parts { content: &self.content, ranges: ranges.into() };
+        let mut sending = Sending::new(&self.link, connection.start + self.server_time, total);
         let mut under_way = VecDeque::new();
         let mut left = match connection.fault {
             Some(Fault::Cut { after } | Fault::Stall { after }) => after,
             _ => u64::MAX,
         };
         // The arrival of an empty file's response.
-        let mut last = connection.start + self.link.rtt;
+        let mut last = connection.start + self.link.rtt + self.server_time;
         loop {
             let leaves = (!sending.done()).then_some(sending.next);
             let arrives = under_way.front().map(|(_, arrives)| *arrives);
             match (leaves, arrives) {
                 (Some(leaves), arrives) if arrives.is_none_or(|arrives| leaves < arrives) => {
                     self.until(leaves).await;
-                    under_way.push_back(connection.send_window(&mut sending));
+                    under_way.push_back(connection.send(&mut sending));
                 }
                 (_, Some(arrives)) => {
                     self.until(arrives).await;
@@ -341,7 +425,7 @@ impl SimulatedSource {
 
     async fn strike(&self, connection: &mut Taken<'_>, now: Duration) -> Result<()> {
         if let Some(Fault::Stall { .. }) = connection.fault {
-            tokio::time::sleep(self.patience).await;
+            self.clock.sleep(self.patience).await;
             connection.fail(now.saturating_add(self.patience));
             let again = Retry::SameServer { after: Duration::ZERO };
             return Err(Error::new(ErrorKind::Timeout, "no byte arrived").with_retry(again));
@@ -352,19 +436,21 @@ impl SimulatedSource {
     }
 
     async fn until(&self, time: Duration) {
-        let instant = self.state().instant(time);
-        sleep_until(instant).await;
+        let now = self.clock.now();
+        if time > now {
+            self.clock.sleep(time - now).await;
+        }
     }
 }
 
-/// Time since the first use of the source, by tokio's clock: the one that the log is written by.
+/// The clock that the log is written by. Tokio's shows the time since the first use of the source.
 impl Clock for SimulatedSource {
     fn now(&self) -> Duration {
-        self.state().now()
+        self.clock.now()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
+        self.clock.sleep(duration)
     }
 }
 
@@ -379,11 +465,12 @@ impl Source for SimulatedSource {
 
     /// The round-trip time once a connection is open, the rate once a response is complete.
     fn link(&self) -> LinkEstimate {
-        let mut state = self.state();
+        let now = self.clock.now();
+        let state = self.state();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let bandwidth = self.link.bandwidth.map(|rate| rate as f64 / 8.0);
         LinkEstimate {
-            rtt: state.connected().then_some(self.link.rtt),
+            rtt: state.connected(now).then_some(self.link.rtt),
             bandwidth: bandwidth.filter(|_| state.answered),
             ..LinkEstimate::default()
         }
@@ -402,9 +489,8 @@ impl Source for SimulatedSource {
     }
 
     fn idle_connections(&self) -> usize {
-        let mut state = self.state();
-        let now = state.now();
-        state
+        let now = self.clock.now();
+        self.state()
             .connections
             .iter()
             .filter(|connection| !connection.busy && connection.ready <= now)
@@ -412,8 +498,8 @@ impl Source for SimulatedSource {
     }
 
     fn preconnect(&self, connections: usize) {
+        let ready = self.clock.now() + self.link.rtt;
         let mut state = self.state();
-        let ready = state.now() + self.link.rtt;
         while state.connections.len() < connections.min(self.max_connections) {
             state.open(ready);
         }

@@ -72,7 +72,7 @@ pub(super) fn run(request: &Profile, common: &GlobalArgs) -> Result<(), CommandE
 }
 
 /// A line on a terminal, hidden until there is something to show.
-fn progress_line() -> ProgressBar {
+pub(super) fn progress_line() -> ProgressBar {
     let bar = ProgressBar::hidden();
     if stderr().is_terminal() {
         bar.set_style(
@@ -83,7 +83,7 @@ fn progress_line() -> ProgressBar {
 }
 
 /// Shows on a terminal how far a command is, `elapsed` after its beginning.
-fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() -> String) {
+pub(super) fn show(bar: &ProgressBar, elapsed: Duration, how_far: impl FnOnce() -> String) {
     if elapsed < BEFORE_SHOWING || !stderr().is_terminal() {
         return;
     }
@@ -127,7 +127,10 @@ fn start(program: &OsString, arguments: &[OsString], json: bool) -> Result<Runni
 }
 
 /// Writes a file that was asked for.
-fn write(path: Option<&Path>, content: impl FnOnce() -> String) -> Result<(), CommandError> {
+pub(super) fn write(
+    path: Option<&Path>,
+    content: impl FnOnce() -> String,
+) -> Result<(), CommandError> {
     let Some(path) = path else { return Ok(()) };
     let failed = |error| CommandError::local(format!("cannot write {}", path.display()), error);
     std::fs::write(path, content()).map_err(failed)

@@ -9,7 +9,7 @@ use super::open;
 use crate::client::Client;
 use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::{SubmissionOrder, TracedRead};
+use hither_core::trace::{Script, SubmissionOrder, ThreadScript};
 use hither_core::{Clock, Report, range};
 use hither_transport::{MonotonicClock, TransferTotals};
 use serde::Serialize;
@@ -74,23 +74,6 @@ const MIN_PAUSE: Duration = Duration::from_micros(100);
 /// The longest read into the buffer that a thread reuses.
 const MAX_BUFFER_BYTES: usize = 64 << 20;
 
-/// The reads of one thread.
-#[derive(Debug, Default)]
-struct ThreadScript {
-    steps: Vec<ScriptStep>,
-    /// The ranges of all steps, one after the other.
-    ranges: Vec<Range<u64>>,
-    /// The end of the last read, in the trace.
-    end: Duration,
-}
-
-#[derive(Debug)]
-struct ScriptStep {
-    pause: Duration,
-    file: u32,
-    ranges: u32,
-}
-
 /// The counters of one thread.
 #[derive(Debug, Default)]
 struct ThreadCounters {
@@ -111,14 +94,8 @@ impl Client {
     /// first error ends all threads.
     pub fn replay(&self, path: &Path, request: &ReplayRequest) -> Result<ReplayReport> {
         let mut reads = SubmissionOrder::new(open(path)?);
-        let mut scripts = BTreeMap::new();
-        let mut first = None;
-        for read in reads.by_ref() {
-            let read = read.map_err(|error| error.context(path.display()))?;
-            let origin = *first.get_or_insert(read.times.submitted);
-            let new = || ThreadScript { end: origin, ..ThreadScript::default() };
-            scripts.entry(read.thread).or_insert_with(new).add(&read, request.think);
-        }
+        let script = Script::of(reads.by_ref()).map_err(|error| error.context(path.display()))?;
+        let scripts = &script.threads;
         let names = reads.get_ref().names();
         let files = self.open_for(scripts.values(), names, request)?;
         let before = (self.counters().totals(), self.reads());
@@ -128,7 +105,9 @@ impl Client {
             let threads: Vec<_> = scripts
                 .values()
                 .map(|script| {
-                    let player = Player { client: self, files: &files, clock: &clock, stop: &stop };
+                    let think = request.think;
+                    let (files, clock, stop) = (&files, &clock, &stop);
+                    let player = Player { client: self, files, clock, stop, think };
                     scope.spawn(move || {
                         let stop = || player.stop.store(true, Ordering::Relaxed);
                         player.play(script).inspect_err(|_| stop())
@@ -166,7 +145,7 @@ impl Client {
         request: &ReplayRequest,
     ) -> Result<BTreeMap<u32, RemoteFile>> {
         let mut files = BTreeMap::new();
-        for number in scripts.flat_map(|script| script.steps.iter().map(|step| step.file)) {
+        for number in scripts.flat_map(|script| script.steps().map(|(step, _)| step.file)) {
             if files.contains_key(&number) {
                 continue;
             }
@@ -180,39 +159,28 @@ impl Client {
     }
 }
 
-impl ThreadScript {
-    fn add(&mut self, read: &TracedRead, think: f64) {
-        let idle = read.times.submitted.saturating_sub(self.end).as_secs_f64() * think;
-        let pause = Duration::try_from_secs_f64(idle).unwrap_or_default();
-        self.end = self.end.max(read.times.consumed);
-        // A record has at most 65,536 ranges.
-        let ranges = u32::try_from(read.ranges.len()).unwrap_or(u32::MAX);
-        self.ranges.extend_from_slice(&read.ranges);
-        self.steps.push(ScriptStep { pause, file: read.file, ranges });
-    }
-}
-
 /// A thread that plays a script.
 struct Player<'a> {
     client: &'a Client,
     files: &'a BTreeMap<u32, RemoteFile>,
     clock: &'a MonotonicClock,
     stop: &'a AtomicBool,
+    think: f64,
 }
 
 impl Player<'_> {
     fn play(&self, script: &ThreadScript) -> Result<ThreadCounters> {
         let mut done = ThreadCounters::default();
-        let mut ranges = script.ranges.as_slice();
         let mut buffer = Vec::new();
         // The pause that is due, and the time by which earlier pauses were too long.
         let mut owed = Duration::ZERO;
         let mut overdone = Duration::ZERO;
-        for step in &script.steps {
+        for (step, ranges) in script.steps() {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
-            owed = owed.saturating_add(step.pause);
+            let pause = step.pause.as_secs_f64() * self.think;
+            owed = owed.saturating_add(Duration::try_from_secs_f64(pause).unwrap_or_default());
             let taken_off = owed.min(overdone);
             owed -= taken_off;
             overdone -= taken_off;
@@ -222,11 +190,9 @@ impl Player<'_> {
                 overdone += paused.saturating_sub(owed);
                 owed = Duration::ZERO;
             }
-            let Some((now, later)) = ranges.split_at_checked(step.ranges as usize) else { break };
-            ranges = later;
             let Some(file) = self.files.get(&step.file) else { break };
             let began = self.clock.now();
-            done.bytes += self.read(file, now, &mut buffer)?;
+            done.bytes += self.read(file, ranges, &mut buffer)?;
             let took = self.clock.now().saturating_sub(began);
             done.reads += 1;
             done.waited += took;

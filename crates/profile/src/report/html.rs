@@ -1,4 +1,4 @@
-//! The page for people with bars, in one HTML file.
+//! Pages for people, each in one HTML file.
 
 use super::Profile;
 use crate::category::Category;
@@ -9,7 +9,8 @@ const STYLE: &str = "body{font:15px sans-serif;max-width:60em;margin:2em auto}td
     td.b div{background:#3b6ea5;height:1em}pre{font-size:13px;overflow-x:auto}";
 
 /// The beginning of a page with this title.
-pub(crate) fn head(title: &str) -> String {
+#[must_use]
+pub fn head(title: &str) -> String {
     let title = escape(title);
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
@@ -17,6 +18,7 @@ pub(crate) fn head(title: &str) -> String {
     )
 }
 
+/// The page with bars.
 pub(super) fn page(profile: &Profile) -> String {
     let mut page = head(&profile.target) + "<table>\n";
     for category in Category::ALL {
@@ -32,7 +34,9 @@ pub(super) fn page(profile: &Profile) -> String {
     page
 }
 
-pub(crate) fn escape(text: &str) -> String {
+/// Text as it stands in HTML.
+#[must_use]
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

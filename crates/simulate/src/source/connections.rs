@@ -1,12 +1,12 @@
 //! Simulated connections and their requests.
 
+use super::activity::Activity;
 use super::window::{Sending, SharedLink, Window};
 use super::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
 use crate::link::Link;
-use hither_core::Request;
+use hither_core::{Clock, Request};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -19,7 +19,6 @@ pub(super) struct Connection {
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) began: Option<Instant>,
     pub(super) validator: String,
     pub(super) connections: Vec<Connection>,
     pub(super) opened: usize,
@@ -27,12 +26,12 @@ pub(super) struct State {
     pub(super) log: Vec<Logged>,
     pub(super) faults: BTreeMap<usize, Fault>,
     pub(super) answered: bool,
+    pub(super) activity: Option<Activity>,
 }
 
 impl State {
     pub(super) fn new(link: Link) -> Self {
         Self {
-            began: None,
             validator: FIRST_VALIDATOR.to_owned(),
             connections: Vec::new(),
             opened: 0,
@@ -40,27 +39,18 @@ impl State {
             log: Vec::new(),
             faults: BTreeMap::new(),
             answered: false,
+            activity: None,
         }
-    }
-
-    pub(super) fn now(&mut self) -> Duration {
-        let now = Instant::now();
-        now - *self.began.get_or_insert(now)
-    }
-
-    pub(super) fn instant(&mut self, time: Duration) -> Instant {
-        *self.began.get_or_insert_with(Instant::now) + time
     }
 
     pub(super) fn open(&mut self, ready: Duration) -> usize {
         let number = self.opened;
         self.opened += 1;
-        self.connections.push(Connection { number, ready, busy: false, window: Window::INITIAL });
+        self.connections.push(Connection { number, ready, busy: false, window: Window::default() });
         number
     }
 
-    pub(super) fn connected(&mut self) -> bool {
-        let now = self.now();
+    pub(super) fn connected(&self, now: Duration) -> bool {
         self.connections.iter().any(|connection| connection.ready <= now)
     }
 }
@@ -69,8 +59,8 @@ impl SimulatedSource {
     /// Returns a connection if one is free or may be opened: an open one first, then one that is
     /// opening, then a new one.
     pub(super) fn try_connection(&self, request: &Request) -> Option<Taken<'_>> {
+        let now = self.now();
         let mut state = self.state();
-        let now = state.now();
         let idle = state
             .connections
             .iter()
@@ -96,6 +86,9 @@ impl SimulatedSource {
             bytes: 0,
             failed: false,
         });
+        if let Some(activity) = &mut state.activity {
+            activity.requested(now, start, self.link.rtt, self.server_time);
+        }
         let fault = state.faults.get(&at).cloned();
         if let Some(Fault::Change { validator }) = &fault {
             state.validator.clone_from(validator);
@@ -117,15 +110,19 @@ pub(super) struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    pub(super) fn send_window(&self, sending: &mut Sending) -> (u64, Duration) {
+    pub(super) fn send(&self, sending: &mut Sending) -> (u64, Duration) {
         let mut state = self.source.state();
-        let State { connections, line, .. } = &mut *state;
-        let mut lost = Window::INITIAL;
+        let State { connections, line, activity, .. } = &mut *state;
+        let mut lost = Window::default();
         let window = connections
             .iter_mut()
             .find(|connection| connection.number == self.number)
             .map_or(&mut lost, |connection| &mut connection.window);
-        sending.send_window(window, line)
+        let (bytes, arrives) = sending.send(window, line);
+        if let Some(activity) = activity {
+            activity.arrives(self.at, arrives, self.source.link.serialisation(bytes));
+        }
+        (bytes, arrives)
     }
 
     pub(super) fn arrived(&self, bytes: u64) {

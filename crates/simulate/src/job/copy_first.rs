@@ -1,0 +1,45 @@
+//! The copy of all files of a job, one after the other, and the job beside its disk.
+
+use super::{Job, JobResult, JobSettings};
+use crate::source::SimulatedSource;
+use hither_core::{Clock, Reader, ReaderConfig, Result};
+
+/// Copies the files; the job then takes as long as it works.
+pub(super) async fn copy_first(
+    job: &Job,
+    host: &SimulatedSource,
+    settings: &JobSettings,
+) -> Result<JobResult> {
+    let mut bytes = 0;
+    for size in job.files.values().copied().filter(|size| *size > 0) {
+        let source = host.beside(size);
+        let mut reader = Reader::new(&source, None, ReaderConfig::default());
+        reader.push(&[0..size.min(FIRST_BYTES)], settings.connections);
+        drain(&mut reader).await?;
+        // The first response has shown the path, which decides how many connections help.
+        if size > FIRST_BYTES {
+            reader.push(&[FIRST_BYTES..size], settings.connections);
+            drain(&mut reader).await?;
+        }
+        bytes += size;
+    }
+    let (requests, connections) = host.counts();
+    Ok(JobResult {
+        seconds: (host.now() + job.work()).as_secs_f64(),
+        requests,
+        connections,
+        bytes_fetched: bytes,
+        bytes_used: bytes,
+        ..JobResult::default()
+    })
+}
+
+/// Bytes of the first request.
+const FIRST_BYTES: u64 = hither_core::tune::link::INITIAL_REQUEST_BYTES;
+
+async fn drain(reader: &mut Reader<'_>) -> Result<()> {
+    while let Some(part) = reader.next().await {
+        reader.release(part?.bytes.len() as u64);
+    }
+    Ok(())
+}
