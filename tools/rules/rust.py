@@ -16,7 +16,7 @@ STATIC = re.compile(r"\bstatic\s+\w+\s*:\s*[^=;]*\b(Mutex|RwLock|OnceLock|LazyLo
 IMPURE = re.compile(r"\b(tokio\b|std::net\b|std::fs\b)")
 IMPURE_IN_BRACES = re.compile(r"\buse\s+std::\{[^}]*\b(net|fs)\b")
 SLEEP = re.compile(r"\bsleep\s*\(")
-VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(")
+VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(|VirtualTime::new\s*\(")
 TUPLE_LET = re.compile(r"^\s*let \((?:mut )?\w+, .*\) = \(.*,.*\);$")
 LIB_ITEM = re.compile(r"(pub(\([^)]*\))?\s+)?(async\s+|const\s+|unsafe\s+)*(fn|struct|enum|trait|impl|static|macro_rules!)\b")
 

@@ -11,7 +11,6 @@ mod lots;
 mod namespace;
 mod profile;
 mod serve;
-mod simulate;
 mod stage;
 mod sync;
 mod trace;
@@ -48,7 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         }
         Command::Profile(request) => return profile::run(request, &common),
         Command::Tune(request) => return profile::sweep::run(request, common.json),
-        Command::Simulate(request) => return simulate::run(request, &common),
+        Command::Simulate(request) => return trace::simulate(request, &common),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
         Command::TapeHelper => return serve::run_tape_helper(),
@@ -109,7 +108,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         }
         Command::Profile(request) => profile::run(&request, common),
         Command::Tune(request) => profile::sweep::run(&request, json),
-        Command::Simulate(request) => simulate::run(&request, common),
+        Command::Simulate(request) => trace::simulate(&request, common),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
         Command::TapeHelper => serve::run_tape_helper(),

@@ -237,7 +237,7 @@ pub struct JobResult {
     /// Requests.
     pub requests: u64,
     /// Connections opened.
-    pub connections: usize,
+    pub connections_opened: usize,
     /// Bytes fetched.
     pub bytes_fetched: u64,
     /// Of them, bytes that were read.

@@ -185,8 +185,8 @@ impl SimulatedSource {
         self
     }
 
-    /// The causes of a wait of a reader from `start` to `end`, at which the last byte that it needed
-    /// arrived. Zero unless activity is recorded.
+    /// The causes of a wait of a reader from `start` to `end`, at which the last byte that it
+    /// needed arrived. Zero unless activity is recorded.
     #[must_use]
     pub fn causes(&self, start: Duration, end: Duration) -> WaitCauses {
         let state = self.state();

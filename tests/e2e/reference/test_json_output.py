@@ -131,6 +131,7 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         printed("hither rm", served.url("folder/c.txt"))
         printed("hither lots", "reserve", served.url("lot"), "--bytes", "1M", "--lease", "1h")
         printed("hither trace show", trace)
+        printed("hither simulate", trace)
         printed("hither trace replay", trace)
         printed("hither trace import", "--format", "xrdrecord", record, "-o", tmp_path / "i.trace")
         local = tmp_path / "local.txt"

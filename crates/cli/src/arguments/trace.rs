@@ -61,7 +61,8 @@ pub(crate) enum Histogram {
 /// Arguments of `hither trace import`.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// Set the format: xrdrecord (plug-in XrdClRecorder of XRootD) or strace (with -ttt -T).
+    /// Set the format: xrdrecord (plug-in XrdClRecorder of XRootD), strace (with -ttt -T) or
+    /// darshan (output of darshan-dxt-parser).
     #[arg(long, value_name = "NAME")]
     pub(crate) format: ImportFormat,
     /// The record; - for standard input.

@@ -8,6 +8,7 @@
 //! Times are those of the record, mostly since 1970. Records do not say whether a read found its
 //! bytes; all count as misses.
 
+mod darshan;
 mod lines;
 mod strace;
 mod xrdrecord;
@@ -31,6 +32,8 @@ pub enum ImportFormat {
     Xrdrecord,
     /// Output of `strace -ttt -T`, with or without `-f` and `-y`.
     Strace,
+    /// Output of `darshan-dxt-parser`.
+    Darshan,
 }
 
 impl FromStr for ImportFormat {
@@ -40,9 +43,10 @@ impl FromStr for ImportFormat {
         match text {
             "xrdrecord" => Ok(Self::Xrdrecord),
             "strace" => Ok(Self::Strace),
+            "darshan" => Ok(Self::Darshan),
             _ => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("unknown format {text:?}, expected xrdrecord or strace"),
+                format!("unknown format {text:?}, expected xrdrecord, strace or darshan"),
             )),
         }
     }
@@ -137,6 +141,7 @@ fn import_to<W: io::Write>(
     let mut importer: Box<dyn Importer> = match format {
         ImportFormat::Xrdrecord => Box::new(xrdrecord::Xrdrecord::default()),
         ImportFormat::Strace => Box::new(strace::Strace::default()),
+        ImportFormat::Darshan => Box::new(darshan::Darshan::default()),
     };
     let mut summary = ImportSummary::default();
     let mut lines = Lines::new(input);

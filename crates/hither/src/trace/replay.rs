@@ -105,9 +105,13 @@ impl Client {
             let threads: Vec<_> = scripts
                 .values()
                 .map(|script| {
-                    let think = request.think;
-                    let (files, clock, stop) = (&files, &clock, &stop);
-                    let player = Player { client: self, files, clock, stop, think };
+                    let player = Player {
+                        client: self,
+                        files: &files,
+                        clock: &clock,
+                        stop: &stop,
+                        think: request.think,
+                    };
                     scope.spawn(move || {
                         let stop = || player.stop.store(true, Ordering::Relaxed);
                         player.play(script).inspect_err(|_| stop())

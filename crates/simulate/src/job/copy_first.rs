@@ -23,11 +23,11 @@ pub(super) async fn copy_first(
         }
         bytes += size;
     }
-    let (requests, connections) = host.counts();
+    let (requests, connections_opened) = host.counts();
     Ok(JobResult {
         seconds: (host.now() + job.work()).as_secs_f64(),
         requests,
-        connections,
+        connections_opened,
         bytes_fetched: bytes,
         bytes_used: bytes,
         ..JobResult::default()

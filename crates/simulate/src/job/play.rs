@@ -55,14 +55,14 @@ pub(super) async fn play(
     }
     let seconds = time.now().as_secs_f64();
     let totals = cache.totals();
-    let (requests, connections) = host.counts();
+    let (requests, connections_opened) = host.counts();
     Ok(JobResult {
         seconds,
         waited_seconds: all.causes.total().as_secs_f64(),
         waits: all.causes,
         reads_waited: all.reads,
         requests,
-        connections,
+        connections_opened,
         bytes_fetched: totals.bytes_fetched,
         bytes_used: totals.bytes_used,
     })

@@ -131,7 +131,8 @@ pub fn sweep(
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let cases: Vec<_> = cases.into_iter().map(Mutex::new).collect();
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
     let work = || -> Result<()> {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut case = lock(case);

@@ -77,8 +77,8 @@ pub(super) struct Activity {
     requests: Vec<Phases>,
     /// The ends of some bytes, and their request; ascending.
     arrivals: Vec<(Duration, usize)>,
-    /// Intervals in which the link delivered bytes, disjoint and ascending, each with the sum of the
-    /// ones before.
+    /// Intervals in which the link delivered bytes, disjoint and ascending, each with the sum of
+    /// the ones before.
     busy: Vec<(Range<Duration>, Duration)>,
 }
 

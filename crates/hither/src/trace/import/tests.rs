@@ -141,7 +141,7 @@ fn only_files_with_the_text_in_their_names_are_imported() {
 fn a_file_that_is_not_a_record_is_an_error_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    for format in [ImportFormat::Xrdrecord, ImportFormat::Strace] {
+    for format in [ImportFormat::Xrdrecord, ImportFormat::Strace, ImportFormat::Darshan] {
         let error = import(format, &b"\xff\xfe hello\n\0\n"[..], "", &path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
@@ -158,11 +158,17 @@ fn a_record_of_too_many_processes_is_an_error() {
 proptest! {
     #[test]
     fn damaged_records_do_not_panic(
-        format in prop_oneof![Just(ImportFormat::Xrdrecord), Just(ImportFormat::Strace)],
+        format in prop::sample::select(
+            &[ImportFormat::Xrdrecord, ImportFormat::Strace, ImportFormat::Darshan][..]
+        ),
         imported_ranges in prop::collection::vec((any::<prop::sample::Index>(), any::<char>()), 0..30),
         cut in any::<prop::sample::Index>(),
     ) {
-        let text = if format == ImportFormat::Strace { STRACE } else { QUOTED };
+        let text = match format {
+            ImportFormat::Xrdrecord => QUOTED,
+            ImportFormat::Strace => STRACE,
+            ImportFormat::Darshan => DXT,
+        };
         let mut letters: Vec<char> = text.chars().collect();
         for (place, letter) in imported_ranges {
             let place = place.index(letters.len());
@@ -173,4 +179,39 @@ proptest! {
         // bytes too large for a file are no harm
         drop(imported(format, &text));
     }
+}
+
+/// As `darshan-dxt-parser` of 3.4 prints it.
+const DXT: &str = "# darshan log version: 3.41
+# DXT, file_id: 17855743881390289785, file_name: /data/my file.root
+# DXT, rank: 0, hostname: node7
+# DXT, write_count: 1, read_count: 3
+# DXT, mnt_pt: /data, fs_type: lustre
+# Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)
+ X_POSIX       0  write        0               0           10      0.1000      0.1001
+ X_POSIX       0   read        0             100           20      0.2000      0.2500
+ X_POSIX       0   read        1             120            0      0.3000      0.3001
+ X_POSIX       1   read        0             500           50      0.1000      0.0900  [OST: 3]
+ X_MPIIO       1   read        0             500           50      0.1000      0.2000
+ X_POSIX       1   read        x             500           fifty   0.1000      0.2000
+
+# DXT, file_id: 1, file_name: /data/other
+ X_POSIX       0   read        0               0           30      0.4000      0.5000
+";
+
+#[test]
+fn extended_traces_of_darshan_are_imported() {
+    let (reads, summary) = imported(ImportFormat::Darshan, DXT).unwrap();
+    let found: Vec<_> = reads.iter().map(|(name, it)| at(name, it.thread, &it.ranges)).collect();
+    let expected = [
+        at("/data/my file.root", 0, &[100..120]),
+        at("/data/my file.root", 1, &[500..550]),
+        at("/data/other", 0, &[0..30]),
+    ];
+    assert_eq!(found, expected);
+    let times = reads[0].1.times;
+    assert_eq!((times.submitted.as_millis(), times.consumed.as_millis()), (200, 250));
+    // An end before the start is a fault of the clock.
+    assert_eq!(reads[1].1.times.consumed, reads[1].1.times.submitted);
+    assert_eq!(summary, ImportSummary { reads: 3, files: 2, lines: 15, lines_skipped: 1 });
 }

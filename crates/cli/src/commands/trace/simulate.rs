@@ -1,7 +1,7 @@
 //! `hither simulate`: a recorded job on other links and with other settings.
 
-use super::profile::{progress_line, show, write};
 use crate::arguments::{GlobalArgs, Simulate};
+use crate::commands::profile::{progress_line, show, write};
 use crate::environment::client;
 use crate::exit::CommandError;
 use crate::interrupt;
@@ -24,7 +24,7 @@ const SEGMENT_BYTES: f64 = 1448.0;
 /// See [`SEGMENT_BYTES`].
 const PACKET_BYTES: f64 = 1500.0;
 
-pub(super) fn run(request: &Simulate, common: &GlobalArgs) -> Result<(), CommandError> {
+pub(in super::super) fn run(request: &Simulate, common: &GlobalArgs) -> Result<(), CommandError> {
     let mut job = Job::new(trace::script(&request.file)?);
     if let Some(bytes) = request.file_size {
         job = job.with_file_bytes(bytes);
