@@ -61,7 +61,9 @@ def simulated(trace: Path, link: Link, connections: int, server_ms: float) -> di
 
 def replayed(where: Wan, url: str, trace: Path, connections: int) -> dict:
     words = ["--think", "1", "--no-store", "--max-connections", connections, "--json"]
-    return json.loads(run(where.client([str(word) for word in (HITHER, "trace", "replay", trace, url, *words)])))["replay"]
+    return json.loads(run(where.client([str(word) for word in (HITHER, "trace", "replay", trace, url, *words)])))[
+        "replay"
+    ]
 
 
 def server_time(folder: Path, file: Path) -> float:
@@ -160,7 +162,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1, help="replays of each point, of which the median counts")
     parser.add_argument("--quick", action="store_true", help="only every third link")
-    parser.add_argument("--output", type=Path, default=RESULTS / "simulate", help="without suffix (default %(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS / "simulate", help="without suffix (default %(default)s)"
+    )
     options = parser.parse_args()
     rows, server_ms = compare(options.runs, LINKS[:: 3 if options.quick else 1])
     with temporary_folder() as folder:
