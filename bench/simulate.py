@@ -1,9 +1,9 @@
 """`hither simulate` beside packets: the durations of jobs in virtual time and over emulated links.
 
-Four jobs of known reads are replayed at their own pace by the real client, from nginx over kernel TCP through
-hither-wan, and simulated over the same links with the same number of connections. Nothing is fitted: the only
-figure beside those of the link is the server's time per request, which is measured once, on the first link, as
-`hither simulate --like` does it. That link is left out of the errors. Needs root.
+Four jobs of known reads are replayed at their own pace by the real client, from nginx over kernel
+TCP through hither-wan, and simulated over the same links with the same number of connections.
+Nothing is fitted: the only figure beside those of the link is the server's time per request, which
+is measured once, on another link, as `hither simulate --like` does it. Needs root.
 
 The second part counts the operations that are simulated in a second.
 """
