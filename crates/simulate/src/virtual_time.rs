@@ -1,8 +1,8 @@
 //! Virtual time: futures run one after the other on this thread, and when none of them can go on,
 //! the clock jumps to the next timer.
 //!
-//! A job of hours takes as long as its arithmetic, and every run gives the same result. Unlike the
-//! paused clock of tokio, timers are exact to the nanosecond, and nothing but this module is needed
+//! A job of hours takes as long as its arithmetic, whatever else the machine does. Unlike those of
+//! tokio's paused clock, timers are exact to the nanosecond, and nothing but this module is needed
 //! at run time.
 
 use futures_core::future::BoxFuture;
