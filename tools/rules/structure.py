@@ -22,6 +22,7 @@ LARGE_FOLDERS: dict[str, str] = {}
 Segments = tuple[str, ...]
 
 USE = re.compile(r"^[ \t]*(?P<visibility>pub(?:\([^)]*\))?\s+)?use\s+(?P<tree>[^;]+);", re.MULTILINE)
+VISIBILITY = re.compile(r"(?<=\bpub)\(in [^)]*\)")
 PATH = re.compile(r"(?<![\w:])((?:crate|super|self)(?:::\w+)+|[a-z_]\w*(?:::\w+)+)")
 
 
@@ -68,7 +69,8 @@ def modules_of(source: Path) -> dict[Segments, Module]:
         found[() if relative.parts == ("lib",) else relative.parts] = Module(file)
     for here, module in found.items():
         production, _ = split_tests(module.file.read_text(encoding="utf-8"))
-        text = "\n".join(without_comment(line) for _, line in production)
+        # A visibility names a module, and uses nothing of it.
+        text = VISIBILITY.sub("", "\n".join(without_comment(line) for _, line in production))
         for statement in USE.finditer(text):
             for segments, name in use_tree(statement["tree"]):
                 target = absolute(segments, here, found)
