@@ -3,7 +3,7 @@
 use crate::error::ErrorObject;
 use crate::foreign::invalid;
 use futures_util::FutureExt;
-use hither::Error;
+use hither::{Error, PerProcess};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs the body of an exported function. Stores its error for the caller, or NULL, and returns
@@ -48,40 +48,14 @@ pub(crate) fn free<T>(handle: Option<Box<T>>) {
     });
 }
 
-/// A value that is valid only in the process that made it.
-///
-/// `fork` copies memory but no threads: in the child, a client has no threads, and a lock that one
-/// of them held is never released. So the child does not touch the value, not even to drop it.
-#[derive(Debug)]
-pub(crate) struct PerProcess<T> {
-    process: u32,
-    value: Option<T>,
-}
-
-impl<T> PerProcess<T> {
-    /// A value of this process.
-    pub(crate) fn new(value: T) -> Self {
-        Self { process: std::process::id(), value: Some(value) }
-    }
-
-    /// The value.
-    pub(crate) fn get(&self) -> Result<&T, Error> {
-        let value = self.value.as_ref().filter(|_| self.process == std::process::id());
-        value.ok_or_else(|| {
-            invalid(format!(
-                "the handle belongs to process {}, which forked: make a client after fork",
-                self.process
-            ))
-        })
-    }
-}
-
-impl<T> Drop for PerProcess<T> {
-    fn drop(&mut self) {
-        if self.process != std::process::id() {
-            std::mem::forget(self.value.take());
-        }
-    }
+/// A value of a handle; an error in a child of the process that made it.
+pub(crate) fn own<T>(value: &PerProcess<T>) -> Result<&T, Error> {
+    value.get().ok_or_else(|| {
+        invalid(format!(
+            "the handle belongs to process {}, which forked: make a client after fork",
+            value.process()
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -99,14 +73,5 @@ mod tests {
         let failed: Result<(), _> =
             guarded_future(async { panic!("a defect") }).now_or_never().unwrap();
         assert_eq!(hither_error_kind(failed.err().as_ref()), Kind::Internal);
-    }
-
-    #[test]
-    fn a_value_of_another_process_is_neither_used_nor_dropped() {
-        let counted = std::sync::Arc::new(());
-        let other = PerProcess { process: 0, value: Some(std::sync::Arc::clone(&counted)) };
-        assert!(other.get().is_err());
-        drop(other);
-        assert_eq!(std::sync::Arc::strong_count(&counted), 2);
     }
 }

@@ -1,10 +1,10 @@
 //! Clients: what files share.
 
-use crate::border::{PerProcess, free, guarded};
+use crate::border::{free, guarded, own};
 use crate::error::ErrorObject;
 use crate::foreign::{c_string, handle, pairs};
 use crate::options::client_config;
-use hither::{Error, ErrorKind};
+use hither::{Error, ErrorKind, PerProcess};
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +22,7 @@ const VERSION: &CStr =
 
 /// The client behind a pointer.
 pub(crate) fn opened(client: Option<&Client>) -> Result<&Arc<hither::Client>, Error> {
-    handle("the client", client)?.0.get()
+    own(&handle("the client", client)?.0)
 }
 
 /// Runs an operation of a client to its end, and returns `failed` after an error.

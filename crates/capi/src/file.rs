@@ -1,10 +1,10 @@
 //! Open files: positional reads, vector reads, hints.
 
-use crate::border::{PerProcess, free, guarded};
+use crate::border::{free, guarded, own};
 use crate::client::{Client, with_client};
 use crate::error::ErrorObject;
 use crate::foreign::{Piece, buffer, handle, invalid, items, text};
-use hither::{Error, HintId, RemoteFile};
+use hither::{Error, HintId, PerProcess, RemoteFile};
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct OpenedFile {
 
 /// The file behind a pointer.
 pub(crate) fn opened(file: Option<&File>) -> Result<&OpenedFile, Error> {
-    handle("the file", file)?.0.get()
+    own(&handle("the file", file)?.0)
 }
 
 /// The ranges of pieces.
@@ -155,7 +155,7 @@ pub extern "C" fn hither_hint_cancel(
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
     guarded(error, -1, || {
-        let (opened, id) = handle("the hint", hint)?.0.get()?;
+        let (opened, id) = own(&handle("the hint", hint)?.0)?;
         if let Some(id) = id {
             opened.file.cancel(*id);
         }

@@ -9,14 +9,14 @@
 //! readable exactly while there are finished reads. What waits in memory is bounded by what the
 //! program submits.
 
-use crate::border::{PerProcess, free, guarded, guarded_future};
+use crate::border::{free, guarded, guarded_future, own};
 use crate::client::{Client, with_client};
 use crate::error::ErrorObject;
 use crate::file::{File, OpenedFile, checked, fill, opened, ranges};
 use crate::foreign::{Piece, UserData, elements, handle};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use hither::{Error, ErrorKind};
+use hither::{Error, ErrorKind, PerProcess, lock};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -75,7 +75,7 @@ type Outcome = Result<Vec<Bytes>, ErrorObject>;
 
 impl Reads {
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     fn complete(&self, read: u64, outcome: Outcome) {
@@ -162,7 +162,7 @@ fn submitted(
     error: Option<&mut *mut ErrorObject>,
     body: impl FnOnce(&QueueHandle) -> Result<(), Error>,
 ) -> c_int {
-    guarded(error, -1, || body(handle("the queue", queue)?.0.get()?).map(|()| 0))
+    guarded(error, -1, || body(own(&handle("the queue", queue)?.0)?).map(|()| 0))
 }
 
 /// Creates a queue of reads of the files of a client. Returns NULL after an error.
@@ -187,7 +187,7 @@ pub extern "C" fn hither_queue_new(
 /// belongs to the queue: do not read or close it. Returns -1 for NULL and after fork.
 #[unsafe(no_mangle)]
 pub extern "C" fn hither_queue_descriptor(queue: Option<&Queue>) -> c_int {
-    guarded(None, -1, || Ok(handle("the queue", queue)?.0.get()?.reads.event.as_raw_fd()))
+    guarded(None, -1, || Ok(own(&handle("the queue", queue)?.0)?.reads.event.as_raw_fd()))
 }
 
 /// Submits a read of `length` bytes at `offset`, which does not wait. The file may be closed at
@@ -247,7 +247,7 @@ pub extern "C" fn hither_queue_poll(
     error: Option<&mut *mut ErrorObject>,
 ) -> i64 {
     guarded(error, -1, || {
-        let QueueHandle { reads, .. } = handle("the queue", queue)?.0.get()?;
+        let QueueHandle { reads, .. } = own(&handle("the queue", queue)?.0)?;
         let places = elements("the list of completions", completions, max)?;
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         let mut table = reads.wait(timeout);

@@ -4,12 +4,14 @@ use crate::copy::{CopyProgress, PyCopyOptions, check_object, checked, copied, su
 use crate::entry::Entry;
 use crate::error::{invalid, to_exception};
 use crate::file::File;
-use crate::fork::{ClientHandle, PerProcess, lock};
+use crate::fork::ClientHandle;
 use crate::job::Job;
 use crate::options::PyClientOptions;
 use crate::staging::Staging;
 use crate::tree::Tree;
-use hither::{Algorithm, Error, ErrorKind, FileLocality, OpenOptions, StoragePath};
+use hither::{
+    Algorithm, Error, ErrorKind, FileLocality, OpenOptions, PerProcess, StoragePath, lock,
+};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

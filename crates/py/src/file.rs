@@ -2,9 +2,9 @@
 
 use crate::buffer::Buffer;
 use crate::client::Client;
-use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork};
+use crate::fork::{ClientHandle, ReopenedAfterFork};
 use crate::job::Job;
-use hither::{HintId, OpenOptions, RemoteFile};
+use hither::{HintId, OpenOptions, PerProcess, RemoteFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;

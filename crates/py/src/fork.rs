@@ -1,50 +1,10 @@
-//! Values that are valid only in the process that made them.
-//!
-//! `fork` copies memory but no threads: in the child, the runtime of a client has no threads, and a
-//! lock that one of them held is never released. So the child touches nothing that has to do with
-//! threads, not even to drop it. It leaks the parent's values and makes its own.
+//! Clients, files and trees after `fork`: each process makes its own.
 
 use crate::client::Client;
 use crate::error::to_exception;
+use hither::{PerProcess, lock};
 use pyo3::prelude::*;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Takes a lock, even if a thread panicked with it: the guarded values are whole between calls.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A value that is valid only in the process that made it.
-#[derive(Debug)]
-pub(crate) struct PerProcess<T> {
-    process: u32,
-    value: Option<T>,
-}
-
-impl<T> PerProcess<T> {
-    /// A value of this process.
-    pub(crate) fn new(value: T) -> Self {
-        Self { process: std::process::id(), value: Some(value) }
-    }
-
-    /// The value; None in another process.
-    pub(crate) fn get(&self) -> Option<&T> {
-        self.value.as_ref().filter(|_| self.process == std::process::id())
-    }
-
-    /// Takes the value out; None in another process.
-    pub(crate) fn take(&mut self) -> Option<T> {
-        if self.process == std::process::id() { self.value.take() } else { None }
-    }
-}
-
-impl<T> Drop for PerProcess<T> {
-    fn drop(&mut self) {
-        if self.process != std::process::id() {
-            std::mem::forget(self.value.take());
-        }
-    }
-}
+use std::sync::{Arc, Mutex};
 
 /// A file or tree of a client, opened in each process that uses it.
 #[derive(Debug)]

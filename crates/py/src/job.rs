@@ -9,11 +9,11 @@
 //! computes: they serve sockets. Blocking threads deliver the results.
 
 use crate::error::{invalid, to_exception};
-use crate::fork::{ClientHandle, PerProcess, lock};
+use crate::fork::ClientHandle;
 use crate::shutdown::InterpreterGuard;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use hither::Error;
+use hither::{Error, PerProcess, lock};
 use pyo3::exceptions::asyncio::CancelledError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

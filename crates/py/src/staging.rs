@@ -1,9 +1,9 @@
 //! Files that are brought from tape to disk.
 
 use crate::error::invalid;
-use crate::fork::{ClientHandle, PerProcess};
+use crate::fork::ClientHandle;
 use crate::job::Job;
-use hither::{Error, ErrorKind, StagingRequest, StagingState};
+use hither::{Error, ErrorKind, PerProcess, StagingRequest, StagingState};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,10 +3,10 @@
 use crate::client::Client;
 use crate::column::Column;
 use crate::error::invalid;
-use crate::fork::{ClientHandle, PerProcess, ReopenedAfterFork, lock};
+use crate::fork::{ClientHandle, ReopenedAfterFork};
 use crate::job::Job;
 use futures_util::lock::Mutex as AsyncMutex;
-use hither::{ArraysRequest, ListKind, RecordType, RemoteTree};
+use hither::{ArraysRequest, ListKind, PerProcess, RecordType, RemoteTree, lock};
 use pyo3::prelude::*;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
