@@ -5,7 +5,7 @@
 //! what follows, and nothing else. The reads go through the code that serves them in a real job:
 //! [`CachedFile`](hither_core::CachedFile) with its cache and driver,
 //! [`ReadAhead`](hither_core::ReadAhead), the planner and the choice of connections. Only the bytes
-//! are not real: they are zeros from a [`SimulatedSource`](crate::source::SimulatedSource), whose
+//! are not real: they are zeros from a [`SimulatedSource`], whose
 //! connections open, start slowly and share the link.
 //!
 //! Three methods are compared, as in figure 4 of Furano and others, "Latencies and data access",
