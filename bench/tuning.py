@@ -5,8 +5,8 @@
 Each round of a cell copies one file with at most 4, 16 and 64 connections (`--max-connections`, the
 oracle is the best of them by its median), with the default, and with the default of another build
 (`--former`), starting with another one each time. Each run begins without a store. The file lies in
-memory, the copies go to /dev/null. Needs root, nginx and hither-wan. Results are printed and added to
-results/tuning.csv; results/tuning.md has what was made of them.
+memory, the copies go to /dev/null. Needs root, nginx and hither-wan. Results are printed, and added
+to results/tuning.csv.
 """
 
 import argparse
@@ -29,7 +29,7 @@ FIXED = (4, 16, 64)
 
 @dataclass(frozen=True)
 class Cell:
-    """A link, the bytes to copy over it, and the bytes per second that the server grants a connection."""
+    """A link, the bytes to copy, and what the server sends each connection in a second."""
 
     link: Link
     size: int
