@@ -1,7 +1,7 @@
 //! Tuner: finds the number of connections, or of small files at a time, that brings most.
 //!
 //! The other rules follow from the path, and assume that one connection can fill it in the end.
-//! What a copy meets is different: a server that sends each connection some 300 kB a second
+//! A copy meets more than that: a server that sends each connection some 300 kB a second
 //! (`limit_rate` of nginx), a service time for each request, a disk that is slower than the
 //! network, other people's traffic. Only measurements tell these apart. The tuner is a function of
 //! what was measured: its caller gives it totals several times a second ([`Tuner::observe`]) and
