@@ -65,6 +65,7 @@ def asked(log, report, known=()):
 
 
 def connections(requests) -> set[str]:
+    """The connections that were used; a report also counts those that were opened and not needed."""
     return {request.connection for request in requests}
 
 
@@ -74,12 +75,12 @@ def test_thousands_of_ranges_share_few_connections_to_a_known_server(secure, rea
         first = read(port, seed=1)
         learning = asked(log, first)
         assert len(learning) == first["requests"]
-        assert len(connections(learning)) == first["connections"]
+        assert len(connections(learning)) <= first["connections"]
 
         report = read(port, seed=2)
         known = asked(log, report, connections(learning))
         assert len(known) == report["requests"] <= RANGES + 2
-        assert len(connections(known)) == report["connections"] <= 8
+        assert len(connections(known)) <= report["connections"] <= 8
         assert all(request.status == 206 for request in known)
         assert report["bytes_requested"] == report["bytes_used"] == report["bytes_payload"]
         assert report["bytes_received"] > report["bytes_payload"]
@@ -110,7 +111,7 @@ def test_the_stream_limit_of_a_server_is_obeyed(secure, read, tmp_path):
     with nginx(secure, log, f"{servers.ONE_RANGE} http2_max_concurrent_streams 5;") as port:
         before = connections(asked(log, read(port, seed=1)))
         report = read(port, seed=2)
-        assert len(connections(asked(log, report, before))) == report["connections"] <= 8
+        assert len(connections(asked(log, report, before))) <= report["connections"] <= 8
         assert report["requests"] <= RANGES + 2
 
 
@@ -132,7 +133,6 @@ def test_servers_without_http2_or_with_multiple_ranges_use_http1(secure, read, t
             report = read(port, 2, "--max-connections", 4)
             known = asked(log, report, before)
             assert len(known) == report["requests"]
-            # One may have been opened and not needed.
             assert len(connections(known)) <= report["connections"] <= 4
             counts = {request.range_count for request in known}
             assert counts == {1} if limits else max(counts) > 100
