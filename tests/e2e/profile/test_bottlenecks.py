@@ -92,4 +92,4 @@ def test_a_log_is_explained_with_its_sums(hither, tmp_path):
     assert told.code == 0, told.err
     figures = {item["name"]: item["value"] for item in told.json["evidence"]}
     assert figures["requests"] == len(served.logged())
-    assert figures["sent and received"] == sum(line["sent"] for line in served.logged())
+    assert figures["sent and received"] == sum(line["sent"] + line["received"] for line in served.logged())
