@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=DATA, help="on the disk to be measured (default target/data)")
     chosen = parser.parse()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(chosen.folder) as folder:
+    with temporary_folder(chosen.folder.resolve()) as folder:
         write_file(folder / "file", READ_MB)
         rows = reads(folder, chosen.runs, Loopback(), "loopback")
         rows += reads(folder, chosen.runs, Wan(NEAR), NEAR.label)
