@@ -162,9 +162,10 @@ def gridftp_commands(folder: Path, url: str) -> dict[str, str]:
     return {direction: f"globus-url-copy -fast -f {folder}/{direction}$n.list" for direction in sides}
 
 
-def of_servers() -> None:
-    names = ["nginx", "xrootd", "hither", *(["gridftp"] if servers.program("globus-url-copy") else [])]
+def of_servers(names: tuple[str, ...] = ("nginx", "xrootd", "hither", "gridftp")) -> None:
     for name in names:
+        if name == "gridftp" and not servers.program("globus-url-copy"):
+            continue
         with tempfile.TemporaryDirectory(dir=talkfile.DEFAULT_OUTPUT.parent) as folder:
             for direction in ("read", "write"):
                 with serving(name, Path(folder)) as (port, commands), clients(commands[direction]):
