@@ -251,7 +251,9 @@ def main() -> None:
         usual = {name: undisturbed(at, name) for name in ways}
         copies = 13 if options.quick else options.kills // options.each
         for victim, name in islice(cycle(product(victims, ways)), copies):
-            moments = [numbers.uniform(0, usual[name].seconds) for _ in range(options.each)]
+            # What a copy has done before a kill it does not do again: the moments share its time.
+            longest = usual[name].seconds / options.each
+            moments = [numbers.uniform(0, longest) for _ in range(options.each)]
             runs.append(killed(at, name, victim, moments, usual[name]))
             say(f"{name}, {victim} killed: {runs[-1].resent_mb:.1f} MB again {runs[-1].fault}")
     sizes = f"A file of {LARGE_MB} MiB; a tree of {options.files:,} files of {options.bytes:,} bytes and one of {TREE_MB} MiB."
