@@ -92,12 +92,30 @@ pub(crate) struct Piece {
     pub(crate) cut_off: AtomicWaker,
     /// When it was taken, by the clock of the source.
     pub(crate) sent: Duration,
+    /// How long it may be silent before it is split.
+    patience: Duration,
 }
 
 impl Piece {
     fn progress(&self) -> RequestProgress {
         let (received_bytes, missing_bytes) = self.buffer.progress();
         RequestProgress { sent: self.sent, received_bytes, missing_bytes }
+    }
+
+    fn new(range: Range<u64>, sent: Duration, patience: Duration) -> Self {
+        Self { buffer: PieceBuffer::new(range), cut_off: AtomicWaker::new(), sent, patience }
+    }
+
+    /// Returns true if its progress says something: it has brought bytes, or should have.
+    fn is_judged(&self, now: Duration) -> bool {
+        self.buffer.progress().0 > 0 || now >= self.sent + self.patience
+    }
+
+    /// How long the piece that takes over from it may be silent: twice as long as it was, if it
+    /// was.
+    fn patience_of_next(&self, now: Duration) -> Duration {
+        let is_silent = self.buffer.progress().0 == 0;
+        if is_silent { 2 * now.saturating_sub(self.sent) } else { Duration::ZERO }
     }
 
     /// Returns true if fewer bytes than `rate` have arrived in a second.
@@ -203,7 +221,7 @@ impl FileCopy {
                 state.blocks.take(max_bytes)
             }
         };
-        range.map(|range| self.start(&mut state, range))
+        range.map(|range| self.start(&mut state, range, Duration::ZERO))
     }
 
     fn share(&self, worker: usize, state: &FileCopyState) -> u64 {
@@ -232,6 +250,10 @@ impl FileCopy {
 
     /// Splits off the later half of the slowest piece for an idle worker, by [`SplitRule::COPY`].
     /// All that is missing of it is taken if its replica is much slower than the others.
+    ///
+    /// What was taken from a silent piece may be silent for twice as long as that. Else a queue on
+    /// the path that is longer than the latency known of it would have idle workers take the same
+    /// bytes from each other for ever, each before the first one has arrived.
     pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
         let rtt = self.balancing_rtt()?;
         let best = self.replicas.as_ref().and_then(|replicas| replicas.best_speed());
@@ -247,9 +269,11 @@ impl FileCopy {
         if state.over || !state.blocks.all_taken() {
             return None;
         }
-        let pieces = state.running.iter().map(|piece| (piece.progress(), piece));
+        let pieces = state.running.iter().filter(|piece| piece.is_judged(now));
+        let pieces = pieces.map(|piece| (piece.progress(), piece));
         let slowest = rule.slowest(pieces, now, rtt)?;
         let is_slow = best.is_some_and(|rate| slowest.is_slower_than(rate / MUCH_SLOWER, now));
+        let patience = slowest.patience_of_next(now);
         let given = slowest.buffer.give(if is_slow { 0.0 } else { 0.5 });
         if given.is_empty() {
             return None;
@@ -258,13 +282,17 @@ impl FileCopy {
         let offset = given.start;
         let bytes = range::len(&given);
         debug!(file = self.item.name, offset, bytes, "slowest piece split for an idle worker");
-        Some(self.start(&mut state, given))
+        Some(self.start(&mut state, given, patience))
     }
 
-    fn start(&self, state: &mut FileCopyState, range: Range<u64>) -> Arc<Piece> {
+    fn start(
+        &self,
+        state: &mut FileCopyState,
+        range: Range<u64>,
+        patience: Duration,
+    ) -> Arc<Piece> {
         let sent = self.source.clock().now();
-        let piece = Piece { buffer: PieceBuffer::new(range), cut_off: AtomicWaker::new(), sent };
-        let piece = Arc::new(piece);
+        let piece = Arc::new(Piece::new(range, sent, patience));
         state.running.push(Arc::clone(&piece));
         piece
     }
@@ -504,5 +532,30 @@ impl FileCopy {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, FileCopyState> {
         lock(&self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENCY: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn bytes_are_not_taken_for_ever_before_the_first_one_has_arrived() {
+        let answers_after = 10 * LATENCY;
+        let rule = SplitRule { min_bytes: 1, ..SplitRule::COPY };
+        let mut now = Duration::ZERO;
+        let mut piece = Piece::new(0..9, now, Duration::ZERO);
+        let mut taken = 0;
+        while now < piece.sent + answers_after {
+            now += LATENCY / 4;
+            let judged = std::iter::once((piece.progress(), ())).filter(|_| piece.is_judged(now));
+            if rule.slowest(judged, now, LATENCY).is_some() {
+                piece = Piece::new(piece.buffer.give(0.0), now, piece.patience_of_next(now));
+                taken += 1;
+            }
+        }
+        assert!((1..=4).contains(&taken), "taken {taken} times");
     }
 }
