@@ -2,6 +2,7 @@
 
 use crate::copy::archive::{self, DirectoryAttributes};
 use crate::copy::bandwidth_limiter::BandwidthLimiter;
+use crate::copy::blocking_queue::BlockingQueue;
 use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
 use crate::copy::queue::{FileLimits, Queue};
@@ -54,6 +55,8 @@ pub(crate) struct CopyContext {
     /// Small files that help at a time by now.
     pub(crate) small_files: AtomicUsize,
     pub(crate) group_sync: GroupSync,
+    /// What small files do that may block.
+    pub(crate) blocking: Arc<BlockingQueue>,
     /// Directories that get the permissions and times of their sources at the end.
     pub(crate) attributes: Mutex<Vec<DirectoryAttributes>>,
 }
@@ -99,6 +102,7 @@ impl CopyContext {
             workers_changed: Notify::new(),
             small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),
             group_sync: GroupSync::default(),
+            blocking: Arc::default(),
             attributes: Mutex::default(),
         })
     }

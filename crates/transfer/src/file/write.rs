@@ -144,10 +144,12 @@ impl FileCopy {
         work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let file = Arc::clone(self);
-        let done = spawn_blocking(move || work(&file)).await;
-        done.unwrap_or_else(|error| {
-            Err(Error::new(ErrorKind::Local, "a writing thread panicked").with_source(error))
-        })
+        let work = move || work(&file);
+        let done = match self.is_small() {
+            true => self.shared.blocking.run(work).await,
+            false => spawn_blocking(work).await.ok(),
+        };
+        done.unwrap_or_else(|| Err(Error::new(ErrorKind::Local, "a writing thread panicked")))
     }
 
     /// Compares the pieces of a batch before it goes where it cannot be taken back from.
