@@ -20,6 +20,7 @@ import json
 import shutil
 import statistics
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -411,12 +412,17 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def iperf(where: Loopback, at: Site, way: Way, streams: int, size: int) -> Run:
+def iperf(where: Loopback, at: Site, way: Way, streams: int, size: int) -> list[Run]:
+    """Its own rate, which leaves connecting out, and that of its whole process."""
     command = ["iperf3", "-c", at.host, "-p", str(at.iperf_port), "-P", str(streams), "-n", str(size), "-J"]
     command += [] if way.is_upload else ["-R"]
+    began = time.monotonic()
     answer = json.loads(subprocess.run(where.client(command), stdout=subprocess.PIPE, text=True, check=False).stdout)
+    wall = time.monotonic() - began
     end = answer.get("end", {}).get("sum_received", {})
-    return Run("", "", f"iperf3 -P{streams}", end.get("bits_per_second", 0) * 1e-6, end.get("seconds", 0), 0)
+    name, cpu = f"iperf3 -P{streams}", 0
+    inside = Run("", "", name, end.get("bits_per_second", 0) * 1e-6, end.get("seconds", 0), cpu)
+    return [inside, Run("", "", f"{name}, whole process", size * 8e-6 / wall, wall, cpu)]
 
 
 def write_sources(folder: Path, ways: list[str], options: argparse.Namespace) -> None:
@@ -440,10 +446,10 @@ def rounds(where: Loopback, at: Site, label: str, name: str, options: argparse.N
     for number in range(options.runs):
         if way.source != "tree" and way.needs_server and not options.no_iperf:
             for streams in (8, 1) if way.is_upload else (8,):
-                run = iperf(where, at, way, streams, size)
-                run.link, run.way = label, name
-                results.append(run)
-                say(f"{label}, {name}: {run.who} {run.mbit:.0f} Mbit/s")
+                for run in iperf(where, at, way, streams, size):
+                    run.link, run.way = label, name
+                    results.append(run)
+                    say(f"{label}, {name}: {run.who} {run.mbit:.0f} Mbit/s")
         for contender in rotated(way.who, number):
             left_out = contender.name in out or not contender.name.startswith(only or ("",))
             if left_out or shutil.which(contender.needs) is None:

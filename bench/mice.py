@@ -1,5 +1,7 @@
 """`hither cp` of many small files from and to `hither serve`, beside other tools and raw TCP.
 
+Down it copies also over TLS, from nginx over HTTP/2 and from xrootd.
+
 Trees of 10 KiB files in memory (/dev/shm) at both ends, over loopback and two links of 1 Gbit/s.
 The floor is `raw TCP`: the same bytes over as many connections as hither uses, sent without a
 pause, and dropped where they arrive. Round trips are those that the link counts. Each round runs
@@ -94,6 +96,12 @@ class Site:
     port: int
     web: int
     raw: int
+    tls: int
+    """`hither serve` over TLS."""
+    http2: int
+    """nginx over TLS, with HTTP/2."""
+    xrootd: int
+    authority: Path
     connections: int
     share: int
     """Bytes of the tree for each of the connections."""
@@ -112,9 +120,11 @@ def url(at: Site, name: str) -> str:
     return f"http://{at.host}:{at.port}/{name}"
 
 
-def hither(at: Site, to: Path) -> list[str]:
+def hither(at: Site, to: Path, base: str = "http", port: str = "port") -> list[str]:
+    source = f"{base}://{at.host}:{getattr(at, port)}/tree/."
     # The store remembers the server between runs, as it does for users.
-    return [str(HITHER), "cp", "-r", "--quiet", "--store", str(to.parent / "store"), url(at, "tree/."), str(to)]
+    options = ["-r", "--quiet", "--store", str(to.parent / "store")]
+    return ["env", f"SSL_CERT_FILE={at.authority}", str(HITHER), "cp", *options, source, str(to)]
 
 
 RCLONE = ("rclone", "--config", "/dev/null", "copy", "--transfers", "64", "--checkers", "64")
@@ -148,6 +158,9 @@ def curl(at: Site, to: Path) -> list[str]:
 
 DOWN = [
     Contender("hither", str(HITHER), hither),
+    Contender("hither, TLS", str(HITHER), lambda at, to: hither(at, to, "https", "tls")),
+    Contender("hither from nginx, HTTP/2", str(HITHER), lambda at, to: hither(at, to, "https", "http2")),
+    Contender("hither from xrootd", str(HITHER), lambda at, to: hither(at, to, "root", "xrootd")),
     raw("down"),
     Contender(
         "one tar, unpacked",
@@ -178,14 +191,18 @@ def site(where: Loopback, folder: Path, files: int, connections: int) -> Iterato
     with contextlib.ExitStack() as stack:
         config = folder / "hither.toml"
         config.write_text("anonymous_write = true\n")
-        port = stack.enter_context(servers.hither(where, folder, more=("--write", "--config", str(config))))
-        web = stack.enter_context(servers.nginx(where, folder))
         host = where.server_host
+        tls = servers.certificate(folder, host, named=True)
+        port = stack.enter_context(servers.hither(where, folder, more=("--write", "--config", str(config))))
+        secure = stack.enter_context(servers.hither(where, folder, tls=tls))
+        web = stack.enter_context(servers.nginx(where, folder))
+        http2 = stack.enter_context(servers.nginx(where, folder, locations="autoindex on;", tls=tls, http2=True))
+        grid = stack.enter_context(servers.xrootd(where, folder))
         share = files * FILE_BYTES // connections
         raw = stack.enter_context(
             servers.started(where, lambda _, port: [sys.executable, "-c", RAW_SERVER, host, str(port), str(share)])
         )
-        yield Site(host, port, web, raw, connections, share)
+        yield Site(host, port, web, raw, secure, http2, grid, tls.authority, connections, share)
 
 
 def rounds(name: str, options: argparse.Namespace, folder: Path) -> list[Run]:
