@@ -31,10 +31,12 @@ pub(crate) mod blocking;
 pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod path;
+pub(crate) mod referral;
 pub(crate) mod tape;
 
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 
+use crate::backend::referral::{AvailableEntries, BackendServer, LocateRequest, Located};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -99,6 +101,33 @@ pub trait Backend: Send + Sync + Debug {
     /// The entries of a directory that clients may see, in the order of their names. Of a directory
     /// with more than `max` entries, any `max + 1` of them.
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>>;
+
+    /// The entries of [`Backend::list`], as far as they are available: for people, who see what is
+    /// missing.
+    fn list_available<'a>(
+        &'a self,
+        path: &'a str,
+        max: usize,
+    ) -> BackendFuture<'a, AvailableEntries> {
+        Box::pin(async move {
+            Ok(AvailableEntries { entries: self.list(path, max).await?, missing: None })
+        })
+    }
+
+    /// True if clients are sent elsewhere for files ([`Backend::locate`]).
+    fn refers(&self) -> bool {
+        false
+    }
+
+    /// The place of a file. Called only where [`Backend::refers`] is true.
+    fn locate<'a>(&'a self, _request: LocateRequest<'a>) -> BackendFuture<'a, Located> {
+        Box::pin(std::future::ready(Err(BackendError::not_found())))
+    }
+
+    /// The servers behind this backend, for metrics and the status page.
+    fn servers(&self) -> Vec<BackendServer> {
+        Vec::new()
+    }
 
     /// The descriptions of some entries in the order of `paths`; none for those that are gone. A
     /// link is described as the entry to which it leads, if `links` allows that.
@@ -203,8 +232,8 @@ pub trait Backend: Send + Sync + Debug {
         precondition: Precondition,
     ) -> BackendFuture<'a, Option<EntryMetadata>>;
 
-    /// Fails if the root cannot be read. Returns the space of its file system.
-    fn probe(&self) -> BackendFuture<'_, SpaceUsage>;
+    /// Fails if the root cannot be read. Returns the space of its file system, if there is one.
+    fn probe(&self) -> BackendFuture<'_, Option<SpaceUsage>>;
 }
 
 /// One version of a file that was opened.

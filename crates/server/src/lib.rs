@@ -21,7 +21,7 @@ mod http_error;
 mod lots;
 mod method;
 mod monitoring;
-mod replica_map;
+mod referral;
 mod request;
 mod response;
 mod router;
@@ -35,6 +35,7 @@ pub use authorization::authorizer::{
 pub use authorization::settings::{
     AllowedAction, AuthSettings, CertificateSettings, CrlChecks, GroupSettings, IssuerSettings,
 };
+pub use backend::referral::{AvailableEntries, BackendServer, Intent, LocateRequest, Located};
 pub use backend::tape::TapeHelper;
 pub use backend::tape::command_runner::run_tape_helper;
 pub use backend::tape::settings::TapeSettings;
@@ -46,10 +47,13 @@ pub use backend::{
 };
 pub use connection::socket_options::NetworkSettings;
 pub use hither_auth::DistinguishedName;
+pub use hither_http::conditions::Version;
+pub use hither_http::propfind::PropertyUpdate;
 pub use lots::settings::LotSettings;
-pub use replica_map::ReplicaSettings;
+pub use referral::replica_map::{ReplicaSettings, url_below};
 pub use server::sandbox::confine;
 pub use server::{Server, ShutdownHandle, raise_open_files};
 pub use settings::reload::Reloader;
 pub use settings::{ServerLimits, Settings, TlsFiles};
+pub use third_party::cidr::Cidr;
 pub use third_party::settings::ThirdPartySettings;

@@ -2,6 +2,7 @@
 
 pub(crate) mod access_log;
 pub(crate) mod admin_server;
+mod backend_servers;
 pub(crate) mod copy_counters;
 pub(crate) mod health;
 pub(crate) mod metrics;

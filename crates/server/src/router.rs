@@ -17,6 +17,7 @@ use crate::method::{
     copy_move, get, lots, mkcol_delete, propfind, proppatch, put, query, tape, tree,
 };
 use crate::monitoring::request_record::RequestRecord;
+use crate::referral;
 use crate::request::ServerRequest;
 use crate::response::recorded_body::RecordedBody;
 use crate::response::{ServerResponse, accept_query, accept_tree_query};
@@ -124,6 +125,9 @@ async fn dispatch(
     if let Some(door) = context.tape.as_ref().filter(|_| tape::is_at(&request.path)) {
         return tape::handle(context, door, request).await;
     }
+    if let Some(answer) = referral::answer(context, &request).await? {
+        return Ok(answer);
+    }
     match request.method.as_str() {
         "GET" | "HEAD" => get::handle(context, &request).await,
         "QUERY" => query::handle(context, request).await,
@@ -168,8 +172,11 @@ fn options(context: &ServerContext) -> ServerResponse {
     let mut response = ServerResponse::empty(StatusCode::OK)
         .with(header::ALLOW, methods(context))
         .with(header::ACCEPT_RANGES, "bytes")
-        .with(HeaderName::from_static("dav"), "1")
-        .with(ACCEPT_QUERY, &format!("{}, {}", accept_query(), accept_tree_query()));
+        .with(HeaderName::from_static("dav"), "1");
+    // What a server to which clients are sent takes, it says itself.
+    if !context.backend.refers() {
+        response.set(ACCEPT_QUERY, &format!("{}, {}", accept_query(), accept_tree_query()));
+    }
     tree::upload::announce_uploads(context, &mut response);
     response
 }

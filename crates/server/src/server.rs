@@ -286,6 +286,11 @@ impl Server {
         Ok(())
     }
 
+    /// Runs `work` on the threads of the server, until it ends or the server does.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
     /// Runs `work`, which must not block, when the server stops; [`Server::wait`] waits for it.
     pub fn when_stopped(&mut self, work: impl FnOnce() + Send + 'static) {
         let mut stop = self.stop.0.subscribe();
@@ -346,7 +351,7 @@ async fn remove_stale(disk: DiskBackend, unfinished: Duration) {
     let mut next = Instant::now();
     loop {
         tick.tick().await;
-        let is_short = disk.probe().await.is_ok_and(cleanup::is_short);
+        let is_short = disk.probe().await.is_ok_and(|space| space.is_some_and(cleanup::is_short));
         if !is_short && Instant::now() < next {
             continue;
         }

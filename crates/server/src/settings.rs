@@ -6,7 +6,7 @@ use crate::authorization::settings::AuthSettings;
 use crate::backend::tape::settings::TapeSettings;
 use crate::connection::socket_options::NetworkSettings;
 use crate::lots::settings::LotSettings;
-use crate::replica_map::{ReplicaMap, ReplicaSettings};
+use crate::referral::replica_map::{ReplicaMap, ReplicaSettings};
 use crate::third_party::settings::ThirdPartySettings;
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;

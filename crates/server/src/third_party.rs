@@ -21,7 +21,7 @@
 //! **When the client disconnects, the copy ends**: its response is dropped, and with it the work.
 
 mod checksum_comparison;
-mod cidr;
+pub(crate) mod cidr;
 pub(crate) mod copier;
 mod copy_request;
 mod copy_slot;

@@ -383,11 +383,11 @@ impl Backend for DiskBackend {
         }))
     }
 
-    fn probe(&self) -> BackendFuture<'_, SpaceUsage> {
-        Box::pin(self.run(|tree| -> io::Result<SpaceUsage> {
+    fn probe(&self) -> BackendFuture<'_, Option<SpaceUsage>> {
+        Box::pin(self.run(|tree| -> io::Result<Option<SpaceUsage>> {
             tree.probe()?;
             let (available, used) = tree.space("")?;
-            Ok(SpaceUsage { available, used })
+            Ok(Some(SpaceUsage { available, used }))
         }))
     }
 }

@@ -1,6 +1,10 @@
 //! A directory as an HTML page for people.
+//!
+//! Where a part of the entries is not available, the page shows the others and says so; its status
+//! is 503, so that no program takes it for the whole.
 
 use crate::backend::path::{NamespacePath, href};
+use crate::backend::referral::AvailableEntries;
 use crate::backend::{Details, EntryDescription};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
@@ -32,12 +36,14 @@ pub(crate) async fn handle(
 ) -> Result<ServerResponse, HttpError> {
     let max = context.limits().names;
     let path = request.path.path();
-    let entries = context.follow(request, path, |files, path| files.list(path, max)).await?;
+    let AvailableEntries { entries, missing } =
+        context.follow(request, path, |files, path| files.list_available(path, max)).await?;
     if entries.len() > max {
         let what = format!("the directory has more than {max} entries, too many for one page");
         return Err(HttpError::new(StatusCode::INSUFFICIENT_STORAGE, what));
     }
-    let mut answer = ServerResponse::empty(StatusCode::OK)
+    let status = if missing.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let mut answer = ServerResponse::empty(status)
         .with(header::CONTENT_TYPE, "text/html; charset=utf-8")
         .with(header::CONTENT_SECURITY_POLICY, POLICY)
         .with(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
@@ -49,7 +55,7 @@ pub(crate) async fn handle(
             tokio::task::consume_budget().await;
             paths.push(&entry.name, 0)?;
         }
-        let page = Page { place: request.path.clone(), folders: 0, files: 0, bytes: 0 };
+        let page = Page { place: request.path.clone(), missing, folders: 0, files: 0, bytes: 0 };
         let timings = &request.body.tally;
         answer.body = streamed_listing::body(&context.backend, page, paths, filter, timings);
     }
@@ -60,6 +66,8 @@ pub(crate) async fn handle(
 #[derive(Debug)]
 struct Page {
     place: NamespacePath,
+    /// The servers that have not answered.
+    missing: Option<String>,
     /// Folders, files and their bytes so far, for the summary at the end.
     folders: u64,
     files: u64,
@@ -84,6 +92,14 @@ impl ListingFormat for Page {
             escaped(&self.place.to_string()),
             self.crumbs()
         );
+        if let Some(missing) = &self.missing {
+            let _ = writeln!(
+                out,
+                "<tr><td colspan=\"4\"><strong>This listing is incomplete: no answer from {}.\
+                 </strong></td></tr>",
+                escaped(missing)
+            );
+        }
         if let Some((parent, _)) = self.place.split() {
             let _ = writeln!(
                 out,

@@ -113,7 +113,10 @@ pub(crate) async fn handle(
 
 /// Sets the fields that every response about a file has.
 pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
-    answer.set(header::ETAG, &version.etag);
+    // What is relayed from elsewhere has none.
+    if !version.etag.is_empty() {
+        answer.set(header::ETAG, &version.etag);
+    }
     // A weak tag means that the next change may have the same date: then there is no date.
     if version.etag.starts_with('"') {
         answer.set(header::LAST_MODIFIED, &httpdate::fmt_http_date(version.modified));

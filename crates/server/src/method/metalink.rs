@@ -13,14 +13,14 @@ use crate::backend::{Backend, FileReader};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::digest_fields;
-use crate::replica_map::ReplicaMap;
+use crate::referral::replica_map::ReplicaMap;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
-use hither_http::digest::DIGEST;
+use hither_http::digest::{DIGEST, Digest};
 use hither_http::metalink::{
     MEDIA_TYPE, Metalink, MetalinkFile, MetalinkUrl, describedby, duplicate,
 };
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
 /// Adds the replicas and the stored checksums of a file to a response about it.
@@ -37,13 +37,7 @@ pub(crate) async fn announce(
     if urls.is_empty() {
         return;
     }
-    let document = format!("{}?metalink", place.href(false));
-    let links = urls.iter().zip(1..).map(|(url, priority)| duplicate(url, priority));
-    for link in links.chain([describedby(&document)]) {
-        if let Ok(value) = HeaderValue::from_str(&link) {
-            answer.headers.append(header::LINK, value);
-        }
-    }
+    link(&mut answer.headers, place, &urls);
     if !answer.headers.contains_key(DIGEST) {
         for digest in digest_fields::stored(reader).await.iter().rev() {
             if let Ok(value) = HeaderValue::from_str(&digest.to_field()) {
@@ -51,7 +45,18 @@ pub(crate) async fn announce(
             }
         }
     }
-    answer.headers.append(header::VARY, HeaderValue::from_static("accept"));
+}
+
+/// Adds `Link` fields for replicas, the best first, and for their document.
+pub(crate) fn link(headers: &mut HeaderMap, place: &NamespacePath, urls: &[String]) {
+    let document = format!("{}?metalink", place.href(false));
+    let links = urls.iter().zip(1..).map(|(url, priority)| duplicate(url, priority));
+    for link in links.chain([describedby(&document)]) {
+        if let Ok(value) = HeaderValue::from_str(&link) {
+            headers.append(header::LINK, value);
+        }
+    }
+    headers.append(header::VARY, HeaderValue::from_static("accept"));
 }
 
 /// The Metalink document in place of a file, if the request is for it.
@@ -59,22 +64,21 @@ pub(crate) async fn document(
     context: &ServerContext,
     request: &ServerRequest,
 ) -> Result<Option<ServerResponse>, HttpError> {
-    let asked = request.query.as_deref() == Some("metalink");
-    if request.path.is_directory() || !(asked || accepts(request)) {
+    if request.path.is_directory() || !is_asked_for(request) {
         return Ok(None);
     }
     let elsewhere = context.settings().replicas.urls(&request.path);
-    if elsewhere.is_empty() && !asked {
+    if elsewhere.is_empty() && !by_query(request) {
         return Ok(None);
     }
     let mut urls = Vec::with_capacity(elsewhere.len() + 1);
-    let mut file = MetalinkFile::default();
-    file.name = request.path.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+    let mut size = None;
+    let mut digests = Vec::new();
     match context.follow(request, request.path.path(), Backend::open).await {
         Ok(reader) if reader.metadata().is_directory() => return Ok(None),
         Ok(reader) => {
-            file.size = Some(reader.metadata().size);
-            file.digests = digest_fields::stored(&*reader).await;
+            size = Some(reader.metadata().size);
+            digests = digest_fields::stored(&*reader).await;
             urls.extend(here(request));
         }
         Err(error) if error.status == StatusCode::NOT_FOUND => {
@@ -85,6 +89,20 @@ pub(crate) async fn document(
         Err(error) => return Err(error),
     }
     urls.extend(elsewhere);
+    Ok(Some(describe(request, size, digests, urls)))
+}
+
+/// The document about a file with these replicas, the best first.
+pub(crate) fn describe(
+    request: &ServerRequest,
+    size: Option<u64>,
+    digests: Vec<Digest>,
+    urls: Vec<String>,
+) -> ServerResponse {
+    let mut file = MetalinkFile::default();
+    file.name = request.path.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+    file.size = size;
+    file.digests = digests;
     let replicas = urls.into_iter().zip(1..);
     file.replicas =
         replicas.map(|(url, priority)| MetalinkUrl { url, priority, location: None }).collect();
@@ -98,7 +116,16 @@ pub(crate) async fn document(
         answer.body = crate::response::body::ResponseBody::Empty;
         answer.set(header::CONTENT_LENGTH, &length);
     }
-    Ok(Some(answer))
+    answer
+}
+
+/// True if the request is for the document.
+pub(crate) fn is_asked_for(request: &ServerRequest) -> bool {
+    by_query(request) || accepts(request)
+}
+
+fn by_query(request: &ServerRequest) -> bool {
+    request.query.as_deref() == Some("metalink")
 }
 
 /// True if `Accept` names the media type of Metalink.

@@ -20,6 +20,7 @@ use hither_http::propfind::{
 };
 use http::{StatusCode, header};
 use std::fmt::Write as _;
+use std::time::UNIX_EPOCH;
 
 const DAV: &str = "DAV:";
 /// The live properties that every listing has.
@@ -260,12 +261,16 @@ impl Resource<'_> {
     fn live(&self, local: &str) -> Option<String> {
         let EntryDescription { metadata, space, .. } = self.entry;
         let is_file = metadata.kind == FileKind::File;
+        // Of entries that are elsewhere neither tag nor time may be known.
+        let is_elsewhere = metadata.version.etag.is_empty();
         match local {
             "resourcetype" if is_file => Some(String::new()),
             "resourcetype" => Some("<D:collection/>".to_owned()),
             "getcontentlength" => is_file.then(|| metadata.size.to_string()),
+            "getlastmodified" if is_elsewhere && metadata.version.modified == UNIX_EPOCH => None,
             "getlastmodified" => Some(httpdate::fmt_http_date(metadata.version.modified)),
             "creationdate" => metadata.created.map(rfc3339),
+            "getetag" if is_elsewhere => None,
             "getetag" => is_file.then(|| escape(&metadata.version.etag)),
             "getcontenttype" => is_file.then(|| media_type(self.path).to_owned()),
             "quota-available-bytes" => space.map(|space| space.available.to_string()),

@@ -16,6 +16,7 @@ use crate::connection::host;
 use crate::connection::table::ConnectionTable;
 use crate::connection::tls::CertificateReloader;
 use crate::context::ServerContext;
+use crate::monitoring::backend_servers;
 use crate::monitoring::health;
 use crate::monitoring::metrics::{self, GaugeValues};
 use crate::monitoring::sliding_window::{TICK, WindowTotals};
@@ -116,7 +117,8 @@ impl AdminServer {
         }
         match request.uri.path() {
             "/metrics" => {
-                let text = self.stats.metrics.text(&self.levels());
+                let mut text = self.stats.metrics.text(&self.levels());
+                text.push_str(&backend_servers::text(&self.context.backend.servers()));
                 response(StatusCode::OK, metrics::MEDIA_TYPE, text)
             }
             "/healthz" => {
@@ -175,7 +177,9 @@ impl AdminServer {
 
     async fn status(&self) -> Status<'_> {
         let has_lots = self.context.lots.is_some();
+        let servers = self.context.backend.servers();
         Status::new(&self.urls, &self.stats, &self.levels(), has_lots, self.health().await)
+            .with_servers(servers)
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) async fn check_all(
         Err(_) => Err(format!("the file system has not responded for {} s", MAX_WAIT.as_secs())),
     };
     let minimum = context.limits().free_bytes;
-    let space = tree.as_ref().ok().filter(|_| writes).map(|space| {
+    let space = tree.as_ref().ok().and_then(Option::as_ref).filter(|_| writes).map(|space| {
         let seen = format!("{} free", human(space.available));
         if space.available >= minimum {
             check(true, seen)
@@ -72,7 +72,7 @@ pub(crate) async fn check_all(
             check(true, "the server accepts connections")
         },
         tree: match tree {
-            Ok(_) => check(true, "the served directory is readable"),
+            Ok(_) => check(true, "what is served is readable"),
             Err(why) => check(false, why),
         },
         space,

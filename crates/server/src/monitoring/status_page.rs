@@ -4,6 +4,7 @@
 //! loads nothing from other hosts, and its content policy forbids that: the policy names the only
 //! script by its hash.
 
+use crate::backend::referral::BackendServer;
 use crate::monitoring::health::Health;
 use crate::monitoring::metrics::GaugeValues;
 use crate::monitoring::sliding_window::WindowSummary;
@@ -38,6 +39,9 @@ pub(crate) struct Status<'a> {
     lots: Option<LotLevels>,
     log_lines_lost: u64,
     past: WindowSummary,
+    /// The servers behind the backend.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    servers: Vec<BackendServer>,
 }
 
 /// A quantity and its maximum.
@@ -85,7 +89,13 @@ impl<'a> Status<'a> {
             }),
             log_lines_lost: levels.lines_lost,
             past: stats.recent.summary(),
+            servers: Vec::new(),
         }
+    }
+
+    /// The same with the servers behind the backend.
+    pub(crate) fn with_servers(self, servers: Vec<BackendServer>) -> Self {
+        Self { servers, ..self }
     }
 }
 

@@ -5,7 +5,7 @@
 //! first and the new ones later; each of its decisions uses one of the two.
 
 use crate::authorization::authorizer::Authorizer;
-use crate::replica_map::ReplicaMap;
+use crate::referral::replica_map::ReplicaMap;
 use crate::settings::{ServerLimits, Settings};
 use crate::third_party::copier::ThirdPartyCopier;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::authorization::oidc_discovery::OidcDiscovery;
 use crate::authorization::settings::AuthSettings;
 use crate::connection::tls::{CertificateReloader, Current};
 use crate::context::ServerContext;
-use crate::replica_map::ReplicaMap;
+use crate::referral::replica_map::ReplicaMap;
 use crate::settings::Settings;
 use crate::settings::live;
 use crate::settings::live::LiveSettings;

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A block of addresses.
+/// A block of addresses (RFC 4632).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cidr {
+pub struct Cidr {
     base: IpAddr,
     prefix: u8,
 }
@@ -19,7 +19,8 @@ impl Cidr {
     }
 
     /// Reads `10.0.0.0/8`, `fd00::/8`, or an address alone.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = match text.trim().split_once('/') {
             Some((base, prefix)) => (base.parse().ok()?, Some(prefix.parse().ok()?)),
             None => (text.trim().parse().ok()?, None),
@@ -29,8 +30,15 @@ impl Cidr {
         (prefix <= width).then_some(Self { base, prefix })
     }
 
+    /// The number of leading bits that its addresses have in common.
+    #[must_use]
+    pub fn prefix_bits(&self) -> u8 {
+        self.prefix
+    }
+
     /// Returns true if the block contains an address. An IPv4-mapped IPv6 address counts as IPv4.
-    pub(crate) fn contains(self, address: IpAddr) -> bool {
+    #[must_use]
+    pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         if width(address) != width(self.base) {
             return false;

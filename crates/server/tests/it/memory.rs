@@ -292,8 +292,8 @@ impl Backend for MemoryBackend {
         ready(checked)
     }
 
-    fn probe(&self) -> BackendFuture<'_, SpaceUsage> {
-        ready(Ok(SPACE))
+    fn probe(&self) -> BackendFuture<'_, Option<SpaceUsage>> {
+        ready(Ok(Some(SPACE)))
     }
 }
 

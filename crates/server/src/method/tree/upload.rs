@@ -104,13 +104,16 @@ impl AsRef<[u8]> for Results {
 
 /// States in a response about a directory what it takes beside files of their own.
 pub(crate) fn announce_trees(context: &ServerContext, response: &mut ServerResponse) {
+    if context.backend.refers() {
+        return;
+    }
     response.set(ACCEPT_QUERY, &accept_tree_query());
     announce_uploads(context, response);
 }
 
 /// States that directories take uploads, if this server does.
 pub(crate) fn announce_uploads(context: &ServerContext, response: &mut ServerResponse) {
-    if context.settings().authorizer.writes() {
+    if context.settings().authorizer.writes() && !context.backend.refers() {
         response.set(ACCEPT_POST, TREE_TYPE);
     }
 }

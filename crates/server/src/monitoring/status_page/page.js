@@ -159,6 +159,11 @@ function show(now) {
   const line = (name, times) => [name, ...[times.p50_ms, times.p90_ms, times.p99_ms, times.max_ms].map(milliseconds)];
   rows("times", [line("Time to first byte", past.head), line("Time to last byte", past.whole)]);
   rows("top", past.files.map((file) => [file.path, number(file.requests), bytes(file.bytes)]), "none");
+  const servers = now.servers ?? [];
+  at("servers-section").hidden = servers.length === 0;
+  rows("servers", servers.map((server) => [server.name, server.is_up ? "up" : "down",
+    server.answer_seconds > 0 ? milliseconds(server.answer_seconds * 1000) : "–",
+    number(server.answered), number(server.failed)]), "none");
   at("checked").replaceChildren(...Object.values(now.health.checks).map((check) => {
     const item = document.createElement("li");
     item.className = check.ok ? "" : "bad";

@@ -93,7 +93,7 @@ const SECTIONS: [Section; 12] = [
     Section {
         header: "[[replicas]]",
         name: "ReplicaSettings",
-        source: include_str!("../../replica_map.rs"),
+        source: include_str!("../../referral/replica_map.rs"),
         required: "path = '/store'\nurls = ['https://b.example/store']",
     },
 ];

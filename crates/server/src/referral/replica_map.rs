@@ -57,20 +57,22 @@ impl ReplicaMap {
         };
         let below = path.path().strip_prefix(folder.path()).unwrap_or_default();
         let below = below.trim_start_matches('/');
-        let url = |base: &String| {
-            if base.starts_with("http") || base.starts_with("dav") {
-                format!("{base}{}", href(below, false))
-            } else {
-                // XRootD's URLs are not escaped.
-                format!("{base}/{below}")
-            }
-        };
-        urls.iter().map(url).collect()
+        urls.iter().map(|base| url_below(base, below)).collect()
     }
 
     /// Returns true if there are no replicas.
     pub(crate) fn is_empty(&self) -> bool {
         self.folders.is_empty()
+    }
+}
+
+/// The URL of `path` below `base`, a URL without a slash at its end. XRootD's URLs are not escaped.
+#[must_use]
+pub fn url_below(base: &str, path: &str) -> String {
+    if base.starts_with("http") || base.starts_with("dav") {
+        format!("{base}{}", href(path, false))
+    } else {
+        format!("{base}/{path}")
     }
 }
 

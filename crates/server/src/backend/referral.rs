@@ -1,0 +1,76 @@
+//! Backends whose files are elsewhere: where a client finds them, and how the servers there are.
+
+use crate::backend::{DirectoryEntry, EntryMetadata};
+use serde::Serialize;
+use std::net::IpAddr;
+
+/// A client's intent with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// Read it.
+    Read,
+    /// Create or replace it.
+    Write,
+}
+
+/// A question where a client finds a file.
+#[derive(Debug, Clone, Copy)]
+pub struct LocateRequest<'a> {
+    /// The path below the root.
+    pub path: &'a str,
+    /// The intent.
+    pub intent: Intent,
+    /// The address of the client.
+    pub client: IpAddr,
+    /// The name that the client's program gives itself, or the empty string.
+    pub agent: &'a str,
+    /// True if the client wants to know all replicas, and waits for them.
+    pub wants_all: bool,
+    /// The schemes of URLs that the client follows.
+    pub schemes: &'a [&'a str],
+}
+
+impl LocateRequest<'_> {
+    /// Returns true if the client follows this URL.
+    #[must_use]
+    pub fn follows(&self, url: &str) -> bool {
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| self.schemes.contains(&scheme))
+    }
+}
+
+/// The place of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The metadata of what is at the path; none for a file that is to be created.
+    pub metadata: Option<EntryMetadata>,
+    /// The URL to which the client goes; none for a directory, and for a file that this server
+    /// sends itself because the client can follow no URL of it.
+    pub redirect: Option<String>,
+    /// The URLs of all replicas, the best first.
+    pub replicas: Vec<String>,
+}
+
+/// The entries of a directory that are available at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AvailableEntries {
+    /// The entries, in the order of their names.
+    pub entries: Vec<DirectoryEntry>,
+    /// The names of the servers that did not answer and may have more; none if there is none.
+    pub missing: Option<String>,
+}
+
+/// A server behind a backend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackendServer {
+    /// Its name in the configuration.
+    pub name: String,
+    /// False while it is not asked because it did not answer.
+    pub is_up: bool,
+    /// The usual time of its answers, in seconds.
+    pub answer_seconds: f64,
+    /// The number of questions that it has answered.
+    pub answered: u64,
+    /// The number of questions that it has not answered.
+    pub failed: u64,
+}

@@ -1,0 +1,113 @@
+//! Referrals: responses that send a client to another server for a file.
+//!
+//! A backend whose files are elsewhere ([`Backend::refers`](crate::Backend::refers)) names the
+//! place for each request about the bytes of a file, after the client's right to it was decided
+//! here:
+//!
+//! | request | response |
+//! |---|---|
+//! | GET, HEAD | 302 to a replica, with `Link` fields (RFC 6249) for all of them |
+//! | QUERY | 307 to a replica |
+//! | PUT | 307 to where the file is written |
+//! | COPY with `Source` | 307 to where the file is written |
+//! | COPY to another server | 307 to a replica |
+//!
+//! 302 is understood by the oldest clients; 307 keeps the method (RFC 9110 section 15.4). A body is
+//! not read, so that a client that waits for `100 Continue` sends it to the right place at once.
+//!
+//! **Schemes.** Every client follows `http` and `https`. One that follows others lists them in the
+//! field `Hither-Follows`, as in `Hither-Follows: root, roots`. A file that has no URL for a client
+//! is sent by this server.
+
+pub(crate) mod replica_map;
+
+use crate::authorization::authorizer::Action;
+use crate::backend::path::NamespacePath;
+use crate::backend::referral::{Intent, LocateRequest, Located};
+use crate::context::ServerContext;
+use crate::http_error::HttpError;
+use crate::method::get;
+use crate::method::metalink;
+use crate::request::ServerRequest;
+use crate::response::ServerResponse;
+use http::header::HeaderMap;
+use http::{StatusCode, header};
+
+/// The field in which a client lists the schemes of redirects that it follows.
+const FOLLOWS: &str = "hither-follows";
+/// The schemes that every client follows, and those that others may list.
+const USUAL: [&str; 2] = ["http", "https"];
+const LISTED: [&str; 2] = ["root", "roots"];
+
+/// The response to a request about the bytes of a file, if its backend has them elsewhere; none for
+/// other requests, and for directories.
+pub(crate) async fn answer(
+    context: &ServerContext,
+    request: &ServerRequest,
+) -> Result<Option<ServerResponse>, HttpError> {
+    let Some(intent) = intent(context, request) else { return Ok(None) };
+    let may_replace = match intent {
+        Intent::Read => context.authorize(request, &request.path, Action::Read).map(|()| true)?,
+        Intent::Write => context.authorize_writing(request, &request.path)?,
+    };
+    let agent = request.text(header::USER_AGENT).unwrap_or_default();
+    let listed = request.text(FOLLOWS).unwrap_or_default();
+    let listed = |scheme: &&str| listed.split(',').any(|it| it.trim().eq_ignore_ascii_case(scheme));
+    let schemes: Vec<_> = USUAL.into_iter().chain(LISTED.into_iter().filter(listed)).collect();
+    let path = request.path.path();
+    let client = request.peer.address.ip();
+    let is_get = matches!(request.method.as_str(), "GET" | "HEAD");
+    let wants_all = is_get && metalink::is_asked_for(request);
+    let question = LocateRequest { path, intent, client, agent, wants_all, schemes: &schemes };
+    let located = context.backend.locate(question).await?;
+    if located.metadata.as_ref().is_some_and(crate::EntryMetadata::is_directory) {
+        return Ok(None);
+    }
+    if intent == Intent::Write && located.metadata.is_some() && !may_replace {
+        context.authorize(request, &request.path, Action::Modify)?;
+    }
+    if wants_all {
+        let size = located.metadata.as_ref().map(|metadata| metadata.size);
+        return Ok(Some(metalink::describe(request, size, Vec::new(), located.replicas)));
+    }
+    let mut response = match &located.redirect {
+        Some(url) => {
+            let status = if is_get { StatusCode::FOUND } else { StatusCode::TEMPORARY_REDIRECT };
+            ServerResponse::empty(status)
+                .with(header::LOCATION, url)
+                .with(header::CACHE_CONTROL, "no-store")
+        }
+        None if is_get => get::handle(context, request).await?,
+        None => return Ok(None),
+    };
+    if is_get {
+        link(&mut response.headers, &request.path, &located);
+    }
+    Ok(Some(response))
+}
+
+/// The intent of a request that is answered by a referral.
+fn intent(context: &ServerContext, request: &ServerRequest) -> Option<Intent> {
+    if !context.backend.refers() {
+        return None;
+    }
+    let names_a_file = !request.path.is_root() && !request.path.is_directory();
+    match request.method.as_str() {
+        "GET" | "HEAD" | "QUERY" if names_a_file => Some(Intent::Read),
+        "PUT" if names_a_file => Some(Intent::Write),
+        "COPY" if request.headers.contains_key("source") => Some(Intent::Write),
+        "COPY" => {
+            let destination = request.text("destination")?;
+            let here = NamespacePath::destination(destination, request.host.as_ref());
+            let is_elsewhere = here.is_err_and(|error| error.status == StatusCode::BAD_GATEWAY);
+            is_elsewhere.then_some(Intent::Read)
+        }
+        _ => None,
+    }
+}
+
+/// Adds the replicas of a file, and the URL of their document.
+fn link(headers: &mut HeaderMap, path: &NamespacePath, located: &Located) {
+    metalink::link(headers, path, &located.replicas);
+    headers.append(header::VARY, header::HeaderValue::from_static(FOLLOWS));
+}
