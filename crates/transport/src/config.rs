@@ -59,6 +59,9 @@ pub struct TransportConfig {
     /// handshakes of TLS and proxies. 15 s by default, in which TCP sends its first packet five
     /// times.
     pub connect_timeout: Duration,
+    /// Waits for a server that refuses connections, since it may be restarting, for at most the
+    /// connect timeout. On by default. Off for a program that has other servers to ask.
+    pub wait_for_refusing: bool,
     /// The first-byte timeout: from the request to the header of the response. 60 s by default,
     /// because a server may first fetch the file from tape or compute a checksum.
     pub first_byte_timeout: Duration,
@@ -96,6 +99,7 @@ impl Default for TransportConfig {
         Self {
             max_connections: hither_core::tune::connections::MAX_INTERACTIVE,
             connect_timeout: Duration::from_secs(15),
+            wait_for_refusing: true,
             first_byte_timeout: Duration::from_secs(60),
             no_progress_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 4 << 20,

@@ -167,7 +167,7 @@ impl Dialer {
         config: &TransportConfig,
         error: Error,
     ) -> Result<()> {
-        if !error.is_refused_connection() {
+        if !config.wait_for_refusing || !error.is_refused_connection() {
             return Err(error);
         }
         let server = location.origin();
