@@ -1,0 +1,314 @@
+//! The federation as the backend of a server.
+//!
+//! Metadata and listings come from the merged name space. Files are read and written where
+//! [`Backend::locate`] sends the clients; a file is opened here only to be relayed to a client that
+//! cannot follow.
+//!
+//! **Incomplete listings.** [`Backend::list`] fails if an endpoint has not answered, so that no
+//! program takes a part for the whole. [`Backend::list_available`] returns that part with the names
+//! of the missing endpoints, for pages that people read.
+//!
+//! **Changes** of names are made by the federation itself, with its own credentials, where the
+//! configuration allows to write; the server has decided before whether the client may.
+
+use crate::federation::Federation;
+use crate::merge::{EndpointId, MergedEntry, MergedListing};
+use crate::name_space::{NameSpace, Need};
+use crate::referral::{Outcome, backend_error, metadata};
+use crate::relay::RelayedFile;
+use crate::settings::DeletePolicy;
+use futures_util::StreamExt;
+use futures_util::stream;
+use hither_core::error::ErrorKind;
+use hither_core::storage::{FileKind, parent};
+use hither_server::{
+    AvailableEntries, Backend, BackendError, BackendErrorKind, BackendFuture, BackendServer,
+    ChangeOptions, CreateOptions, Details, DirectoryEntry, EntryDescription, EntryMetadata,
+    FileReader, FileWriter, LinkFilter, LocateRequest, Located, Precondition, PropertyUpdate,
+    SpaceUsage,
+};
+use std::sync::Arc;
+
+/// Questions about names of one listing that are asked at a time.
+const AT_ONCE: usize = 32;
+
+impl Backend for Federation {
+    fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
+        let names = self.name_space();
+        Box::pin(async move { Ok(metadata(&*names.entry(path, Need::FirstHolder).await?)) })
+    }
+
+    fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
+        Box::pin(async move {
+            let names = self.name_space();
+            let listing = listing(&names, path).await?;
+            if !listing.is_complete() {
+                return Err(names.incomplete(&listing.unanswered));
+            }
+            Ok(entries(&listing, max))
+        })
+    }
+
+    fn list_available<'a>(
+        &'a self,
+        path: &'a str,
+        max: usize,
+    ) -> BackendFuture<'a, AvailableEntries> {
+        Box::pin(async move {
+            let names = self.name_space();
+            let listing = listing(&names, path).await?;
+            let missing = (!listing.is_complete()).then(|| names.names_of(&listing.unanswered));
+            Ok(AvailableEntries { entries: entries(&listing, max), missing })
+        })
+    }
+
+    fn describe(
+        &self,
+        paths: Vec<String>,
+        _details: Details,
+        _links: LinkFilter,
+    ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
+        let names = self.name_space();
+        Box::pin(async move {
+            let describe = |path: String| {
+                let names = Arc::clone(&names);
+                async move {
+                    let entry = match names.listed(&path) {
+                        Some(entry) => Arc::new(entry),
+                        None => match names.entry(&path, Need::FirstHolder).await {
+                            Err(error) if error.kind() == BackendErrorKind::NotFound => {
+                                return Ok(None);
+                            }
+                            entry => entry?,
+                        },
+                    };
+                    Ok(Some(EntryDescription {
+                        metadata: metadata(&entry),
+                        checksums: Vec::new(),
+                        properties: Default::default(),
+                        space: None,
+                    }))
+                }
+            };
+            let described: Vec<Outcome<_>> =
+                stream::iter(paths).map(describe).buffered(AT_ONCE).collect().await;
+            described.into_iter().collect()
+        })
+    }
+
+    fn refers(&self) -> bool {
+        true
+    }
+
+    fn locate<'a>(&'a self, request: LocateRequest<'a>) -> BackendFuture<'a, Located> {
+        Box::pin(async move { self.name_space().locate(&request).await })
+    }
+
+    fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>> {
+        Box::pin(async move {
+            let names = self.name_space();
+            let entry = names.entry(path, Need::FirstHolder).await?;
+            let reader = RelayedFile::open(&names, path, &entry)?;
+            Ok(Arc::new(reader) as Arc<dyn FileReader>)
+        })
+    }
+
+    fn create<'a>(
+        &'a self,
+        _path: &'a str,
+        _options: CreateOptions,
+    ) -> BackendFuture<'a, Arc<dyn FileWriter>> {
+        // Clients are sent to an endpoint before.
+        refuse("files are written to the endpoints of a federation, not through it")
+    }
+
+    fn rename<'a>(
+        &'a self,
+        from: &'a str,
+        to: &'a str,
+        options: ChangeOptions,
+    ) -> BackendFuture<'a, bool> {
+        Box::pin(async move {
+            let names = self.name_space();
+            let entry = all_answers(&names, from).await?;
+            (options.precondition)(Some(&metadata(&entry)))?;
+            let id = names.only_writable_holder(&entry)?;
+            let there = match all_answers(&names, to).await {
+                Err(error) if error.kind() == BackendErrorKind::NotFound => None,
+                there => Some(there?),
+            };
+            if let Some(there) = &there {
+                if !options.replace {
+                    let what = "another file or directory has this name";
+                    return Err(BackendError::new(BackendErrorKind::AlreadyExists, what));
+                }
+                if names.only_writable_holder(there)? != id {
+                    let what = "another endpoint has the target: remove it first";
+                    return Err(BackendError::new(BackendErrorKind::Conflict, what));
+                }
+            }
+            let endpoint = names.endpoint(id).ok_or_else(BackendError::not_found)?;
+            let paths = endpoint.storage_path(from).zip(endpoint.storage_path(to));
+            let (source, target) = paths.ok_or_else(|| {
+                let what = format!("{}, which has the file, has no such path", endpoint.name);
+                BackendError::new(BackendErrorKind::Conflict, what)
+            })?;
+            if there.is_none() {
+                names.make_parents(id, to).await?;
+            }
+            let change = async { endpoint.storage.rename(&source, &target, options.replace).await };
+            names
+                .ask(endpoint, names.settings.listing_deadline(), change)
+                .await
+                .map_err(backend_error)?;
+            names.note_change(from);
+            names.note_change(to);
+            Ok(there.is_none())
+        })
+    }
+
+    fn copy<'a>(
+        &'a self,
+        _from: &'a str,
+        _to: &'a str,
+        _deep: bool,
+        _options: ChangeOptions,
+        _links: LinkFilter,
+    ) -> BackendFuture<'a, bool> {
+        refuse("a federation copies no files between its own paths: copy them by two URLs")
+    }
+
+    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            let names = self.name_space();
+            if names.settings.deletes == DeletePolicy::Refuse {
+                let what = "this federation deletes nothing; `deletes = \"all\"` changes that";
+                return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
+            }
+            let entry = all_answers(&names, path).await?;
+            precondition(Some(&metadata(&entry)))?;
+            // What differs would come to light when the others are gone.
+            let holders = || entry.holders.iter().chain(&entry.differing).copied();
+            if let Some(id) = holders().find(|id| !names.endpoint(*id).is_some_and(|it| it.writes))
+            {
+                let what = format!("{}, which has it, is read-only", names.names_of(&[id]));
+                return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
+            }
+            for id in holders() {
+                remove_at(&names, id, path).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn make_directory<'a>(
+        &'a self,
+        path: &'a str,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            let names = self.name_space();
+            let there = match all_answers(&names, path).await {
+                Err(error) if error.kind() == BackendErrorKind::NotFound => None,
+                there => Some(metadata(&*there?)),
+            };
+            precondition(there.as_ref())?;
+            let is_up = |id: &EndpointId| {
+                names.endpoint(*id).is_some_and(|it| !names.health.is_down(&it.name))
+            };
+            let writable = names.writable(path);
+            let id = writable.iter().copied().find(is_up).ok_or_else(|| {
+                let what = "no endpoint takes directories at this path";
+                BackendError::new(BackendErrorKind::PermissionDenied, what)
+            })?;
+            let directory = all_answers(&names, parent(path)).await?;
+            if directory.facts.kind != FileKind::Directory {
+                return Err(BackendError::not_found());
+            }
+            names.make_parents(id, path).await?;
+            let endpoint = names.endpoint(id).ok_or_else(BackendError::not_found)?;
+            let target = endpoint.storage_path(path).unwrap_or_default();
+            let make = async { endpoint.storage.make_directory(&target).await };
+            names.ask(endpoint, names.settings.deadline(), make).await.map_err(backend_error)?;
+            names.note_change(path);
+            Ok(())
+        })
+    }
+
+    fn set_properties<'a>(
+        &'a self,
+        _path: &'a str,
+        _updates: Vec<PropertyUpdate>,
+        _precondition: Precondition,
+    ) -> BackendFuture<'a, Option<EntryMetadata>> {
+        refuse("a federation keeps no properties")
+    }
+
+    fn probe(&self) -> BackendFuture<'_, Option<SpaceUsage>> {
+        let names = self.name_space();
+        let is_up = names.endpoints.iter().any(|it| !names.health.is_down(&it.name));
+        Box::pin(std::future::ready(if is_up {
+            Ok(None)
+        } else {
+            let what = "no endpoint of the federation answers";
+            Err(BackendError::new(BackendErrorKind::Unavailable, what))
+        }))
+    }
+
+    fn servers(&self) -> Vec<BackendServer> {
+        let names = self.name_space();
+        let server = |endpoint: &crate::Endpoint| {
+            let (answered, failed) = endpoint.totals();
+            BackendServer {
+                name: endpoint.name.clone(),
+                is_up: !names.health.is_down(&endpoint.name),
+                answer_seconds: endpoint.answer_time().as_secs_f64(),
+                answered,
+                failed,
+            }
+        };
+        names.endpoints.iter().map(server).collect()
+    }
+}
+
+/// The entry at a path before it is changed: all endpoints are asked again. Fails if one has not
+/// answered.
+async fn all_answers(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
+    names.forget(path);
+    let answer = names.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
+    if !answer.unanswered.is_empty() {
+        return Err(names.incomplete(&answer.unanswered));
+    }
+    answer.merged.clone().ok_or_else(BackendError::not_found)
+}
+
+async fn listing(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedListing>> {
+    names.list(path).await.map_err(backend_error)?.ok_or_else(BackendError::not_found)
+}
+
+fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
+    let entry = |(name, entry): &(Box<str>, MergedEntry)| DirectoryEntry {
+        name: name.to_string(),
+        is_directory: entry.facts.kind == FileKind::Directory,
+    };
+    listing.entries.iter().take(max.saturating_add(1)).map(entry).collect()
+}
+
+async fn remove_at(names: &NameSpace, id: EndpointId, path: &str) -> Outcome<()> {
+    let Some(endpoint) = names.endpoint(id) else { return Ok(()) };
+    let Some(target) = endpoint.storage_path(path).filter(|it| it != endpoint.root()) else {
+        let what = format!("the root of {} cannot be removed", endpoint.name);
+        return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
+    };
+    let remove = async { endpoint.storage.remove_tree(&target).await };
+    names.note_change(path);
+    match names.ask(endpoint, names.settings.listing_deadline(), remove).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(backend_error(error)),
+        _ => Ok(()),
+    }
+}
+
+fn refuse<T: Send + 'static>(what: &'static str) -> BackendFuture<'static, T> {
+    let error = BackendError::new(BackendErrorKind::PermissionDenied, what);
+    Box::pin(std::future::ready(Err(error)))
+}

@@ -1,0 +1,46 @@
+//! One name space over many storages: listings are merged, and clients are sent to the best
+//! replica.
+//!
+//! ```text
+//!  server (HTTP)     Backend::locate, list, stat …
+//!     │
+//!  federation        the name space in force, probes              backend, relay
+//!     │
+//!  name_space        asks endpoints, once for all who wait        questions
+//!     │   ╰─────── referral: who is sent where
+//!     │
+//!  prefix_map, merge, name_cache, sites, choice                    pure
+//!     │
+//!  endpoint          core::Storage: HTTP, WebDAV, XRootD, S3, …
+//! ```
+//!
+//! The pure parts know neither sockets nor clocks. Endpoints are [`hither_core::Storage`]s that the
+//! caller opens, and the federation is a [`hither_server::Backend`]: nothing here knows HTTP, or
+//! any other protocol.
+
+mod backend;
+mod choice;
+mod endpoint;
+mod federation;
+mod merge;
+mod name_cache;
+mod name_space;
+mod prefix_map;
+mod questions;
+mod referral;
+mod relay;
+mod settings;
+mod sites;
+
+pub use choice::{Candidate, LoadMeter, RecentReferrals, rank};
+pub use endpoint::Endpoint;
+pub use federation::Federation;
+pub use merge::{EndpointId, EntryFacts, ListingMerger, MergedEntry, MergedListing, merge_entry};
+pub use name_cache::NameCache;
+pub use name_space::{NameAnswer, NameSpace, Need};
+pub use prefix_map::{PrefixMap, PrefixRule};
+pub use settings::{
+    DeletePolicy, EndpointCredentials, EndpointSettings, FederationConfig, FederationSettings,
+    PrefixSettings,
+};
+pub use sites::{FAR, SiteSettings, Sites};

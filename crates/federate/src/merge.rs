@@ -1,0 +1,239 @@
+//! Merging: one entry, and one listing, from the answers of many endpoints.
+//!
+//! **Agreement.** A name at several endpoints is one entry if they agree about its kind and size.
+//! Where they differ, the entry is the one that most of them have, or, of equally many, the one of
+//! the endpoint that comes first in the configuration. The others do not hold this entry, so nobody
+//! is sent there for it. The result depends on the answers and not on their order.
+//!
+//! **Completeness.** An endpoint that has not answered may have more names. The merged listing
+//! keeps which endpoints those are: whoever hands it on has to say so. A name that is missing at
+//! all endpoints that answered is missing only if all have answered.
+
+use hither_core::storage::{DirEntry, FileKind, file_name};
+use std::time::SystemTime;
+
+/// The number of an endpoint, in the order of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointId(pub u16);
+
+/// The properties of an entry that endpoints have to agree about, and its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryFacts {
+    /// The kind: a file or a directory.
+    pub kind: FileKind,
+    /// The size in bytes; 0 for a directory.
+    pub size: u64,
+    /// The time of the last change, if the endpoint says it.
+    pub modified: Option<SystemTime>,
+}
+
+impl EntryFacts {
+    /// A directory without a time.
+    pub const DIRECTORY: Self = Self { kind: FileKind::Directory, size: 0, modified: None };
+
+    /// The facts of an endpoint's entry; none for what is neither a file nor a directory.
+    #[must_use]
+    pub fn of(entry: &DirEntry) -> Option<Self> {
+        let is_named = matches!(entry.kind, FileKind::File | FileKind::Directory);
+        let DirEntry { kind, size, modified, .. } = *entry;
+        is_named.then_some(Self { kind, size, modified })
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        (self.kind, self.size) == (other.kind, other.size)
+    }
+}
+
+/// An entry of the federation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedEntry {
+    /// Its properties, with the time of its first holder that says one.
+    pub facts: EntryFacts,
+    /// The endpoints that hold it, in the order of the configuration.
+    pub holders: Vec<EndpointId>,
+    /// The endpoints at which something else has its name.
+    pub differing: Vec<EndpointId>,
+}
+
+/// Merges what endpoints say about one name; none if nobody has it.
+#[must_use]
+pub fn merge_entry(mut answers: Vec<(EndpointId, EntryFacts)>) -> Option<MergedEntry> {
+    answers.sort_by_key(|(id, _)| *id);
+    merge_sorted(&answers)
+}
+
+/// Merges answers in the order of the endpoints.
+fn merge_sorted(answers: &[(EndpointId, EntryFacts)]) -> Option<MergedEntry> {
+    let votes = |facts: &EntryFacts| answers.iter().filter(|(_, it)| it.agrees(facts)).count();
+    let (_, first) = answers.first()?;
+    let chosen = if votes(first) == answers.len() {
+        first
+    } else {
+        // The last of equal maxima wins, so the order is reversed.
+        answers.iter().rev().map(|(_, facts)| facts).max_by_key(|facts| votes(facts))?
+    };
+    let mut merged = MergedEntry {
+        facts: EntryFacts { modified: None, ..*chosen },
+        holders: Vec::new(),
+        differing: Vec::new(),
+    };
+    for (id, facts) in answers {
+        if facts.agrees(chosen) {
+            merged.holders.push(*id);
+            merged.facts.modified = merged.facts.modified.or(facts.modified);
+        } else {
+            merged.differing.push(*id);
+        }
+    }
+    Some(merged)
+}
+
+/// A directory of the federation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MergedListing {
+    /// The names with their entries, in the order of their bytes.
+    pub entries: Vec<(Box<str>, MergedEntry)>,
+    /// The endpoints that may have more names, because they have not answered.
+    pub unanswered: Vec<EndpointId>,
+}
+
+impl MergedListing {
+    /// Returns true if every endpoint has answered.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unanswered.is_empty()
+    }
+
+    /// The entry of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&MergedEntry> {
+        let found = self.entries.binary_search_by(|(it, _)| (**it).cmp(name)).ok()?;
+        self.entries.get(found).map(|(_, entry)| entry)
+    }
+
+    /// The memory that it takes, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let of_entry = |(name, entry): &(Box<str>, MergedEntry)| {
+            let ids = entry.holders.capacity() + entry.differing.capacity();
+            size_of::<(Box<str>, MergedEntry)>() + name.len() + ids * size_of::<EndpointId>()
+        };
+        self.entries.iter().map(of_entry).sum::<usize>() + size_of::<Self>()
+    }
+}
+
+/// Collects the listings of endpoints.
+#[derive(Debug, Default)]
+pub struct ListingMerger {
+    names: Vec<(Box<str>, EndpointId, EntryFacts)>,
+    unanswered: Vec<EndpointId>,
+}
+
+impl ListingMerger {
+    /// Adds the entries of an endpoint. What is neither a file nor a directory is left out.
+    pub fn add(&mut self, endpoint: EndpointId, entries: &[DirEntry]) {
+        self.names.extend(entries.iter().filter_map(|entry| {
+            Some((file_name(&entry.path).into(), endpoint, EntryFacts::of(entry)?))
+        }));
+    }
+
+    /// Adds a directory that leads to the rules of an endpoint.
+    pub fn add_leading(&mut self, endpoint: EndpointId, name: &str) {
+        self.names.push((name.into(), endpoint, EntryFacts::DIRECTORY));
+    }
+
+    /// Adds an endpoint that has not answered.
+    pub fn add_unanswered(&mut self, endpoint: EndpointId) {
+        self.unanswered.push(endpoint);
+    }
+
+    /// The merged listing.
+    #[must_use]
+    pub fn finish(mut self) -> MergedListing {
+        self.names.sort_unstable_by(|(a, one, _), (b, other, _)| (a, one).cmp(&(b, other)));
+        // An endpoint lists a name once; one that leads to its rules may be listed as well.
+        self.names.dedup_by(|(a, one, _), (b, other, _)| a == b && one == other);
+        self.unanswered.sort_unstable();
+        let mut entries: Vec<(Box<str>, MergedEntry)> = Vec::new();
+        let mut answers = Vec::new();
+        let mut names = self.names.into_iter().peekable();
+        while let Some((name, endpoint, facts)) = names.next() {
+            answers.push((endpoint, facts));
+            if names.peek().is_some_and(|(next, ..)| *next == name) {
+                continue;
+            }
+            entries.extend(merge_sorted(&answers).map(|merged| (name, merged)));
+            answers.clear();
+        }
+        MergedListing { entries, unanswered: self.unanswered }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn file(size: u64) -> EntryFacts {
+        EntryFacts { kind: FileKind::File, size, modified: None }
+    }
+
+    fn ids(numbers: &[u16]) -> Vec<EndpointId> {
+        numbers.iter().copied().map(EndpointId).collect()
+    }
+
+    #[test]
+    fn most_endpoints_decide_and_then_the_first_one() {
+        let merged = |answers: &[(u16, EntryFacts)]| {
+            merge_entry(answers.iter().map(|(id, facts)| (EndpointId(*id), *facts)).collect())
+        };
+        assert_eq!(merged(&[]), None);
+        let lied = merged(&[(0, file(9)), (2, file(5)), (1, file(5))]).unwrap();
+        assert_eq!((lied.facts, lied.holders, lied.differing), (file(5), ids(&[1, 2]), ids(&[0])));
+        let tied = merged(&[(3, EntryFacts::DIRECTORY), (1, file(5))]).unwrap();
+        assert_eq!((tied.facts, tied.holders, tied.differing), (file(5), ids(&[1]), ids(&[3])));
+    }
+
+    #[test]
+    fn an_endpoint_without_an_answer_makes_a_listing_incomplete() {
+        let mut merger = ListingMerger::default();
+        merger.add(EndpointId(1), &[DirEntry::new("d/a", FileKind::File, 1)]);
+        merger.add_leading(EndpointId(1), "a");
+        merger.add_unanswered(EndpointId(0));
+        let listing = merger.finish();
+        assert!(!listing.is_complete() && listing.unanswered == ids(&[0]));
+        assert!(listing.get("a").is_some() && listing.get("b").is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_merged_listing_is_the_union_in_any_order(
+            lists in prop::collection::vec(prop::collection::btree_map("[a-d]{1,2}", 0u64..3, 0..9), 1..6),
+            backwards: bool,
+        ) {
+            let mut merger = ListingMerger::default();
+            let mut order: Vec<_> = lists.iter().zip(0u16..).collect();
+            if backwards {
+                order.reverse();
+            }
+            for (list, id) in order {
+                let entries: Vec<_> =
+                    list.iter().map(|(name, size)| DirEntry::new(name, FileKind::File, *size)).collect();
+                merger.add(EndpointId(id), &entries);
+            }
+            let merged = merger.finish();
+            let union: BTreeSet<_> = lists.iter().flat_map(|list| list.keys().map(String::as_str)).collect();
+            let names: Vec<_> = merged.entries.iter().map(|(name, _)| &**name).collect();
+            prop_assert_eq!(names, union.into_iter().collect::<Vec<_>>());
+            for (name, entry) in &merged.entries {
+                for (list, id) in lists.iter().zip(0u16..) {
+                    let size = list.get(&**name).copied();
+                    let id = EndpointId(id);
+                    prop_assert_eq!(entry.holders.contains(&id), size == Some(entry.facts.size));
+                    prop_assert_eq!(entry.differing.contains(&id), size.is_some_and(|it| it != entry.facts.size));
+                }
+            }
+        }
+    }
+}

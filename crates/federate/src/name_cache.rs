@@ -1,0 +1,130 @@
+//! A cache in memory with an expiry for each entry and a bound on its bytes.
+//!
+//! Names and listings of the federation are kept in two of these. What is used longest ago is
+//! evicted first. Time comes in as a value, so that tests run in virtual time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The memory of an entry beside its path and its value: the map's slots and the two counters.
+const ENTRY_BYTES: usize = 160;
+
+/// A cache by path.
+#[derive(Debug)]
+pub struct NameCache<V> {
+    max_bytes: usize,
+    bytes: usize,
+    uses: u64,
+    entries: HashMap<Arc<str>, CacheEntry<V>>,
+    /// The paths in the order of their last use.
+    by_use: BTreeMap<u64, Arc<str>>,
+}
+
+#[derive(Debug)]
+struct CacheEntry<V> {
+    value: V,
+    until: Duration,
+    bytes: usize,
+    used: u64,
+}
+
+impl<V: Clone> NameCache<V> {
+    /// An empty cache of at most this many bytes.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, bytes: 0, uses: 0, entries: HashMap::new(), by_use: BTreeMap::new() }
+    }
+
+    /// The value of a path that has not expired.
+    pub fn get(&mut self, path: &str, now: Duration) -> Option<V> {
+        let entry = self.entries.get_mut(path)?;
+        if entry.until <= now {
+            self.remove(path);
+            return None;
+        }
+        self.uses += 1;
+        if let Some(path) = self.by_use.remove(&entry.used) {
+            self.by_use.insert(self.uses, path);
+        }
+        entry.used = self.uses;
+        Some(entry.value.clone())
+    }
+
+    /// Keeps the value of a path until a time. A value that takes more than half of the cache is
+    /// not kept.
+    pub fn put(&mut self, path: &str, value: V, value_bytes: usize, until: Duration) {
+        self.remove(path);
+        let bytes = value_bytes.saturating_add(path.len()).saturating_add(ENTRY_BYTES);
+        if bytes > self.max_bytes / 2 {
+            return;
+        }
+        while self.bytes + bytes > self.max_bytes
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            if let Some(entry) = self.entries.remove(&oldest) {
+                self.bytes -= entry.bytes;
+            }
+        }
+        self.uses += 1;
+        let path: Arc<str> = path.into();
+        self.by_use.insert(self.uses, Arc::clone(&path));
+        self.entries.insert(path, CacheEntry { value, until, bytes, used: self.uses });
+        self.bytes += bytes;
+    }
+
+    /// Forgets a path.
+    pub fn remove(&mut self, path: &str) {
+        if let Some(entry) = self.entries.remove(path) {
+            self.by_use.remove(&entry.used);
+            self.bytes -= entry.bytes;
+        }
+    }
+
+    /// The number of entries, and their bytes.
+    #[must_use]
+    pub fn totals(&self) -> (usize, usize) {
+        (self.entries.len(), self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_entry_ends_at_its_time() {
+        let mut cache = NameCache::new(1 << 20);
+        cache.put("a", 1, 10, SECOND);
+        assert_eq!(cache.get("a", SECOND / 2), Some(1));
+        assert_eq!(cache.get("a", SECOND), None);
+        assert_eq!(cache.totals(), (0, 0));
+    }
+
+    #[test]
+    fn the_entry_that_was_used_longest_ago_is_evicted() {
+        let mut cache = NameCache::new(4 * (ENTRY_BYTES + 11));
+        for name in ["a", "b", "c", "d"] {
+            cache.put(name, name, 10, SECOND);
+        }
+        assert!(cache.get("a", Duration::ZERO).is_some());
+        cache.put("e", "e", 10, SECOND);
+        assert_eq!(cache.get("b", Duration::ZERO), None);
+        assert!(cache.get("a", Duration::ZERO).is_some());
+        cache.put("large", "large", 4 * ENTRY_BYTES, SECOND);
+        assert_eq!((cache.get("large", Duration::ZERO), cache.totals().0), (None, 4));
+    }
+
+    #[test]
+    fn memory_stays_bounded_over_many_names() {
+        let mut cache = NameCache::new(100_000);
+        for number in 0..100_000u32 {
+            cache.put(&format!("{}", number % 3_000), number, 50, SECOND);
+        }
+        let (count, bytes) = cache.totals();
+        assert!(bytes <= 100_000 && count > 400, "{count} entries, {bytes} bytes");
+        assert_eq!((cache.entries.len(), cache.by_use.len()), (count, count));
+    }
+}

@@ -1,0 +1,419 @@
+//! The merged name space of a set of endpoints.
+//!
+//! Nothing is known until somebody asks. A question about a name goes to all endpoints that may
+//! have it, at once, each with a deadline; endpoints that count as down are not asked, and count as
+//! not having answered. The answers are kept for a while ([`NameCache`]), in memory only.
+//!
+//! **Asked once.** Clients that ask about one name at the same time wait for one question
+//! ([`questions`](crate::questions)). Whoever needs one holder goes on with the first good answer;
+//! whoever needs all answers, or a negative one, waits for the deadline at most.
+//!
+//! **Listings answer for names.** A listing that is cached says which endpoints hold each of its
+//! names, so that reading what was just listed asks nobody. A complete one also says which names do
+//! not exist.
+//!
+//! **Changes.** When a client is sent somewhere to write, the federation does not see when the file
+//! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
+//! negative is kept about them.
+
+use crate::choice::{LoadMeter, RecentReferrals};
+use crate::endpoint::Endpoint;
+use crate::merge::{
+    EndpointId, EntryFacts, ListingMerger, MergedEntry, MergedListing, merge_entry,
+};
+use crate::name_cache::NameCache;
+use crate::questions::Questions;
+use crate::settings::{FederationConfig, FederationSettings};
+use crate::sites::Sites;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::storage::{file_name, parent};
+use hither_core::sync::lock;
+use hither_core::{Clock, Health};
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Time for which an incomplete listing is kept, so that its entries can be described.
+const INCOMPLETE_LISTING: Duration = Duration::from_secs(1);
+/// Time for which nothing negative is kept about a name that a client may be writing.
+const CHANGING: Duration = Duration::from_secs(60);
+/// Memory for the names that clients may be writing, and for those in doubt, in bytes.
+const REMARKS_BYTES: usize = 4 << 20;
+
+/// The answers about a name, so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameAnswer {
+    /// The endpoints that have something of that name.
+    pub found: Vec<(EndpointId, EntryFacts)>,
+    /// The entry that most of them have; none if nobody has it.
+    pub merged: Option<Arc<MergedEntry>>,
+    /// The endpoints that have not answered.
+    pub unanswered: Vec<EndpointId>,
+    /// True if no answer is waited for any more.
+    pub is_final: bool,
+}
+
+impl NameAnswer {
+    /// The answer that a listing gives about one of its names; none if an endpoint that has not
+    /// answered may have it.
+    fn from_listing(listing: &MergedListing, name: &str) -> Option<Self> {
+        let entry = listing.get(name);
+        if entry.is_none() && !listing.is_complete() {
+            return None;
+        }
+        let found = entry.map(|it| it.holders.iter().map(|id| (*id, it.facts)).collect());
+        Some(Self {
+            found: found.unwrap_or_default(),
+            merged: entry.cloned().map(Arc::new),
+            unanswered: listing.unanswered.clone(),
+            is_final: true,
+        })
+    }
+
+    fn add(&mut self, endpoint: EndpointId, facts: EntryFacts) {
+        self.found.push((endpoint, facts));
+        self.merged = merge_entry(self.found.clone()).map(Arc::new);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let ids = self.unanswered.capacity() * size_of::<EndpointId>();
+        let found = size_of::<(EndpointId, EntryFacts)>() + size_of::<EndpointId>();
+        let merged = size_of::<MergedEntry>();
+        size_of::<Self>() + merged + self.found.capacity() * found + ids
+    }
+}
+
+/// The merged listing of a directory, once it is there.
+#[derive(Debug, Clone, Default)]
+struct ListingAnswer {
+    listing: Option<Arc<MergedListing>>,
+    is_final: bool,
+}
+
+/// The number of answers that a caller needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The first endpoint that has the name.
+    FirstHolder,
+    /// All endpoints that answer in time.
+    AllAnswers,
+}
+
+/// The name space of a set of endpoints, with everything that is remembered about it.
+#[derive(Debug)]
+pub struct NameSpace {
+    pub(crate) settings: FederationSettings,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) sites: Sites,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) load: Mutex<LoadMeter>,
+    pub(crate) recent: Mutex<RecentReferrals>,
+    names: Mutex<NameCache<Arc<NameAnswer>>>,
+    listings: Mutex<NameCache<Arc<MergedListing>>>,
+    changing: Mutex<NameCache<()>>,
+    /// Names that were forgotten because a client came back.
+    doubted: Mutex<NameCache<()>>,
+    asked_names: Questions<NameAnswer>,
+    asked_listings: Questions<ListingAnswer>,
+}
+
+impl NameSpace {
+    /// The name space of these endpoints, about which nothing is known.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a network of a site that is none.
+    pub fn new(
+        config: &FederationConfig,
+        endpoints: Vec<Endpoint>,
+        clock: Arc<dyn Clock>,
+        health: Arc<Health>,
+    ) -> Result<Self> {
+        let settings = config.federation.clone();
+        let bytes = settings.cache_bytes / 2;
+        let keep = Duration::from_secs_f64(settings.return_seconds);
+        Ok(Self {
+            endpoints,
+            sites: Sites::new(config.sites.clone())?,
+            clock,
+            health,
+            load: Mutex::default(),
+            recent: Mutex::new(RecentReferrals::new(keep)),
+            names: Mutex::new(NameCache::new(bytes)),
+            listings: Mutex::new(NameCache::new(bytes)),
+            changing: Mutex::new(NameCache::new(REMARKS_BYTES)),
+            doubted: Mutex::new(NameCache::new(REMARKS_BYTES)),
+            asked_names: Questions::default(),
+            asked_listings: Questions::default(),
+            settings,
+        })
+    }
+
+    /// The endpoint of a number.
+    pub(crate) fn endpoint(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.endpoints.get(usize::from(id.0))
+    }
+
+    /// All endpoints with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (EndpointId, &Endpoint)> {
+        (0..).map(EndpointId).zip(&self.endpoints)
+    }
+
+    /// The names of some endpoints, for messages.
+    pub(crate) fn names_of(&self, ids: &[EndpointId]) -> String {
+        let names = ids.iter().filter_map(|id| self.endpoint(*id)).map(|it| &*it.name);
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The number of cached names and listings, and the bytes of both.
+    #[must_use]
+    pub fn cached(&self) -> (usize, usize, usize) {
+        let (names, name_bytes) = lock(&self.names).totals();
+        let (listings, listing_bytes) = lock(&self.listings).totals();
+        (names, listings, name_bytes + listing_bytes)
+    }
+
+    /// The answers about a name: cached ones, or as many as `need` says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] if the question was given up.
+    pub async fn look_up(self: &Arc<Self>, path: &str, need: Need) -> Result<Arc<NameAnswer>> {
+        if let Some(known) = self.known(path) {
+            return Ok(known);
+        }
+        let ask = |sender| {
+            let name_space = Arc::clone(self);
+            let path = path.to_owned();
+            async move { name_space.ask_about(&path, &sender).await }
+        };
+        let enough = |answer: &NameAnswer| {
+            answer.is_final || (need == Need::FirstHolder && !answer.found.is_empty())
+        };
+        self.asked_names.wait(path, ask, enough).await.map(Arc::new)
+    }
+
+    /// The cached answer about a name, which is final.
+    fn known(&self, path: &str) -> Option<Arc<NameAnswer>> {
+        let now = self.clock.now();
+        if let Some(known) = lock(&self.names).get(path, now) {
+            return Some(known);
+        }
+        // Above the rules, the configuration answers, and at their beginning.
+        let leading = self.numbered().filter(|(_, it)| it.prefixes.leads_below(path));
+        let leading: Vec<_> = leading.map(|(id, _)| (id, EntryFacts::DIRECTORY)).collect();
+        if !leading.is_empty() {
+            let merged = merge_entry(leading.clone()).map(Arc::new);
+            let answer =
+                NameAnswer { found: leading, merged, is_final: true, ..Default::default() };
+            return Some(Arc::new(answer));
+        }
+        let listing = lock(&self.listings).get(parent(path), now)?;
+        NameAnswer::from_listing(&listing, file_name(path)).map(Arc::new)
+    }
+
+    /// Asks all endpoints that may have a name, and keeps the answer.
+    async fn ask_about(&self, path: &str, sender: &watch::Sender<NameAnswer>) {
+        let mut asked = FuturesUnordered::new();
+        let mut answer = NameAnswer::default();
+        for (id, endpoint) in self.numbered() {
+            let Some(target) = endpoint.storage_path(path) else { continue };
+            answer.unanswered.push(id);
+            if self.health.is_down(&endpoint.name) {
+                continue;
+            }
+            asked.push(async move {
+                let stat = async { endpoint.storage.stat(&target).await };
+                (id, self.ask(endpoint, self.settings.deadline(), stat).await)
+            });
+        }
+        while let Some((id, entry)) = asked.next().await {
+            let facts = match entry {
+                Ok(entry) => EntryFacts::of(&entry),
+                Err(error) if is_negative(&error) => None,
+                Err(_) => continue,
+            };
+            answer.unanswered.retain(|it| *it != id);
+            if let Some(facts) = facts {
+                answer.add(id, facts);
+                sender.send_replace(answer.clone());
+            }
+        }
+        answer.is_final = true;
+        self.keep_answer(path, &answer);
+        sender.send_replace(answer);
+    }
+
+    fn keep_answer(&self, path: &str, answer: &NameAnswer) {
+        let now = self.clock.now();
+        let seconds = match (answer.found.is_empty(), answer.unanswered.is_empty()) {
+            (false, true) => self.settings.positive_seconds,
+            // Somebody else may have it as well, and answer the next time.
+            (false, false) => self.settings.positive_seconds.min(self.settings.negative_seconds),
+            (true, true) if lock(&self.changing).get(path, now).is_none() => {
+                self.settings.negative_seconds
+            }
+            // Not known, or not for long.
+            (true, _) => return,
+        };
+        let until = now + Duration::from_secs_f64(seconds);
+        let bytes = answer.memory_bytes();
+        lock(&self.names).put(path, Arc::new(answer.clone()), bytes, until);
+    }
+
+    /// The merged listing of a directory, which may be incomplete; none if it is no directory as
+    /// far as the endpoints that answered know.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] if the question was given up.
+    pub async fn list(self: &Arc<Self>, path: &str) -> Result<Option<Arc<MergedListing>>> {
+        let cached = lock(&self.listings).get(path, self.clock.now());
+        if let Some(listing) = cached.filter(|listing| listing.is_complete()) {
+            return Ok(Some(listing));
+        }
+        let ask = |sender: watch::Sender<ListingAnswer>| {
+            let name_space = Arc::clone(self);
+            let path = path.to_owned();
+            async move {
+                let listing = name_space.ask_for_listing(&path).await;
+                sender.send_replace(ListingAnswer { listing, is_final: true });
+            }
+        };
+        let answer = self.asked_listings.wait(path, ask, |answer| answer.is_final).await?;
+        Ok(answer.listing)
+    }
+
+    async fn ask_for_listing(&self, path: &str) -> Option<Arc<MergedListing>> {
+        let mut merger = ListingMerger::default();
+        let mut asked = FuturesUnordered::new();
+        let mut exists = false;
+        for (id, endpoint) in self.numbered() {
+            for name in endpoint.prefixes.leading_names(path) {
+                exists = true;
+                merger.add_leading(id, name);
+            }
+            let Some(target) = endpoint.storage_path(path) else { continue };
+            if self.health.is_down(&endpoint.name) {
+                merger.add_unanswered(id);
+                continue;
+            }
+            asked.push(async move {
+                let list = async { endpoint.storage.list(&target).await };
+                (id, self.ask(endpoint, self.settings.listing_deadline(), list).await)
+            });
+        }
+        while let Some((id, entries)) = asked.next().await {
+            match entries {
+                Ok(entries) => {
+                    exists = true;
+                    merger.add(id, &entries);
+                }
+                // A file, or nothing, has that name there.
+                Err(error) if is_negative(&error) || error.kind() == ErrorKind::Invalid => {}
+                Err(_) => merger.add_unanswered(id),
+            }
+        }
+        let listing = merger.finish();
+        exists |= self.endpoints.iter().any(|it| it.prefixes.leads_below(path));
+        if !exists && listing.is_complete() {
+            return None;
+        }
+        let listing = Arc::new(listing);
+        let now = self.clock.now();
+        let keep = if listing.is_complete() {
+            Duration::from_secs_f64(self.settings.listing_seconds)
+        } else {
+            INCOMPLETE_LISTING
+        };
+        if lock(&self.changing).get(path, now).is_none() {
+            let bytes = listing.memory_bytes();
+            lock(&self.listings).put(path, Arc::clone(&listing), bytes, now + keep);
+        }
+        Some(listing)
+    }
+
+    /// Asks an endpoint, and records how it went.
+    pub(crate) async fn ask<T>(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+        question: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let began = self.clock.now();
+        let answer = tokio::time::timeout(deadline, question).await.unwrap_or_else(|_| {
+            let what = format!(
+                "{} has not answered within {} s",
+                endpoint.storage.name(),
+                deadline.as_secs_f64()
+            );
+            // One late answer may be chance.
+            let retry = Retry::SameServer { after: Duration::ZERO };
+            Err(Error::new(ErrorKind::Timeout, what).with_retry(retry))
+        });
+        match &answer {
+            Ok(_) => self.record_answer(endpoint, began),
+            Err(error) if is_negative(error) || error.kind() == ErrorKind::Invalid => {
+                self.record_answer(endpoint, began);
+            }
+            Err(error) => {
+                endpoint.record_failure();
+                let is_down = self.health.record_error(&endpoint.name, error);
+                tracing::debug!(endpoint = endpoint.name, %error, is_down, "no answer");
+            }
+        }
+        answer
+    }
+
+    fn record_answer(&self, endpoint: &Endpoint, began: Duration) {
+        endpoint.record_answer(self.clock.now().saturating_sub(began));
+        // One that counts as down returns by its probes.
+        if !self.health.is_down(&endpoint.name) {
+            self.health.record_success(&endpoint.name);
+        }
+    }
+
+    /// Forgets what is known about a name that a client may change from now on.
+    pub(crate) fn note_change(&self, path: &str) {
+        let now = self.clock.now();
+        let mut changing = lock(&self.changing);
+        for changed in [path, parent(path)] {
+            lock(&self.names).remove(changed);
+            lock(&self.listings).remove(changed);
+            changing.put(changed, (), 0, now + CHANGING);
+        }
+    }
+
+    /// Forgets who has a file, because a client was sent there and came back; once in a while,
+    /// since programs that read the same file look the same.
+    pub(crate) fn doubt(&self, path: &str) {
+        let now = self.clock.now();
+        {
+            let mut doubted = lock(&self.doubted);
+            if doubted.get(path, now).is_some() {
+                return;
+            }
+            doubted.put(path, (), 0, now + Duration::from_secs_f64(self.settings.return_seconds));
+        }
+        self.forget(path);
+    }
+
+    /// Forgets who has a name, so that the next question goes to all endpoints.
+    pub(crate) fn forget(&self, path: &str) {
+        lock(&self.names).remove(path);
+        lock(&self.listings).remove(parent(path));
+    }
+
+    /// The metadata of the names of a directory that is listed at the moment.
+    pub(crate) fn listed(&self, path: &str) -> Option<MergedEntry> {
+        let listing = lock(&self.listings).get(parent(path), self.clock.now())?;
+        listing.get(file_name(path)).cloned()
+    }
+}
+
+/// Returns true if the endpoint has answered that it does not have the name. One that refuses to
+/// say so has not answered.
+fn is_negative(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+}

@@ -1,0 +1,145 @@
+//! Questions that are asked once, however many clients wait for the answer.
+//!
+//! The first client that has a question starts a task that asks it. All clients, the first one as
+//! well, watch the answer grow until it is enough for them. The task goes on when they have left,
+//! because its answer is kept for others.
+
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::sync::lock;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+
+/// Maximum number of questions that are being asked, each of which goes to many endpoints. Clients
+/// that ask for names at random cannot make more.
+const MAX_QUESTIONS: usize = 4_096;
+
+/// The questions that are being asked, by path.
+type OpenQuestions<A> = Arc<Mutex<HashMap<Arc<str>, watch::Receiver<A>>>>;
+
+/// Questions about paths, whose answers begin as the default and grow.
+#[derive(Debug)]
+pub(crate) struct Questions<A>(OpenQuestions<A>);
+
+impl<A> Default for Questions<A> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+/// Ends a question, also one whose task fails.
+struct EndOnDrop<A> {
+    open: OpenQuestions<A>,
+    path: Arc<str>,
+}
+
+impl<A> Drop for EndOnDrop<A> {
+    fn drop(&mut self) {
+        lock(&self.open).remove(&self.path);
+    }
+}
+
+impl<A: Clone + Default + Send + Sync + 'static> Questions<A> {
+    /// Waits for an answer that is `enough`. If nobody asks this question yet, `ask` does so, and
+    /// sends the answer as it grows.
+    pub(crate) async fn wait<F>(
+        &self,
+        path: &str,
+        ask: impl FnOnce(watch::Sender<A>) -> F,
+        enough: impl Fn(&A) -> bool,
+    ) -> Result<A>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut answer = self.join(path, ask)?;
+        let found = answer.wait_for(enough).await;
+        found.map(|answer| answer.clone()).map_err(|_| {
+            Error::new(ErrorKind::Cancelled, "the question to the endpoints was given up")
+        })
+    }
+
+    fn join<F>(
+        &self,
+        path: &str,
+        ask: impl FnOnce(watch::Sender<A>) -> F,
+    ) -> Result<watch::Receiver<A>>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let path: Arc<str> = path.into();
+        let mut open = lock(&self.0);
+        let is_full = open.len() >= MAX_QUESTIONS;
+        match open.entry(Arc::clone(&path)) {
+            Entry::Occupied(asked) => Ok(asked.get().clone()),
+            Entry::Vacant(_) if is_full => {
+                let what = format!("{MAX_QUESTIONS} questions wait for endpoints: try again later");
+                Err(Error::new(ErrorKind::Unavailable, what))
+            }
+            Entry::Vacant(slot) => {
+                let (sender, receiver) = watch::channel(A::default());
+                slot.insert(receiver.clone());
+                let end = EndOnDrop { open: Arc::clone(&self.0), path };
+                let asking = ask(sender);
+                tokio::spawn(async move {
+                    let _end = end;
+                    asking.await;
+                });
+                Ok(receiver)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::sleep;
+
+    /// Sends 1 and 2 after a second each.
+    async fn count(sender: watch::Sender<u32>) {
+        for number in [1, 2] {
+            sleep(Duration::from_secs(1)).await;
+            sender.send_replace(number);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_share_a_question_and_leave_when_they_have_enough() {
+        let questions = Questions::default();
+        let began = tokio::time::Instant::now();
+        let first = questions.wait("a", count, |number| *number >= 1);
+        let never = |_| async { unreachable!("it was asked already") };
+        let all = questions.wait("a", never, |number| *number >= 2);
+        let other = questions.wait("b", count, |number| *number >= 1);
+        let (first, all, other) = tokio::join!(first, all, other);
+        assert_eq!((first.unwrap(), all.unwrap(), other.unwrap()), (1, 2, 1));
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
+        // The tasks end after their last answers.
+        sleep(Duration::from_secs(1)).await;
+        assert!(lock(&questions.0).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_are_bounded() {
+        let questions = Questions::<u32>::default();
+        for number in 0..MAX_QUESTIONS {
+            drop(questions.join(&number.to_string(), count).unwrap());
+        }
+        let refused = questions.wait("more", count, |_| true).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(questions.wait("more", count, |number| *number == 2).await.unwrap(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_given_up_is_an_error_and_can_be_asked_again() {
+        let questions = Questions::<u32>::default();
+        let give_up = |sender| async move { drop(sender) };
+        let given_up = questions.wait("a", give_up, |number| *number > 0).await;
+        assert_eq!(given_up.unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(questions.wait("a", count, |number| *number > 0).await.unwrap(), 1);
+    }
+}

@@ -1,0 +1,248 @@
+//! Referrals: the endpoint to which a client is sent for a file, and its other replicas.
+//!
+//! **Reading.** The holders of the file are ranked ([`rank`]); the client is sent to the first one
+//! of which it can follow a URL, and hears of all the others. A client that asks for the same file
+//! again within seconds was not served: it gets the next holder, and the answer that sent it there
+//! is forgotten, so that all endpoints are asked again.
+//!
+//! **Writing.** A file that one endpoint holds is replaced there. A new one goes to the best
+//! endpoint that takes files at its path; the directory is made there if others have it. A file
+//! with several replicas is not replaced, because the others would keep the old one.
+
+use crate::choice::{Candidate, rank};
+use crate::merge::{EndpointId, MergedEntry};
+use crate::name_space::{NameSpace, Need};
+use hither_core::error::ErrorKind;
+use hither_core::storage::{FileKind, parent};
+use hither_core::sync::lock;
+use hither_server::{
+    BackendError, BackendErrorKind, EntryMetadata, Intent, LocateRequest, Located,
+};
+use std::sync::Arc;
+
+/// A result for the server.
+pub(crate) type Outcome<T> = Result<T, BackendError>;
+
+impl NameSpace {
+    /// The place at which a client can do what it wants.
+    pub(crate) async fn locate(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
+        match request.intent {
+            Intent::Read => self.locate_for_reading(request).await,
+            Intent::Write => self.locate_for_writing(request).await,
+        }
+    }
+
+    async fn locate_for_reading(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
+        let need = if request.wants_all { Need::AllAnswers } else { Need::FirstHolder };
+        let entry = self.entry(request.path, need).await?;
+        let metadata = metadata(&entry);
+        if entry.facts.kind == FileKind::Directory {
+            return Ok(Located { metadata: Some(metadata), redirect: None, replicas: Vec::new() });
+        }
+        let (ranked, returned) = self.ranked(&entry.holders, request);
+        if returned && !request.wants_all {
+            self.doubt(request.path);
+        }
+        let mut redirect = None;
+        let mut replicas = Vec::new();
+        for id in ranked {
+            let urls = self.endpoint(id).map(|it| it.urls(request.path)).unwrap_or_default();
+            let followed = urls.iter().find(|url| request.follows(url));
+            if redirect.is_none()
+                && let Some(url) = followed
+            {
+                redirect = Some(url.clone());
+                // Who asks for all replicas goes nowhere yet.
+                if !request.wants_all {
+                    self.note_referral(id, request);
+                }
+            }
+            // One URL for each holder: the one that this client can follow, if there is one.
+            replicas.extend(followed.or_else(|| urls.first()).cloned());
+        }
+        if redirect.is_none() && !self.settings.relay && !request.wants_all {
+            let what = format!(
+                "{} have this file, at URLs that this client cannot follow, and the federation \
+                 does not relay files",
+                self.names_of(&entry.holders)
+            );
+            return Err(BackendError::new(BackendErrorKind::Conflict, what));
+        }
+        Ok(Located { metadata: Some(metadata), redirect, replicas })
+    }
+
+    async fn locate_for_writing(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
+        let path = request.path;
+        let answer = self.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
+        let there = &answer.merged;
+        let ids = match there {
+            Some(entry) if entry.facts.kind == FileKind::Directory => {
+                return Err(BackendError::new(
+                    BackendErrorKind::Conflict,
+                    "there is a directory at this path",
+                ));
+            }
+            Some(entry) => vec![self.only_writable_holder(entry)?],
+            None => self.writable(path),
+        };
+        let (ranked, _) = self.ranked(&ids, request);
+        for id in ranked {
+            let Some(endpoint) = self.endpoint(id) else { continue };
+            let urls = endpoint.urls(path);
+            let Some(url) = urls.into_iter().find(|url| request.follows(url)) else { continue };
+            if there.is_none() {
+                self.make_parents(id, path).await?;
+            }
+            self.note_change(path);
+            self.note_referral(id, request);
+            let metadata = there.as_deref().map(metadata);
+            return Ok(Located { metadata, redirect: Some(url), replicas: Vec::new() });
+        }
+        let what = "no endpoint takes files at this path from this client";
+        Err(BackendError::new(BackendErrorKind::PermissionDenied, what))
+    }
+
+    /// The endpoints at which clients may write a path.
+    pub(crate) fn writable(&self, path: &str) -> Vec<EndpointId> {
+        let takes = self.numbered().filter(|(_, it)| it.writes && it.storage_path(path).is_some());
+        takes.map(|(id, _)| id).collect()
+    }
+
+    /// The endpoint that holds an entry, if no other does and clients may write there.
+    pub(crate) fn only_writable_holder(&self, entry: &MergedEntry) -> Outcome<EndpointId> {
+        let all: Vec<_> = entry.holders.iter().chain(&entry.differing).copied().collect();
+        let names = self.names_of(&all);
+        match all.as_slice() {
+            [id] if self.endpoint(*id).is_some_and(|it| it.writes) => Ok(*id),
+            [_] => Err(BackendError::new(
+                BackendErrorKind::PermissionDenied,
+                format!("{names}, which has it, is read-only"),
+            )),
+            _ => Err(BackendError::new(
+                BackendErrorKind::Conflict,
+                format!("there are replicas at {names}: remove them first"),
+            )),
+        }
+    }
+
+    /// Makes the directories of a new file at an endpoint, if they exist at others.
+    pub(crate) async fn make_parents(self: &Arc<Self>, id: EndpointId, path: &str) -> Outcome<()> {
+        let Some(endpoint) = self.endpoint(id) else { return Ok(()) };
+        let mut missing = Vec::new();
+        let mut directory = parent(path);
+        while !directory.is_empty() && !endpoint.prefixes.leads_below(directory) {
+            let answer = self.look_up(directory, Need::AllAnswers).await.map_err(backend_error)?;
+            if answer.found.iter().any(|(holder, _)| *holder == id) {
+                break;
+            }
+            let is_directory =
+                answer.merged.as_ref().is_some_and(|it| it.facts.kind == FileKind::Directory);
+            if !is_directory {
+                // The endpoint says what it thinks of that.
+                return Ok(());
+            }
+            missing.push(directory);
+            directory = parent(directory);
+        }
+        for directory in missing.iter().rev() {
+            let Some(target) = endpoint.storage_path(directory) else { continue };
+            let make = async { endpoint.storage.make_directory(&target).await };
+            match self.ask(endpoint, self.settings.deadline(), make).await {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(backend_error(error));
+                }
+                _ => self.note_change(directory),
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry that most endpoints have at a path.
+    pub(crate) async fn entry(
+        self: &Arc<Self>,
+        path: &str,
+        need: Need,
+    ) -> Outcome<Arc<MergedEntry>> {
+        let answer = self.look_up(path, need).await.map_err(backend_error)?;
+        match &answer.merged {
+            Some(entry) => Ok(Arc::clone(entry)),
+            None if answer.unanswered.is_empty() => Err(BackendError::not_found()),
+            None => Err(self.incomplete(&answer.unanswered)),
+        }
+    }
+
+    /// The error of an answer that some endpoints are missing in.
+    pub(crate) fn incomplete(&self, unanswered: &[EndpointId]) -> BackendError {
+        let what = format!(
+            "the answer is incomplete, because these endpoints have not answered: {}",
+            self.names_of(unanswered)
+        );
+        BackendError::new(BackendErrorKind::Unavailable, what)
+    }
+
+    /// Sorts endpoints for a client, the best first. Also returns true if the client was sent to
+    /// one of them within seconds.
+    fn ranked(&self, ids: &[EndpointId], request: &LocateRequest<'_>) -> (Vec<EndpointId>, bool) {
+        let now = self.clock.now();
+        let sent = {
+            let mut recent = lock(&self.recent);
+            let client = recent.key(request.client, request.agent, request.path);
+            recent.of(client, now)
+        };
+        let load = lock(&self.load);
+        let candidate = |id: &EndpointId| {
+            let endpoint = self.endpoint(*id)?;
+            let returns = sent.iter().filter(|it| *it == id).count();
+            Some(Candidate {
+                endpoint: *id,
+                returns: u32::try_from(returns).unwrap_or(u32::MAX),
+                is_down: self.health.is_down(&endpoint.name),
+                distance: self.sites.distance(request.client, endpoint.site.as_deref()),
+                answer_time: endpoint.answer_time(),
+                load: load.count(*id, now) / endpoint.weight,
+            })
+        };
+        let mut candidates: Vec<_> = ids.iter().filter_map(candidate).collect();
+        drop(load);
+        rank(&mut candidates);
+        let returned = candidates.iter().any(|it| it.returns > 0);
+        (candidates.into_iter().map(|it| it.endpoint).collect(), returned)
+    }
+
+    fn note_referral(&self, id: EndpointId, request: &LocateRequest<'_>) {
+        let now = self.clock.now();
+        lock(&self.load).add(id, now);
+        let mut recent = lock(&self.recent);
+        let client = recent.key(request.client, request.agent, request.path);
+        recent.add(client, id, now);
+    }
+}
+
+/// The metadata of a merged entry. It has no entity tag, because those of the endpoints differ.
+pub(crate) fn metadata(entry: &MergedEntry) -> EntryMetadata {
+    EntryMetadata {
+        kind: entry.facts.kind,
+        size: entry.facts.size,
+        version: hither_server::Version {
+            etag: String::new(),
+            modified: entry.facts.modified.unwrap_or(std::time::UNIX_EPOCH),
+        },
+        created: None,
+        mode: None,
+    }
+}
+
+/// The error of an endpoint, for the client.
+pub(crate) fn backend_error(error: hither_core::Error) -> BackendError {
+    use BackendErrorKind as Kind;
+    let kind = match error.kind() {
+        ErrorKind::NotFound => Kind::NotFound,
+        ErrorKind::AlreadyExists => Kind::AlreadyExists,
+        ErrorKind::NoSpace => Kind::NoSpace,
+        ErrorKind::Unauthenticated | ErrorKind::PermissionDenied => Kind::PermissionDenied,
+        ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::Changed => Kind::Conflict,
+        ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Cancelled => Kind::Unavailable,
+        _ => Kind::Internal,
+    };
+    BackendError::new(kind, error.message_with_causes())
+}

@@ -1,0 +1,322 @@
+//! The configuration of a federation: that of a server, and four tables beside it.
+
+use crate::sites::SiteSettings;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_server::Settings;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A configuration file of `hither federate`.
+///
+/// ```
+/// use hither_federate::FederationConfig;
+///
+/// let config = FederationConfig::from_toml(r#"
+///     listen = ["0.0.0.0:8443"]
+///     [federation]
+///     deadline_seconds = 2.0
+///     [[sites]]
+///     name = "ch"
+///     networks = ["192.0.2.0/24"]
+///     [[endpoints]]
+///     name = "geneva"
+///     url = "https://dav.example/eos"
+///     site = "ch"
+///     prefixes = [{ path = "/store", target = "/cms" }]
+/// "#)?;
+/// assert_eq!(config.endpoints[0].name, "geneva");
+/// # Ok::<(), hither_core::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct FederationConfig {
+    /// The settings of the server.
+    pub server: Settings,
+    /// How endpoints are asked, and what is kept of their answers.
+    pub federation: FederationSettings,
+    /// The sites.
+    pub sites: Vec<SiteSettings>,
+    /// The endpoints; earlier ones decide where equally many differ.
+    pub endpoints: Vec<EndpointSettings>,
+}
+
+/// The tables beside the settings of the server.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnTables {
+    #[serde(default)]
+    federation: FederationSettings,
+    #[serde(default)]
+    sites: Vec<SiteSettings>,
+    #[serde(default)]
+    endpoints: Vec<EndpointSettings>,
+}
+
+impl FederationConfig {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`], with the key and the expectation.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        let invalid = |error: toml::de::Error| Error::new(ErrorKind::Invalid, error.to_string());
+        let mut rest: toml::Table = toml::from_str(text).map_err(invalid)?;
+        let mut own = toml::Table::new();
+        for name in ["federation", "sites", "endpoints"] {
+            own.extend(rest.remove(name).map(|table| (name.to_owned(), table)));
+        }
+        let server = Settings::from_toml(&rest.to_string())?;
+        let OwnTables { federation, sites, endpoints } = own.try_into().map_err(invalid)?;
+        let config = Self { server, federation, sites, endpoints };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Fails for values that make no sense.
+    fn check(&self) -> Result<()> {
+        let Self { server, federation, sites, endpoints } = self;
+        if !server.root.as_os_str().is_empty() {
+            return Err(invalid("root: a federation serves no directory of its own".to_owned()));
+        }
+        if server.lots.is_some() || server.tape.is_some() || !server.replicas.is_empty() {
+            let what =
+                "lots, tape and replicas are settings of `hither serve`, not of a federation";
+            return Err(invalid(what.to_owned()));
+        }
+        federation.check()?;
+        if endpoints.is_empty() || endpoints.len() > usize::from(u16::MAX) {
+            return Err(invalid(format!(
+                "endpoints: there are {}, expected 1 to 65535 tables [[endpoints]]",
+                endpoints.len()
+            )));
+        }
+        let mut names = HashSet::new();
+        for endpoint in endpoints {
+            let name = &endpoint.name;
+            if !names.insert(name) {
+                return Err(invalid(format!("endpoints: two of them are called {name:?}")));
+            }
+            let label = endpoint.site.as_ref();
+            if let Some(label) = label.filter(|label| !sites.iter().any(|it| it.name == **label)) {
+                return Err(invalid(format!(
+                    "endpoints: {name} is at the site {label:?}, for which there is no [[sites]]"
+                )));
+            }
+            if !(endpoint.weight > 0.0 && endpoint.weight.is_finite()) {
+                return Err(invalid(format!(
+                    "endpoints: {name} has the weight {}, expected more than 0",
+                    endpoint.weight
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn invalid(what: String) -> Error {
+    Error::new(ErrorKind::Invalid, what)
+}
+
+/// How endpoints are asked, and what is kept of their answers. Everything is kept in memory only.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct FederationSettings {
+    /// Seconds after which an endpoint that has not said whether it has a name counts as not having
+    /// answered.
+    pub deadline_seconds: f64,
+    /// The same for the listing of a directory.
+    pub listing_deadline_seconds: f64,
+    /// Seconds for which the endpoints that have a name are remembered.
+    pub positive_seconds: f64,
+    /// Seconds for which it is remembered that no endpoint has a name.
+    pub negative_seconds: f64,
+    /// Seconds for which a complete listing is remembered.
+    pub listing_seconds: f64,
+    /// Maximum of names and listings in memory, in bytes.
+    pub cache_bytes: usize,
+    /// Seconds within which a client that asks for the same file again is sent to the next
+    /// endpoint; 0 for never.
+    pub return_seconds: f64,
+    /// Seconds between two probes of an endpoint.
+    pub probe_seconds: f64,
+    /// Deletions through the federation.
+    pub deletes: DeletePolicy,
+    /// Reads files for clients that cannot follow a redirect to any of their endpoints, such as
+    /// HTTP clients of files that only an XRootD server or an object store has.
+    pub relay: bool,
+}
+
+/// Deletions through the federation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeletePolicy {
+    /// None.
+    Refuse,
+    /// From all endpoints that have the name. They must all be writable, and have answered.
+    All,
+}
+
+impl Default for FederationSettings {
+    fn default() -> Self {
+        Self {
+            deadline_seconds: 3.0,
+            listing_deadline_seconds: 10.0,
+            positive_seconds: 60.0,
+            negative_seconds: 5.0,
+            listing_seconds: 10.0,
+            cache_bytes: 256 << 20,
+            return_seconds: 5.0,
+            probe_seconds: 10.0,
+            deletes: DeletePolicy::Refuse,
+            relay: true,
+        }
+    }
+}
+
+impl FederationSettings {
+    fn check(&self) -> Result<()> {
+        for (name, seconds, least) in [
+            ("deadline_seconds", self.deadline_seconds, 0.001),
+            ("listing_deadline_seconds", self.listing_deadline_seconds, 0.001),
+            ("positive_seconds", self.positive_seconds, 0.0),
+            ("negative_seconds", self.negative_seconds, 0.0),
+            ("listing_seconds", self.listing_seconds, 0.0),
+            ("return_seconds", self.return_seconds, 0.0),
+            ("probe_seconds", self.probe_seconds, 0.1),
+        ] {
+            if !(least..=1e6).contains(&seconds) {
+                return Err(invalid(format!(
+                    "federation.{name} is {seconds}, expected {least} to 1e6 seconds"
+                )));
+            }
+        }
+        if self.cache_bytes < 1 << 20 {
+            return Err(invalid(format!(
+                "federation.cache_bytes is {}, expected at least 1048576",
+                self.cache_bytes
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        Duration::from_secs_f64(self.deadline_seconds)
+    }
+
+    pub(crate) fn listing_deadline(&self) -> Duration {
+        Duration::from_secs_f64(self.listing_deadline_seconds)
+    }
+
+    pub(crate) fn probe_interval(&self) -> Duration {
+        Duration::from_secs_f64(self.probe_seconds)
+    }
+}
+
+/// A storage of the federation.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EndpointSettings {
+    /// The name, for messages, metrics and the status page.
+    pub name: String,
+    /// The URL at which the federation asks it: `http`, `https`, `dav`, `davs`, `root`, `roots`,
+    /// `s3`.
+    pub url: String,
+    /// The URLs to which clients are sent, in place of `url`: the same directory, perhaps by other
+    /// protocols. An HTTP client gets the first one that it can follow.
+    #[serde(default)]
+    pub redirects: Option<Vec<String>>,
+    /// Allows to write there.
+    #[serde(default)]
+    pub write: bool,
+    /// Its share of the clients, compared with equally near endpoints.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// The label of its site.
+    #[serde(default)]
+    pub site: Option<String>,
+    /// Directories of the federation and the directories below `url` that they are. By default the
+    /// root of the federation is `url`.
+    #[serde(default = "root")]
+    pub prefixes: Vec<PrefixSettings>,
+    /// The credentials of the federation for this endpoint; by default those of its environment.
+    #[serde(default)]
+    pub credentials: EndpointCredentials,
+}
+
+/// A directory of the federation at an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixSettings {
+    /// The directory in the federation, such as `/store`.
+    pub path: String,
+    /// The directory below the URL of the endpoint.
+    #[serde(default)]
+    pub target: String,
+}
+
+/// The credentials of a federation for an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EndpointCredentials {
+    /// A file with a bearer token; it is read again when it changes.
+    pub token_file: Option<PathBuf>,
+    /// A client certificate, PEM.
+    pub cert: Option<PathBuf>,
+    /// The key of the certificate, PEM.
+    pub key: Option<PathBuf>,
+    /// An X.509 proxy, PEM.
+    pub proxy_cert: Option<PathBuf>,
+    /// Further certificate authorities, PEM.
+    pub ca: Option<PathBuf>,
+    /// A folder of certificate authorities.
+    pub ca_dir: Option<PathBuf>,
+    /// Sends no credentials.
+    pub anonymous: bool,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn root() -> Vec<PrefixSettings> {
+    vec![PrefixSettings { path: String::new(), target: String::new() }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDPOINT: &str = "[[endpoints]]\nname = 'a'\nurl = 'http://a.example/'\n";
+
+    #[test]
+    fn the_settings_of_a_server_stand_beside_those_of_the_federation() {
+        let text = format!(
+            "write = true\n[limits]\nranges = 7\n[federation]\ndeletes = 'all'\n{ENDPOINT}"
+        );
+        let config = FederationConfig::from_toml(&text).unwrap();
+        assert!(config.server.write && config.server.limits.ranges == 7);
+        assert_eq!(config.federation.deletes, DeletePolicy::All);
+        assert_eq!(config.endpoints[0].prefixes, root());
+    }
+
+    #[test]
+    fn an_error_names_the_key() {
+        for (text, named) in [
+            (String::new(), "[[endpoints]]"),
+            (format!("root = '/x'\n{ENDPOINT}"), "root"),
+            (format!("{ENDPOINT}{ENDPOINT}"), "\"a\""),
+            (format!("{ENDPOINT}site = 'x'"), "[[sites]]"),
+            (format!("{ENDPOINT}weight = 0"), "weight"),
+            (format!("{ENDPOINT}colour = 1"), "colour"),
+            (format!("[federation]\nprobe_seconds = 0\n{ENDPOINT}"), "probe_seconds"),
+            (format!("[federation]\nspeed = 0\n{ENDPOINT}"), "speed"),
+            (format!("colour = 1\n{ENDPOINT}"), "colour"),
+        ] {
+            let error = FederationConfig::from_toml(&text).unwrap_err();
+            assert!(error.to_string().contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Listings: merged, incomplete, and as answers for their names.
+
+use crate::rig::{Behaviour, MemoryStorage, Rig};
+use hither_server::{Backend, BackendErrorKind};
+use std::time::Duration;
+
+fn two() -> Rig {
+    Rig::new(vec![
+        MemoryStorage::new(&[("d/a", 1), ("d/both", 2)], 10),
+        MemoryStorage::new(&[("d/b", 1), ("d/both", 2)], 20),
+    ])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_is_the_union_of_all_endpoints() {
+    let rig = two();
+    assert_eq!(rig.names("d").await, ["a", "b", "both"]);
+    assert_eq!(rig.names("").await, ["d"]);
+    let error = rig.federation.list("none", 9).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_listing_is_an_error_that_names_the_endpoint() {
+    for behaviour in [Behaviour::Refuses, Behaviour::Silent, Behaviour::Forbids] {
+        let rig = two();
+        rig.storages[1].behave(behaviour);
+        let error = rig.federation.list("d", 9).await.unwrap_err();
+        assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{behaviour:?}");
+        assert!(error.to_string().contains("e1"), "{error}");
+        let available = rig.federation.list_available("d", 9).await.unwrap();
+        assert_eq!(available.missing.as_deref(), Some("e1"));
+        assert_eq!(available.entries.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_missing_in_an_incomplete_answer_is_not_missing() {
+    let rig = two();
+    rig.storages[1].behave(Behaviour::Refuses);
+    let error = rig.federation.stat("d/b").await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable);
+    rig.storages[1].behave(Behaviour::Answers);
+    // It counts as down for a minute.
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(rig.federation.stat("d/b").await.unwrap().size, 1);
+    assert_eq!(rig.federation.stat("d/c").await.unwrap_err().kind(), BackendErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_answers_for_its_names() {
+    let rig = two();
+    rig.names("d").await;
+    let asked = rig.storages[0].questions();
+    assert_eq!(rig.sent_to("d/b").await, "http://e1/d/b");
+    assert_eq!(rig.federation.stat("d/c").await.unwrap_err().kind(), BackendErrorKind::NotFound);
+    assert_eq!(rig.storages[0].questions(), asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mapped_directories_lead_to_their_endpoints() {
+    let rig = Rig::with(
+        "",
+        |index| match index {
+            0 => "prefixes = [{ path = '/store/cms', target = 'data' }]".to_owned(),
+            _ => "prefixes = [{ path = '/store' }]".to_owned(),
+        },
+        vec![
+            MemoryStorage::new(&[("data/a", 1), ("other", 2)], 10),
+            MemoryStorage::new(&[("atlas/x", 1)], 10),
+        ],
+    );
+    assert_eq!(rig.names("").await, ["store"]);
+    assert_eq!(rig.names("store").await, ["atlas", "cms"]);
+    assert_eq!(rig.names("store/cms").await, ["a"]);
+    assert!(rig.federation.stat("store").await.unwrap().is_directory());
+    assert_eq!(rig.sent_to("store/cms/a").await, "http://e0/data/a");
+}

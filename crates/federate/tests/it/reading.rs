@@ -1,0 +1,116 @@
+//! Where clients are sent to read.
+
+use crate::rig::{Behaviour, MemoryStorage, Rig};
+use hither_server::{Backend, BackendErrorKind, Intent};
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn the_first_holder_suffices_and_the_cache_knows_all() {
+    let rig = Rig::new(vec![
+        MemoryStorage::new(&[("f", 5)], 2_000),
+        MemoryStorage::new(&[("f", 5)], 10),
+        MemoryStorage::new(&[], 20),
+    ]);
+    let began = Instant::now();
+    assert_eq!(rig.sent_to("f").await, "http://e1/f");
+    assert_eq!(began.elapsed(), Duration::from_millis(10));
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let located = rig.locate_from("192.0.2.9", "f", Intent::Read).await.unwrap();
+    assert_eq!(located.replicas, ["http://e1/f", "http://e0/f"]);
+    assert!(rig.storages.iter().all(|storage| storage.questions() == 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_clients_share_one_question() {
+    let rig = Rig::new(vec![MemoryStorage::new(&[("f", 5)], 10)]);
+    let clients = (0..500u16).map(|number| {
+        let rig = &rig;
+        let address = format!("10.0.{}.{}", number / 250, number % 250);
+        async move { rig.locate_from(&address, "f", Intent::Read).await.unwrap().redirect }
+    });
+    let sent = futures_util::future::join_all(clients).await;
+    assert!(sent.iter().all(|url| url.as_deref() == Some("http://e0/f")));
+    assert_eq!(rig.storages[0].questions(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_name_is_remembered_for_seconds() {
+    let rig = Rig::new(vec![MemoryStorage::new(&[], 10)]);
+    for _ in 0..3 {
+        let error = rig.federation.stat("f").await.unwrap_err();
+        assert_eq!(error.kind(), BackendErrorKind::NotFound);
+    }
+    assert_eq!(rig.storages[0].questions(), 1);
+    rig.storages[0].add("f", Some(5));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(rig.federation.stat("f").await.unwrap().size, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_returns_gets_the_next_replica_and_others_do_not() {
+    let storages = (0..3).map(|_| MemoryStorage::new(&[("f", 5)], 10)).collect();
+    let rig = Rig::with(
+        "[[sites]]\nname = 'near'\nnetworks = ['192.0.2.0/24']",
+        |index| if index == 1 { "site = 'near'".to_owned() } else { String::new() },
+        storages,
+    );
+    rig.federation.list("", 9).await.unwrap();
+    assert_eq!(rig.sent_to("f").await, "http://e1/f");
+    let second = rig.sent_to("f").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let third = rig.sent_to("f").await;
+    let mut all = ["http://e1/f".to_owned(), second, third];
+    all.sort();
+    assert_eq!(all, ["http://e0/f", "http://e1/f", "http://e2/f"]);
+    let other = rig.locate_from("192.0.2.77", "f", Intent::Read).await.unwrap();
+    assert_eq!(other.redirect.as_deref(), Some("http://e1/f"));
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(rig.sent_to("f").await, "http://e1/f");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_asks_for_all_replicas_was_not_sent_anywhere() {
+    let storages = (0..2).map(|_| MemoryStorage::new(&[("f", 5)], 10)).collect();
+    let rig = Rig::new(storages);
+    assert_eq!(rig.all_replicas("f").await.len(), 2);
+    assert_eq!(rig.sent_to("f").await, "http://e0/f");
+    let asked = rig.storages[0].questions();
+    assert_eq!(rig.all_replicas("f").await.len(), 2);
+    assert_eq!(rig.storages[0].questions(), asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_gone_is_skipped_at_once_and_returns_slowly() {
+    let rig =
+        Rig::new(vec![MemoryStorage::new(&[("f", 5)], 1), MemoryStorage::new(&[("f", 5)], 10)]);
+    let probing = tokio::spawn(rig.federation.probe_endpoints());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    rig.storages[0].behave(Behaviour::Refuses);
+    // The next probe finds out.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(!rig.federation.servers()[0].is_up);
+    let located = rig.locate_from("192.0.2.1", "f", Intent::Read).await.unwrap();
+    assert_eq!(located.redirect.as_deref(), Some("http://e1/f"));
+    rig.storages[0].behave(Behaviour::Answers);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!rig.federation.servers()[0].is_up, "two good probes are not enough");
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert!(rig.federation.servers()[0].is_up);
+    probing.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_sent_to_an_endpoint_with_another_size() {
+    let rig = Rig::new(vec![
+        MemoryStorage::new(&[("d/f", 9)], 1),
+        MemoryStorage::new(&[("d/f", 5)], 1),
+        MemoryStorage::new(&[("d/f", 5)], 1),
+    ]);
+    rig.names("d").await;
+    for address in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
+        let located = rig.locate_from(address, "d/f", Intent::Read).await.unwrap();
+        assert_eq!(located.metadata.unwrap().size, 5);
+        assert!(!located.replicas.iter().any(|url| url.contains("e0")));
+    }
+}

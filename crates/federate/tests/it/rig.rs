@@ -1,0 +1,238 @@
+//! Endpoints in memory that answer after a while, in virtual time.
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{DirEntry, FileKind, Storage, parent};
+use hither_core::sync::lock;
+use hither_core::{Clock, Source};
+use hither_federate::{Endpoint, Federation, FederationConfig};
+use hither_server::{Backend, Intent, LocateRequest, Located};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Time by Tokio's clock, which stands still while a test works.
+#[derive(Debug)]
+pub(crate) struct VirtualClock(tokio::time::Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// How an endpoint behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    Answers,
+    Refuses,
+    Forbids,
+    Silent,
+}
+
+/// A storage in memory.
+#[derive(Debug)]
+pub(crate) struct MemoryStorage {
+    pub(crate) delay: Duration,
+    behaviour: Mutex<Behaviour>,
+    /// Files with their sizes, and directories with none.
+    entries: Mutex<BTreeMap<String, Option<u64>>>,
+    pub(crate) questions: AtomicU64,
+}
+
+impl MemoryStorage {
+    pub(crate) fn new(files: &[(&str, u64)], delay_ms: u64) -> Arc<Self> {
+        let storage = Self {
+            delay: Duration::from_millis(delay_ms),
+            behaviour: Mutex::new(Behaviour::Answers),
+            entries: Mutex::default(),
+            questions: AtomicU64::new(0),
+        };
+        files.iter().for_each(|(path, size)| storage.add(path, Some(*size)));
+        Arc::new(storage)
+    }
+
+    /// Adds a file or directory with the directories above it.
+    pub(crate) fn add(&self, path: &str, size: Option<u64>) {
+        let mut entries = lock(&self.entries);
+        let mut directory = parent(path);
+        while !directory.is_empty() {
+            entries.insert(directory.to_owned(), None);
+            directory = parent(directory);
+        }
+        entries.insert(path.to_owned(), size);
+    }
+
+    pub(crate) fn paths(&self) -> Vec<String> {
+        lock(&self.entries).keys().cloned().collect()
+    }
+
+    pub(crate) fn behave(&self, behaviour: Behaviour) {
+        *lock(&self.behaviour) = behaviour;
+    }
+
+    pub(crate) fn questions(&self) -> u64 {
+        self.questions.load(Ordering::Relaxed)
+    }
+
+    async fn answer<T>(
+        &self,
+        answer: impl FnOnce(&mut BTreeMap<String, Option<u64>>) -> Result<T>,
+    ) -> Result<T> {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.delay).await;
+        let behaviour = *lock(&self.behaviour);
+        match behaviour {
+            Behaviour::Answers => answer(&mut lock(&self.entries)),
+            Behaviour::Refuses => Err(Error::new(ErrorKind::Unavailable, "connection refused")),
+            Behaviour::Forbids => Err(Error::new(ErrorKind::PermissionDenied, "403")),
+            Behaviour::Silent => std::future::pending().await,
+        }
+    }
+}
+
+fn entry(path: &str, size: Option<u64>) -> DirEntry {
+    let kind = if size.is_some() { FileKind::File } else { FileKind::Directory };
+    DirEntry::new(path, kind, size.unwrap_or_default())
+}
+
+fn missing(path: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{path} does not exist"))
+}
+
+#[async_trait]
+impl Storage for MemoryStorage {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        self.answer(|entries| match entries.get(path) {
+            _ if path.is_empty() => Ok(entry(path, None)),
+            Some(size) => Ok(entry(path, *size)),
+            None => Err(missing(path)),
+        })
+        .await
+    }
+
+    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+        self.answer(|entries| {
+            if !path.is_empty() && entries.get(path) != Some(&None) {
+                return Err(missing(path));
+            }
+            let inside = entries.iter().filter(|(it, _)| parent(it) == path);
+            Ok(inside.map(|(path, size)| entry(path, *size)).collect())
+        })
+        .await
+    }
+
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        Err(missing(path))
+    }
+
+    async fn make_directory(&self, path: &str) -> Result<()> {
+        self.answer(|entries| {
+            entries.insert(path.to_owned(), None);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn rename(&self, from: &str, to: &str, _overwrite: bool) -> Result<()> {
+        self.answer(|entries| {
+            let size = entries.remove(from).ok_or_else(|| missing(from))?;
+            entries.insert(to.to_owned(), size);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove_tree(&self, path: &str) -> Result<()> {
+        self.answer(|entries| {
+            let below = format!("{path}/");
+            entries.retain(|it, _| it != path && !it.starts_with(&below));
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// A federation of endpoints called `e0`, `e1` and so on, at `http://e0/` and so on.
+pub(crate) struct Rig {
+    pub(crate) federation: Arc<Federation>,
+    pub(crate) storages: Vec<Arc<MemoryStorage>>,
+}
+
+impl Rig {
+    pub(crate) fn new(storages: Vec<Arc<MemoryStorage>>) -> Self {
+        Self::with("", |_| String::new(), storages)
+    }
+
+    /// A federation with these settings, and further keys for each endpoint.
+    pub(crate) fn with(
+        settings: &str,
+        keys: impl Fn(usize) -> String,
+        storages: Vec<Arc<MemoryStorage>>,
+    ) -> Self {
+        let mut text = settings.to_owned();
+        for index in 0..storages.len() {
+            let keys = keys(index);
+            text +=
+                &format!("\n[[endpoints]]\nname = 'e{index}'\nurl = 'http://e{index}/'\n{keys}\n");
+        }
+        let config = FederationConfig::from_toml(&text).unwrap();
+        let endpoints = config.endpoints.iter().zip(&storages).map(|(settings, storage)| {
+            let storage: Arc<dyn Storage> = Arc::<MemoryStorage>::clone(storage);
+            Endpoint::new(settings, storage, String::new()).unwrap()
+        });
+        let clock = Arc::new(VirtualClock(tokio::time::Instant::now()));
+        let federation = Federation::new(&config, endpoints.collect(), clock).unwrap();
+        Self { federation, storages }
+    }
+
+    /// The place of a file for a client at an address.
+    pub(crate) async fn locate_from(
+        &self,
+        client: &str,
+        path: &str,
+        intent: Intent,
+    ) -> Result<Located, hither_server::BackendError> {
+        self.locate(client, path, intent, false).await
+    }
+
+    /// The URLs of all replicas of a file.
+    pub(crate) async fn all_replicas(&self, path: &str) -> Vec<String> {
+        self.locate("192.0.2.1", path, Intent::Read, true).await.unwrap().replicas
+    }
+
+    async fn locate(
+        &self,
+        client: &str,
+        path: &str,
+        intent: Intent,
+        wants_all: bool,
+    ) -> Result<Located, hither_server::BackendError> {
+        let client: IpAddr = client.parse().unwrap();
+        let schemes = &["http", "https"][..];
+        let request = LocateRequest { path, intent, client, agent: "test", wants_all, schemes };
+        self.federation.locate(request).await
+    }
+
+    /// The URL to which a client is sent that reads a file.
+    pub(crate) async fn sent_to(&self, path: &str) -> String {
+        let located = self.locate_from("192.0.2.1", path, Intent::Read).await.unwrap();
+        located.redirect.unwrap()
+    }
+
+    pub(crate) async fn names(&self, path: &str) -> Vec<String> {
+        let entries = self.federation.list(path, 1_000_000).await.unwrap();
+        entries.into_iter().map(|entry| entry.name).collect()
+    }
+}

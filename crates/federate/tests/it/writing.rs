@@ -1,0 +1,93 @@
+//! Changes through the federation.
+
+use crate::rig::{Behaviour, MemoryStorage, Rig};
+use hither_server::{Backend, BackendErrorKind, ChangeOptions, Intent};
+use std::time::Duration;
+
+/// `e0` is read-only, the others are writable.
+fn rig(settings: &str) -> Rig {
+    let writes = |index| if index == 0 { String::new() } else { "write = true".to_owned() };
+    let storages = vec![
+        MemoryStorage::new(&[("d/old", 1), ("d/two", 2)], 1),
+        MemoryStorage::new(&[("d/two", 2), ("x/own", 3)], 1),
+        MemoryStorage::new(&[], 1),
+    ];
+    Rig::with(settings, writes, storages)
+}
+
+async fn kind_of_put(rig: &Rig, path: &str) -> Result<String, BackendErrorKind> {
+    let located = rig.locate_from("192.0.2.1", path, Intent::Write).await;
+    located.map(|it| it.redirect.unwrap()).map_err(|error| error.kind())
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_written_where_that_is_allowed() {
+    let rig = rig("");
+    assert_eq!(kind_of_put(&rig, "x/own").await.unwrap(), "http://e1/x/own");
+    assert_eq!(kind_of_put(&rig, "d/old").await, Err(BackendErrorKind::PermissionDenied));
+    assert_eq!(kind_of_put(&rig, "d/two").await, Err(BackendErrorKind::Conflict));
+    assert_eq!(kind_of_put(&rig, "d").await, Err(BackendErrorKind::Conflict));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_file_gets_its_directory_where_others_have_it() {
+    let rig = rig("");
+    rig.storages[1].behave(Behaviour::Refuses);
+    assert!(rig.federation.stat("y").await.is_err());
+    assert_eq!(kind_of_put(&rig, "d/new").await.unwrap(), "http://e2/d/new");
+    assert_eq!(rig.storages[2].paths(), ["d"]);
+    assert_eq!(kind_of_put(&rig, "none/new").await.unwrap(), "http://e2/none/new");
+    assert_eq!(rig.storages[2].paths(), ["d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_written_file_is_seen_at_once() {
+    let rig = rig("");
+    rig.names("x").await;
+    let url = kind_of_put(&rig, "x/new").await.unwrap();
+    // Somebody asks while it is being written.
+    assert_eq!(rig.federation.stat("x/new").await.unwrap_err().kind(), BackendErrorKind::NotFound);
+    let holder = if url.contains("e1") { 1 } else { 2 };
+    rig.storages[holder].add("x/new", Some(7));
+    assert_eq!(rig.federation.stat("x/new").await.unwrap().size, 7);
+    assert!(rig.names("x").await.contains(&"new".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_follow_the_policy() {
+    let rig = rig("");
+    let error = rig.federation.remove("x/own", Box::new(|_| Ok(()))).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::PermissionDenied);
+    let rig = self::rig("[federation]\ndeletes = 'all'");
+    let error = rig.federation.remove("d/two", Box::new(|_| Ok(()))).await.unwrap_err();
+    assert!(error.to_string().contains("e0"), "{error}");
+    rig.storages[2].add("x/own", Some(3));
+    rig.federation.remove("x/own", Box::new(|_| Ok(()))).await.unwrap();
+    assert!(!rig.storages[1..].iter().any(|it| it.paths().contains(&"x/own".to_owned())));
+    assert_eq!(rig.federation.stat("x/own").await.unwrap_err().kind(), BackendErrorKind::NotFound);
+    // What differs is removed as well, also if a listing has left it out.
+    rig.storages[1].add("x/differs", Some(3));
+    rig.storages[2].add("x/differs", Some(4));
+    rig.names("x").await;
+    rig.federation.remove("x/differs", Box::new(|_| Ok(()))).await.unwrap();
+    assert!(!rig.storages.iter().any(|it| it.paths().contains(&"x/differs".to_owned())));
+    rig.storages[1].behave(Behaviour::Refuses);
+    let error = rig.federation.remove("x", Box::new(|_| Ok(()))).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_change_at_the_endpoint_that_has_the_file() {
+    let rig = rig("");
+    let options =
+        || ChangeOptions { replace: false, modified: None, precondition: Box::new(|_| Ok(())) };
+    assert!(rig.federation.rename("x/own", "x/moved", options()).await.unwrap());
+    assert_eq!(rig.sent_to("x/moved").await, "http://e1/x/moved");
+    let error = rig.federation.rename("x/moved", "d/two", options()).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::AlreadyExists);
+    rig.federation.make_directory("x/sub", Box::new(|_| Ok(()))).await.unwrap();
+    assert!(rig.federation.stat("x/sub").await.unwrap().is_directory());
+    let error = rig.federation.make_directory("none/sub", Box::new(|_| Ok(()))).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::NotFound);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
