@@ -1,8 +1,8 @@
 """The examples of README.md and of the guides run as they stand, over real servers on this machine.
 
 The fenced blocks of a document run in their order, in one folder: `sh` by bash, `python` in one interpreter's names. A
-block of `toml` begins with the name of a configuration file, `# serve.toml`: it is added to that file, and a server (or
-the command, for `# ~/.config/hither/config.toml`) has to accept the file. `text` that follows a block of `sh` is what
+block of `toml` begins with the name of a configuration file, `# serve.toml`: it is added to that file, and a server (a
+federation for `# federation.toml`, or the command, for `# ~/.config/hither/config.toml`) has to accept the file. `text` that follows a block of `sh` is what
 that prints; `...` stands for anything. A block that cannot run has its reason before it: `<!-- not run: needs systemd -->`.
 """
 
@@ -162,6 +162,9 @@ class Scratch:
             file.write(code)
         if path.name == "serve.toml":
             self.serve(["--config", str(path)])
+        elif path.name == "federation.toml":
+            check = [HITHER, "federate", "--config", path, "--check-config"]
+            subprocess.run(check, check=True, stdout=subprocess.DEVNULL)
         else:
             subprocess.run([HITHER, "ls", self.folder], check=True, stdout=subprocess.DEVNULL)
 

@@ -3,6 +3,7 @@
 mod copies;
 mod credentials;
 mod explain;
+mod federate;
 mod lots;
 mod names;
 mod profile;
@@ -13,6 +14,7 @@ mod tune;
 
 pub(crate) use copies::{Check, Copy, Sync, read_list};
 pub(crate) use explain::{Explain, ExplainedJob, ExplanationArgs};
+pub(crate) use federate::Federate;
 pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
 pub(crate) use profile::{Network, Profile, ProfileOf, Storage};
@@ -216,6 +218,9 @@ pub(crate) enum Command {
     /// Serve a directory over HTTP.
     #[command(after_help = "Example: hither serve /data --listen 0.0.0.0:8080")]
     Serve(Serve),
+    /// Serve many storages as one.
+    #[command(after_help = "Example: hither federate --config federation.toml")]
+    Federate(Federate),
     /// Show where a server's time goes.
     #[command(
         override_usage = "hither profile [OPTIONS] [--pid <P> | --unit <NAME> | -- <CMD>...]\n       hither profile storage [OPTIONS] <PATH>\n       hither profile network [OPTIONS] <URL>",
@@ -268,6 +273,7 @@ impl Command {
             Self::Simulate(request) => request.like.clone().unwrap_or_default(),
             Self::Lots(lots) => lots.url().to_owned(),
             Self::Serve(_)
+            | Self::Federate(_)
             | Self::Profile(_)
             | Self::Tune(_)
             | Self::Options

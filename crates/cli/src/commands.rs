@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Trace(Trace::Show(request)) => return trace::show(request, common.json),
         Command::Trace(Trace::Import(request)) => return trace::import(request, common.json),
         Command::Serve(request) => return serve::run(request, &common),
+        Command::Federate(request) => return serve::federate::run(request, &common),
         Command::Explain(Explain { job: ExplainedJob::Serve { log } }) => {
             return explain::serve(log, common.json);
         }
@@ -106,6 +107,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Serve(request) => {
             serve::run(&request, &GlobalArgs { json, ..GlobalArgs::default() })
         }
+        Command::Federate(request) => serve::federate::run(&request, common),
         Command::Profile(request) => profile::run(&request, common),
         Command::Tune(request) => profile::sweep::run(&request, json),
         Command::Simulate(request) => trace::simulate(&request, common),

@@ -73,8 +73,8 @@ pub use hither_transfer::{
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;
 pub use hither_transport::{
-    ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, PageChecksums, Proxies, ReplicaServer,
-    Resolve, TlsConfig, TransportConfig,
+    ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, MonotonicClock, PageChecksums,
+    Proxies, ReplicaServer, Resolve, TlsConfig, TransportConfig,
 };
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};

@@ -1,11 +1,13 @@
 //! `hither serve`: serves a directory until Ctrl-C or SIGTERM. SIGHUP reloads the configuration.
 
+pub(super) mod federate;
+
 use crate::arguments::{GlobalArgs, Serve};
 use crate::environment;
 use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{eprint_line, print};
-use hither_server::{Reloader, Server, Settings, TapeHelper, TlsFiles};
+use hither_server::{Server, Settings, TapeHelper, TlsFiles};
 use sd_notify::NotifyState;
 use serde_json::json;
 use std::path::PathBuf;
@@ -20,30 +22,51 @@ pub(super) fn run(request: &Serve, common: &GlobalArgs) -> Result<(), CommandErr
     let tape = tape_helper(&settings)?;
     // Threads hand it down, so it comes first.
     hither_server::confine(&settings, &read_later(common));
-    let mut server = Server::start_with_tape(settings, tape)?;
+    let server = Server::start_with_tape(settings, tape)?;
+    let reloader = server.reloader();
+    let options = (request.clone(), common.clone());
+    let reload = move || {
+        let (request, common) = &options;
+        Ok(reloader.reload(self::settings(request, common)?)?)
+    };
+    run_until_stopped(server, reload, |server| {
+        let urls = server.urls();
+        let metrics = server.metrics_address().map(|address| format!("http://{address}/"));
+        if common.json {
+            let object = json!({ "urls": urls, "root": root, "write": write, "metrics": metrics });
+            print(&format!("{object}\n"))?;
+            return Ok(());
+        }
+        let access = if write { "for reading and writing" } else { "for reading" };
+        print(&format!("{} serves {} {access}\n", urls.join(" "), root.display()))?;
+        print_metrics(metrics.as_deref())
+    })
+}
+
+/// Prints the URL of the status page, if there is one.
+pub(super) fn print_metrics(metrics: Option<&str>) -> Result<(), CommandError> {
+    if let Some(metrics) = metrics {
+        print(&format!("metrics and status at {metrics}status\n"))?;
+    }
+    Ok(())
+}
+
+/// Runs a server until Ctrl-C or SIGTERM. `reload` is called after each SIGHUP, and returns the
+/// keys that need a restart; `announce` prints where the server is.
+pub(super) fn run_until_stopped(
+    mut server: Server,
+    reload: impl Fn() -> Result<Vec<&'static str>, CommandError> + Send + Sync + 'static,
+    announce: impl FnOnce(&Server) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
     for warning in server.warnings() {
         eprint_line(&format!("hither: warning: {warning}"));
     }
     server.stop_on_termination()?;
     let stopper = server.stopper();
     interrupt::handle(move || stopper.stop());
-    let reloader = server.reloader();
-    let request = request.clone();
-    let options = common.clone();
-    server.on_hangup(move || reload(&request, &options, &reloader))?;
+    server.on_hangup(move || report_reload(&reload))?;
     server.when_stopped(|| notify(&[NotifyState::Stopping]));
-    let urls = server.urls();
-    let metrics = server.metrics_address().map(|address| format!("http://{address}/"));
-    if common.json {
-        let object = json!({ "urls": urls, "root": root, "write": write, "metrics": metrics });
-        print(&format!("{object}\n"))?;
-    } else {
-        let access = if write { "for reading and writing" } else { "for reading" };
-        print(&format!("{} serves {} {access}\n", urls.join(" "), root.display()))?;
-        if let Some(metrics) = metrics {
-            print(&format!("metrics and status at {metrics}status\n"))?;
-        }
-    }
+    announce(&server)?;
     notify(&[NotifyState::Ready]);
     server.wait();
     Ok(())
@@ -76,10 +99,10 @@ fn notify(states: &[NotifyState<'_>]) {
 }
 
 /// Reloads the configuration. If it has an error, the settings stay as they are.
-fn reload(request: &Serve, common: &GlobalArgs, reloader: &Reloader) {
+fn report_reload(reload: &impl Fn() -> Result<Vec<&'static str>, CommandError>) {
     let now = NotifyState::monotonic_usec_now();
     notify(&now.map_or_else(|_| vec![], |now| vec![NotifyState::Reloading, now]));
-    let pending = settings(request, common).and_then(|settings| Ok(reloader.reload(settings)?));
+    let pending = reload();
     match pending {
         Ok(keys) if keys.is_empty() => eprint_line("hither: the configuration was reloaded"),
         Ok(keys) => eprint_line(&format!(

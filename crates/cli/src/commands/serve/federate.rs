@@ -1,0 +1,130 @@
+//! `hither federate`: one name space over many storages, until Ctrl-C or SIGTERM. SIGHUP reloads
+//! the configuration.
+
+use crate::arguments::{Federate, GlobalArgs};
+use crate::commands::serve::{print_metrics, run_until_stopped};
+use crate::environment::client_config;
+use crate::exit::CommandError;
+use crate::output::print;
+use hither::{Client, ClientOptions, CredentialOptions, MonotonicClock};
+use hither_federate::{Endpoint, EndpointCredentials, Federation, FederationConfig};
+use hither_server::{Backend, Server};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// The clients of a federation, one for each set of credentials. They live as long as it does.
+type Clients = HashMap<EndpointCredentials, Client>;
+
+pub(in crate::commands) fn run(
+    request: &Federate,
+    common: &GlobalArgs,
+) -> Result<(), CommandError> {
+    let config = read_config(request, common)?;
+    let mut clients = Clients::new();
+    let endpoints = open_endpoints(&config, common, &mut clients)?;
+    let count = endpoints.len();
+    let federation = Federation::new(&config, endpoints, Arc::new(MonotonicClock::start()))?;
+    if request.check_config {
+        return Ok(print("the configuration is valid\n")?);
+    }
+    let backend: Arc<dyn Backend> = Arc::<Federation>::clone(&federation);
+    let server = Server::start_with_backend(config.server, backend)?;
+    server.spawn(federation.probe_endpoints());
+    let reloader = server.reloader();
+    let options = (request.clone(), common.clone());
+    // Clients end with this function: threads of the server must not wait for theirs.
+    let clients = Arc::new(Mutex::new(clients));
+    let kept = Arc::clone(&clients);
+    let reload = move || {
+        let (request, common) = &options;
+        let config = read_config(request, common)?;
+        let endpoints = open_endpoints(&config, common, &mut hither::lock(&kept))?;
+        // The federation last: its errors were found when the endpoints were opened.
+        let needs_restart = reloader.reload(config.server.clone())?;
+        federation.reload(&config, endpoints)?;
+        Ok(needs_restart)
+    };
+    let done = run_until_stopped(server, reload, |server| {
+        let urls = server.urls();
+        let metrics = server.metrics_address().map(|address| format!("http://{address}/"));
+        if common.json {
+            let object = json!({ "urls": urls, "endpoints": count, "metrics": metrics });
+            return Ok(print(&format!("{object}\n"))?);
+        }
+        print(&format!("{} federates {count} endpoints\n", urls.join(" ")))?;
+        print_metrics(metrics.as_deref())
+    });
+    drop(clients);
+    done
+}
+
+/// Options from the command line first, then the configuration file, then the defaults.
+fn read_config(request: &Federate, common: &GlobalArgs) -> Result<FederationConfig, CommandError> {
+    let Some(path) = &common.config else {
+        return Err(CommandError::usage("name the configuration of the federation: --config FILE"));
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CommandError::local(format!("cannot read {}", path.display()), error))?;
+    let mut config = FederationConfig::from_toml(&text)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?;
+    if !request.listen.is_empty() {
+        config.server.listen.clone_from(&request.listen);
+    }
+    config.server.metrics = request.metrics.or(config.server.metrics);
+    if request.access_log.is_some() {
+        config.server.access_log.clone_from(&request.access_log);
+    }
+    Ok(config)
+}
+
+/// Opens the storages of all endpoints; nothing is sent.
+fn open_endpoints(
+    config: &FederationConfig,
+    common: &GlobalArgs,
+    clients: &mut Clients,
+) -> Result<Vec<Endpoint>, CommandError> {
+    let mut endpoints = Vec::with_capacity(config.endpoints.len());
+    for settings in &config.endpoints {
+        if !clients.contains_key(&settings.credentials) {
+            let options = client_options(config, common, &settings.credentials);
+            let mut client_config = client_config(options, None)?;
+            client_config.transport.wait_for_refusing = false;
+            let client = Client::new(client_config)?;
+            clients.insert(settings.credentials.clone(), client);
+        }
+        let Some(client) = clients.get(&settings.credentials) else { continue };
+        let url = format!("{}/", settings.url.trim_end_matches('/'));
+        let (storage, root) = client.storage(&url)?;
+        endpoints.push(Endpoint::new(settings, storage, root)?);
+    }
+    Ok(endpoints)
+}
+
+/// The options of a client for endpoints with these credentials: those of the command line, with a
+/// connect timeout that is no longer than a question may take.
+fn client_options(
+    config: &FederationConfig,
+    common: &GlobalArgs,
+    credentials: &EndpointCredentials,
+) -> ClientOptions {
+    let options = common.options("");
+    let deadline = config.federation.deadline_seconds;
+    let own = credentials.clone();
+    let usual = options.credentials;
+    ClientOptions {
+        no_store: true,
+        connect_timeout: options.connect_timeout.or(Some(deadline)),
+        credentials: CredentialOptions {
+            token_file: own.token_file.or(usual.token_file),
+            cert: own.cert.or(usual.cert),
+            key: own.key.or(usual.key),
+            proxy_cert: own.proxy_cert.or(usual.proxy_cert),
+            ca: own.ca.or(usual.ca),
+            ca_dir: own.ca_dir.or(usual.ca_dir),
+            anonymous: own.anonymous || usual.anonymous,
+            ..usual
+        },
+        ..options
+    }
+}
