@@ -304,13 +304,16 @@ impl ServerCapabilities {
 }
 
 /// The size that is expected to work. Before any rejection: a little more than what worked, and at
-/// least what every server is expected to support. While the limit is searched: what worked.
+/// least what every server is expected to support. While the limit is searched: what worked, and
+/// what every server supports if that was not rejected. (The first request of a process may be a
+/// tiny one, and be all that was stored of a server whose limit is known from its name.)
 fn safe(allowance: &LearnedLimit, conservative: u64) -> u64 {
     match (allowance.rejected, allowance.accepted) {
         (0, taken) => (taken.saturating_mul(8) / 7).max(conservative),
         // No smaller size is known to work.
         (_, 0) => u64::MAX,
         (..) if allowance.is_settled() => u64::MAX,
+        (rejected, taken) if rejected > conservative => taken.max(conservative),
         (_, taken) => taken,
     }
 }
@@ -400,5 +403,19 @@ impl ServerCapabilitiesState {
             _ => endpoint.range_count.record_rejected(amount.ranges),
         }
         endpoint.settle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tiny_first_request_does_not_make_the_next_ones_tiny() {
+        let from_its_name = LearnedLimit { accepted: 6, ..LearnedLimit::limited(8_100) };
+        assert_eq!(safe(&from_its_name, CONSERVATIVE_HEADER_BYTES), CONSERVATIVE_HEADER_BYTES);
+        let rejected =
+            LearnedLimit { accepted: 6, rejected: 3_000, ..LearnedLimit::limited(8_100) };
+        assert_eq!(safe(&rejected, CONSERVATIVE_HEADER_BYTES), 6);
     }
 }
