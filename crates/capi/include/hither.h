@@ -248,6 +248,13 @@ hither_file *hither_open(const hither_client *client,
                          const char *url,
                          hither_error **error);
 
+// Opens a file as hither_open does. `options` lists names and values in turn and ends with NULL;
+// NULL stands for no options; docs/guides/c.md lists the names. Returns NULL after an error.
+hither_file *hither_open_with(const hither_client *client,
+                              const char *url,
+                              const char *const *options,
+                              hither_error **error);
+
 // Closes a file and cancels its prefetches. NULL does nothing.
 void hither_close(hither_file *file);
 

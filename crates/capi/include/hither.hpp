@@ -225,10 +225,11 @@ public:
     {
     }
 
-    File open(const std::string &url) const
+    File open(const std::string &url, const Options &options = {}) const
     {
-        return File(
-            detail::checked([&](auto error) { return hither_open(get(), url.c_str(), error); }));
+        return File(detail::checked([&](auto error) {
+            return hither_open_with(get(), url.c_str(), options.list().data(), error);
+        }));
     }
 
     Entry stat(const std::string &url) const

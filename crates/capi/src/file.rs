@@ -3,7 +3,8 @@
 use crate::border::{free, guarded, own};
 use crate::client::{Client, with_client};
 use crate::error::ErrorObject;
-use crate::foreign::{Piece, buffer, handle, invalid, items, text};
+use crate::foreign::{Piece, buffer, handle, invalid, items, pairs, text};
+use crate::options::open_options;
 use hither::{Error, HintId, PerProcess, RemoteFile};
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::Range;
@@ -51,6 +52,10 @@ pub(crate) fn fill<B: AsRef<[u8]>>(pieces: &[Piece], found: &[B]) -> Result<i64,
     count(total)
 }
 
+fn new_file(file: RemoteFile, client: &Arc<hither::Client>) -> Box<File> {
+    Box::new(File(PerProcess::new(OpenedFile { file, client: Arc::clone(client) })))
+}
+
 fn count(bytes: usize) -> Result<i64, Error> {
     i64::try_from(bytes).map_err(|_| invalid(format!("{bytes} bytes are too many")))
 }
@@ -65,9 +70,26 @@ pub extern "C" fn hither_open(
     error: Option<&mut *mut ErrorObject>,
 ) -> Option<Box<File>> {
     with_client(client, error, None, |client| {
-        let file = client.open(text("the URL", url)?)?;
-        let opened = OpenedFile { file, client: Arc::clone(client) };
-        Ok(Some(Box::new(File(PerProcess::new(opened)))))
+        Ok(Some(new_file(client.open(text("the URL", url)?)?, client)))
+    })
+}
+
+/// Opens a file as hither_open does. `options` lists names and values in turn and ends with NULL;
+/// NULL stands for no options; docs/guides/c.md lists the names. Returns NULL after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_open_with(
+    client: Option<&Client>,
+    url: *const c_char,
+    options: *const *const c_char,
+    error: Option<&mut *mut ErrorObject>,
+) -> Option<Box<File>> {
+    with_client(client, error, None, |client| {
+        let (options, tail) = open_options(&pairs(options)?)?;
+        let file = client.open_with(text("the URL", url)?, options)?;
+        if let Some(bytes) = tail {
+            file.prefetch_ends(bytes);
+        }
+        Ok(Some(new_file(file, client)))
     })
 }
 

@@ -2,8 +2,8 @@
 
 use crate::foreign::invalid;
 use hither::{
-    BandwidthLimit, ClientConfig, ClientOptions, CopyOptions, Error, OverwritePolicy, Secret,
-    Suggestion, Verify, byte_size, duration,
+    BandwidthLimit, ClientConfig, ClientOptions, CopyOptions, Error, OpenOptions, OverwritePolicy,
+    Secret, Suggestion, Verify, byte_size, duration,
 };
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,24 @@ const CLIENT_OPTIONS: [&str; 24] = [
 /// Names of the options of a copy.
 const COPY_OPTIONS: [&str; 7] =
     ["bwlimit", "checksum", "existing", "recursive", "retry", "third_party", "transfers"];
+
+/// Names of the options of a file.
+const OPEN_OPTIONS: [&str; 3] = ["open_ahead", "tail", "tree_cache"];
+
+/// The options of a file, and the bytes of its tail that are prefetched together with its head.
+pub(crate) fn open_options(pairs: &[(&str, &str)]) -> Result<(OpenOptions, Option<u64>), Error> {
+    let mut options = OpenOptions::default();
+    let mut tail = None;
+    for &(name, value) in pairs {
+        match name {
+            "open_ahead" => options = options.open_ahead(truth(name, value)?),
+            "tail" => tail = Some(parsed(name, byte_size(value))?),
+            "tree_cache" => options = options.tree_cache(truth(name, value)?),
+            _ => return Err(unknown(name, &OPEN_OPTIONS)),
+        }
+    }
+    Ok((options, tail))
+}
 
 /// The configuration of a client: these options, then the environment, then the configuration file.
 pub(crate) fn client_config(pairs: &[(&str, &str)]) -> Result<ClientConfig, Error> {
@@ -191,6 +209,12 @@ mod tests {
             assert!(!error.contains("there is no option"), "{name}");
             assert!(GUIDE.contains(&format!("`{name}`")), "{name}");
         }
+        for name in OPEN_OPTIONS {
+            let error = open_options(&[(name, "\u{1}")]).unwrap_err().to_string();
+            assert!(!error.contains("there is no option"), "{name}");
+            assert!(GUIDE.contains(&format!("`{name}`")), "{name}");
+        }
         assert!(copy_options(&client, &[("no_option", "1")]).is_err());
+        assert!(open_options(&[("no_option", "1")]).is_err());
     }
 }

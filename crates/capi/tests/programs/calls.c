@@ -137,6 +137,14 @@ static void reads(const hither_client *client, const hither_file *file, const ch
     hither_close(none);
     CHECK(!hither_open(client, "gopher://h/x", &error));
     FAILED(HITHER_KIND_UNSUPPORTED);
+
+    const char *const options[] = {"tree_cache", "false", "open_ahead", "false", "tail", "1K", NULL};
+    hither_file *with = hither_open_with(client, url, options, &error);
+    CHECK(with && hither_size(with, &error) == size && !error);
+    hither_close(with);
+    const char *const unknown[] = {"tree_caches", "false", NULL};
+    CHECK(!hither_open_with(client, url, unknown, &error) && strstr(hither_error_message(error), "tree_cache"));
+    FAILED(HITHER_KIND_INVALID);
 }
 
 static void queues(const hither_client *client, const hither_file *file)
