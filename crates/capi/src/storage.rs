@@ -7,6 +7,15 @@ use hither::{Error, ErrorKind};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
+/// Runs an operation without a result. Returns 0, -1 after an error.
+fn run(
+    client: Option<&Client>,
+    error: Option<&mut *mut ErrorObject>,
+    body: impl FnOnce(&hither::Client) -> Result<(), Error>,
+) -> c_int {
+    with_client(client, error, -1, |client| body(client).map(|()| 0))
+}
+
 /// Writes `length` bytes to the file at `url`, which appears when it is complete. If there is a
 /// file, replaces it if `overwrite` is true, else fails. Returns 0, -1 after an error.
 #[unsafe(no_mangle)]
@@ -18,12 +27,11 @@ pub extern "C" fn hither_put(
     overwrite: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
-    with_client(client, error, -1, |client| {
+    run(client, error, |client| {
         let url = text("the URL", url)?;
         // The library owns what it sends, because connections send it from other threads.
         let data = bytes("the data", data, length)?.to_vec();
-        client.block_on(client.put(url, data.into(), overwrite))?;
-        Ok(0)
+        client.block_on(client.put(url, data.into(), overwrite)).map(drop)
     })
 }
 
@@ -37,10 +45,9 @@ pub extern "C" fn hither_put_file(
     overwrite: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
-    with_client(client, error, -1, |client| {
+    run(client, error, |client| {
         let path = Path::new(text("the path", path)?);
-        client.block_on(client.put_file(text("the URL", url)?, path, overwrite))?;
-        Ok(0)
+        client.block_on(client.put_file(text("the URL", url)?, path, overwrite)).map(drop)
     })
 }
 
@@ -55,10 +62,9 @@ pub extern "C" fn hither_get_file(
     overwrite: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
-    with_client(client, error, -1, |client| {
+    run(client, error, |client| {
         let path = Path::new(text("the path", path)?);
-        client.block_on(client.get_file(text("the URL", url)?, path, overwrite))?;
-        Ok(0)
+        client.block_on(client.get_file(text("the URL", url)?, path, overwrite)).map(drop)
     })
 }
 
@@ -69,10 +75,9 @@ pub extern "C" fn hither_mkdir(
     url: *const c_char,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
-    with_client(client, error, -1, |client| {
+    run(client, error, |client| {
         let at = client.storage_path(text("the URL", url)?)?;
-        client.block_on(at.storage.make_directory(&at.path))?;
-        Ok(0)
+        client.block_on(at.storage.make_directory(&at.path))
     })
 }
 
@@ -85,17 +90,16 @@ pub extern "C" fn hither_remove(
     recursive: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
-    with_client(client, error, -1, |client| {
+    run(client, error, |client| {
         let at = client.storage_path(text("the URL", url)?)?;
         if at.path.is_empty() {
             return Err(invalid("the root of a server cannot be removed"));
         }
         if recursive {
-            client.block_on(at.storage.remove_tree(&at.path))?;
+            client.block_on(at.storage.remove_tree(&at.path))
         } else {
-            client.block_on(at.storage.remove(&at.path))?;
+            client.block_on(at.storage.remove(&at.path))
         }
-        Ok(0)
     })
 }
 
@@ -109,15 +113,14 @@ pub extern "C" fn hither_rename(
     overwrite: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
-    with_client(client, error, -1, |client| {
+    run(client, error, |client| {
         let from = client.storage_path(text("the old URL", from)?)?;
         let to = client.storage_path(text("the new URL", to)?)?;
         if from.server != to.server {
             let what = "the two names are on different servers: copy, then remove";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        client.block_on(from.storage.rename(&from.path, &to.path, overwrite))?;
-        Ok(0)
+        client.block_on(from.storage.rename(&from.path, &to.path, overwrite))
     })
 }
 
