@@ -94,7 +94,8 @@ packages:
 packages-test:
 	target/packages/venv/bin/python -m pytest -m packages tests/packages
 
-# What tests and the demo run. In one call, with one set of features: most of what the wheel is made of (`make python`) is
+# What tests and the demo run, and libhither for the plug-in for ROOT. In one call, with one set of features: most of what the wheel is made of (`make python`) is
 # here already.
 build:
-	cargo build --release --locked -p hither -p hither-cli -p hither-testkit -p hither-wan --bins --example read_ranges
+	cargo build --release --locked -p hither -p hither-capi -p hither-cli -p hither-testkit -p hither-wan --lib --bins \
+		--example read_ranges

@@ -7,6 +7,7 @@ mod federate;
 mod lots;
 mod names;
 mod profile;
+mod root_setup;
 mod serve;
 mod simulate;
 mod trace;
@@ -18,6 +19,7 @@ pub(crate) use federate::Federate;
 pub(crate) use lots::Lots;
 pub(crate) use names::{Cat, Checksum, Chmod, Du, Find, Ls, Mkdir, Mv, Rm, Stat};
 pub(crate) use profile::{Network, Profile, ProfileOf, Storage};
+pub(crate) use root_setup::RootSetup;
 pub(crate) use serve::Serve;
 pub(crate) use simulate::Simulate;
 pub(crate) use trace::{Histogram, Import, Replay, Show, Trace};
@@ -227,6 +229,11 @@ pub(crate) enum Command {
         after_help = "Needs root to see the kernel and other users' processes.\n\nExample: hither profile --unit nginx --seconds 60 --html nginx.html"
     )]
     Profile(Profile),
+    /// Build and register the plug-in for ROOT.
+    #[command(
+        after_help = "With it, TFile::Open and all that is over it read and write through hither; docs/guides/root.md is the guide.\n\nExample: hither root-setup"
+    )]
+    RootSetup(RootSetup),
     /// Simulate a recorded job elsewhere.
     #[command(
         after_help = "Lists make a grid: every combination is a run in virtual time. Copying the files first and reading without prefetching are compared with prefetching.\n\nExample: hither simulate job.trace --latency 0.2ms,20ms,100ms --block learned,25k,100k --html job.html"
@@ -276,6 +283,7 @@ impl Command {
             | Self::Federate(_)
             | Self::Profile(_)
             | Self::Tune(_)
+            | Self::RootSetup(_)
             | Self::Options
             | Self::Completions { .. }
             | Self::TapeHelper
@@ -407,7 +415,7 @@ fn with_common(verb: clap::Command, common: &[Arg]) -> clap::Command {
     }
     let used: Vec<Arg> = match verb.get_name() {
         "serve" => named(common, &["json", "verbose", "config"]),
-        "show" | "import" | "profile" | "storage" | "tune" | "sweep" => {
+        "show" | "import" | "profile" | "storage" | "tune" | "sweep" | "root-setup" => {
             named(common, &["json", "verbose"])
         }
         "completions" | "man" => Vec::new(),

@@ -1,7 +1,6 @@
 //! The commands: one file per verb.
 
 mod cat;
-mod check;
 mod checksum;
 mod completions;
 mod cp;
@@ -10,6 +9,7 @@ mod explain;
 mod lots;
 mod namespace;
 mod profile;
+mod root_setup;
 mod serve;
 mod stage;
 mod sync;
@@ -24,6 +24,7 @@ use crate::output::{print, print_notices};
 use hither::Client;
 use namespace::{du, find, ls, mkdir, mv, rm, stat};
 use std::path::PathBuf;
+use sync::check;
 use xrootd::{chmod, locate};
 
 /// Runs the command of these arguments.
@@ -48,6 +49,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         }
         Command::Profile(request) => return profile::run(request, &common),
         Command::Tune(request) => return profile::sweep::run(request, common.json),
+        Command::RootSetup(request) => return root_setup::run(request, common.json),
         Command::Simulate(request) => return trace::simulate(request, &common),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
@@ -110,6 +112,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Federate(request) => serve::federate::run(&request, common),
         Command::Profile(request) => profile::run(&request, common),
         Command::Tune(request) => profile::sweep::run(&request, json),
+        Command::RootSetup(request) => root_setup::run(&request, json),
         Command::Simulate(request) => trace::simulate(&request, common),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from needs import require
+from root_program import fake_root, setup
 from served import serving
 
 from bench.harness import servers
@@ -148,6 +149,10 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         experiment.write_text(f'bytes = 1000\nruns = 1\n[axes]\nfile_size = [1000]\n{server}')
         printed("hither tune sweep", "--dry-run", experiment)
         printed("hither tune sweep", experiment)
+    root = fake_root(tmp_path / "root")
+    for words in (root.arguments, ["--remove"]):
+        told = setup(tmp_path, "--json", *words, **root.environment)
+        page.check_object(json.loads(told.stdout), "hither root-setup", "hither root-setup")
     printed("hither profile storage", "--seconds", "1", "--size", "16M", tmp_path)
     folder = tmp_path / "xrootd"
     folder.mkdir()

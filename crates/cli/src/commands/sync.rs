@@ -1,6 +1,7 @@
 //! `hither sync`: makes a tree equal to another one.
 
-pub(super) mod difference_output;
+pub(super) mod check;
+mod difference_output;
 
 use crate::arguments::Sync;
 use crate::commands::cp::{self, progress_bar};

@@ -9,7 +9,7 @@ use hither::{CheckOptions, CheckSummary, Client, CopyProgress};
 use serde_json::json;
 use std::sync::Arc;
 
-pub(super) fn run(client: &Client, arguments: &Check, json: bool) -> Result<(), CommandError> {
+pub(crate) fn run(client: &Client, arguments: &Check, json: bool) -> Result<(), CommandError> {
     let mut options = CheckOptions {
         by: arguments.compare.by(),
         one_way: arguments.one_way,
