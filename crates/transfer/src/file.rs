@@ -92,7 +92,7 @@ pub(crate) struct Piece {
     pub(crate) cut_off: AtomicWaker,
     /// When it was taken, by the clock of the source.
     pub(crate) sent: Duration,
-    /// How long it may be silent before it is split.
+    /// The time for which it may be silent before it is split.
     patience: Duration,
 }
 
@@ -111,8 +111,8 @@ impl Piece {
         self.buffer.progress().0 > 0 || now >= self.sent + self.patience
     }
 
-    /// How long the piece that takes over from it may be silent: twice as long as it was, if it
-    /// was.
+    /// The time for which the piece that takes over from it may be silent: twice as long as it was,
+    /// if it was.
     fn patience_of_next(&self, now: Duration) -> Duration {
         let is_silent = self.buffer.progress().0 == 0;
         if is_silent { 2 * now.saturating_sub(self.sent) } else { Duration::ZERO }
@@ -251,9 +251,9 @@ impl FileCopy {
     /// Splits off the later half of the slowest piece for an idle worker, by [`SplitRule::COPY`].
     /// All that is missing of it is taken if its replica is much slower than the others.
     ///
-    /// What was taken from a silent piece may be silent for twice as long as that. Else a queue on
-    /// the path that is longer than the latency known of it would have idle workers take the same
-    /// bytes from each other for ever, each before the first one has arrived.
+    /// A piece that was taken from a silent one may be silent for twice as long. Else, where a
+    /// queue on the path is longer than the latency that was measured, idle workers would take the
+    /// same bytes from each other for ever, each before the first one has arrived.
     pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
         let rtt = self.balancing_rtt()?;
         let best = self.replicas.as_ref().and_then(|replicas| replicas.best_speed());

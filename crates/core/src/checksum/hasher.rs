@@ -138,8 +138,8 @@ pub(super) fn combined(first: &Checksum, next: &Checksum, next_bytes: u64) -> Op
 
 /// The polynomial of CRC-32C (RFC 3720 section 12.1), the coefficient of x^31 in the lowest bit.
 const CRC32C: u32 = 0x82f6_3b78;
-/// x^(2^n) modulo the polynomial, for n from 0 on; from 31 on they begin again with n = 0, since its
-/// period divides 2^31 - 1.
+/// x^(2^n) modulo the polynomial, for n from 0 on; from 31 on they begin again with n = 0, since
+/// its period divides 2^31 - 1.
 const POWERS: [u32; 31] = powers();
 
 /// Shifts `first` by the zeros that `next` stands for: a multiplication by x^(8 n), which takes one

@@ -55,7 +55,7 @@ pub(crate) struct CopyContext {
     /// Small files that help at a time by now.
     pub(crate) small_files: AtomicUsize,
     pub(crate) group_sync: GroupSync,
-    /// What small files do that may block.
+    /// The work of small files that may block.
     pub(crate) blocking: Arc<BlockingQueue>,
     /// Directories that get the permissions and times of their sources at the end.
     pub(crate) attributes: Mutex<Vec<DirectoryAttributes>>,
