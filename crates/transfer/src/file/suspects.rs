@@ -1,7 +1,7 @@
 //! Wrong bytes of a file with several replicas, and which replica sent them.
 //!
 //! Two checks find them. Where a catalogue states checksums of pieces, each block is compared as
-//! soon as it is whole ([`FileCopy::check_pieces`]); a block that differs is fetched again, and its
+//! soon as it is whole ([`FileCopy::check_pieces`]); pieces that differ are fetched again, and their
 //! sender is excluded.
 //!
 //! Otherwise the checksum of the whole file says at the end that some bytes are wrong, but not
@@ -10,8 +10,9 @@
 //! differently were wrong, and who had sent them is excluded by name. If not, another replica is
 //! tried.
 
+use crate::file::block_map::BlockChecksums;
 use crate::file::{FileCopy, Sink};
-use hither_core::checksum::Checksum;
+use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::replicas::PieceChecksums;
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result, range};
@@ -45,7 +46,7 @@ pub(crate) fn block_bytes(bytes: u64, pieces: Option<&PieceChecksums>) -> u64 {
 }
 
 impl FileCopy {
-    /// Compares a block that is whole with the checksums of its pieces. If it differs it is to be
+    /// Compares a block that is whole with the checksums of its pieces. Those that differ are to be
     /// fetched again; returns false then.
     ///
     /// # Errors
@@ -53,14 +54,24 @@ impl FileCopy {
     /// [`ErrorKind::Corrupt`] if that has happened too often.
     pub(crate) fn check_pieces(&self, block: &Range<u64>) -> Result<bool> {
         let (Some(pieces), Sink::Part(part)) = (&self.pieces, &self.sink) else { return Ok(true) };
+        let mut right = Vec::new();
+        let mut wrong = None;
         for (piece, expected) in pieces.within(block.clone()) {
             let seen = part.sum(piece.clone(), expected.algorithm())?;
-            if seen != *expected {
-                self.reject(block, self.wrong_piece(&piece, &seen, expected))?;
-                return Ok(false);
+            if seen == *expected {
+                right.push(piece);
+            } else {
+                wrong = Some(self.wrong_piece(&piece, &seen, expected));
             }
         }
-        Ok(true)
+        let Some(error) = wrong else { return Ok(true) };
+        let with_adler32 = self.algorithm == Some(Algorithm::Adler32);
+        let right = right.into_iter().map(|piece| {
+            let checksums = part.checksums(piece.clone(), with_adler32)?;
+            Ok((piece, checksums))
+        });
+        self.reject(block, right.collect::<Result<_>>()?, error)?;
+        Ok(false)
     }
 
     /// Excludes the sender of `piece` if there is another replica. Returns what was wrong.
@@ -91,8 +102,14 @@ impl FileCopy {
         Error::new(ErrorKind::Corrupt, format!("{from}: {what}"))
     }
 
-    fn reject(&self, block: &Range<u64>, error: Error) -> Result<()> {
-        warn!(file = self.item.name, %error, "block fetched again");
+    /// Takes back a block but for its `right` pieces.
+    fn reject(
+        &self,
+        block: &Range<u64>,
+        right: Vec<(Range<u64>, BlockChecksums)>,
+        error: Error,
+    ) -> Result<()> {
+        warn!(file = self.item.name, %error, "wrong pieces of a block fetched again");
         let mut rejections = lock(&self.rejections);
         let count = rejections.entry(block.start).or_default();
         *count += 1;
@@ -100,8 +117,14 @@ impl FileCopy {
             return Err(error);
         }
         drop(rejections);
-        self.state().blocks.reopen(block.start);
-        let bytes = range::len(block);
+        let kept_bytes: u64 = right.iter().map(|(piece, _)| range::len(piece)).sum();
+        let mut state = self.state();
+        state.blocks.reopen(block.start);
+        for (piece, checksums) in right {
+            state.blocks.present(piece, checksums);
+        }
+        drop(state);
+        let bytes = range::len(block) - kept_bytes;
         self.rejected_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared.tally().bytes_resent += bytes;
         Ok(())

@@ -145,9 +145,10 @@ impl FileCopy {
     ) -> Result<T> {
         let file = Arc::clone(self);
         let work = move || work(&file);
-        let done = match self.is_small() {
-            true => self.shared.blocking.run(work).await,
-            false => spawn_blocking(work).await.ok(),
+        let done = if self.is_small() {
+            self.shared.blocking.run(work).await
+        } else {
+            spawn_blocking(work).await.ok()
         };
         done.unwrap_or_else(|| Err(Error::new(ErrorKind::Local, "a writing thread panicked")))
     }
