@@ -98,7 +98,7 @@ mod tests {
             async move { queue.run(move || held.recv()).await }
         });
         tokio::task::yield_now().await;
-        let mut rest: Vec<_> = (0..MAX_WAITING_EACH)
+        let mut rest: Vec<_> = (0..MAX_WAITING_EACH - 1)
             .map(|n| {
                 Box::pin({
                     let queue = Arc::clone(&queue);
