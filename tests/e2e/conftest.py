@@ -2,16 +2,19 @@
 
 import json
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from needs import require, require_network_namespaces
+from needs import missing, require, require_network_namespaces
+from root_program import RootPlugin, setup
+from served import serving
 
 from bench.generators import talkfile
 from bench.harness import access_log, servers
 from bench.harness.contenders import timed
 from bench.harness.links import LINKS, Loopback, Wan
-from bench.harness.paths import HITHER
+from bench.harness.paths import BINARIES, HITHER
 
 # Generous: a test that hangs must end, a slow machine must not fail.
 TIMEOUT = 120
@@ -132,3 +135,42 @@ def far(tmp_path_factory, talk, netns):
     where = Wan(LINKS["G"])
     with where, servers.nginx(where, folder, folder / "access.log") as port:
         yield Site(where, port, folder, folder / "access.log")
+
+
+@pytest.fixture(scope="session")
+def root_package() -> Path:
+    """The folder of the package ROOT."""
+    found = find_spec("ROOT")
+    if found is None:
+        missing("ROOT")
+    return Path(found.submodule_search_locations[0])
+
+
+@pytest.fixture(scope="session")
+def root_plugin(root_package, tmp_path_factory) -> RootPlugin:
+    if not (BINARIES / "libhither_capi.a").exists():
+        missing("libhither (make build)")
+    require("g++")
+    home = tmp_path_factory.mktemp("home")
+    done = setup(home, "--json", "--root-config", root_package / "bin/root-config")
+    assert done.returncode == 0, done.stderr
+    return RootPlugin(home, json.loads(done.stdout))
+
+
+@pytest.fixture
+def served_small(tmp_path, small):
+    """A writable `hither serve` with the small file."""
+    with serving(tmp_path, "--write") as served:
+        served.file("small.root", small.path.read_bytes())
+        yield served
+
+
+@pytest.fixture
+def xrootd(tmp_path, small):
+    """The URL of a folder of xrootd with the small file."""
+    require("xrootd")
+    folder = tmp_path / "xrootd"
+    folder.mkdir()
+    (folder / "small.root").write_bytes(small.path.read_bytes())
+    with servers.xrootd(Loopback(), folder) as port:
+        yield f"root://127.0.0.1:{port}//"

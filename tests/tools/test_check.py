@@ -275,3 +275,9 @@ def test_two_test_modules_of_one_name_are_found():
     [finding] = structure.check_test_names(files)
     assert str(finding).startswith("tests/b/test_reads.py:1")
     assert "tests/a/test_reads.py" in finding.message
+
+
+def test_settings_of_pytest_below_others_are_found():
+    files = [Path("tests/a/conftest.py"), Path("tests/a/b/conftest.py"), Path("tests/c/conftest.py")]
+    [finding] = structure.check_test_names(files)
+    assert str(finding).startswith("tests/a/b/conftest.py:1")
