@@ -1,8 +1,8 @@
 //! Wrong bytes of a file with several replicas, and which replica sent them.
 //!
 //! Two checks find them. Where a catalogue states checksums of pieces, each block is compared as
-//! soon as it is whole ([`FileCopy::check_pieces`]); pieces that differ are fetched again, and their
-//! sender is excluded.
+//! soon as it is whole ([`FileCopy::check_pieces`]); the pieces that differ are fetched again, and
+//! their sender is excluded.
 //!
 //! Otherwise the checksum of the whole file says at the end that some bytes are wrong, but not
 //! which. Then the file is completed from a single replica, the one that has sent most: only the
