@@ -157,7 +157,8 @@ import hither
 url = arguments["url"]
 with hither.open(url) as file:
     before = file.read(4).decode()
-selected = ROOT.TFile.Open(url).Get("T").Draw("rawtr", "E33>5", "goff")
+root_file = ROOT.TFile.Open(url)
+selected = root_file.Get("T").Draw("rawtr", "E33>5", "goff")
 with hither.open(url) as file:
     after = file.read(4).decode()
 answer(before=before, selected=selected, after=after)
