@@ -2,22 +2,43 @@
 //!
 //! The first client that has a question starts a task that asks it. All clients, the first one as
 //! well, watch the answer grow until it is enough for them. The task goes on when they have left,
-//! because its answer is kept for others.
+//! because its answer is kept for others. When too many questions are open, one that nobody waits
+//! for is given up for each new one, so that a slow endpoint does not hold up names that others
+//! have.
 
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 /// Maximum number of questions that are being asked, each of which goes to many endpoints. Clients
 /// that ask for names at random cannot make more.
 const MAX_QUESTIONS: usize = 4_096;
 
 /// The questions that are being asked, by path.
-type OpenQuestions<A> = Arc<Mutex<HashMap<Arc<str>, watch::Receiver<A>>>>;
+type OpenQuestions<A> = Arc<Mutex<HashMap<Arc<str>, Question<A>>>>;
+
+/// A question that is being asked.
+#[derive(Debug)]
+struct Question<A> {
+    answer: watch::Receiver<A>,
+    /// Has a clone for each client that waits.
+    clients: Arc<()>,
+    task: AbortHandle,
+}
+
+impl<A> Question<A> {
+    fn is_waited_for(&self) -> bool {
+        Arc::strong_count(&self.clients) > 1
+    }
+
+    fn join(&self) -> (watch::Receiver<A>, Arc<()>) {
+        (self.answer.clone(), Arc::clone(&self.clients))
+    }
+}
 
 /// Questions about paths, whose answers begin as the default and grow.
 #[derive(Debug)]
@@ -37,7 +58,11 @@ struct EndOnDrop<A> {
 
 impl<A> Drop for EndOnDrop<A> {
     fn drop(&mut self) {
-        lock(&self.open).remove(&self.path);
+        let mut open = lock(&self.open);
+        // It may have been given up, and asked again by now.
+        if open.get_key_value(&self.path).is_some_and(|(asked, _)| Arc::ptr_eq(asked, &self.path)) {
+            open.remove(&self.path);
+        }
     }
 }
 
@@ -53,7 +78,7 @@ impl<A: Clone + Default + Send + Sync + 'static> Questions<A> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut answer = self.join(path, ask)?;
+        let (mut answer, _waiting) = self.join(path, ask)?;
         let found = answer.wait_for(enough).await;
         found.map(|answer| answer.clone()).map_err(|_| {
             Error::new(ErrorKind::Cancelled, "the question to the endpoints was given up")
@@ -64,31 +89,35 @@ impl<A: Clone + Default + Send + Sync + 'static> Questions<A> {
         &self,
         path: &str,
         ask: impl FnOnce(watch::Sender<A>) -> F,
-    ) -> Result<watch::Receiver<A>>
+    ) -> Result<(watch::Receiver<A>, Arc<()>)>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let path: Arc<str> = path.into();
         let mut open = lock(&self.0);
-        let is_full = open.len() >= MAX_QUESTIONS;
-        match open.entry(Arc::clone(&path)) {
-            Entry::Occupied(asked) => Ok(asked.get().clone()),
-            Entry::Vacant(_) if is_full => {
-                let what = format!("{MAX_QUESTIONS} questions wait for endpoints: try again later");
-                Err(Error::new(ErrorKind::Unavailable, what))
-            }
-            Entry::Vacant(slot) => {
-                let (sender, receiver) = watch::channel(A::default());
-                slot.insert(receiver.clone());
-                let end = EndOnDrop { open: Arc::clone(&self.0), path };
-                let asking = ask(sender);
-                tokio::spawn(async move {
-                    let _end = end;
-                    asking.await;
-                });
-                Ok(receiver)
-            }
+        if let Some(asked) = open.get(&path) {
+            return Ok(asked.join());
         }
+        if open.len() >= MAX_QUESTIONS {
+            let given_up = open.iter().find(|(_, asked)| !asked.is_waited_for());
+            let given_up = given_up.map(|(path, _)| Arc::clone(path));
+            let Some(question) = given_up.and_then(|path| open.remove(&path)) else {
+                let what = format!("{MAX_QUESTIONS} questions wait for endpoints: try again later");
+                return Err(Error::new(ErrorKind::Unavailable, what));
+            };
+            question.task.abort();
+        }
+        let (sender, answer) = watch::channel(A::default());
+        let end = EndOnDrop { open: Arc::clone(&self.0), path: Arc::clone(&path) };
+        let asking = ask(sender);
+        let task = tokio::spawn(async move {
+            let _end = end;
+            asking.await;
+        });
+        let question = Question { answer, clients: Arc::default(), task: task.abort_handle() };
+        let joined = question.join();
+        open.insert(path, question);
+        Ok(joined)
     }
 }
 
@@ -125,13 +154,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn questions_are_bounded() {
         let questions = Questions::<u32>::default();
-        for number in 0..MAX_QUESTIONS {
-            drop(questions.join(&number.to_string(), count).unwrap());
-        }
+        let join = |number: usize| questions.join(&number.to_string(), count).unwrap();
+        let waiting: Vec<_> = (0..MAX_QUESTIONS).map(join).collect();
         let refused = questions.wait("more", count, |_| true).await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+        drop(waiting);
         sleep(Duration::from_secs(3)).await;
         assert_eq!(questions.wait("more", count, |number| *number == 2).await.unwrap(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_waits_for_makes_room() {
+        let questions = Questions::<u32>::default();
+        for number in 0..=MAX_QUESTIONS {
+            let first = questions.wait(&number.to_string(), count, |_| true).await;
+            assert_eq!(first.unwrap(), 0);
+        }
+        assert_eq!(lock(&questions.0).len(), MAX_QUESTIONS);
+        // One that was given up can be asked again, which its end does not undo.
+        let gone = (0..MAX_QUESTIONS).map(|number| number.to_string());
+        let is_gone = |path: &String| !lock(&questions.0).contains_key(path.as_str());
+        let gone = gone.into_iter().find(is_gone).unwrap();
+        assert_eq!(questions.wait(&gone, count, |number| *number == 2).await.unwrap(), 2);
     }
 
     #[tokio::test(start_paused = true)]
