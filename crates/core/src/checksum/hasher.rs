@@ -143,8 +143,8 @@ const CRC32C: u32 = 0x82f6_3b78;
 const POWERS: [u32; 31] = powers();
 
 /// Shifts `first` by the zeros that `next` stands for: a multiplication by x^(8 n), which takes one
-/// product for each bit of `n`, and so tenths of a microsecond where `n` is a power of two. (The
-/// function of the crate crc32c squares matrices for each call: 10 microseconds.)
+/// product for each bit of `n` that is set. The function of the crate crc32c squares matrices for
+/// each call instead, which took 4 % of a copy.
 fn crc32c_combined(first: u32, next: u32, next_bytes: u64) -> u32 {
     let ones = (0..64).filter(|n| next_bytes >> n & 1 == 1);
     ones.fold(first, |sum, n| product(sum, POWERS[(n + 3) % POWERS.len()])) ^ next
