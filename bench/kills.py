@@ -9,7 +9,7 @@ link counted, less that of a copy that nobody disturbed.
 
     python -m bench.kills --kills 200 [--seed 1] [--ways down,tree-up-serve]
     python -m bench.kills --kills 10 --each 10 --victims client --ways tree-serve \
-        --files 1000000 --bytes 1000 --output bench/results/million
+        --files 1000000 --bytes 1000 --output bench/results/kills-million
 
 With `--each 10` the same copy is killed ten times before it may end. The peak of the client's
 memory is that of the undisturbed copy.
