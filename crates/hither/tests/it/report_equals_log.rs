@@ -81,7 +81,8 @@ fn workload(seed: u64) {
     let piece = budget / 4;
     for start in (0..size).step_by(usize::try_from(piece).unwrap()) {
         let range = start..size.min(start + piece);
-        let found = files[0].read_ranges(&client, std::slice::from_ref(&range)).unwrap();
+        let found = files[0].read_ranges(&client, std::slice::from_ref(&range));
+        let found = found.unwrap_or_else(|error| panic!("{what}: {range:?}: {error:?}"));
         assert!(content.starts_with(&found[0]) || start > 0);
     }
     // Responses may still be ending, and read-ahead be in flight.

@@ -128,7 +128,8 @@ impl Writer<'_> {
                 let exceeded = match limit {
                     Limit::Ranges(most) => question.ranges_asked() > *most,
                     Limit::HeaderBytes(most) => question.header_bytes() > *most,
-                    Limit::AnswerBytes(most) => bytes() > *most,
+                    // The response to a HEAD has no body.
+                    Limit::AnswerBytes(most) => question.method != "HEAD" && bytes() > *most,
                 };
                 exceeded.then_some((*limit, *over))
             }
