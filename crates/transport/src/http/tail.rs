@@ -9,7 +9,7 @@
 use crate::authorization;
 use crate::http::request;
 use crate::http::source::{HttpSource, HttpTarget};
-use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::redirect::target_memory::CurrentTarget;
 use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_util::future::join_all;
@@ -166,6 +166,7 @@ impl Tail {
     ) -> Result<()> {
         let CurrentTarget { target: HttpTarget { location: from, .. }, turn, .. } = current;
         self.size = settled.size.or(self.size);
+        let was_too_much = matches!(settled.finding, Some(RangeBehavior::TooMany));
         let done = match settled.outcome {
             Ok(ExchangeOutcome::Complete(answer)) => {
                 self.note_answer(&answer);
@@ -178,7 +179,7 @@ impl Tail {
                 false
             }
             // The capabilities of the server were updated: there is another way.
-            Err(error) if error.kind() == ErrorKind::TooLarge => false,
+            Err(error) if was_too_much || error.kind() == ErrorKind::TooLarge => false,
             Err(error) => return Err(source.fall_back(*turn, from, error)),
         };
         let got = if done { &request.ranges } else { &settled.delivered };
