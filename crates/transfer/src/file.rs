@@ -12,6 +12,7 @@ pub(crate) mod kernel_copy;
 pub(crate) mod open;
 pub(crate) mod partial_file;
 pub(crate) mod piece_buffer;
+pub(crate) mod prefix_sum;
 pub(crate) mod sequencer;
 pub(crate) mod suspects;
 pub(crate) mod version;
@@ -22,6 +23,7 @@ use crate::destination::Target;
 use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::PieceBuffer;
+use crate::file::prefix_sum::PrefixSum;
 use crate::file::sequencer::Sequencer;
 use crate::file::suspects::Trials;
 use crate::file::version::FileVersion;
@@ -136,6 +138,8 @@ pub(crate) struct FileCopy {
     pub(crate) source: Arc<dyn Source>,
     /// The same as `source`, where there may be further replicas.
     pub(crate) replicas: Option<Arc<Replicas>>,
+    /// An earlier run has left bytes of it, which are not compared again.
+    pub(crate) is_resumed: bool,
     /// Checksums of pieces, by which blocks are compared.
     pub(crate) pieces: Option<Arc<PieceChecksums>>,
     /// Times that blocks came wrong, by their starts.
@@ -163,6 +167,8 @@ pub(crate) struct FileCopy {
     pub(crate) slot: Mutex<Option<SmallSlot>>,
     /// The checksum of the file, where it has to be computed in order while the bytes pass.
     pub(crate) chain: Option<Mutex<Hasher>>,
+    /// The same where they come in any order.
+    pub(crate) prefix: Option<PrefixSum>,
     /// The server's checksum, being asked for.
     asking: Mutex<Option<Asking>>,
     /// The server's checksum.

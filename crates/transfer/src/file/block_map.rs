@@ -66,6 +66,8 @@ pub(crate) struct BlockMap {
     /// Written runs by their start. Invariant: disjoint; runs meet at the ends of blocks only.
     runs: BTreeMap<u64, Run>,
     written_bytes: u64,
+    /// Times that blocks were taken back.
+    taken_back: u64,
 }
 
 impl BlockMap {
@@ -76,7 +78,7 @@ impl BlockMap {
         if size > 0 {
             todo.push_back(0..size);
         }
-        Self { size, block_bytes, todo, runs: BTreeMap::new(), written_bytes: 0 }
+        Self { size, block_bytes, todo, runs: BTreeMap::new(), written_bytes: 0, taken_back: 0 }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -90,6 +92,18 @@ impl BlockMap {
     /// Bytes that are written.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes
+    }
+
+    /// How often blocks were taken back by now; and where the bytes end that are written from `at`
+    /// on, or `at`.
+    pub(crate) fn written_from(&self, at: u64) -> (u64, u64) {
+        let mut end = at;
+        while let Some((_, run)) = self.runs.range(..=end).next_back()
+            && run.end > end
+        {
+            end = run.end;
+        }
+        (self.taken_back, end)
     }
 
     /// Nothing is left that nobody has taken.
@@ -232,6 +246,7 @@ impl BlockMap {
         }
         let run = self.runs.remove(&start)?;
         self.written_bytes -= range::len(&whole);
+        self.taken_back += 1;
         let at = self.todo.partition_point(|range| range.start < start);
         self.todo.insert(at, whole.clone());
         Some((whole, run.checksums.crc32c))
@@ -240,7 +255,8 @@ impl BlockMap {
     /// Begins again with nothing there. The crc32c of every block, by its start, to be compared.
     pub(crate) fn begin_again(&mut self) -> BTreeMap<u64, Checksum> {
         let before = std::mem::take(&mut self.runs);
-        *self = Self::new(self.size, self.block_bytes);
+        let taken_back = self.taken_back + 1;
+        *self = Self { taken_back, ..Self::new(self.size, self.block_bytes) };
         before.into_iter().map(|(start, run)| (start, run.checksums.crc32c)).collect()
     }
 
@@ -292,6 +308,21 @@ mod tests {
         assert_eq!(blocks.written_bytes(), 4);
         assert_eq!(blocks.take(1), Some(4..5));
         assert_eq!((blocks.untaken_bytes(), blocks.take(9)), (1, Some(5..6)));
+    }
+
+    #[test]
+    fn bytes_are_written_from_a_place_on_until_the_first_gap() {
+        let mut blocks = BlockMap::new(20, 4);
+        for range in [0..4, 4..8, 8..10, 12..16] {
+            blocks.take_exactly(&range);
+            blocks.written(range, checksums(b"ab"));
+        }
+        let ends = [0, 3, 8, 10, 11, 12, 16].map(|at| blocks.written_from(at));
+        assert_eq!(ends.map(|(_, end)| end), [10, 10, 10, 10, 11, 16, 16]);
+        blocks.reopen(4).unwrap();
+        assert_eq!(blocks.written_from(0), (1, 4));
+        blocks.begin_again();
+        assert_eq!(blocks.written_from(0), (2, 0));
     }
 
     #[test]

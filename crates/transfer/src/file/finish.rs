@@ -113,14 +113,10 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
         Algorithm::Crc32c => Ok(file.checksums().map(|checksums| checksums.crc32c)),
         Algorithm::Adler32 => Ok(file.checksums().and_then(|checksums| checksums.adler32)),
         _ if file.chain.is_some() => Ok(file.chained()),
-        algorithm => {
-            // In order, from the file: what was written a moment ago is still in memory.
-            let sum = file.blocking(move |file| match &file.sink {
-                Sink::Part(part) => part.sum(0..file.version.size, algorithm).map(Some),
-                _ => Ok(None),
-            });
-            sum.await
-        }
+        _ => match file.known_by_pieces() {
+            Some(stated) => Ok(Some(stated)),
+            None => file.blocking(FileCopy::summed_up).await,
+        },
     }
 }
 

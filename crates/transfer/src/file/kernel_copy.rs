@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// The unit of `st_blocks`.
-const BYTES_OF_STAT_BLOCK: u64 = 512;
+pub(crate) const BYTES_OF_STAT_BLOCK: u64 = 512;
 /// Bytes of a read where the kernel cannot copy.
 const READ_BYTES: usize = 256 << 10;
 

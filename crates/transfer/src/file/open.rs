@@ -12,6 +12,7 @@ use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file;
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
+use crate::file::prefix_sum::PrefixSum;
 use crate::file::sequencer::Sequencer;
 use crate::file::suspects;
 use crate::file::version::FileVersion;
@@ -89,6 +90,7 @@ pub(crate) async fn open(
     let fits = takes_head || arrived_bytes == version.size;
     let head = head.filter(|head| fits && blocks.written_bytes() == 0 && head.bytes > 0);
     shared.note_arrived(arrived_bytes, head.as_ref().map_or(0, |head| head.bytes));
+    let is_resumed = blocks.written_bytes() > 0;
     if let Some(head) = &head {
         // Written below.
         blocks.take_exactly(&head.range());
@@ -97,12 +99,14 @@ pub(crate) async fn open(
         0 => debug!(file = item.name, bytes = version.size, "file begun"),
         resumed => debug!(file = item.name, bytes = version.size, resumed, "file resumed"),
     }
+    let prefix = chained.filter(|_| !in_order).map(PrefixSum::new);
     let chain = chained.filter(|_| in_order).map(|algorithm| Mutex::new(Hasher::new(algorithm)));
     let file = Arc::new(FileCopy {
         shared: Arc::clone(shared),
         key,
         source,
         replicas,
+        is_resumed,
         pieces,
         rejections: Mutex::default(),
         rejected_bytes: AtomicU64::new(0),
@@ -117,6 +121,7 @@ pub(crate) async fn open(
         algorithm,
         is_journaled: version.size > shared.options.block_bytes,
         chain,
+        prefix,
         asking: Mutex::default(),
         server_checksum: Mutex::default(),
         validator: Mutex::new(version.validator.clone()),

@@ -9,14 +9,14 @@
 //! thousands of them may wait for the disk. One sync covers all that wait ([`GroupSync`]).
 
 use crate::file::block_map::BlockChecksums;
-use crate::file::kernel_copy::{copy_range, has_holes};
+use crate::file::kernel_copy::{BYTES_OF_STAT_BLOCK, copy_range, has_holes};
 use crate::tree::group_sync::GroupSync;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::partial_name;
 use hither_core::{Error, ErrorKind, Result};
 use rustix::fs::{
-    CWD, FallocateFlags, OFlags, RenameFlags, fallocate, ioctl_ficlone, renameat_with,
+    CWD, FallocateFlags, OFlags, RenameFlags, fallocate, fstatfs, ioctl_ficlone, renameat_with,
 };
 use rustix::io::{Errno, pwritev};
 use std::fs::{File, FileTimes, OpenOptions, Permissions};
@@ -31,6 +31,8 @@ use std::time::SystemTime;
 const READ_BYTES: usize = 1 << 20;
 /// Buffers in one call to the system: `IOV_MAX` of Linux.
 const MAX_BUFFERS: usize = 1024;
+/// The type of tmpfs (`linux/magic.h`).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// `O_NOFOLLOW`, in the type that the standard library wants.
 const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
@@ -125,11 +127,7 @@ impl PartialFile {
             is_sparse = has_holes(&from.metadata().map_err(failed)?);
         }
         if size > 0 && !is_shared && !is_sparse {
-            match fallocate(&file, FallocateFlags::empty(), 0, size) {
-                // Not every file system can.
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-                Err(error) => return Err(failed(error.into())),
-            }
+            reserve(&file, size).map_err(failed)?;
         }
         file.set_len(size).map_err(failed)?;
         let target = target.to_owned();
@@ -253,7 +251,7 @@ impl PartialFile {
     }
 
     /// Hands the bytes in `range` on, piece by piece. Blocks the thread.
-    fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> Result<()> {
+    pub(crate) fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> Result<()> {
         let reopened;
         let file = match &self.content {
             PartialContent::Open(file) => file,
@@ -318,6 +316,24 @@ fn create(part: &Path, target: &Path, mode: Option<FileMode>) -> std::io::Result
         file.set_permissions(replaced.permissions())?;
     }
     Ok(file)
+}
+
+/// Reserves room for `size` bytes, so that a full disk shows before the first of them comes. Where
+/// files lie in memory, the room is only compared: the kernel would take and clear all pages now,
+/// 0.1 s for 128 MiB, in which nothing comes.
+fn reserve(file: &File, size: u64) -> std::io::Result<()> {
+    let system = fstatfs(file)?;
+    if system.f_type == TMPFS_MAGIC {
+        let free = system.f_bavail.saturating_mul(u64::try_from(system.f_bsize).unwrap_or(0));
+        let own = file.metadata()?.blocks().saturating_mul(BYTES_OF_STAT_BLOCK);
+        let has_room = system.f_blocks == 0 || free.saturating_add(own) >= size;
+        return if has_room { Ok(()) } else { Err(Errno::NOSPC.into()) };
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, size) {
+        // Not every file system can.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn write_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> std::io::Result<()> {

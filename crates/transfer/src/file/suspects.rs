@@ -12,6 +12,7 @@
 
 use crate::file::block_map::BlockChecksums;
 use crate::file::{FileCopy, Sink};
+use crate::options::Verify;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::replicas::PieceChecksums;
 use hither_core::sync::lock;
@@ -72,6 +73,16 @@ impl FileCopy {
         });
         self.reject(block, right.collect::<Result<_>>()?, error)?;
         Ok(false)
+    }
+
+    /// The checksum that the catalogue states of a file of which every piece came in this run and
+    /// was compared, by the same algorithm: to read it all once more would tell nothing new.
+    pub(crate) fn known_by_pieces(&self) -> Option<Checksum> {
+        let pieces = self.pieces.as_ref().filter(|_| !self.is_resumed)?;
+        let was_given = matches!(self.shared.options.verify, Verify::Value(_));
+        let stated = self.replicas.as_ref()?.expected_checksum().filter(|_| !was_given)?;
+        let algorithm = pieces.checksums.first()?.algorithm();
+        (Some(algorithm) == self.algorithm && algorithm == stated.algorithm()).then_some(stated)
     }
 
     /// Excludes the sender of `piece` if there is another replica. Returns what was wrong.

@@ -116,6 +116,7 @@ impl FileCopy {
         };
         let done = if in_place { work(self.as_ref()) } else { self.blocking(work).await };
         drop(permit);
+        self.sum_up_prefix();
         done
     }
 
