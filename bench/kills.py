@@ -12,7 +12,11 @@ link counted, less that of a copy that nobody disturbed.
         --files 1000000 --bytes 1000 --output bench/results/kills-million
 
 With `--each 10` the same copy is killed ten times before it may end. The peak of the client's
-memory is that of the undisturbed copy.
+memory is that of the undisturbed copy. With `--stalls 1,30,300` the server is stopped for so many
+seconds instead, once in each kind of copy, and the client has to outlast it or to go on when it is
+started again.
+
+    python -m bench.kills --stalls 1,30,300 --ways down,tree-serve --output bench/results/stalls
 """
 
 import filecmp
@@ -197,18 +201,35 @@ def killed(site: Site, name: str, victim: str, moments: list[float], usual: Usua
     return Run(name, victim, kills, seconds, went_on, resent, fault)
 
 
+def stalled(site: Site, name: str, seconds: float, moment: float, usual: Usual) -> Run:
+    """A copy whose server stops for some seconds, and then goes on as if nothing had been."""
+    way = WAYS[name]
+    target = cleared(site, way)
+    begun, process = time.monotonic(), start(site, way.command(site, target))
+    time.sleep(moment)
+    with servers.stopped(site.ports[way.port]):
+        time.sleep(seconds)
+    fault = finish(process)
+    went_on = not fault
+    if fault:
+        fault = finish(start(site, way.command(site, target)))
+    passed, resent = time.monotonic() - begun, max(0.0, payload_mb(site) - usual.moved_mb)
+    fault = fault or difference(site.folder / way.source, target)
+    return Run(name, f"server, for {seconds:g} s", 1, passed, went_on, resent, fault)
+
+
 def table(runs: list[Run], usual: dict[str, Usual]) -> list[str]:
     rows = []
     for way, victim in dict.fromkeys((run.way, run.victim) for run in sorted(runs, key=lambda run: run.way)):
         these = [run for run in runs if (run.way, run.victim) == (way, victim)]
         resent = [run.resent_mb for run in these]
         faults = [run.fault for run in these if run.fault]
-        went_on = str(sum(run.went_on for run in these)) if victim == "server" else ""
+        went_on = str(sum(run.went_on for run in these)) if victim.startswith("server") else ""
         figures = f"{usual[way].moved_mb:.1f}", f"{statistics.median(resent):.1f}", f"{max(resent):.1f}"
         kills = str(sum(run.kills for run in these))
         peak = f"{usual[way].peak_mb:.0f}"
         rows.append([way, victim, peak, kills, went_on, *figures, str(len(faults)), faults[0] if faults else ""])
-    heads = ["", "killed", "peak MiB", "kills", "went on", "MB", "sent again, median", "at most", "faults", ""]
+    heads = ["", "killed or stopped", "peak MiB", "times", "went on", "MB", "sent again, median", "at most", "faults", ""]
     return tables.markdown(heads, rows, "llrrrrrrrl")
 
 
@@ -237,6 +258,7 @@ def main() -> None:
     parser.add_argument("--ways", default=",".join(WAYS), help="default %(default)s")
     parser.add_argument("--files", type=int, default=3000, help="small ones in the tree (default %(default)s)")
     parser.add_argument("--bytes", type=int, default=FILE_BYTES, help="of each of them (default %(default)s)")
+    parser.add_argument("--stalls", default="", help="seconds for which the server stops, instead of kills")
     options = parser.parse()
     ways, victims = options.ways.split(","), options.victims.split(",")
     numbers = random.Random(options.seed)
@@ -249,7 +271,11 @@ def main() -> None:
         (folder / "tree/large").write_bytes(b"".join(numbered_blocks(TREE_MB, 1 << 20)))
         at = site(stack, folder)
         usual = {name: undisturbed(at, name) for name in ways}
-        copies = 13 if options.quick else options.kills // options.each
+        stalls = [float(seconds) for seconds in options.stalls.split(",") if seconds]
+        for seconds, name in product(stalls, ways):
+            runs.append(stalled(at, name, seconds, numbers.uniform(0, usual[name].seconds), usual[name]))
+            say(f"{name}, server stopped for {seconds:g} s: {runs[-1].seconds:.1f} s in all {runs[-1].fault}")
+        copies = 0 if stalls else 13 if options.quick else options.kills // options.each
         for victim, name in islice(cycle(product(victims, ways)), copies):
             # What a copy has done before a kill it does not do again: the moments share its time.
             longest = usual[name].seconds / options.each
@@ -258,9 +284,9 @@ def main() -> None:
             say(f"{name}, {victim} killed: {runs[-1].resent_mb:.1f} MB again {runs[-1].fault}")
     sizes = f"A file of {LARGE_MB} MiB; a tree of {options.files:,} files of {options.bytes:,} bytes and one of {TREE_MB} MiB."
     faults = sum(bool(run.fault) for run in runs)
-    counts = f"{sum(run.kills for run in runs)} kills, {faults} faults."
+    counts = f"Disturbed {sum(run.kills for run in runs)} times, {faults} faults."
     tables.save(
-        options.output, ["# Copies whose client or server is killed", "", counts, sizes, "", *table(runs, usual)]
+        options.output, [f"# Copies whose {'server stops' if options.stalls else 'client or server is killed'}", "", counts, sizes, "", *table(runs, usual)]
     )
     tables.write_csv(options.output, [vars(run) for run in runs])
     raise SystemExit(1 if faults else 0)

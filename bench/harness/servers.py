@@ -213,6 +213,16 @@ def kill(port: int) -> None:
         os.killpg(PROCESSES[port].pid, signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def stopped(port: int) -> Iterator[None]:
+    """Stops all processes of a server for a block; its connections stay open."""
+    os.killpg(PROCESSES[port].pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(PROCESSES[port].pid, signal.SIGCONT)
+
+
 def restart(where: Loopback, port: int) -> None:
     """Kills a server if it still runs, and starts it again with the same command."""
     kill(port)
