@@ -12,8 +12,8 @@ link counted, less that of a copy that nobody disturbed.
         --files 1000000 --bytes 1000 --output bench/results/kills-million
 
 With `--each 10` the same copy is killed ten times before it may end. The peak of the client's
-memory is that of the undisturbed copy. With `--stalls 1,30,300` the server is stopped for so many
-seconds instead, once in each kind of copy, and the client has to outlast it or to go on when it is
+memory is that of the undisturbed copy. With `--stalls 1,30,300` the server stops instead, for 1 s, 30 s
+and 300 s, once in each kind of copy, and the client has to outlast it or to go on when it is
 started again.
 
     python -m bench.kills --stalls 1,30,300 --ways down,tree-serve --output bench/results/stalls

@@ -94,8 +94,8 @@ impl BlockMap {
         self.written_bytes
     }
 
-    /// How often blocks were taken back by now; and where the bytes end that are written from `at`
-    /// on, or `at`.
+    /// Returns how often blocks were taken back by now, and where the bytes end that are written
+    /// from `at` on; `at` if there are none.
     pub(crate) fn written_from(&self, at: u64) -> (u64, u64) {
         let mut end = at;
         while let Some((_, run)) = self.runs.range(..=end).next_back()

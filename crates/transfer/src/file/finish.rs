@@ -115,9 +115,17 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
         _ if file.chain.is_some() => Ok(file.chained()),
         _ => match file.known_by_pieces() {
             Some(stated) => Ok(Some(stated)),
-            None => file.blocking(FileCopy::summed_up).await,
+            None => file.blocking(summed_up).await,
         },
     }
+}
+
+/// The checksum of bytes that came in any order: of what has not been summed up yet. Blocks the
+/// thread.
+fn summed_up(file: &FileCopy) -> Result<Option<Checksum>> {
+    let (Some(prefix), Sink::Part(part)) = (&file.prefix, &file.sink) else { return Ok(None) };
+    while prefix.step(|at| file.state().blocks.written_from(at), part)? {}
+    Ok(Some(prefix.checksum()))
 }
 
 /// The expected checksum, if the user or the server gave one.

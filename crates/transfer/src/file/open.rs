@@ -90,23 +90,17 @@ pub(crate) async fn open(
     let fits = takes_head || arrived_bytes == version.size;
     let head = head.filter(|head| fits && blocks.written_bytes() == 0 && head.bytes > 0);
     shared.note_arrived(arrived_bytes, head.as_ref().map_or(0, |head| head.bytes));
-    let is_resumed = blocks.written_bytes() > 0;
     if let Some(head) = &head {
         // Written below.
         blocks.take_exactly(&head.range());
     }
-    match blocks.written_bytes() {
-        0 => debug!(file = item.name, bytes = version.size, "file begun"),
-        resumed => debug!(file = item.name, bytes = version.size, resumed, "file resumed"),
-    }
-    let prefix = chained.filter(|_| !in_order).map(PrefixSum::new);
-    let chain = chained.filter(|_| in_order).map(|algorithm| Mutex::new(Hasher::new(algorithm)));
+    log_begin(&item.name, version.size, blocks.written_bytes());
     let file = Arc::new(FileCopy {
         shared: Arc::clone(shared),
         key,
         source,
         replicas,
-        is_resumed,
+        is_resumed: blocks.written_bytes() > 0,
         pieces,
         rejections: Mutex::default(),
         rejected_bytes: AtomicU64::new(0),
@@ -120,8 +114,8 @@ pub(crate) async fn open(
         max_pieces: if in_order { read_ahead } else { parallel.max(1) },
         algorithm,
         is_journaled: version.size > shared.options.block_bytes,
-        chain,
-        prefix,
+        chain: chained.filter(|_| in_order).map(|it| Mutex::new(Hasher::new(it))),
+        prefix: chained.filter(|_| !in_order).map(PrefixSum::new),
         asking: Mutex::default(),
         server_checksum: Mutex::default(),
         validator: Mutex::new(version.validator.clone()),
@@ -140,6 +134,13 @@ pub(crate) async fn open(
     }
     file.ask_for_checksum(algorithm);
     Ok(OpenResult::File(file))
+}
+
+fn log_begin(file: &str, bytes: u64, resumed: u64) {
+    match resumed {
+        0 => debug!(file, bytes, "file begun"),
+        _ => debug!(file, bytes, resumed, "file resumed"),
+    }
 }
 
 /// The source of a file, and the same with its replicas where there may be some.

@@ -120,6 +120,22 @@ impl FileCopy {
         done
     }
 
+    /// Goes on with the sum of what has arrived in a row, in a thread of its own.
+    fn sum_up_prefix(self: &Arc<Self>) {
+        let Some(prefix) = &self.prefix else { return };
+        if self.known_by_pieces().is_some() || !prefix.begin(&self.state().blocks) {
+            return;
+        }
+        let file = Arc::clone(self);
+        spawn_blocking(move || {
+            let (Some(prefix), Sink::Part(part)) = (&file.prefix, &file.sink) else { return };
+            let written_from = |at| file.state().blocks.written_from(at);
+            // An error meets whoever finishes the file.
+            while !file.is_over() && prefix.step(written_from, part).unwrap_or(false) {}
+            prefix.pause();
+        });
+    }
+
     /// Batches are written by the thread that has received them. Never to a small file, which has
     /// to be created first, or to a pipe, whose reader may take its time.
     pub(crate) fn writes_in_place(&self) -> bool {
