@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-SCHEMES = ("https", "http", "root", "roots", "s3")
+SCHEMES = ("https", "http", "root", "roots", "s3", "pelican", "osdf")
 """Schemes of URLs that are read."""
 PREFIXES = ("hither", "hither+")
 """Prefixes of a scheme that mean hither, as in ``hitherhttps://``.

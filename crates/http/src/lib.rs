@@ -77,9 +77,10 @@ mod xml;
 pub use conditions::if_header;
 pub use content_range::{ContentRange, ContentRangeError};
 pub use digest::{Digest, DigestAlgorithm, digests};
-pub use field::server_timing;
+pub use field::{pelican, server_timing};
 pub use metalink::Metalink;
 pub use multipart::{MultipartError, MultipartEvent, MultipartReader};
+pub use pelican::PelicanNamespace;
 pub use range_response::{
     RangeResponse, RangeResponseError, ResponseHead, RetryAfter, Validator, classify,
 };

@@ -22,11 +22,20 @@ use tracing::debug;
 /// The credential for requests to `location`.
 pub(crate) fn authorization(location: &Location, config: &TransportConfig) -> Authorization {
     let credentials = location.credentials(&config.credentials);
-    credentials.authorization(
+    let found = credentials.authorization(
         location.original_origin(),
         &location.current_origin(),
         SystemTime::now(),
-    )
+    );
+    match found {
+        // Servers that the user does not know would learn a password.
+        Authorization::Ready(value, generation)
+            if location.is_in_federation() && !value.expose().starts_with("Bearer ") =>
+        {
+            Authorization::Nothing(generation)
+        }
+        found => found,
+    }
 }
 
 /// The value of the `Authorization` field, if there is a credential to send.
@@ -128,9 +137,10 @@ pub(crate) fn refusal(
     let reason = status.canonical_reason().unwrap_or_default();
     let code = status.as_u16();
     let said = said(headers, body);
+    let advice = location.token_advice();
     Some(Error::new(
         kind,
-        format!("{location}: the server responded with {code} ({reason}){said}: {why}"),
+        format!("{location}: the server responded with {code} ({reason}){said}: {why}{advice}"),
     ))
 }
 

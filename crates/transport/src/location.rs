@@ -1,8 +1,11 @@
 //! The location of a file: a parsed URL that is safe to print.
 
+mod pelican_role;
+
 use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderMap;
+use pelican_role::PelicanRole;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 use std::fmt;
@@ -47,6 +50,7 @@ pub struct Location {
     host: String,
     port: u16,
     asked: Arc<Asked>,
+    role: PelicanRole,
 }
 
 /// The protocol of a URL.
@@ -98,7 +102,9 @@ impl Location {
             let text = without_secrets(text);
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {why}"))
         };
-        let text = literal(text);
+        let federated = pelican_role::https_form(text)?;
+        let role = federated.as_ref().map_or(PelicanRole::None, |_| PelicanRole::Named);
+        let text = federated.unwrap_or_else(|| literal(text));
         let path = text.split(['?', '#']).next().unwrap_or_default();
         // The parser would drop them, or take a `\` for a slash.
         if text.contains(|c: char| c.is_ascii_control())
@@ -110,7 +116,7 @@ impl Location {
             return Err(invalid(&why));
         }
         let url = Url::parse(&text).map_err(|error| invalid(&error))?;
-        Self::from_url(url, None)
+        Ok(Self { role, ..Self::from_url(url, None)? })
     }
 
     /// The URL that a server means by `reference`, in a redirect or a document (RFC 3986 section
@@ -184,7 +190,7 @@ impl Location {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "scheme {:?} is not supported by this version: expected http://, https://, dav://, davs://, root://, roots:// or a local path",
+                    "scheme {:?} is not supported by this version: expected http://, https://, dav://, davs://, root://, roots://, pelican://, osdf:// or a local path",
                     url.scheme()
                 ),
             ));
@@ -214,7 +220,7 @@ impl Location {
             // The parser does not know the default port.
             let _always = url.set_port(Some(port).filter(|port| *port != usual_port));
         }
-        Ok(Self { url, host, port, asked })
+        Ok(Self { url, host, port, asked, role: PelicanRole::None })
     }
 
     /// The protocol of the URL.
@@ -253,10 +259,10 @@ impl Location {
         }
     }
 
-    /// The same URL, to which no token or password is sent: requests are signed by other means.
-    #[cfg(feature = "s3")]
+    /// The same URL, to which no token or password is sent: requests are signed by other means, or
+    /// concern nobody in particular.
     #[must_use]
-    pub(crate) fn signed(self) -> Self {
+    pub(crate) fn without_credentials(self) -> Self {
         Self { asked: Arc::new(Asked { signed: true, ..Asked::clone(&self.asked) }), ..self }
     }
 
@@ -353,7 +359,7 @@ impl Location {
     /// The endpoint, the key of connections and of what is remembered about the server.
     #[must_use]
     pub fn origin(&self) -> String {
-        format!("{}://{}", self.url.scheme(), self.host_and_port())
+        format!("{}://{}", self.scheme(), self.host_and_port())
     }
 
     /// Host and port, both of them always.
@@ -486,7 +492,7 @@ impl fmt::Display for Location {
             Protocol::Http => Cow::Borrowed(self.url.path()),
             Protocol::Xrootd => Cow::Owned(unescaped(self.url.path())),
         };
-        write!(f, "{}://{}{path}", self.url.scheme(), self.authority())
+        write!(f, "{}://{}{path}", self.scheme(), self.authority())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The connections of a client, shared by all its files.
 
 pub(crate) mod lots;
+mod pelican;
 pub(crate) mod third_party;
 
 use crate::config::TransportConfig;
@@ -30,6 +31,8 @@ pub struct Network {
     sessions: Mutex<HashMap<SessionsKey, Arc<SessionPool>>>,
     /// Copies whose remains this process has to remove if they fail.
     to_clean_up: watch::Sender<usize>,
+    /// The Pelican federations that URLs have named.
+    pub(crate) federations: pelican::Federations,
 }
 
 /// One of the copies that [`Network::clean_up`] waits for.
@@ -63,7 +66,8 @@ impl Network {
         let pools = Mutex::default();
         let sessions = Mutex::default();
         let to_clean_up = watch::Sender::new(0);
-        Arc::new(Self { shared: Arc::new(shared), pools, sessions, to_clean_up })
+        let federations = pelican::Federations::default();
+        Arc::new(Self { shared: Arc::new(shared), pools, sessions, to_clean_up, federations })
     }
 
     /// Waits until the third-party copies that have been dropped have ended at their servers, and

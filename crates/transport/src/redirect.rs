@@ -16,6 +16,7 @@ use crate::config::TransportConfig;
 use crate::location::Location;
 use hither_auth::Authorization;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_http::PelicanNamespace;
 use http::{HeaderMap, Method, StatusCode, header};
 use tracing::debug;
 
@@ -72,8 +73,8 @@ impl Attempts {
     }
 }
 
-/// The target of an HTTP response from `from`, if it is a redirect. `can_resend` says whether the
-/// body of the request can be sent again.
+/// The target of an HTTP response from `from` to a request with `method`, if it is a redirect.
+/// `can_resend` says whether the body of the request can be sent again.
 ///
 /// # Errors
 ///
@@ -81,6 +82,7 @@ impl Attempts {
 /// [`http_target`].
 pub(crate) fn http_redirect(
     from: &Location,
+    method: &Method,
     status: StatusCode,
     headers: &HeaderMap,
     can_resend: bool,
@@ -96,16 +98,25 @@ pub(crate) fn http_redirect(
             "redirected after a part of the file was sent, which cannot be sent again",
         ));
     }
-    http_target(from, reference).map(Some)
+    http_target(from, method, headers, reference).map(Some)
 }
 
-/// The target of an HTTP redirect.
+/// The target of an HTTP redirect to `reference`.
 ///
 /// # Errors
 ///
 /// The errors of [`Location::join`].
-pub(crate) fn http_target(from: &Location, reference: &str) -> Result<Location> {
-    let to = from.join(reference)?;
+pub(crate) fn http_target(
+    from: &Location,
+    method: &Method,
+    headers: &HeaderMap,
+    reference: &str,
+) -> Result<Location> {
+    let to = if from.is_at_director() {
+        from.at_server(reference, PelicanNamespace::of(headers), method)?
+    } else {
+        from.join(reference)?
+    };
     debug!(%from, %to, "redirected");
     Ok(to)
 }
@@ -132,7 +143,8 @@ mod tests {
     fn a_redirect_is_followed_only_if_the_body_can_be_sent_again() {
         let from = Location::parse("http://host/f").unwrap();
         let headers: HeaderMap = [(header::LOCATION, "/g".parse().unwrap())].into_iter().collect();
-        let target = |status, can_resend| http_redirect(&from, status, &headers, can_resend);
+        let target =
+            |status, can_resend| http_redirect(&from, &Method::PUT, status, &headers, can_resend);
         let to = target(StatusCode::TEMPORARY_REDIRECT, true).unwrap();
         assert_eq!(to, Some(Location::parse("http://host/g").unwrap()));
         assert_eq!(target(StatusCode::CREATED, false).unwrap(), None);

@@ -277,17 +277,19 @@ impl Network {
 
     /// Adds the replicas that responses of the server link to.
     fn enlist_linked(self: &Arc<Self>, source: &HttpSource, all: &Arc<Replicas>) {
-        let location = source.location().clone();
+        for known in self.known_servers(source.location(), &Method::GET) {
+            all.add(self.replica(known));
+        }
         let network = Arc::downgrade(self);
         let all = Arc::downgrade(all);
-        source.when_linked(Box::new(move |links: &MetalinkLinks| {
+        source.when_linked(Box::new(move |links: &MetalinkLinks, about: &Location| {
             let (Some(network), Some(all)) = (network.upgrade(), all.upgrade()) else { return };
             for link in &links.replicas {
-                if let Ok(place) = location.join(&link.url) {
+                if let Ok(place) = about.beside(&link.url) {
                     all.add(network.replica(place));
                 }
             }
-            let document = links.documents.first().and_then(|url| location.join(url).ok());
+            let document = links.documents.first().and_then(|url| about.beside(url).ok());
             if let Some(document) = document {
                 let runtime = network.runtime().clone();
                 // The data in progress does not depend on it.

@@ -33,6 +33,7 @@ use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
+use futures_util::TryStreamExt;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -83,7 +84,14 @@ impl WebDavStorage {
     }
 
     fn names(&self) -> NamespaceSupport {
-        self.network.pool(&self.root).server().names()
+        let mut names = self.network.pool(&self.root).server().names();
+        if self.root.is_in_federation() {
+            // A director sends no MOVE anywhere, and files of a tree are at several servers.
+            names.moves = Some(false);
+            names.trees = None;
+            names.tree_uploads = None;
+        }
+        names
     }
 
     fn learn(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
@@ -238,6 +246,13 @@ impl WebDavStorage {
         Error::new(ErrorKind::Invalid, format!("{place} is a directory"))
     }
 
+    /// The entry without its entity tag in a federation, where listings come from origins and bytes
+    /// from caches: their tags may differ.
+    fn comparable(&self, entry: DirEntry) -> DirEntry {
+        let validator = entry.validator.filter(|_| !self.root.is_in_federation());
+        DirEntry { validator, ..entry }
+    }
+
     fn missing(&self, path: &str) -> Error {
         let place = self.root.below(path, false);
         Error::new(ErrorKind::NotFound, format!("{place} does not exist"))
@@ -252,12 +267,13 @@ impl Storage for WebDavStorage {
 
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         check_path(path)?;
-        listing::stat(self, path).await
+        listing::stat(self, path).await.map(|entry| self.comparable(entry))
     }
 
     async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
         check_path(path)?;
-        listing::list(self, path).await
+        let entries = listing::list(self, path).await?;
+        Ok(entries.into_iter().map(|entry| self.comparable(entry)).collect())
     }
 
     async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {
@@ -267,7 +283,9 @@ impl Storage for WebDavStorage {
 
     fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
         match check_path(path) {
-            Ok(()) => listing::list_batches(self, path),
+            Ok(()) => Box::pin(listing::list_batches(self, path).map_ok(|entries| {
+                entries.into_iter().map(|entry| self.comparable(entry)).collect()
+            })),
             Err(error) => Box::pin(futures_util::stream::once(async move { Err(error) })),
         }
     }
@@ -352,6 +370,14 @@ impl Storage for WebDavStorage {
             return Ok(());
         }
         let error = status_error::of_response(&reply, "MKCOL");
+        let is_unknown = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported);
+        if self.root.is_in_federation() && is_unknown {
+            let place = self.root.below(path, true);
+            let what = format!(
+                "{place}: this federation makes no directories by themselves: they come with files"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, what).with_source(error));
+        }
         let told = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unauthenticated);
         let exists = async || {
             let found = self.look(path).await?;

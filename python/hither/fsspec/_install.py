@@ -23,7 +23,8 @@ def install(*schemes: str) -> None:
     Parameters
     ----------
     schemes
-        Some of ``"https"``, ``"http"``, ``"root"``, ``"roots"`` and ``"s3"``; all by default.
+        Some of ``"https"``, ``"http"``, ``"root"``, ``"roots"``, ``"s3"``, ``"pelican"`` and
+        ``"osdf"``; all by default.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def test_urls_with_the_prefix_find_the_filesystem(site, content):
     assert fs.unstrip_protocol(path) == url
     for prefix in ("hither+", ""):
         assert HitherFileSystem._strip_protocol(prefix + path) == path
-    for scheme in ("https", "root", "roots", "s3"):
+    for scheme in ("https", "root", "roots", "s3", "pelican", "osdf"):
         name = f"{scheme}://place/of/hithers3://odd"
         assert HitherFileSystem._strip_protocol(f"hither{scheme}://place/of/hithers3://odd") == name
         assert fsspec.get_filesystem_class(f"hither{scheme}") is HitherFileSystem

@@ -21,6 +21,14 @@ pub struct MetalinkLinks {
     pub documents: Vec<String>,
 }
 
+impl MetalinkLinks {
+    /// Links to these replicas, the best first.
+    pub fn of_replicas(urls: impl Iterator<Item = String>) -> Self {
+        let replica = |(url, priority)| MetalinkUrl { url, priority, location: None };
+        Self { replicas: urls.zip(1..).map(replica).collect(), documents: Vec::new() }
+    }
+}
+
 /// Parses the `Link` fields of a response. Skips invalid ones.
 ///
 /// ```

@@ -311,6 +311,8 @@ pub(crate) async fn make_directory(target: &Target) -> Result<bool> {
         Target::Remote(storage, path) => match storage.make_directory(path).await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            // Directories come with their files there, or a file will fail for the same reason.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
             Err(error) => Err(error),
         },
     }

@@ -22,6 +22,7 @@ use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::sync::lock;
+use hither_http::metalink::links;
 use http::header::IntoHeaderName;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
@@ -146,11 +147,40 @@ impl Network {
     pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
         let mut attempts = Attempts::new(&call.location, MAX_HTTP_REDIRECTS);
         let mut expect = true;
+        // A path in a federation, as long as its director has not been asked.
+        let mut named = call.location.is_named().then(|| call.location.clone());
+        if let Some(named) = &named
+            && let Some(known) = self.known_servers(named, &call.method).into_iter().next()
+        {
+            call.location = known;
+        }
         loop {
+            if call.location.is_named() {
+                call.location = self.director_of(&call.location).await?;
+                named = None;
+            }
             attempts.count()?;
             let pool = self.pool(&call.location);
             let used = authorization::prepared(&call.location, pool.config()).await?;
-            let (status, headers, body) = answered(&pool, &call, expect).await?;
+            let failover = call.failover;
+            call.failover |= named.is_some();
+            let answer = answered(&pool, &call, expect).await;
+            call.failover = failover;
+            let is_wrong_guess = call.content.is_whole()
+                && match &answer {
+                    Ok((status, ..)) => *status == StatusCode::NOT_FOUND,
+                    Err(error) => {
+                        matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+                    }
+                };
+            if is_wrong_guess && let Some(named) = named.take() {
+                if answer.is_err() {
+                    self.forget_servers(&named, &call.method);
+                }
+                call.location = named;
+                continue;
+            }
+            let (status, headers, body) = answer?;
             if status == StatusCode::EXPECTATION_FAILED && expect && call.content.is_whole() {
                 expect = false;
                 continue;
@@ -160,8 +190,15 @@ impl Network {
                 continue;
             }
             let can_resend = call.content.is_whole();
-            if let Some(to) = redirect::http_redirect(&call.location, status, &headers, can_resend)?
-            {
+            let redirect = redirect::http_redirect(
+                &call.location,
+                &call.method,
+                status,
+                &headers,
+                can_resend,
+            )?;
+            if let Some(to) = redirect {
+                self.learn_servers(&call.location, &call.method, &to, &links(&headers));
                 call.location = to;
                 if redirect::becomes_get(status, &call.method) {
                     call.method = Method::GET;
@@ -213,7 +250,8 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         fields.extend(call.headers.clone());
     }
     // Whether a POST is accepted was learned before.
-    let gated = expect && call.method != Method::POST && call.content.len() > EXPECT_BYTES;
+    let is_large = call.content.len() > EXPECT_BYTES || call.location.is_at_director();
+    let gated = expect && call.method != Method::POST && is_large && call.content.len() > 0;
     let gate = gated.then(|| {
         let (opened, gate) = oneshot::channel();
         builder = std::mem::take(&mut builder).header(header::EXPECT, "100-continue");

@@ -18,6 +18,7 @@ use crate::location::Location;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
+use crate::redirect;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::{Limits, PartSink, Request, range, validators_differ};
 use hither_http::metalink::links;
@@ -253,7 +254,8 @@ impl Exchange<'_> {
             codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),
             codec::RangeResponse::Redirect { location, .. } => {
                 let reusable = request::drain(body, self.pool).await;
-                ExchangeResult::new(Ok(ExchangeOutcome::Redirect(location)), reusable)
+                let to = redirect::http_target(self.location, &Method::GET, headers, &location);
+                ExchangeResult::new(to.map(ExchangeOutcome::Redirect), reusable)
             }
             codec::RangeResponse::Refused { status } => {
                 self.refused(status, headers, facts, body).await

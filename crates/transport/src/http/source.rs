@@ -25,7 +25,7 @@ use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use crate::pool::{Pool, PooledConnection};
 use crate::redirect::retry_after::RetryAfterTimer;
 use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
-use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
+use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
@@ -34,10 +34,12 @@ use hither_core::{
     Source,
 };
 use hither_http::metalink::MetalinkLinks;
+use http::Method;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use tokio::sync::OwnedMutexGuard;
 use tracing::{Instrument, debug, debug_span};
 
 /// The maximum number of idle connections found closed, one after the other, before this is an
@@ -60,7 +62,10 @@ pub struct HttpSource {
 }
 
 /// A callback for `Link` fields.
-struct WhenLinked(Box<dyn Fn(&MetalinkLinks) + Send + Sync>);
+struct WhenLinked(Box<HearLinks>);
+
+/// Takes the links of a response, and the URL that they are about.
+type HearLinks = dyn Fn(&MetalinkLinks, &Location) + Send + Sync;
 
 impl fmt::Debug for WhenLinked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,7 +91,9 @@ impl HttpSource {
     /// The file at `location`.
     #[must_use]
     pub fn new(location: Location, network: Arc<Network>) -> Self {
-        let target = HttpTarget::new(location.clone(), &network);
+        let known = network.known_servers(&location, &Method::GET).into_iter().next();
+        let redirected = AtomicBool::new(known.is_some());
+        let target = HttpTarget::new(known.unwrap_or_else(|| location.clone()), &network);
         Self {
             network,
             clock: MonotonicClock::start(),
@@ -94,7 +101,7 @@ impl HttpSource {
             whole_file: SpooledDownload::default(),
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
-            redirected: AtomicBool::new(false),
+            redirected,
             retry_after: RetryAfterTimer::default(),
             condition: RangeCondition::default(),
         }
@@ -130,7 +137,7 @@ impl HttpSource {
     }
 
     /// Calls `hear` once, when a response links to other replicas.
-    pub(crate) fn when_linked(&self, hear: Box<dyn Fn(&MetalinkLinks) + Send + Sync>) {
+    pub(crate) fn when_linked(&self, hear: Box<HearLinks>) {
         // A second callback is ignored: a file has one set of replicas.
         drop(self.when_linked.set(WhenLinked(hear)));
     }
@@ -143,6 +150,42 @@ impl HttpSource {
     /// The current location of the file.
     fn place(&self) -> HttpTarget {
         self.targets.current().target
+    }
+
+    /// The connections to the current location, unless a request will go elsewhere.
+    fn pool_in_use(&self) -> Option<Arc<Pool>> {
+        let place = self.place();
+        (!place.location.is_named()).then_some(place.pool)
+    }
+
+    /// The target of the next request. That of a path in a federation is a server if one is known,
+    /// else the director, whose answer others wait for until the guard is dropped.
+    pub(crate) async fn next_target(
+        &self,
+    ) -> Result<(CurrentTarget<HttpTarget>, Option<OwnedMutexGuard<()>>)> {
+        let current = self.targets.current();
+        let named = &current.target.location;
+        if !named.is_named() {
+            return Ok((current, None));
+        }
+        let (servers, turn) = if current.tried.is_empty() {
+            self.network.servers_or_director(named).await?
+        } else {
+            // A server that was known failed.
+            (vec![self.network.director_of(named).await?], None)
+        };
+        if let [first, others @ ..] = servers.as_slice() {
+            let target = HttpTarget::new(first.clone(), &self.network);
+            self.targets.change(current.turn, |_| target);
+            self.redirected.store(!first.is_at_director(), Ordering::Relaxed);
+            if !others.is_empty() {
+                self.hear(
+                    &MetalinkLinks::of_replicas(servers.iter().map(Location::absolute)),
+                    first,
+                );
+            }
+        }
+        Ok((self.targets.current(), turn))
     }
 
     /// Returns whether the file, or its beginning, is kept here because the server sent it whole.
@@ -172,16 +215,14 @@ impl HttpSource {
         let mut attempts = Attempts::new(self.location(), MAX_HTTP_REDIRECTS);
         loop {
             attempts.count()?;
-            let CurrentTarget { target: place, turn, .. } = self.targets.current();
+            let (CurrentTarget { target: place, turn, .. }, _asking) = self.next_target().await?;
             self.wait_retry_after(&place).await;
             match self.send(&place, &request, &mut sink).await {
                 Ok(ExchangeOutcome::Complete(answer)) => {
                     self.targets.arrived();
                     return Ok(answer);
                 }
-                Ok(ExchangeOutcome::Redirect(reference)) => {
-                    self.follow(turn, &place.location, &reference)?
-                }
+                Ok(ExchangeOutcome::Redirect(to)) => self.follow(turn, to),
                 Err(error) => return Err(self.fall_back(turn, &place.location, error)),
             }
         }
@@ -316,10 +357,8 @@ impl HttpSource {
         if let Err(error) = &settled.outcome {
             self.retry_after.learn(error);
         }
-        if let (Some(links), Some(hear)) = (&settled.links, self.when_linked.get())
-            && !self.linked.swap(true, Ordering::Relaxed)
-        {
-            (hear.0)(links);
+        if let Some(links) = &settled.links {
+            self.hear_links(location, &settled, links);
         }
         if settled.reusable {
             connection.give_back();
@@ -327,12 +366,37 @@ impl HttpSource {
         settled
     }
 
+    /// Takes the links of a response from `location`.
+    fn hear_links(&self, location: &Location, settled: &ExchangeResult, links: &MetalinkLinks) {
+        let about = match &settled.outcome {
+            Ok(ExchangeOutcome::Redirect(to)) => {
+                self.network.learn_servers(location, &Method::GET, to, links);
+                to
+            }
+            _ => location,
+        };
+        self.hear(links, about);
+    }
+
+    fn hear(&self, links: &MetalinkLinks, about: &Location) {
+        if let Some(hear) = self.when_linked.get()
+            && !self.linked.swap(true, Ordering::Relaxed)
+        {
+            (hear.0)(links, about);
+        }
+    }
+
+    /// Returns true if no other server sends requests for the file here.
+    fn is_first(&self, location: &Location) -> bool {
+        location == self.location() || location.is_at_director()
+    }
+
     /// A connection for a request. A server that refuses connections is waited for, unless another
     /// one can be asked: another replica, or the server that redirected to this one.
     async fn connection(&self, place: &HttpTarget, request: &Request) -> Result<PooledConnection> {
         loop {
             match place.pool.acquire_for(request.asked_bytes()).await {
-                Err(error) if !request.failover && place.location == *self.location() => {
+                Err(error) if !request.failover && self.is_first(&place.location) => {
                     place.pool.outlast(error).await?;
                 }
                 acquired => return acquired,
@@ -362,13 +426,11 @@ impl HttpSource {
         Some(settled)
     }
 
-    /// Follows a redirect of a request that was sent to `from` in `turn`.
-    pub(crate) fn follow(&self, turn: u64, from: &Location, reference: &str) -> Result<()> {
-        let to = redirect::http_target(from, reference)?;
+    /// Follows a redirect to `to` of a request that was sent in `turn`.
+    pub(crate) fn follow(&self, turn: u64, to: Location) {
         let target = HttpTarget::new(to, &self.network);
         self.targets.change(turn, |_| target);
         self.redirected.store(true, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Handles the failure of a request that was sent to `from` in `turn`. Another target may have
@@ -379,8 +441,11 @@ impl HttpSource {
             ErrorKind::Unavailable | ErrorKind::Timeout => error.retry() == Retry::OtherServer,
             _ => false,
         };
-        if !is_curable {
+        if !is_curable || from.is_at_director() {
             return error;
+        }
+        if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) {
+            self.network.forget_servers(self.location(), &Method::GET);
         }
         let first = |first: &Location| HttpTarget::new(first.clone(), &self.network);
         self.targets.fall_back(turn, from, error, first)
@@ -423,7 +488,9 @@ impl Source for HttpSource {
     }
 
     fn expect_small_files(&self) {
-        self.place().pool.announce_small_files();
+        if let Some(pool) = self.pool_in_use() {
+            pool.announce_small_files();
+        }
     }
 
     fn idle_connections(&self) -> usize {
@@ -431,12 +498,14 @@ impl Source for HttpSource {
     }
 
     fn preconnect(&self, connections: usize) {
-        let pool = self.place().pool;
+        let Some(pool) = self.pool_in_use() else { return };
         if pool.is_shared() { pool.warm_shared(connections) } else { pool.warm(connections) }
     }
 
     fn expect_bulk(&self) {
-        self.place().pool.announce_large();
+        if let Some(pool) = self.pool_in_use() {
+            pool.announce_large();
+        }
     }
 
     fn fetch(&self, request: Request, sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {

@@ -48,7 +48,7 @@ pub(crate) async fn fetch(
     attempts.count()?;
     let mut tail = Tail { left: request, size, answer: ResponseMeta::default(), attempts };
     for _ in 0..MAX_ROUNDS + MAX_HTTP_REDIRECTS {
-        let current = source.targets().current();
+        let (current, _asking) = source.next_target().await?;
         let place = &current.target;
         source.wait_retry_after(place).await;
         tail.place();
@@ -173,9 +173,9 @@ impl Tail {
                 source.targets().arrived();
                 true
             }
-            Ok(ExchangeOutcome::Redirect(reference)) => {
+            Ok(ExchangeOutcome::Redirect(to)) => {
                 self.attempts.count()?;
-                source.follow(*turn, from, &reference)?;
+                source.follow(*turn, to);
                 false
             }
             // The capabilities of the server were updated: there is another way.

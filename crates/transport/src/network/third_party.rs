@@ -41,6 +41,15 @@ impl Network {
         copy: &ThirdPartyCopy,
         moved: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<()> {
+        if let Some(place) =
+            [&copy.source, &copy.target].into_iter().find(|place| place.is_in_federation())
+        {
+            let what = format!(
+                "{place}: the servers of a federation are chosen by this program, and cannot be named \
+                 to another one: copy the file through here"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
         match (copy.source.protocol(), copy.target.protocol(), copy.mode) {
             (Protocol::Http, Protocol::Http, _) => self.http_third_party_copy(copy, moved).await,
             (Protocol::Xrootd, Protocol::Xrootd, ThirdPartyMode::Pull) => {

@@ -1,5 +1,6 @@
 //! The result of an exchange, and the evidence that it gives about the server.
 
+use crate::location::Location;
 use hither_core::ResponseMeta;
 use hither_core::error::{Error, Result};
 use hither_http::ServerHint;
@@ -12,7 +13,7 @@ pub(crate) enum ExchangeOutcome {
     /// Everything that was requested was delivered.
     Complete(ResponseMeta),
     /// The server redirects to this URL.
-    Redirect(String),
+    Redirect(Location),
 }
 
 /// Evidence of how a server handles ranges.

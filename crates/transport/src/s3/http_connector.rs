@@ -47,7 +47,7 @@ impl HttpConnector for PooledHttpService {
 impl HttpService for PooledHttpService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
-        let location = Location::parse(&head.uri.to_string()).map_err(told)?.signed();
+        let location = Location::parse(&head.uri.to_string()).map_err(told)?.without_credentials();
         let body = body.collect().await?.to_bytes();
         let has_body = matches!(head.method, Method::PUT | Method::POST) || !body.is_empty();
         let mut call = call::HttpRequest::new(head.method, location);

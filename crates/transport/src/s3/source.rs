@@ -105,7 +105,7 @@ async fn signed(s3: &S3Storage, path: &str, key: &Path) -> Result<Arc<HttpSource
         url.set_query(None);
     }
     let url = url.map_err(|error| s3.failed(path, error))?;
-    let location = Location::parse(url.as_str())?.signed();
+    let location = Location::parse(url.as_str())?.without_credentials();
     let pool = s3.network.pool(&location);
     pool.server().assume(RangeSupport::Single);
     let source = HttpSource::new(location, Arc::clone(&s3.network));

@@ -107,7 +107,8 @@ impl WebDavUpload {
         };
         // Names with control characters are refused by many servers: nothing is sent in vain.
         let is_doubtful = path.contains(char::is_control);
-        if size > TOGETHER_BYTES || is_doubtful {
+        let is_put_in_place = dav.names().moves == Some(false);
+        if size > TOGETHER_BYTES || is_doubtful || is_put_in_place {
             match dav.look(&path).await? {
                 Some(there) if there.kind == FileKind::Directory => {
                     return Err(dav.is_directory(&path));
@@ -124,7 +125,8 @@ impl WebDavUpload {
         }
         if size <= TOGETHER_BYTES {
             // An invalid name is rejected when the file is sent, before it has its final name.
-            return Ok(upload(options.partial_path(&path), Way::Together(Mutex::default())));
+            let at = if is_put_in_place { path.clone() } else { options.partial_path(&path) };
+            return Ok(upload(at, Way::Together(Mutex::default())));
         }
         if let Some(at) = resumed(&dav, &path, options).await? {
             return Ok(upload(at, Way::Pieces));
