@@ -101,7 +101,12 @@ impl Backend for Federation {
     }
 
     fn locate<'a>(&'a self, request: LocateRequest<'a>) -> BackendFuture<'a, Located> {
-        Box::pin(async move { self.name_space().locate(&request).await })
+        let names = self.name_space();
+        // Most questions are about names that are known, and need no task that waits.
+        match names.locate_known(&request) {
+            Some(located) => Box::pin(std::future::ready(located)),
+            None => Box::pin(async move { names.locate(&request).await }),
+        }
     }
 
     fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>> {

@@ -30,7 +30,7 @@ use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
-use hither_core::{Clock, Health};
+use hither_core::{Checksum, Clock, Health};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -115,6 +115,8 @@ pub struct NameSpace {
     names: Mutex<NameCache<Arc<NameAnswer>>>,
     listings: Mutex<NameCache<Arc<MergedListing>>>,
     changing: Mutex<NameCache<()>>,
+    /// The last checksum that was asked for of each file.
+    pub(crate) checksums: Mutex<NameCache<Checksum>>,
     /// Names that were forgotten because a client came back.
     doubted: Mutex<NameCache<()>>,
     asked_names: Questions<NameAnswer>,
@@ -145,6 +147,7 @@ impl NameSpace {
             names: Mutex::new(NameCache::new(bytes)),
             listings: Mutex::new(NameCache::new(bytes)),
             changing: Mutex::new(NameCache::new(REMARKS_BYTES)),
+            checksums: Mutex::new(NameCache::new(REMARKS_BYTES)),
             doubted: Mutex::new(NameCache::new(REMARKS_BYTES)),
             asked_names: Questions::default(),
             asked_listings: Questions::default(),
@@ -196,7 +199,7 @@ impl NameSpace {
     }
 
     /// The cached answer about a name, which is final.
-    fn known(&self, path: &str) -> Option<Arc<NameAnswer>> {
+    pub(crate) fn known(&self, path: &str) -> Option<Arc<NameAnswer>> {
         let now = self.clock.now();
         if let Some(known) = lock(&self.names).get(path, now) {
             return Some(known);
@@ -381,6 +384,7 @@ impl NameSpace {
         for changed in [path, parent(path)] {
             lock(&self.names).remove(changed);
             lock(&self.listings).remove(changed);
+            lock(&self.checksums).remove(changed);
             changing.put(changed, (), 0, now + CHANGING);
         }
     }

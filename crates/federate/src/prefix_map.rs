@@ -6,6 +6,7 @@
 //! endpoint; the federation shows it as directories that lead to the rules.
 
 use hither_core::storage::join;
+use std::borrow::Cow;
 
 /// A rule: the directory `path` of the federation is the directory `target` of the endpoint. Both
 /// are without slashes at the ends; the root is the empty path.
@@ -34,11 +35,29 @@ impl PrefixMap {
 
     /// The path at the endpoint; none if no rule leads there.
     #[must_use]
-    pub fn resolve(&self, path: &str) -> Option<String> {
+    pub fn resolve<'a>(&'a self, path: &'a str) -> Option<Cow<'a, str>> {
         self.rules.iter().find_map(|rule| {
             let below = below(&rule.path, path)?;
-            Some(if below.is_empty() { rule.target.clone() } else { join(&rule.target, below) })
+            Some(match (&*rule.target, below) {
+                ("", below) => below.into(),
+                (target, "") => target.into(),
+                (target, below) => join(target, below).into(),
+            })
         })
+    }
+
+    /// The directory of the rule that leads from a path.
+    #[must_use]
+    pub fn rule(&self, path: &str) -> Option<&str> {
+        let rule = self.rules.iter().find(|rule| below(&rule.path, path).is_some())?;
+        Some(&rule.path)
+    }
+
+    /// Returns true if a rule is below a directory, and not at it.
+    #[must_use]
+    pub fn has_rule_below(&self, path: &str) -> bool {
+        let strictly = |rule: &PrefixRule| below(path, &rule.path).is_some_and(|it| !it.is_empty());
+        self.rules.iter().any(strictly)
     }
 
     /// The names in the directory `path` of the federation that lead to rules below it.

@@ -15,10 +15,12 @@ use crate::name_space::{NameSpace, Need};
 use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, parent};
 use hither_core::sync::lock;
+use hither_core::{Algorithm, Checksum};
 use hither_server::{
-    BackendError, BackendErrorKind, EntryMetadata, Intent, LocateRequest, Located,
+    BackendError, BackendErrorKind, EntryMetadata, Intent, LocateRequest, Located, url_below,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A result for the server.
 pub(crate) type Outcome<T> = Result<T, BackendError>;
@@ -32,33 +34,62 @@ impl NameSpace {
         }
     }
 
+    /// The place of a file to read, if it is known without asking an endpoint.
+    pub(crate) fn locate_known(&self, request: &LocateRequest<'_>) -> Option<Outcome<Located>> {
+        if request.intent != Intent::Read || request.checksum.is_some() {
+            return None;
+        }
+        let known = self.known(request.path)?;
+        let entry = known.merged.as_deref()?;
+        Some(self.refer(entry, request, None))
+    }
+
     async fn locate_for_reading(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
         let need = if request.wants_all { Need::AllAnswers } else { Need::FirstHolder };
         let entry = self.entry(request.path, need).await?;
-        let metadata = metadata(&entry);
+        let checksum = match request.checksum {
+            Some(algorithm) if entry.facts.kind == FileKind::File => {
+                let (holders, ..) = self.ranked(&entry.holders, request);
+                self.checksum(request.path, algorithm, &holders).await
+            }
+            _ => None,
+        };
+        self.refer(&entry, request, checksum)
+    }
+
+    /// Sends a client to a holder of a file.
+    fn refer(
+        &self,
+        entry: &MergedEntry,
+        request: &LocateRequest<'_>,
+        checksum: Option<Checksum>,
+    ) -> Outcome<Located> {
+        let metadata = metadata(entry);
         if entry.facts.kind == FileKind::Directory {
-            return Ok(Located { metadata: Some(metadata), redirect: None, replicas: Vec::new() });
+            return Ok(Located { metadata: Some(metadata), ..Located::default() });
         }
-        let (ranked, returned) = self.ranked(&entry.holders, request);
+        let (ranked, client, returned) = self.ranked(&entry.holders, request);
         if returned && !request.wants_all {
             self.doubt(request.path);
         }
         let mut redirect = None;
-        let mut replicas = Vec::new();
+        let mut replicas = Vec::with_capacity(ranked.len());
         for id in ranked {
-            let urls = self.endpoint(id).map(|it| it.urls(request.path)).unwrap_or_default();
-            let followed = urls.iter().find(|url| request.follows(url));
-            if redirect.is_none()
-                && let Some(url) = followed
-            {
+            let mut urls = self.endpoint(id).map(|it| it.urls(request.path)).unwrap_or_default();
+            let followed = urls.iter().position(|url| request.follows(url));
+            // One URL for each holder: the one that this client can follow, if there is one.
+            let Some(url) = (!urls.is_empty()).then(|| urls.swap_remove(followed.unwrap_or(0)))
+            else {
+                continue;
+            };
+            if redirect.is_none() && followed.is_some() {
                 redirect = Some(url.clone());
                 // Who asks for all replicas goes nowhere yet.
                 if !request.wants_all {
-                    self.note_referral(id, request);
+                    self.note_referral(id, client);
                 }
             }
-            // One URL for each holder: the one that this client can follow, if there is one.
-            replicas.extend(followed.or_else(|| urls.first()).cloned());
+            replicas.push(url);
         }
         if redirect.is_none() && !self.settings.relay && !request.wants_all {
             let what = format!(
@@ -68,7 +99,51 @@ impl NameSpace {
             );
             return Err(BackendError::new(BackendErrorKind::Conflict, what));
         }
-        Ok(Located { metadata: Some(metadata), redirect, replicas })
+        let namespace = self.namespace(request, &replicas);
+        Ok(Located { metadata: Some(metadata), redirect, replicas, namespace, checksum })
+    }
+
+    /// The directory for whose files the same endpoints have the same paths: that of a rule, if no
+    /// other endpoint has a part of it, else the file itself. `None` if that is not asked for, or a
+    /// URL of the file does not end with its path.
+    fn namespace(&self, request: &LocateRequest<'_>, urls: &[String]) -> Option<String> {
+        let path = Some(request.path).filter(|_| request.wants_namespace)?;
+        let end = url_below("http:", path);
+        if !urls.iter().all(|url| url.ends_with(end.strip_prefix("http:").unwrap_or(&end))) {
+            return None;
+        }
+        let mut endpoints = self.endpoints.iter().filter(|it| it.prefixes.resolve(path).is_some());
+        let only = endpoints.next().filter(|_| endpoints.next().is_none());
+        let rule = only.and_then(|it| it.prefixes.rule(path));
+        let alone =
+            rule.filter(|rule| self.endpoints.iter().all(|it| !it.prefixes.has_rule_below(rule)));
+        Some(format!("/{}", alone.unwrap_or(path)))
+    }
+
+    /// The checksum of a file as the best holder that has one tells it in time.
+    async fn checksum(
+        &self,
+        path: &str,
+        algorithm: Algorithm,
+        holders: &[EndpointId],
+    ) -> Option<Checksum> {
+        let now = self.clock.now();
+        let known = lock(&self.checksums).get(path, now);
+        if let Some(known) = known.filter(|sum| sum.algorithm() == algorithm) {
+            return Some(known);
+        }
+        for endpoint in holders.iter().filter_map(|id| self.endpoint(*id)) {
+            let Some(target) = endpoint.storage_path(path) else { continue };
+            let question = async { endpoint.storage.checksum(&target, algorithm).await };
+            // One that computes it now has it the next time; that is no failure.
+            let told = tokio::time::timeout(self.settings.deadline(), question).await;
+            if let Ok(Ok(Some(sum))) = told {
+                let until = now + Duration::from_secs_f64(self.settings.positive_seconds);
+                lock(&self.checksums).put(path, sum.clone(), size_of::<Checksum>(), until);
+                return Some(sum);
+            }
+        }
+        None
     }
 
     async fn locate_for_writing(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
@@ -85,7 +160,7 @@ impl NameSpace {
             Some(entry) => vec![self.only_writable_holder(entry)?],
             None => self.writable(path),
         };
-        let (ranked, _) = self.ranked(&ids, request);
+        let (ranked, client, _) = self.ranked(&ids, request);
         for id in ranked {
             let Some(endpoint) = self.endpoint(id) else { continue };
             let urls = endpoint.urls(path);
@@ -94,9 +169,10 @@ impl NameSpace {
                 self.make_parents(id, path).await?;
             }
             self.note_change(path);
-            self.note_referral(id, request);
+            self.note_referral(id, client);
             let metadata = there.as_deref().map(metadata);
-            return Ok(Located { metadata, redirect: Some(url), replicas: Vec::new() });
+            let namespace = self.namespace(request, std::slice::from_ref(&url));
+            return Ok(Located { metadata, redirect: Some(url), namespace, ..Located::default() });
         }
         let what = "no endpoint takes files at this path from this client";
         Err(BackendError::new(BackendErrorKind::PermissionDenied, what))
@@ -180,14 +256,18 @@ impl NameSpace {
         BackendError::new(BackendErrorKind::Unavailable, what)
     }
 
-    /// Sorts endpoints for a client, the best first. Also returns true if the client was sent to
-    /// one of them within seconds.
-    fn ranked(&self, ids: &[EndpointId], request: &LocateRequest<'_>) -> (Vec<EndpointId>, bool) {
+    /// Sorts endpoints for a client, the best first. Also returns the key of the client, and true
+    /// if it was sent to one of them within seconds.
+    fn ranked(
+        &self,
+        ids: &[EndpointId],
+        request: &LocateRequest<'_>,
+    ) -> (Vec<EndpointId>, u64, bool) {
         let now = self.clock.now();
-        let sent = {
+        let (client, sent) = {
             let mut recent = lock(&self.recent);
             let client = recent.key(request.client, request.agent, request.path);
-            recent.of(client, now)
+            (client, recent.of(client, now))
         };
         let load = lock(&self.load);
         let candidate = |id: &EndpointId| {
@@ -206,15 +286,14 @@ impl NameSpace {
         drop(load);
         rank(&mut candidates);
         let returned = candidates.iter().any(|it| it.returns > 0);
-        (candidates.into_iter().map(|it| it.endpoint).collect(), returned)
+        (candidates.into_iter().map(|it| it.endpoint).collect(), client, returned)
     }
 
-    fn note_referral(&self, id: EndpointId, request: &LocateRequest<'_>) {
+    /// Records that a client is sent to an endpoint.
+    fn note_referral(&self, id: EndpointId, client: u64) {
         let now = self.clock.now();
         lock(&self.load).add(id, now);
-        let mut recent = lock(&self.recent);
-        let client = recent.key(request.client, request.agent, request.path);
-        recent.add(client, id, now);
+        lock(&self.recent).add(client, id, now);
     }
 }
 

@@ -12,13 +12,16 @@
 //! | COPY with `Source` | 307 to where the file is written |
 //! | COPY to another server | 307 to a replica |
 //!
-//! 302 is understood by the oldest clients; 307 keeps the method (RFC 9110 section 15.4). A body is
-//! not read, so that a client that waits for `100 Continue` sends it to the right place at once.
+//! A client that names a digest in `Want-Digest` or `Want-Repr-Digest` gets it with the redirect,
+//! if the backend knows it. 302 is understood by the oldest clients; 307 keeps the method (RFC 9110
+//! section 15.4). A body is not read, so that a client that waits for `100 Continue` sends it to
+//! the right place at once.
 //!
 //! **Schemes.** Every client follows `http` and `https`. One that follows others lists them in the
 //! field `Hither-Follows`, as in `Hither-Follows: root, roots`. A file that has no URL for a client
 //! is sent by this server.
 
+pub(crate) mod pelican;
 pub(crate) mod replica_map;
 
 use crate::authorization::authorizer::Action;
@@ -27,11 +30,14 @@ use crate::backend::referral::{Intent, LocateRequest, Located};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::get;
-use crate::method::metalink;
+use crate::method::{digest_fields, metalink};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
+use hither_core::Algorithm;
+use hither_http::pelican::NAMESPACE;
 use http::header::HeaderMap;
 use http::{StatusCode, header};
+use std::borrow::Cow;
 
 /// The field in which a client lists the schemes of redirects that it follows.
 const FOLLOWS: &str = "hither-follows";
@@ -45,34 +51,63 @@ pub(crate) async fn answer(
     context: &ServerContext,
     request: &ServerRequest,
 ) -> Result<Option<ServerResponse>, HttpError> {
-    let Some(intent) = intent(context, request) else { return Ok(None) };
+    let agent = request.text(header::USER_AGENT).unwrap_or_default();
+    let is_pelican = pelican::is_client(agent);
+    let is_get = matches!(request.method.as_str(), "GET" | "HEAD");
+    let Some(intent) = intent(context, request) else {
+        let is_listed = is_pelican && is_get && context.backend.refers();
+        if is_listed {
+            context.authorize(request, &request.path, Action::Read)?;
+        }
+        return Ok(is_listed.then(|| pelican::directory(context, request)).flatten());
+    };
     let may_replace = match intent {
         Intent::Read => context.authorize(request, &request.path, Action::Read).map(|()| true)?,
         Intent::Write => context.authorize_writing(request, &request.path)?,
     };
-    let agent = request.text(header::USER_AGENT).unwrap_or_default();
-    let listed = request.text(FOLLOWS).unwrap_or_default();
-    let listed = |scheme: &&str| listed.split(',').any(|it| it.trim().eq_ignore_ascii_case(scheme));
-    let schemes: Vec<_> = USUAL.into_iter().chain(LISTED.into_iter().filter(listed)).collect();
+    let schemes: Cow<'_, [&str]> = match request.text(FOLLOWS) {
+        None => USUAL.as_slice().into(),
+        Some(listed) => {
+            let is_listed =
+                |scheme: &&str| listed.split(',').any(|it| it.trim().eq_ignore_ascii_case(scheme));
+            USUAL.into_iter().chain(LISTED.into_iter().filter(is_listed)).collect()
+        }
+    };
     let path = request.path.path();
     let client = request.peer.address.ip();
-    let is_get = matches!(request.method.as_str(), "GET" | "HEAD");
     let wants_all = is_get && metalink::is_asked_for(request);
-    let question = LocateRequest { path, intent, client, agent, wants_all, schemes: &schemes };
+    let wanted = digest_fields::first_wanted(&request.headers).filter(|_| is_get);
+    let checksum = wanted.or(wants_all.then_some(Algorithm::Adler32));
+    let wants_namespace = pelican::knows_namespaces(agent);
+    let question = LocateRequest {
+        path,
+        intent,
+        client,
+        agent,
+        wants_all,
+        checksum,
+        wants_namespace,
+        schemes: &schemes,
+    };
     let located = context.backend.locate(question).await?;
     if located.metadata.as_ref().is_some_and(crate::EntryMetadata::is_directory) {
-        return Ok(None);
+        return Ok((is_pelican && is_get).then(|| pelican::directory(context, request)).flatten());
     }
     if intent == Intent::Write && located.metadata.is_some() && !may_replace {
         context.authorize(request, &request.path, Action::Modify)?;
     }
     if wants_all {
         let size = located.metadata.as_ref().map(|metadata| metadata.size);
-        return Ok(Some(metalink::describe(request, size, Vec::new(), located.replicas)));
+        let digests = located.checksum.iter().filter_map(digest_fields::digest).collect();
+        return Ok(Some(metalink::describe(request, size, digests, located.replicas)));
     }
     let mut response = match &located.redirect {
         Some(url) => {
-            let status = if is_get { StatusCode::FOUND } else { StatusCode::TEMPORARY_REDIRECT };
+            let status = if is_get && !is_pelican {
+                StatusCode::FOUND
+            } else {
+                StatusCode::TEMPORARY_REDIRECT
+            };
             ServerResponse::empty(status)
                 .with(header::LOCATION, url)
                 .with(header::CACHE_CONTROL, "no-store")
@@ -80,8 +115,16 @@ pub(crate) async fn answer(
         None if is_get => get::handle(context, request).await?,
         None => return Ok(None),
     };
-    if is_get {
+    if is_get && is_pelican {
+        pelican::link(&mut response.headers, &located);
+    } else if is_get {
         link(&mut response.headers, &request.path, &located);
+    }
+    if let Some(namespace) = pelican::namespace(context, request, &located) {
+        response.headers.insert(NAMESPACE, namespace);
+    }
+    if let Some(sum) = &located.checksum {
+        response.headers.extend(digest_fields::told(&request.headers, sum));
     }
     Ok(Some(response))
 }

@@ -32,6 +32,8 @@ use std::sync::Arc;
 use tracing::field::Empty;
 use tracing::{Span, debug, info_span, warn};
 
+/// The field about the namespace of a Pelican federation.
+const NAMESPACE_FIELD: HeaderName = HeaderName::from_static(hither_http::pelican::NAMESPACE);
 /// The methods of a server that does not write.
 const READ_METHODS: &str = "OPTIONS, GET, HEAD, QUERY, PROPFIND";
 /// The methods of a server that writes.
@@ -52,6 +54,13 @@ pub(crate) async fn handle(
     peer: Peer,
 ) -> Response<RecordedBody> {
     let mut record = context.records.begin(&request, &peer);
+    let agent = request.headers().get(header::USER_AGENT).and_then(|it| it.to_str().ok());
+    let server = match agent {
+        Some(agent) if context.backend.refers() && referral::pelican::is_client(agent) => {
+            referral::pelican::SERVER
+        }
+        _ => concat!("hither/", env!("CARGO_PKG_VERSION")),
+    };
     let timing = ServerTiming::is_wanted(request.headers()).then(|| *lock(&peer.timing));
     let progress = peer.monitor.begin(context.limits().min_rate);
     let result = dispatch(context, request, peer, &mut record).await;
@@ -65,7 +74,7 @@ pub(crate) async fn handle(
         record.reason(&error.what);
         error.into()
     });
-    response.set(header::SERVER, concat!("hither/", env!("CARGO_PKG_VERSION")));
+    response.set(header::SERVER, server);
     if let Some(value) = timing.and_then(|it| it.value()) {
         response.headers.insert(server_timing::FIELD, value);
     }
@@ -109,6 +118,9 @@ async fn dispatch(
         peer,
         host,
     };
+    if let Some(description) = referral::pelican::description(context, &request) {
+        return Ok(description);
+    }
     let authorizer = &settings.authorizer;
     if let Some(prepared) = authorizer.prepare(&request.headers) {
         prepared.await;
@@ -131,7 +143,12 @@ async fn dispatch(
     match request.method.as_str() {
         "GET" | "HEAD" => get::handle(context, &request).await,
         "QUERY" => query::handle(context, request).await,
-        "PROPFIND" => propfind::handle(context, request).await,
+        "PROPFIND" => {
+            let namespace = referral::pelican::listed_namespace(context, &request);
+            let mut response = propfind::handle(context, request).await?;
+            response.headers.extend(namespace.map(|value| (NAMESPACE_FIELD, value)));
+            Ok(response)
+        }
         "POST" if settings.authorizer.writes() => tree::upload::handle(context, request).await,
         "PUT" => put::handle(context, request).await,
         "MKCOL" => mkcol_delete::make(context, &request).await,

@@ -70,6 +70,39 @@ async fn a_client_that_returns_gets_the_next_replica_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_checksum_is_that_of_the_first_replica_that_tells_it() {
+    let storages: Vec<_> = (0..2).map(|_| MemoryStorage::new(&[("f", 5)], 10)).collect();
+    let rig = Rig::new(storages);
+    rig.federation.list("", 9).await.unwrap();
+    rig.storages[0].behave(Behaviour::Silent);
+    let began = Instant::now();
+    let told = rig.described("f").await.checksum;
+    assert_eq!(told.map(|sum| sum.to_string()).as_deref(), Some("adler32:00670067"));
+    // The deadline of the silent one, once.
+    assert_eq!(began.elapsed(), Duration::from_millis(3_010));
+    rig.described("f").await;
+    assert_eq!(began.elapsed(), Duration::from_millis(3_010));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_holds_for_the_directory_of_a_rule_that_one_endpoint_alone_has() {
+    let rules = |index: usize| {
+        let paths: [Vec<&str>; 2] = [vec!["a", "b", "c"], vec!["b", "c/d"]];
+        let rule = |path: &&str| format!("{{ path = '{path}', target = '{path}' }}");
+        let rules: Vec<_> = paths[index].iter().map(rule).collect();
+        format!("prefixes = [{}, {{ path = 'm', target = 'other/m{index}' }}]", rules.join(", "))
+    };
+    let files = ["a/x/f", "b/f", "c/f", "other/m0/f"].map(|path| (path, 5));
+    let storages = (0..2).map(|_| MemoryStorage::new(&files, 10)).collect();
+    let rig = Rig::with("", rules, storages);
+    for (path, namespace) in
+        [("a/x/f", Some("/a")), ("b/f", Some("/b/f")), ("c/f", Some("/c/f")), ("m/f", None)]
+    {
+        assert_eq!(rig.described(path).await.namespace.as_deref(), namespace, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_asks_for_all_replicas_was_not_sent_anywhere() {
     let storages = (0..2).map(|_| MemoryStorage::new(&[("f", 5)], 10)).collect();
     let rig = Rig::new(storages);

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage, parent};
 use hither_core::sync::lock;
-use hither_core::{Clock, Source};
+use hither_core::{Algorithm, Checksum, Clock, Hasher, Source};
 use hither_federate::{Endpoint, Federation, FederationConfig};
 use hither_server::{Backend, Intent, LocateRequest, Located};
 use std::collections::BTreeMap;
@@ -137,6 +137,13 @@ impl Storage for MemoryStorage {
         Err(missing(path))
     }
 
+    /// That of the file's path, which stands for its content.
+    async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        let mut hasher = Hasher::new(algorithm);
+        hasher.update(path.as_bytes());
+        self.answer(|_| Ok(Some(hasher.finish()))).await
+    }
+
     async fn make_directory(&self, path: &str) -> Result<()> {
         self.answer(|entries| {
             entries.insert(path.to_owned(), None);
@@ -209,7 +216,12 @@ impl Rig {
 
     /// The URLs of all replicas of a file.
     pub(crate) async fn all_replicas(&self, path: &str) -> Vec<String> {
-        self.locate("192.0.2.1", path, Intent::Read, true).await.unwrap().replicas
+        self.described(path).await.replicas
+    }
+
+    /// All that is known about a file.
+    pub(crate) async fn described(&self, path: &str) -> Located {
+        self.locate("192.0.2.1", path, Intent::Read, true).await.unwrap()
     }
 
     async fn locate(
@@ -221,7 +233,16 @@ impl Rig {
     ) -> Result<Located, hither_server::BackendError> {
         let client: IpAddr = client.parse().unwrap();
         let schemes = &["http", "https"][..];
-        let request = LocateRequest { path, intent, client, agent: "test", wants_all, schemes };
+        let request = LocateRequest {
+            path,
+            intent,
+            client,
+            agent: "test",
+            wants_all,
+            checksum: wants_all.then_some(Algorithm::Adler32),
+            wants_namespace: true,
+            schemes,
+        };
         self.federation.locate(request).await
     }
 

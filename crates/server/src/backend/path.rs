@@ -162,14 +162,19 @@ fn check_name(name: &str) -> Result<(), HttpError> {
 /// Encodes a path below the root as the path of a URL.
 pub(crate) fn href(path: &str, is_directory: bool) -> String {
     let mut href = String::with_capacity(path.len() + 2);
-    for component in path.split('/').filter(|component| !component.is_empty()) {
-        href.push('/');
-        href.extend(utf8_percent_encode(component, PLAIN));
-    }
+    push_href(&mut href, path);
     if is_directory || href.is_empty() {
         href.push('/');
     }
     href
+}
+
+/// Appends the encoded components of a path to a URL, a slash before each.
+pub(crate) fn push_href(url: &mut String, path: &str) {
+    for component in path.split('/').filter(|component| !component.is_empty()) {
+        url.push('/');
+        url.extend(utf8_percent_encode(component, PLAIN));
+    }
 }
 
 fn is_well_encoded(component: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Backends whose files are elsewhere: where a client finds them, and how the servers there are.
 
 use crate::backend::{DirectoryEntry, EntryMetadata};
+use hither_core::{Algorithm, Checksum};
 use serde::Serialize;
 use std::net::IpAddr;
 
@@ -26,6 +27,10 @@ pub struct LocateRequest<'a> {
     pub agent: &'a str,
     /// True if the client wants to know all replicas, and waits for them.
     pub wants_all: bool,
+    /// The kind of checksum that the client wants, if one is known.
+    pub checksum: Option<Algorithm>,
+    /// True if the client wants to know for which other files the answer holds.
+    pub wants_namespace: bool,
     /// The schemes of URLs that the client follows.
     pub schemes: &'a [&'a str],
 }
@@ -40,7 +45,7 @@ impl LocateRequest<'_> {
 }
 
 /// The place of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Located {
     /// The metadata of what is at the path; none for a file that is to be created.
     pub metadata: Option<EntryMetadata>,
@@ -49,6 +54,11 @@ pub struct Located {
     pub redirect: Option<String>,
     /// The URLs of all replicas, the best first.
     pub replicas: Vec<String>,
+    /// The directory for whose files the same servers have the same paths, or the path of the file;
+    /// none if it was not asked for, or a URL does not end with that path.
+    pub namespace: Option<String>,
+    /// The checksum of the file, if it was wanted and a replica told it in time.
+    pub checksum: Option<Checksum>,
 }
 
 /// The entries of a directory that are available at the moment.

@@ -40,6 +40,33 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     !digest::wanted(headers).is_empty() || !digest::wanted_repr(headers).is_empty()
 }
 
+/// The kind of the first checksum that a request wants and that the server has.
+pub(crate) fn first_wanted(headers: &HeaderMap) -> Option<Algorithm> {
+    let wanted = digest::wanted_repr(headers).into_iter().chain(digest::wanted(headers));
+    wanted.into_iter().find_map(supported)
+}
+
+/// A checksum as a digest of HTTP.
+pub(crate) fn digest(sum: &Checksum) -> Option<Digest> {
+    let kind = KNOWN.into_iter().find(|kind| supported(*kind) == Some(sum.algorithm()))?;
+    Some(Digest { algorithm: kind, value: sum.value().to_vec() })
+}
+
+/// The fields with this checksum of a file, in the forms in which a request wants it.
+pub(crate) fn told(headers: &HeaderMap, sum: &Checksum) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    let Some(found) = digest(sum) else { return fields };
+    for (wanted, name, text) in [
+        (digest::wanted(headers), DIGEST, found.to_field()),
+        (digest::wanted_repr(headers), REPR_DIGEST, found.to_repr_field()),
+    ] {
+        if let (true, Ok(value)) = (wanted.contains(&found.algorithm), text.parse()) {
+            fields.insert(name, value);
+        }
+    }
+    fields
+}
+
 /// The fields with the checksums of a file that a request wants. A checksum that cannot be computed
 /// is left out.
 pub(crate) async fn wanted(

@@ -52,7 +52,7 @@ pub(crate) fn link(headers: &mut HeaderMap, place: &NamespacePath, urls: &[Strin
     let document = format!("{}?metalink", place.href(false));
     let links = urls.iter().zip(1..).map(|(url, priority)| duplicate(url, priority));
     for link in links.chain([describedby(&document)]) {
-        if let Ok(value) = HeaderValue::from_str(&link) {
+        if let Ok(value) = HeaderValue::try_from(link) {
             headers.append(header::LINK, value);
         }
     }

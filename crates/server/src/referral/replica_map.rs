@@ -3,7 +3,7 @@
 //! A file below such a directory is assumed to have a replica of the same name at each of its URLs;
 //! the server does not check that.
 
-use crate::backend::path::{NamespacePath, href};
+use crate::backend::path::{NamespacePath, push_href};
 use hither_core::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
@@ -70,7 +70,13 @@ impl ReplicaMap {
 #[must_use]
 pub fn url_below(base: &str, path: &str) -> String {
     if base.starts_with("http") || base.starts_with("dav") {
-        format!("{base}{}", href(path, false))
+        let mut url = String::with_capacity(base.len() + path.len() + 1);
+        url.push_str(base);
+        push_href(&mut url, path);
+        if path.is_empty() {
+            url.push('/');
+        }
+        url
     } else {
         format!("{base}/{path}")
     }
