@@ -1,7 +1,9 @@
 //! A cache in memory with an expiry for each entry and a bound on its bytes.
 //!
-//! Names and listings of the federation are kept in two of these. What is used longest ago is
-//! evicted first. Time comes in as a value, so that tests run in virtual time.
+//! Names and listings of the federation are kept in two of these. The oldest entry is evicted
+//! first, but one that was used since it was put, or since this was last asked, gets a second
+//! chance: so a use costs no more than a mark. Time comes in as a value, so that tests run in
+//! virtual time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,16 +11,18 @@ use std::time::Duration;
 
 /// The memory of an entry beside its path and its value: the map's slots and the two counters.
 const ENTRY_BYTES: usize = 160;
+/// Second chances that are given for one new entry, which others wait for.
+const MAX_CHANCES: usize = 16;
 
 /// A cache by path.
 #[derive(Debug)]
 pub struct NameCache<V> {
     max_bytes: usize,
     bytes: usize,
-    uses: u64,
+    turns: u64,
     entries: HashMap<Arc<str>, CacheEntry<V>>,
-    /// The paths in the order of their last use.
-    by_use: BTreeMap<u64, Arc<str>>,
+    /// The paths in the order of eviction.
+    by_turn: BTreeMap<u64, Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -26,14 +30,15 @@ struct CacheEntry<V> {
     value: V,
     until: Duration,
     bytes: usize,
-    used: u64,
+    turn: u64,
+    is_used: bool,
 }
 
 impl<V: Clone> NameCache<V> {
     /// An empty cache of at most this many bytes.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, bytes: 0, uses: 0, entries: HashMap::new(), by_use: BTreeMap::new() }
+        Self { max_bytes, bytes: 0, turns: 0, entries: HashMap::new(), by_turn: BTreeMap::new() }
     }
 
     /// The value of a path that has not expired.
@@ -43,11 +48,7 @@ impl<V: Clone> NameCache<V> {
             self.remove(path);
             return None;
         }
-        self.uses += 1;
-        if let Some(path) = self.by_use.remove(&entry.used) {
-            self.by_use.insert(self.uses, path);
-        }
-        entry.used = self.uses;
+        entry.is_used = true;
         Some(entry.value.clone())
     }
 
@@ -59,24 +60,33 @@ impl<V: Clone> NameCache<V> {
         if bytes > self.max_bytes / 2 {
             return;
         }
+        let mut chances = 0;
         while self.bytes + bytes > self.max_bytes
-            && let Some((_, oldest)) = self.by_use.pop_first()
+            && let Some((_, oldest)) = self.by_turn.pop_first()
         {
-            if let Some(entry) = self.entries.remove(&oldest) {
+            if chances < MAX_CHANCES
+                && let Some(entry) = self.entries.get_mut(&oldest).filter(|entry| entry.is_used)
+            {
+                chances += 1;
+                self.turns += 1;
+                (entry.is_used, entry.turn) = (false, self.turns);
+                self.by_turn.insert(self.turns, oldest);
+            } else if let Some(entry) = self.entries.remove(&oldest) {
                 self.bytes -= entry.bytes;
             }
         }
-        self.uses += 1;
+        self.turns += 1;
         let path: Arc<str> = path.into();
-        self.by_use.insert(self.uses, Arc::clone(&path));
-        self.entries.insert(path, CacheEntry { value, until, bytes, used: self.uses });
+        self.by_turn.insert(self.turns, Arc::clone(&path));
+        let entry = CacheEntry { value, until, bytes, turn: self.turns, is_used: false };
+        self.entries.insert(path, entry);
         self.bytes += bytes;
     }
 
     /// Forgets a path.
     pub fn remove(&mut self, path: &str) {
         if let Some(entry) = self.entries.remove(path) {
-            self.by_use.remove(&entry.used);
+            self.by_turn.remove(&entry.turn);
             self.bytes -= entry.bytes;
         }
     }
@@ -104,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entry_that_was_used_longest_ago_is_evicted() {
+    fn the_oldest_entry_that_was_not_used_is_evicted() {
         let mut cache = NameCache::new(4 * (ENTRY_BYTES + 11));
         for name in ["a", "b", "c", "d"] {
             cache.put(name, name, 10, SECOND);
@@ -125,6 +135,17 @@ mod tests {
         }
         let (count, bytes) = cache.totals();
         assert!(bytes <= 100_000 && count > 400, "{count} entries, {bytes} bytes");
-        assert_eq!((cache.entries.len(), cache.by_use.len()), (count, count));
+        assert_eq!((cache.entries.len(), cache.by_turn.len()), (count, count));
+    }
+
+    #[test]
+    fn a_new_entry_finds_room_where_all_others_are_in_use() {
+        let mut cache = NameCache::new(100 * (ENTRY_BYTES + 13));
+        for number in 0..1_000u32 {
+            let name = format!("{number:03}");
+            cache.put(&name, number, 10, SECOND);
+            assert_eq!(cache.get(&name, Duration::ZERO), Some(number));
+        }
+        assert_eq!(cache.totals().0, 100);
     }
 }

@@ -38,9 +38,8 @@ impl Health {
     /// Returns true while a server is to be skipped.
     #[must_use]
     pub fn is_down(&self, server: &str) -> bool {
-        let now = self.clock.now();
         let down_until = self.servers().get(server).and_then(|server| server.down_until);
-        down_until.is_some_and(|until| now < until)
+        down_until.is_some_and(|until| self.clock.now() < until)
     }
 
     /// Records a failed request. Returns true if the server counts as down because of it: it could

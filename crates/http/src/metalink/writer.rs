@@ -3,6 +3,7 @@
 use crate::digest::{Digest, DigestAlgorithm};
 use crate::metalink::{LOWEST_PRIORITY, MEDIA_TYPE, Metalink, MetalinkFile};
 use crate::propfind::escape;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 impl Metalink {
@@ -96,6 +97,9 @@ pub fn describedby(url: &str) -> String {
 }
 
 /// Encodes characters that would end the target of a link.
-fn target(url: &str) -> String {
-    url.replace('<', "%3C").replace('>', "%3E").replace(' ', "%20").replace('"', "%22")
+fn target(url: &str) -> Cow<'_, str> {
+    if !url.contains(['<', '>', ' ', '"']) {
+        return url.into();
+    }
+    url.replace('<', "%3C").replace('>', "%3E").replace(' ', "%20").replace('"', "%22").into()
 }
