@@ -1,4 +1,4 @@
-"""10,000 random pieces of 2 KB, in one call: hither beside davix, ROOT, XrdCl and the wire.
+"""10,000 random pieces of 2 KB, in one call: hither, its C library, davix, ROOT, XrdCl, the wire.
 
 At 22 ms and 150 ms and 1 Gbit/s, from nginx, Apache, Caddy and xrootd's HTTP, and over root:// from
 the same xrootd (`--servers xrootd --only root,wire`). All read the pieces in the order of the file,
@@ -17,7 +17,7 @@ from bench.harness.arguments import Arguments
 from bench.harness.contenders import compiled_peer, peer
 from bench.harness.interleaved import Entrant, Rounds
 from bench.harness.links import Link, Loopback, Wan
-from bench.harness.paths import temporary_folder
+from bench.harness.paths import BINARIES, ROOT, temporary_folder
 from bench.harness.ranges import RangesJob, scattered
 
 PIECES = 10_000
@@ -30,6 +30,9 @@ MAX_OF_WIRE = {
     "hither root://, server known": 1.2,
 }
 """Targets, as multiples of the wire's time."""
+MAX_OF_RUST = 1.05
+"""Target of the C library, as a multiple of the time of the Rust program."""
+C = "hither's C library"
 SERVERS = {"nginx": servers.nginx, "apache": servers.apache, "caddy": servers.caddy, "xrootd": servers.xrootd}
 
 
@@ -37,6 +40,13 @@ def davix_ranges() -> Path | None:
     """None if davix's headers are not installed."""
     headers = Path("/usr/include/davix")
     return compiled_peer("ranges/davix_ranges", f"-I{headers}", "-ldavix") if headers.is_dir() else None
+
+
+def c_ranges() -> Path | None:
+    """None if libhither is not built (make build)."""
+    archive = BINARIES / "libhither_capi.a"
+    flags = [f"-I{ROOT / 'crates/capi/include'}", str(archive), "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]
+    return compiled_peer("ranges/hither_ranges", *flags) if archive.exists() else None
 
 
 def entrants(job: RangesJob, where: Loopback, server: str, port: int, raw: int, log: Path | None) -> list[Entrant]:
@@ -60,6 +70,12 @@ def entrants(job: RangesJob, where: Loopback, server: str, port: int, raw: int, 
         Entrant("wire, 64 connections", [*wire, 64]),
         other("ROOT http", peer("ranges.root_ranges", url, job.listed, job.output)),
     ]
+    if library := c_ranges():
+        folder = job.listed.with_name("c-store")
+        command = [library, url, job.listed, job.output, folder]
+        found += [
+            job.entrant(name, command, counter, fresh) for name, fresh in ((C, folder), (f"{C}, server known", None))
+        ]
     if davix := davix_ranges():
         found.append(other("davix preadVec", [davix, url, job.listed, job.output]))
     if server == "xrootd":
@@ -78,6 +94,10 @@ def check_targets(played: Rounds, chosen: list[Link]) -> Iterator[str]:
             if link.rtt_ms == 150 and played.select(link.label, server, "hither"):
                 davix = played.ratio(link.label, server, "hither", "davix preadVec")
                 yield interleaved.ratio_line(f"{at}: hither beside davix", davix, 1 / 3)
+            for suffix in ("", ", server known"):
+                if played.select(link.label, server, f"{C}{suffix}"):
+                    rust = played.ratio(link.label, server, f"{C}{suffix}", f"hither{suffix}")
+                    yield interleaved.ratio_line(f"{at}: {C}{suffix} beside Rust", rust, MAX_OF_RUST)
             for name, maximum in MAX_OF_WIRE.items():
                 if played.select(link.label, server, name):
                     wire = played.ratio(link.label, server, name, "wire")
