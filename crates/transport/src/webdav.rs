@@ -190,6 +190,12 @@ impl WebDavStorage {
         replace: bool,
         mtime: Option<&str>,
     ) -> Result<()> {
+        if self.root.is_in_federation() {
+            let place = self.root.below(from, directory);
+            let what =
+                format!("{place}: a federation renames nothing: copy it, and remove it here");
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
         if !replace && self.names().replaces && self.look(to).await?.is_some() {
             return Err(self.exists(to));
         }

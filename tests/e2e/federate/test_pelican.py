@@ -146,6 +146,9 @@ def test_a_file_is_written_to_the_origin(federation, run, tmp_path):
         assert (federation.folders["origin"] / "ns/d/new").read_bytes() == source.read_bytes()
         # No other name is left.
         assert [path.name for path in (federation.folders["origin"] / "ns/d").iterdir()] == ["new"]
+    renamed = run("mv", federation.url("/ns/d/new"), federation.url("/ns/d/newer"))
+    assert renamed.code != 0
+    assert "renames nothing" in renamed.err
     assert run("rm", federation.url("/ns/d/new")).code == 0
     assert not (federation.folders["origin"] / "ns/d/new").exists()
 
@@ -202,7 +205,7 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
     (folders[0] / "alone").mkdir()
     for name in "ab":
         (folders[0] / f"alone/{name}").write_bytes(content(name))
-    with servers.nginx(where, folders[0]) as one, servers.nginx(where, folders[1]) as two, ExitStack() as stack:
+    with servers.nginx(where, folders[0], webdav=True) as one, servers.nginx(where, folders[1], webdav=True) as two, ExitStack() as stack:
         rules = 'prefixes = [{{ path = "both", target = "both" }}{}]'
         alone = rules.format(', { path = "alone", target = "alone" }, { path = "other", target = "alone" }')
         text = f'[tls]\ncertificate = "{tls.certificate}"\nkey = "{tls.key}"\n'

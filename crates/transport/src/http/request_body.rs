@@ -119,7 +119,8 @@ pub(crate) struct TrackedBody {
 
 #[derive(Debug)]
 struct Gate {
-    opened: oneshot::Receiver<()>,
+    /// `None` once it cannot be opened any more, because the response has come: it may redirect.
+    opened: Option<oneshot::Receiver<()>>,
     patience: Pin<Box<Sleep>>,
 }
 
@@ -136,8 +137,8 @@ impl TrackedBody {
             RequestBody::Bytes(bytes) => bytes.clone(),
             RequestBody::Empty | RequestBody::Stream(_) => Bytes::new(),
         };
-        let gate =
-            gate.map(|opened| Gate { opened, patience: Box::pin(tokio::time::sleep(PATIENCE)) });
+        let patience = || Box::pin(tokio::time::sleep(PATIENCE));
+        let gate = gate.map(|opened| Gate { opened: Some(opened), patience: patience() });
         (Self { content, left, current, gate, progress: Arc::clone(&progress) }, progress)
     }
 
@@ -178,8 +179,12 @@ impl Body for TrackedBody {
         }
         self.progress.waiting.store(true, Ordering::Relaxed);
         if let Some(gate) = &mut self.gate {
-            let closed = Pin::new(&mut gate.opened).poll(cx).is_pending();
-            if closed && gate.patience.as_mut().poll(cx).is_pending() {
+            let answer = gate.opened.as_mut().map(|opened| Pin::new(opened).poll(cx));
+            let is_open = matches!(answer, Some(Poll::Ready(Ok(()))));
+            if let Some(Poll::Ready(Err(_))) = answer {
+                gate.opened = None;
+            }
+            if !is_open && gate.patience.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
             self.gate = None;
