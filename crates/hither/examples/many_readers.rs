@@ -2,8 +2,8 @@
 //!
 //! `many_readers BASE READERS SECONDS`
 //!
-//! Reader N opens `BASEN`, 512 KiB of 64-bit words with their own numbers, and reads 2 KiB at a time,
-//! scattered. Prints `reading` when all have their first piece, and after SECONDS a JSON
+//! Reader N opens `BASEN`, 512 KiB of 64-bit words with their own numbers, and reads 2 KiB at a
+//! time, scattered. Prints `reading` when all have their first piece, and after SECONDS a JSON
 //! object: the reads, those with wrong bytes, the errors, and the longest read, with the median, of
 //! each half of the time. A benchmark kills a server at half-time.
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]

@@ -77,7 +77,7 @@ pub(crate) async fn answer(
     let client = request.peer.address.ip();
     let wants_all = is_get && metalink::is_asked_for(request);
     let wanted = digest_fields::first_wanted(&request.headers).filter(|_| is_get);
-    let checksum = wanted.or(wants_all.then_some(Algorithm::Adler32));
+    let checksum = wanted.or_else(|| wants_all.then_some(Algorithm::Adler32));
     let wants_namespace = pelican::knows_namespaces(agent);
     let question = LocateRequest {
         path,

@@ -242,7 +242,7 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
         assert ask("/both/f", "curl/8")[1].getheader("X-Pelican-Namespace") is None
         for path in ("/both", "/both/"):
             status, answer, _ = ask(path, "pelican-client/7.20")
-            assert (status, answer.getheader("Location")) == (307, f"{here}/both/")
+            assert (status, answer.getheader("Location")) == (307, f"{here}/both")
             assert f"collections-url={here}" in answer.getheader("X-Pelican-Namespace")
         assert ask("/both/", "pelican-client/7.20", "PROPFIND", Depth="1")[1].getheader("X-Pelican-Namespace")
         for path, expected in (("both/f", "f"), ("alone/a", "a"), ("other/b", "b")):

@@ -68,7 +68,7 @@ pub(crate) fn directory(
     context: &ServerContext,
     request: &ServerRequest,
 ) -> Option<ServerResponse> {
-    let url = format!("{}{}", here(request)?, request.path.href(true));
+    let url = format!("{}{}", here(request)?, request.path.href(false));
     let mut response =
         ServerResponse::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, &url);
     response.headers.insert(NAMESPACE, field(context, request, String::new())?);

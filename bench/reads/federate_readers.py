@@ -6,7 +6,7 @@ process is killed, or its packets are dropped. Every byte is compared; the longe
 pause, in round trips. A silent endpoint is noticed by the no-progress clock (30 s), unless a
 replica is asked earlier. Needs root.
 
-    python -m bench.federate_readers [--quick]
+    python -m bench.reads.federate_readers [--quick]
 """
 
 import json
@@ -64,7 +64,7 @@ def run(folder: Path, readers: int, fault: str) -> dict:
 
 
 def main() -> None:
-    options = Arguments(__doc__, "federate_readers", quick="100 readers once").parse()
+    options = Arguments(__doc__, "reads/federate_readers", quick="100 readers once").parse()
     readers = 100 if options.quick else READERS
     rows, met = "", []
     with temporary_folder(MEMORY) as folder:
@@ -86,7 +86,7 @@ def main() -> None:
                 say(f"{fault}: {told}")
     kills = [trips for fault, trips, _ in met if fault == "killed"]
     text = (
-        f"# An endpoint of {readers} readers dies\n\nMade by `python -m bench.federate_readers`: {LINK.label}, one program.\n\n"
+        f"# An endpoint of {readers} readers dies\n\nMade by `python -m bench.reads.federate_readers`: {LINK.label}, one program.\n\n"
         "| first endpoint | reads | wrong | failed | median ms | longest before | longest after | round trips |\n"
         f"|---|---|---|---|---|---|---|---|\n{rows}\n"
         f"After a kill the longest read took {max(kills):.1f} round trips (target {TARGET_TRIPS} more than one); "
