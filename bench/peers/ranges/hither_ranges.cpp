@@ -25,7 +25,7 @@ int main(int count, char **words)
    std::vector<char> bytes(total);
    char *place = bytes.data();
    for (auto &range : wanted) {
-      range.target = place;
+      range.buffer = place;
       place += range.length;
    }
 
