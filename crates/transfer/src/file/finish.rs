@@ -124,8 +124,7 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
 /// thread.
 fn summed_up(file: &FileCopy) -> Result<Option<Checksum>> {
     let (Some(prefix), Sink::Part(part)) = (&file.prefix, &file.sink) else { return Ok(None) };
-    while prefix.step(|at| file.state().blocks.written_from(at), part)? {}
-    Ok(Some(prefix.checksum()))
+    prefix.finish(|at| file.state().blocks.written_from(at), part).map(Some)
 }
 
 /// The expected checksum, if the user or the server gave one.

@@ -105,6 +105,7 @@ impl FileCopy {
             let written = clock.now();
             progress.write.busy(written.saturating_sub(began));
             file.account(&batch)?;
+            file.sum_up_prefix(batch.bytes)?;
             let ended = clock.now();
             progress.verify.busy(ended.saturating_sub(written));
             let is_quick = ended.saturating_sub(began) < QUICK;
@@ -116,24 +117,17 @@ impl FileCopy {
         };
         let done = if in_place { work(self.as_ref()) } else { self.blocking(work).await };
         drop(permit);
-        self.sum_up_prefix();
         done
     }
 
-    /// Goes on with the sum of what has arrived in a row, in a thread of its own.
-    fn sum_up_prefix(self: &Arc<Self>) {
-        let Some(prefix) = &self.prefix else { return };
-        if self.known_by_pieces().is_some() || !prefix.begin(&self.state().blocks) {
-            return;
+    /// Goes on with the sum of what has arrived in a row, after `bytes` were written: with more
+    /// than that, so that the sum keeps up.
+    fn sum_up_prefix(&self, bytes: u64) -> Result<()> {
+        let (Some(prefix), Sink::Part(part)) = (&self.prefix, &self.sink) else { return Ok(()) };
+        if self.known_by_pieces().is_some() {
+            return Ok(());
         }
-        let file = Arc::clone(self);
-        spawn_blocking(move || {
-            let (Some(prefix), Sink::Part(part)) = (&file.prefix, &file.sink) else { return };
-            let written_from = |at| file.state().blocks.written_from(at);
-            // An error meets whoever finishes the file.
-            while !file.is_over() && prefix.step(written_from, part).unwrap_or(false) {}
-            prefix.pause();
-        });
+        prefix.go_on(2 * bytes, |at| self.state().blocks.written_from(at), part)
     }
 
     /// Batches are written by the thread that has received them. Never to a small file, which has
