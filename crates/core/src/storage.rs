@@ -150,6 +150,10 @@ pub trait Upload: Send + Sync + Debug {
     }
     /// Writes `bytes` at `offset`. Done when the server has taken them, as far as it tells.
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()>;
+    /// Returns when what was written is on the disk, as far as that is known.
+    async fn sync(&self) -> Result<()> {
+        Ok(())
+    }
     /// Makes the file visible. If `checksum` is given and the server can compute one of that kind,
     /// the two are compared before that; a difference is
     /// [`ErrorKind::Corrupt`]. If it fails, nothing becomes visible, and
@@ -210,6 +214,10 @@ pub trait Storage: Send + Sync + Debug {
     /// Gives a file or directory another name; what has that name is replaced only if `overwrite`.
     async fn rename(&self, _from: &str, _to: &str, _overwrite: bool) -> Result<()> {
         unsupported(self, "rename files")
+    }
+    /// Makes `to`, which is replaced, a copy of the file `from`, within the storage.
+    async fn copy_file(&self, _from: &str, _to: &str) -> Result<()> {
+        unsupported(self, "copy files")
     }
     /// Makes a directory. Its parent must exist; if it exists itself, that is
     /// [`ErrorKind::AlreadyExists`].

@@ -59,7 +59,8 @@ impl CopyPath {
     }
 
     /// The path and the name on this machine of what is called `relative` in it.
-    pub(crate) fn below(&self, relative: &str) -> (String, Option<PathBuf>) {
+    #[must_use]
+    pub fn below(&self, relative: &str) -> (String, Option<PathBuf>) {
         let path = if relative.is_empty() {
             self.path.clone()
         } else {

@@ -71,6 +71,23 @@ pub(crate) struct CopyItem {
     pub(crate) attempts: u32,
     /// It is copied as a whole, as a task of its own.
     pub(crate) is_small: bool,
+    /// Only this much of it is copied.
+    pub(crate) range: Option<Arc<UploadRange>>,
+}
+
+impl CopyItem {
+    /// The bytes to be copied of a file of `size` bytes.
+    pub(crate) fn bytes(&self, size: u64) -> u64 {
+        self.range.as_ref().map_or(size, |part| range::len(&part.range))
+    }
+}
+
+/// A part of an upload that somebody else has begun, and will commit.
+#[derive(Debug, Clone)]
+pub(crate) struct UploadRange {
+    pub(crate) range: Range<u64>,
+    /// [`Upload::token`].
+    pub(crate) token: String,
 }
 
 /// A server's checksum of a file, being asked for.

@@ -350,6 +350,20 @@ impl Storage for WebDavStorage {
         }
     }
 
+    async fn copy_file(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from, &self.root)?;
+        check_name(to, &self.root)?;
+        let destination = self.root.below(to, false).to_string();
+        let call = self.request(b"COPY", from, false);
+        let call = call.with("destination", &destination).with("overwrite", "T").with("depth", "0");
+        let reply = self.call(call).await?;
+        match reply.status {
+            StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "COPY")),
+            status if status.is_success() => Ok(()),
+            _ => Err(status_error::of_response(&reply, "COPY")),
+        }
+    }
+
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         check_name(from, &self.root)?;
         check_name(to, &self.root)?;

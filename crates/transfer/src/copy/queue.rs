@@ -38,7 +38,7 @@ pub(crate) struct FileLimits {
 #[derive(Debug)]
 pub(crate) enum NextTask {
     Piece(Arc<FileCopy>, Arc<Piece>),
-    Open(CopyItem),
+    Open(Box<CopyItem>),
     /// Small files out of a tree, together.
     Batch(TreeBatch),
     /// Nothing at the moment.
@@ -255,7 +255,7 @@ impl Queue {
             if state.found.len() == MAX_FOUND / 2 {
                 self.room.notify_waiters();
             }
-            return NextTask::Open(item);
+            return NextTask::Open(Box::new(item));
         }
         if state.found.is_empty() {
             for file in &state.open {
@@ -342,6 +342,7 @@ mod tests {
             restarted: false,
             attempts: 0,
             is_small: false,
+            range: None,
         };
         let all = FileLimits { large: usize::MAX, small: 1, all: usize::MAX };
         let queue = Queue::new(usize::MAX, 1);

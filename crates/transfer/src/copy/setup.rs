@@ -130,6 +130,7 @@ pub(crate) async fn begin(
         restarted: false,
         attempts: 0,
         is_small: false,
+        range: None,
     };
     shared.found(item).await;
     Ok(())

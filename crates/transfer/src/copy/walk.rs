@@ -287,6 +287,7 @@ pub(crate) fn item(
         restarted: false,
         attempts: 0,
         is_small: false,
+        range: None,
     }
 }
 

@@ -93,7 +93,7 @@ async fn run_worker(shared: Arc<CopyContext>, worker: usize) {
                 shared.progress.fetch.starved(began.elapsed());
             }
             NextTask::Open(item) => {
-                if let Some(file) = shared.open(item, None).await {
+                if let Some(file) = shared.open(*item, None).await {
                     shared.add_workers(&file);
                     shared.queue.opened(Arc::clone(&file));
                     if file.is_to_be_finished() {
@@ -218,7 +218,7 @@ impl CopyContext {
             Ok(Finished::Done) => {
                 let mut tally = self.tally();
                 tally.files += 1;
-                tally.bytes += file.version.size;
+                tally.bytes += file.item.bytes(file.version.size);
                 drop(tally);
                 if let Some(folder) = file.item.target.folder() {
                     let mut folders = self.folders();
@@ -241,7 +241,8 @@ impl CopyContext {
     /// Ends the copy of a file that failed. If the source changed, it is copied anew, once.
     async fn lost(self: &Arc<Self>, file: &Arc<FileCopy>, error: Error) {
         file.free_slot();
-        let again = error.kind() == ErrorKind::Changed && !file.item.restarted;
+        let is_whole = file.item.range.is_none();
+        let again = error.kind() == ErrorKind::Changed && !file.item.restarted && is_whole;
         let can_go_on = self.journal.is_some() && file.can_go_on().await;
         if again || !can_go_on {
             finish::abandon(file).await;

@@ -81,6 +81,16 @@ impl BlockMap {
         Self { size, block_bytes, todo, runs: BTreeMap::new(), written_bytes: 0, taken_back: 0 }
     }
 
+    /// The same of which only `range` is to be fetched here: the rest counts as written, and
+    /// [`BlockMap::checksums`] are those of the range.
+    pub(crate) fn of_range(size: u64, block_bytes: u64, range: Range<u64>) -> Self {
+        let mut blocks = Self::new(size, block_bytes);
+        let range = range.start.min(size)..range.end.min(size);
+        blocks.written_bytes = size - range::len(&range);
+        blocks.todo = VecDeque::from([range]);
+        blocks
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -297,6 +307,19 @@ mod tests {
         let mut blocks = BlockMap::new(0, 4);
         assert!(blocks.is_complete() && blocks.take(1).is_none());
         assert_eq!(blocks.checksums().unwrap().adler32.unwrap().hex(), "00000001");
+    }
+
+    #[test]
+    fn of_a_range_nothing_else_is_fetched_and_summed() {
+        let mut blocks = BlockMap::of_range(10, 4, 4..99);
+        let pieces: Vec<_> = std::iter::from_fn(|| blocks.take(u64::MAX)).collect();
+        assert_eq!(pieces, [4..8, 8..10]);
+        assert!(!blocks.is_complete());
+        for piece in pieces.into_iter().rev() {
+            let sums = checksums(&slice(b"abcdefghij", &piece));
+            blocks.written(piece, sums);
+        }
+        assert_eq!(blocks.checksums(), Some(checksums(b"efghij")));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! differently the second time were damaged on the way. If the checksum is still wrong, the file is
 //! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
 
+use crate::file::block_map::BlockChecksums;
 use crate::file::partial_file::PartialFile;
 use crate::file::version::FileVersion;
 use crate::file::write::over;
@@ -32,6 +33,9 @@ const CHECKSUM_GRACE: Duration = Duration::from_secs(1);
 /// Finishes a file that is complete.
 pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
+    if file.item.range.is_some() {
+        return finish_range(file).await;
+    }
     let began = file.source.clock().now();
     let checksum = computed(file).await?;
     let computed_at = file.source.clock().now();
@@ -72,6 +76,21 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     if let Some(checksum) = checksum.filter(|_| explicit || expected.is_some()) {
         let compared = expected.is_some();
         file.shared.note_checksum(FileChecksum { target: file.key.clone(), checksum, compared });
+    }
+    Ok(Finished::Done)
+}
+
+/// Puts a range on the disk. Its file is committed by whoever began it.
+async fn finish_range(file: &Arc<FileCopy>) -> Result<Finished> {
+    if let Sink::Upload(upload) = &file.sink {
+        upload.write().await.take().ok_or_else(over)?.sync().await?;
+    }
+    file.conclude_replicas();
+    if let Some(BlockChecksums { crc32c, adler32 }) = file.checksums() {
+        for checksum in [Some(crc32c), adler32].into_iter().flatten() {
+            let target = file.key.clone();
+            file.shared.note_checksum(FileChecksum { target, checksum, compared: false });
+        }
     }
     Ok(Finished::Done)
 }
@@ -202,7 +221,9 @@ pub(crate) async fn abandon(file: &FileCopy) {
     match &file.sink {
         Sink::Part(part) => part.remove(),
         Sink::Upload(upload) => {
-            if let Some(upload) = upload.write().await.take() {
+            if let Some(upload) = upload.write().await.take()
+                && file.item.range.is_none()
+            {
                 // The reason for giving up is the error to tell.
                 drop(upload.abort().await);
             }

@@ -16,7 +16,7 @@ use crate::file::prefix_sum::PrefixSum;
 use crate::file::sequencer::Sequencer;
 use crate::file::suspects;
 use crate::file::version::FileVersion;
-use crate::file::{CopyItem, FileCopy, FileCopyState, Sink};
+use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, UploadRange};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
@@ -494,6 +494,10 @@ async fn sink(
                 modified: version.modified(),
                 partial,
             };
+            if let Some(part) = &item.range {
+                let block_bytes = shared.options.block_bytes;
+                return upload_range(&**storage, path, options, part, block_bytes).await;
+            }
             upload(shared, &**storage, path, options, known, algorithm.is_some()).await
         }
     }
@@ -558,12 +562,38 @@ async fn upload(
     Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, is_new))
 }
 
+/// The sink of a range of an upload, of which the rest is left to others.
+async fn upload_range(
+    storage: &dyn Storage,
+    path: &str,
+    options: PutOptions,
+    part: &UploadRange,
+    block_bytes: u64,
+) -> Result<(Sink, BlockMap, bool)> {
+    let size = options.size;
+    let resume = Some(part.token.clone());
+    let upload = storage.put(path, PutOptions { resume: resume.clone(), ..options }).await?;
+    if upload.token() != resume {
+        // What was begun instead belongs to nobody; the error to tell is the one below.
+        drop(upload.abort().await);
+        let what = format!("{path}: the upload that this range belongs to has ended");
+        return Err(Error::new(ErrorKind::NotFound, what));
+    }
+    let block_bytes = match upload.block_bytes() {
+        0 | 1 => block_bytes,
+        unit => unit,
+    };
+    let blocks = BlockMap::of_range(size, block_bytes, part.range.clone());
+    Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, false))
+}
+
 impl FileCopy {
     /// Asks the server for its checksum, while the bytes move.
     fn ask_for_checksum(self: &Arc<Self>, algorithm: Option<Algorithm>) {
         let verify = &self.shared.options.verify;
         let given = matches!(verify, Verify::Value(_));
-        let Some(algorithm) = algorithm.filter(|_| self.item.local.is_none() && !given) else {
+        let is_asked = self.item.local.is_none() && !given && self.item.range.is_none();
+        let Some(algorithm) = algorithm.filter(|_| is_asked) else {
             return;
         };
         if let Some(replicas) = &self.replicas {

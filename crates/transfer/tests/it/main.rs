@@ -5,6 +5,7 @@
 
 mod from_server;
 mod limits;
+mod listed;
 mod local;
 mod server_files;
 mod sync;

@@ -162,6 +162,16 @@ impl Storage for LocalStorage {
         .await
     }
 
+    async fn copy_file(&self, from: &str, to: &str) -> Result<()> {
+        let from = self.named(from)?;
+        let to = self.named(to)?;
+        blocking(move || {
+            let copied = std::fs::copy(&from, &to);
+            copied.map(drop).map_err(|error| failed("copy", &from, error))
+        })
+        .await
+    }
+
     async fn make_directory(&self, path: &str) -> Result<()> {
         let place = self.place(path)?;
         blocking(move || std::fs::create_dir(&place).map_err(|error| failed("make", &place, error)))

@@ -166,6 +166,11 @@ impl Upload for LocalUpload {
         .await
     }
 
+    async fn sync(&self) -> Result<()> {
+        let (file, place) = (Arc::clone(&self.file), self.place.clone());
+        blocking(move || file.sync_data().map_err(|error| failed("write", &place, error))).await
+    }
+
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
         blocking(move || self.finish(checksum.as_ref())).await
     }

@@ -1,0 +1,182 @@
+//! Copies of what somebody else has listed: files of a tree, or a range of one file.
+//!
+//! One of several machines that share a job gets its part by name, with the versions that the
+//! listing showed, and lists nothing itself. Nothing is kept of an attempt that fails, and no
+//! journal is written: such a part is a few seconds of work, and whoever deals the parts out keeps
+//! the record of them.
+//!
+//! A range goes into an upload that is begun and committed elsewhere; ranges of other machines go
+//! into the same one. So it may neither be committed nor removed here, whatever happens.
+
+use crate::copy;
+use crate::copy::context::CopyContext;
+use crate::copy::queue::Queue;
+use crate::copy::setup;
+use crate::copy::target_directory::TargetDirectory;
+use crate::copy::walk::item;
+use crate::destination::{CopyPath, Destination, Target};
+use crate::file::{CopyItem, UploadRange};
+use crate::options::CopyOptions;
+use crate::progress::CopyProgress;
+use crate::summary::CopySummary;
+use crate::tree::small_files::TreeRoot;
+use hither_core::storage::{TreeFile, check_name, file_name, parent};
+use hither_core::{DirEntry, Result, range};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Copies `files` of the directory `source` to the same names below the directory `target`, which
+/// exists. Directories in it are made as files need them.
+///
+/// # Errors
+///
+/// As [`copy`](crate::copy). Errors of single files are in the summary.
+pub async fn copy_listed(
+    source: CopyPath,
+    files: Vec<TreeFile>,
+    target: CopyPath,
+    options: CopyOptions,
+    progress: Arc<CopyProgress>,
+) -> Result<CopySummary> {
+    copied(source, target, options, progress, async move |shared, source, target| {
+        find(shared, source, files, target).await
+    })
+    .await
+}
+
+/// Copies `range` of the file `source`, of which `entry` is known, to the same range of an upload
+/// that was begun: that of `target`, with the [token](hither_core::Upload::token) `token`. The
+/// summary has the checksums of the range.
+///
+/// # Errors
+///
+/// As [`copy`](crate::copy). The error of the file is in the summary.
+pub async fn copy_range(
+    source: CopyPath,
+    entry: DirEntry,
+    range: Range<u64>,
+    target: CopyPath,
+    token: String,
+    options: CopyOptions,
+    progress: Arc<CopyProgress>,
+) -> Result<CopySummary> {
+    // A local target is an upload, too: the file is not this copy's own.
+    let target = CopyPath { local: None, ..target };
+    copied(source, target, options, progress, async move |shared, source, target| {
+        shared.progress.found_file();
+        shared.progress.found_bytes(range::len(&range));
+        let item = item(&source.storage, entry, source.local.clone(), target);
+        let range = Some(Arc::new(UploadRange { range, token }));
+        shared.queue.found(CopyItem { range, ..item }).await;
+        Ok(())
+    })
+    .await
+}
+
+async fn copied(
+    source: CopyPath,
+    target: CopyPath,
+    options: CopyOptions,
+    progress: Arc<CopyProgress>,
+    find: impl AsyncFnOnce(&Arc<CopyContext>, &CopyPath, Target) -> Result<()>,
+) -> Result<CopySummary> {
+    let job = setup::job_name(std::slice::from_ref(&source), &Destination::Place(target.clone()));
+    let options = CopyOptions { journal: None, ..options };
+    let queue = Queue::new(usize::MAX, 1);
+    let shared = CopyContext::new(job, options, queue, None, progress);
+    let finding = async {
+        if let Err(error) = find(&shared, &source, target.target()).await {
+            shared.failed(source.name(), error);
+        }
+        shared.queue.found_all();
+    };
+    futures_util::future::join(finding, copy::run(&shared, JoinSet::new())).await;
+    copy::conclude(shared)
+}
+
+async fn find(
+    shared: &Arc<CopyContext>,
+    source: &CopyPath,
+    files: Vec<TreeFile>,
+    target: Target,
+) -> Result<()> {
+    let mut directories = Directories::new(target.clone());
+    let tree = batches(shared, source, &target).await?;
+    for file in files {
+        let relative = file.relative.clone();
+        let queued = async {
+            check_name(&relative, &source.name())?;
+            let directory = directories.of(parent(&relative))?;
+            let tree = tree.as_ref().filter(|tree| tree.takes(&file.entry));
+            if !tree.is_some_and(|tree| tree.is_sent()) {
+                directory.make(shared).await?;
+            }
+            if let Some(tree) = tree {
+                shared.found_small(tree, file).await;
+                return Ok(());
+            }
+            let target = directory.target.join(file_name(&relative))?;
+            let local = source.local.as_ref().map(|local| local.join(&relative));
+            let item = item(&source.storage, file.entry, local, target);
+            let directory = Some(directory);
+            shared.found(CopyItem { mode: file.mode, directory, ..item }).await;
+            Ok(())
+        };
+        if let Err(error) = queued.await {
+            shared.failed(source_name(source, &relative), error);
+        }
+    }
+    Ok(())
+}
+
+/// The name of a file below `source` in [failures](crate::CopyFailure).
+#[must_use]
+pub fn source_name(source: &CopyPath, relative: &str) -> String {
+    format!("{}/{relative}", source.name().trim_end_matches('/'))
+}
+
+/// The tree, if small files of it move in batches.
+async fn batches(
+    shared: &Arc<CopyContext>,
+    source: &CopyPath,
+    target: &Target,
+) -> Result<Option<Arc<TreeRoot>>> {
+    if source.local.is_some() {
+        return TreeRoot::of_files(shared, source, target);
+    }
+    let files = source.storage.source(&source.path)?;
+    files.expect_small_files();
+    if !source.storage.has_trees() {
+        // The response says whether the server has streams. If it fails, so will each file.
+        drop(source.storage.stat_directory(&source.path).await);
+    }
+    let root = TreeRoot::new(source, target, shared);
+    // A stream of files must not be in the way of the others.
+    if !root.takes_batches || !source.storage.has_trees() || files.max_connections() < 2 {
+        return Ok(None);
+    }
+    shared.add_workers_for(&*files, 1, usize::MAX);
+    Ok(Some(Arc::new(root)))
+}
+
+/// The directories of the target, by their paths below it.
+struct Directories(HashMap<String, Arc<TargetDirectory>>);
+
+impl Directories {
+    fn new(target: Target) -> Self {
+        Self(HashMap::from([(String::new(), TargetDirectory::existing(target))]))
+    }
+
+    fn of(&mut self, relative: &str) -> Result<Arc<TargetDirectory>> {
+        if let Some(known) = self.0.get(relative) {
+            return Ok(Arc::clone(known));
+        }
+        let above = self.of(parent(relative))?;
+        let target = above.target.join(file_name(relative))?;
+        let directory = TargetDirectory::new(target, Some(above));
+        self.0.insert(relative.to_owned(), Arc::clone(&directory));
+        Ok(directory)
+    }
+}
