@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from hither._core import run_command
@@ -9,6 +10,8 @@ from hither._core import run_command
 
 def main() -> int:
     """Run the command with the arguments of this process; return its exit code."""
+    # For the commands that go on in Python.
+    os.environ.setdefault("HITHER_PYTHON", sys.executable)
     return run_command(["hither", *sys.argv[1:]])
 
 

@@ -255,6 +255,9 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Copy what a cluster hands to this node.
+    #[command(hide = true)]
+    Mover(Mover),
     /// Run the command of `[tape]` for the server at the other end of the standard input.
     #[command(hide = true)]
     TapeHelper,
@@ -286,6 +289,7 @@ impl Command {
             | Self::RootSetup(_)
             | Self::Options
             | Self::Completions { .. }
+            | Self::Mover(_)
             | Self::TapeHelper
             | Self::Man { .. } => String::new(),
             Self::Ls(Ls { urls, .. })
@@ -304,6 +308,21 @@ impl Command {
             Self::Sync(Sync { source, .. }) | Self::Check(Check { source, .. }) => source.clone(),
         }
     }
+}
+
+/// Arguments of `hither mover`.
+#[derive(Debug, Args)]
+pub(crate) struct Mover {
+    /// The folder of the mover's leases, or with `--list` the tree to list.
+    pub(crate) place: String,
+    /// List the tree, an object on each line, instead.
+    #[arg(long)]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) filter: copies::FilterArgs,
+    /// End after this time without leases.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) idle: u64,
 }
 
 /// Arguments of `hither tree`.

@@ -7,6 +7,7 @@ mod cp;
 mod draw;
 mod explain;
 mod lots;
+mod mover;
 mod namespace;
 mod profile;
 mod root_setup;
@@ -53,6 +54,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), CommandError> {
         Command::Simulate(request) => return trace::simulate(request, &common),
         Command::Completions { shell } => return completions::run(*shell),
         Command::Man { directory } => return completions::man(directory),
+        Command::Cp(request) if request.cluster.is_some() => {
+            return Err(cp::cluster::run(request, &common));
+        }
         Command::TapeHelper => return serve::run_tape_helper(),
         Command::Options => return print_options(),
         _ => {}
@@ -116,6 +120,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Simulate(request) => trace::simulate(&request, common),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
+        Command::Mover(request) => mover::run(client, &request),
         Command::TapeHelper => serve::run_tape_helper(),
         Command::Options => print_options(),
     }

@@ -163,7 +163,7 @@ impl Client {
         hither_transfer::copy(vec![source], target, options, progress).await
     }
 
-    fn copy_path(&self, text: &str, replicas: &[String]) -> Result<CopyPath> {
+    pub(crate) fn copy_path(&self, text: &str, replicas: &[String]) -> Result<CopyPath> {
         let contents = text == "." || text.ends_with("/.");
         let plain = if text == "." { text } else { text.strip_suffix("/.").unwrap_or(text) };
         let path = self.replicated_path(plain, replicas)?.into_copy_path();

@@ -19,6 +19,7 @@ mod client;
 mod copy;
 mod explanation;
 mod file;
+mod mover;
 mod namespace;
 pub(crate) mod open_ahead;
 mod path_profile;

@@ -46,10 +46,31 @@ pub(crate) struct Copy {
     /// through here.
     #[arg(long, value_name = "MODE")]
     pub(crate) third_party: Option<ThirdParty>,
+    /// Copy by the nodes of a Dask cluster: the address of its scheduler, or its file.
+    #[arg(long, value_name = "ADDRESS|FILE", requires = "recursive", conflicts_with_all = NOT_BY_CLUSTER)]
+    pub(crate) cluster: Option<String>,
+    /// Leave the copy to the cluster, and end at once.
+    #[arg(long, requires = "cluster")]
+    pub(crate) detach: bool,
     /// Print errors only.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
+
+/// The options that a cluster does not have.
+const NOT_BY_CLUSTER: [&str; 11] = [
+    "archive",
+    "no_clobber",
+    "update",
+    "checksum",
+    "stage",
+    "filter",
+    "filter_from",
+    "files_from",
+    "transfers",
+    "retry",
+    "explain_tuning",
+];
 
 /// Arguments of `hither sync`.
 #[derive(Debug, Args)]
@@ -140,6 +161,11 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
+    /// The limit of bandwidth now, in bytes per second.
+    pub(crate) fn rate_now(&self) -> Option<u64> {
+        self.bwlimit.as_ref()?.rates_at(minute_of_week()).down
+    }
+
     /// Sets these limits.
     pub(crate) fn set(&self, options: &mut CopyOptions) {
         let limit = |timetable| BandwidthLimit { timetable, minute_of_week };
@@ -170,6 +196,12 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// The patterns of `--include` and `--exclude`, as words of a command.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = String> {
+        let include = self.include.iter().map(|pattern| format!("--include={pattern}"));
+        include.chain(self.exclude.iter().map(|pattern| format!("--exclude={pattern}")))
+    }
+
     /// The filter of these arguments.
     pub(crate) fn filter(&self) -> Result<Filter, CommandError> {
         let mut rules = self.filter.clone();

@@ -7,6 +7,7 @@ mod byte_reads;
 mod changes;
 mod every_server;
 mod many;
+mod mover;
 mod names;
 mod oracle;
 mod positional;

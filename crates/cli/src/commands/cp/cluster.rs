@@ -1,0 +1,34 @@
+//! `hither cp --cluster`: hands the copy to the Python package, which speaks to Dask.
+
+use crate::arguments::{Copy, GlobalArgs};
+use crate::environment::variable;
+use crate::exit::CommandError;
+use hither::ThirdParty;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The Python that has the package, where it is not the first one in `PATH`.
+const PYTHON: &str = "HITHER_PYTHON";
+
+/// Becomes the command of the Python package; returns the error if it cannot.
+pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
+    let [source, destination] = &*request.names else {
+        return CommandError::usage("a cluster copies one directory: name it and its destination");
+    };
+    let python = variable(PYTHON).unwrap_or_else(|| "python3".to_owned());
+    let mut command = Command::new(&python);
+    command.args(["-m", "hither.cluster"]).args(request.filter.patterns());
+    command.args(request.cluster.iter().map(|cluster| format!("--cluster={cluster}")));
+    command.args(common.max_connections.map(|most| format!("--max-connections={most}")));
+    command.args(request.limits.rate_now().map(|rate| format!("--bandwidth={rate}")));
+    command.args(request.third_party.map(|mode| match mode {
+        ThirdParty::Auto => "--third-party=auto",
+        ThirdParty::Pull => "--third-party=pull",
+        ThirdParty::Push => "--third-party=push",
+    }));
+    let flags = [(request.detach, "--detach"), (request.quiet, "--quiet"), (common.json, "--json")];
+    command.args(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag));
+    let error = command.arg("--").args([source, destination]).exec();
+    let what = format!("cannot run {python}: install Python, or name one in {PYTHON}");
+    CommandError::local(what, error)
+}

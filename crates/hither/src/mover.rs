@@ -1,0 +1,216 @@
+//! The mover of a node: a process that carries out the leases that it finds in a folder.
+//!
+//! A cluster that copies a tree deals it out in *leases*, a few seconds of work each ([`lease`]).
+//! On every node one process moves the bytes, apart from whatever brought it the leases: Dask ends a
+//! worker as soon as it loses its scheduler, and what that worker had in hand would be lost with it.
+//! So leases come as files, and results leave as files:
+//!
+//! - `inbox/NAME.json`: leases to be carried out, put there under another name first and renamed;
+//! - `running/NAME.json`: those that have begun; a mover that finds some when it starts was killed,
+//!   and says so in their results;
+//! - `results/NAME.json`: the journal: what became of each lease, with the checksums of ranges.
+//!   It stays until the job is over, so that whoever deals out leases can be replaced;
+//! - `status.json`: written twice a second: how far each lease has come;
+//! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
+//!
+//! A mover without work ends after a while. It answers no requests and trusts no network: who may
+//! write to the folder may have files copied with the user's credentials, so the folder is private.
+
+pub(crate) mod lease;
+mod take_over;
+mod work;
+
+use crate::client::Client;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_transfer::CopyProgress;
+use lease::{Lease, LeaseResult};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+use work::MadeDirectories;
+
+/// The pause between two looks into the inbox: small beside the seconds that a lease takes.
+const POLL: Duration = Duration::from_millis(50);
+/// The interval at which the status is written.
+const STATUS_INTERVAL: Duration = Duration::from_millis(500);
+/// The largest lease that is read, in bytes: 10,000 names of the longest kind.
+const MAX_LEASE_BYTES: u64 = 64 << 20;
+/// The most leases under way: each has workers of its own.
+const MAX_RUNNING: usize = 64;
+
+impl Client {
+    /// Carries out the leases that come into `folder`, until none has come for `idle`. Returns at
+    /// once if another mover does so.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Local`] if the folder cannot be used. What becomes of a lease is in its result.
+    pub async fn run_mover(&self, folder: &Path, idle: Duration) -> Result<()> {
+        let Some(folder) = MoverFolder::open(folder)? else { return Ok(()) };
+        let made = MadeDirectories::default();
+        let mut running = FuturesUnordered::new();
+        let mut under_way = BTreeMap::new();
+        let mut worked = Instant::now();
+        let mut status_at = worked;
+        loop {
+            for name in folder.waiting(MAX_RUNNING - running.len())? {
+                let progress = Arc::new(CopyProgress::default());
+                under_way.insert(name.clone(), Arc::clone(&progress));
+                let (folder, made) = (&folder, &made);
+                running.push(async move {
+                    let result = match folder.begin(&name) {
+                        Ok(lease) => self.carry_out(&lease, made, &progress).await,
+                        Err(error) => LeaseResult::failed(&error),
+                    };
+                    (name, result, progress)
+                });
+            }
+            if !running.is_empty() {
+                worked = Instant::now();
+            } else if worked.elapsed() >= idle {
+                return Ok(());
+            }
+            tokio::select! {
+                Some((name, result, progress)) = running.next(), if !running.is_empty() => {
+                    under_way.remove(&name);
+                    let bytes_arrived = progress.figures().bytes_arrived;
+                    folder.end(&name, &LeaseResult { bytes_arrived, ..result })?;
+                }
+                () = tokio::time::sleep(POLL) => {}
+            }
+            if Instant::now() >= status_at {
+                status_at = Instant::now() + STATUS_INTERVAL;
+                folder.write_status(&under_way)?;
+            }
+        }
+    }
+}
+
+/// The folder of a mover.
+struct MoverFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl MoverFolder {
+    /// Opens the folder, which is made if it is not there; none if another mover has it.
+    fn open(path: &Path) -> Result<Option<Self>> {
+        for part in ["inbox", "running", "results"] {
+            let path = path.join(part);
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|error| failed(&path, error))?;
+        }
+        let lock = path.join("lock");
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&lock);
+        let file = opened.map_err(|error| failed(&lock, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(failed(&lock, error)),
+        }
+        let folder = Self { path: path.to_owned(), _lock: file };
+        let what = "the mover was killed while it carried out this lease";
+        let killed = LeaseResult::failed(&Error::new(ErrorKind::Cancelled, what));
+        for name in folder.names("running")? {
+            warn!(lease = name, "the mover before this one was killed");
+            folder.end(&name, &killed)?;
+        }
+        Ok(Some(folder))
+    }
+
+    /// The leases in the inbox, `max` at the most, in the order of their names.
+    fn waiting(&self, max: usize) -> Result<Vec<String>> {
+        let mut names = self.names("inbox")?;
+        names.truncate(max);
+        for name in &names {
+            let from = self.file("inbox", name);
+            let begun = std::fs::rename(&from, self.file("running", name));
+            begun.map_err(|error| failed(&from, error))?;
+        }
+        Ok(names)
+    }
+
+    fn begin(&self, name: &str) -> Result<Lease> {
+        use std::io::Read;
+        let path = self.file("running", name);
+        let mut text = String::new();
+        let file = File::open(&path).map_err(|error| failed(&path, error))?;
+        let read = file.take(MAX_LEASE_BYTES).read_to_string(&mut text);
+        read.map_err(|error| failed(&path, error))?;
+        serde_json::from_str(&text).map_err(|error| {
+            let what = format!("{} is no lease of this version", path.display());
+            Error::new(ErrorKind::Invalid, what).with_source(error)
+        })
+    }
+
+    fn end(&self, name: &str, result: &LeaseResult) -> Result<()> {
+        debug!(lease = name, ?result, "lease ended");
+        let text = serde_json::to_vec(result).unwrap_or_default();
+        self.write(&self.file("results", name), &text)?;
+        let path = self.file("running", name);
+        std::fs::remove_file(&path).map_err(|error| failed(&path, error))
+    }
+
+    fn write_status(&self, under_way: &BTreeMap<String, Arc<CopyProgress>>) -> Result<()> {
+        let done = |(name, it): (&String, &Arc<CopyProgress>)| (name.clone(), it.figures());
+        let leases: BTreeMap<_, _> =
+            under_way.iter().map(done).map(|(name, it)| (name, it.bytes_arrived)).collect();
+        let status = json!({ "process": std::process::id(), "leases": leases });
+        self.write(&self.path.join("status.json"), status.to_string().as_bytes())
+    }
+
+    /// Writes a file in one step.
+    fn write(&self, path: &Path, text: &[u8]) -> Result<()> {
+        let aside = self.path.join("writing");
+        let written = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, path));
+        written.map_err(|error| failed(path, error))
+    }
+
+    /// The leases of which there is a file in this part of the folder.
+    fn names(&self, part: &str) -> Result<Vec<String>> {
+        let path = self.path.join(part);
+        let entries = std::fs::read_dir(&path).map_err(|error| failed(&path, error))?;
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.ok()?.file_name().to_str()?.strip_suffix(".json").map(str::to_owned)
+        };
+        let mut names: Vec<_> = entries.filter_map(name).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn file(&self, part: &str, name: &str) -> PathBuf {
+        self.path.join(part).join(format!("{name}.json"))
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    let what = format!("the mover cannot use {}", path.display());
+    Error::new(ErrorKind::Local, what).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mover_that_was_killed_says_so_of_its_leases() {
+        let folder = tempfile::tempdir().unwrap();
+        let killed = MoverFolder::open(folder.path()).unwrap().unwrap();
+        std::fs::write(folder.path().join("inbox/7.1.json"), "{").unwrap();
+        assert!(MoverFolder::open(folder.path()).unwrap().is_none(), "it is locked");
+        assert_eq!(killed.waiting(1).unwrap(), ["7.1"]);
+        assert_eq!(killed.begin("7.1").unwrap_err().kind(), ErrorKind::Invalid);
+        drop(killed);
+        drop(MoverFolder::open(folder.path()).unwrap().unwrap());
+        let text = std::fs::read_to_string(folder.path().join("results/7.1.json")).unwrap();
+        assert!(text.contains("\"Cancelled\"") && text.contains("killed"), "{text}");
+        assert!(!folder.path().join("running/7.1.json").exists());
+    }
+}

@@ -1,0 +1,153 @@
+//! How a file that several nodes wrote gets its name, once.
+//!
+//! The upload has a partial file `P` aside. Who finishes the file renames `P` to a partial name
+//! that bears the epoch of its lease, beside the final one: a rename succeeds for one of any number
+//! of nodes. A node that comes after one that has vanished renames the file of that one's epoch to
+//! its own. So a name is the right to go on, and whoever was stopped and continues late has lost
+//! it: there is nothing of that name any more to be committed.
+//!
+//! A node whose lease of a range was taken from it may still hold the partial file open and write
+//! to it. It can be kept from names, not from the file. Such a file (`is_shared`) is copied within
+//! the storage, into the fence, and the copy has the name in the end, if its checksum is that of
+//! the ranges: nothing that is written late reaches it.
+
+use crate::mover::lease::{LargeFile, LeaseResult, RangeChecksum, combined};
+use crate::mover::work::{Places, sync_directories};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{PutOptions, join, partial_name, sibling};
+use hither_core::{Algorithm, Checksum, DirEntry, Hasher, Storage};
+use hither_transfer::CopyPath;
+
+/// Gives a file its name, if its checksums are right.
+pub(super) async fn finish(
+    places: &Places,
+    aside: &CopyPath,
+    part: &LargeFile,
+    epoch: u64,
+    ranges: &[RangeChecksum],
+    is_shared: bool,
+) -> Result<LeaseResult> {
+    let (crc32c, adler32) = combined(ranges)?;
+    let entry = part.file.in_directory(&places.source.path)?.entry;
+    compare_with_source(places, &entry, adler32.as_ref()).await?;
+    let path = join(&places.target.path, &part.file.path);
+    let upload = SharedUpload { storage: &*places.target.storage, aside, path: &path, part };
+    let checked = is_shared || places.target.local.is_none();
+    if upload.take_over(epoch, is_shared, &places.fence).await? {
+        let token = upload.name(epoch);
+        let options = PutOptions {
+            size: entry.size,
+            overwrite: true,
+            resume: Some(token.clone()),
+            modified: entry.modified,
+            partial: None,
+        };
+        let committing = upload.storage.put(&path, options).await?;
+        if committing.token() != Some(token) {
+            drop(committing.abort().await);
+            return Err(lost(&path));
+        }
+        committing.commit(checked.then(|| crc32c.clone())).await?;
+    } else {
+        upload.check_is_named(&entry, &crc32c).await?;
+    }
+    sync_directories(&places.target, std::iter::once(&*part.file.path));
+    Ok(LeaseResult {
+        crc32c: Some(crc32c.hex()),
+        adler32: adler32.map(|sum| sum.hex()),
+        ..LeaseResult::default()
+    })
+}
+
+/// Compares the checksum of the ranges with that of the source's server, if it has one.
+async fn compare_with_source(
+    places: &Places,
+    entry: &DirEntry,
+    adler32: Option<&Checksum>,
+) -> Result<()> {
+    let Some(received) = adler32.filter(|_| places.source.local.is_none()) else { return Ok(()) };
+    // A server that cannot tell is no failure: most cannot.
+    let told = places.source.storage.checksum(&entry.path, Algorithm::Adler32).await;
+    match told.ok().flatten() {
+        Some(expected) if expected != *received => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "{}: received {received}, expected {expected} (stated by the server)",
+                entry.path
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// An upload that nodes have written to.
+struct SharedUpload<'a> {
+    storage: &'a dyn Storage,
+    aside: &'a CopyPath,
+    /// The final path.
+    path: &'a str,
+    part: &'a LargeFile,
+}
+
+impl SharedUpload<'_> {
+    /// The partial name of the file in the hands of this epoch, the same in both directories.
+    fn name(&self, epoch: u64) -> String {
+        let text = format!("{}\n{}\n{epoch}", self.aside.path, self.part.token);
+        let digest = Hasher::of(Algorithm::Sha256, text.as_bytes());
+        partial_name(digest.value().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    /// Renames the file, from whatever name it has, to that of this epoch beside the final one.
+    /// False if there is none: it may have its final name.
+    async fn take_over(&self, epoch: u64, is_shared: bool, fence: &CopyPath) -> Result<bool> {
+        let mine = sibling(self.path, &self.name(epoch));
+        for earlier in (0..epoch).rev() {
+            if self.rename(&sibling(self.path, &self.name(earlier)), &mine).await? {
+                return Ok(true);
+            }
+        }
+        let began = sibling(&self.aside.path, &self.part.token);
+        if !is_shared {
+            return self.rename(&began, &mine).await;
+        }
+        let taken = sibling(&self.aside.path, &self.name(epoch));
+        let mut is_taken = self.rename(&began, &taken).await?;
+        for earlier in (0..epoch).rev() {
+            if is_taken {
+                break;
+            }
+            is_taken = self.rename(&sibling(&self.aside.path, &self.name(earlier)), &taken).await?;
+        }
+        if !is_taken {
+            return Ok(false);
+        }
+        let copy = join(&fence.path, &self.name(epoch));
+        self.storage.copy_file(&taken, &copy).await?;
+        self.rename(&copy, &mine).await
+    }
+
+    /// Renames a file. False if there is none.
+    async fn rename(&self, from: &str, to: &str) -> Result<bool> {
+        match self.storage.rename(from, to, false).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fails unless the file has its name already: the node before this one gave it, and could not
+    /// say so.
+    async fn check_is_named(&self, entry: &DirEntry, crc32c: &Checksum) -> Result<()> {
+        let named = self.storage.stat(self.path).await.map_err(|_| lost(self.path))?;
+        let told = self.storage.checksum(self.path, Algorithm::Crc32c).await.ok().flatten();
+        let is_same = match told {
+            Some(told) => told == *crc32c,
+            None => named.modified.is_some() && named.modified == entry.modified,
+        };
+        if named.size == entry.size && is_same { Ok(()) } else { Err(lost(self.path)) }
+    }
+}
+
+fn lost(path: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{path}: the ranges that were copied are gone"))
+}

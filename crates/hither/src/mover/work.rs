@@ -1,0 +1,226 @@
+//! The work of a lease.
+//!
+//! Files are copied into the lease's fence, a directory beside their targets, under the names that
+//! they will have below the target, and renamed from there when all are on the disk. Everything
+//! that a lease does to files is done by names within its fence. Whoever gives the lease to another
+//! node removes the fence first; a node that was stopped meanwhile, or cut off, then finds none of
+//! these names, and no call of it can make them again: neither servers nor file systems create a
+//! file in a directory that is not there. Only the first task that has a lease may use its fence,
+//! which it shows by making the directory [`CLAIM`] in it: Dask may run a task twice.
+//!
+//! Ranges of one file go to one upload, which nodes share; see [`super::take_over`] for how it gets
+//! its name.
+
+use crate::client::Client;
+use crate::copy::third_party::ThirdParty;
+use crate::mover::lease::{LargeFile, Lease, LeaseResult, LeaseWork, ListedPath};
+use crate::mover::take_over;
+use futures_util::stream::{StreamExt, TryStreamExt};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{PutOptions, join, parent};
+use hither_core::sync::lock;
+use hither_core::tune::bandwidth::BandwidthTimetable;
+use hither_core::{Algorithm, Checksum};
+use hither_transfer::{
+    BandwidthLimit, CopyOptions, CopyPath, CopyProgress, CopySummary, copy_listed, copy_range,
+    source_name,
+};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+/// The directory by which a lease's task claims the fence.
+const CLAIM: &str = ".hither-claim";
+/// Files that get their names at the same time, each in two round trips.
+const RENAMES: usize = 64;
+
+/// Directories of targets that are known to be there.
+pub(super) type MadeDirectories = Mutex<HashSet<String>>;
+
+/// The places of a lease.
+pub(super) struct Places {
+    pub(super) source: CopyPath,
+    pub(super) target: CopyPath,
+    pub(super) fence: CopyPath,
+}
+
+impl Client {
+    pub(super) async fn carry_out(
+        &self,
+        lease: &Lease,
+        made: &MadeDirectories,
+        progress: &Arc<CopyProgress>,
+    ) -> LeaseResult {
+        let done = self.try_to_carry_out(lease, made, progress).await;
+        done.unwrap_or_else(|error| LeaseResult::failed(&error))
+    }
+
+    async fn try_to_carry_out(
+        &self,
+        lease: &Lease,
+        made: &MadeDirectories,
+        progress: &Arc<CopyProgress>,
+    ) -> Result<LeaseResult> {
+        let places = Places {
+            source: self.copy_path(&lease.source, &[])?,
+            target: self.copy_path(&lease.target, &[])?,
+            fence: self.copy_path(&lease.fence, &[])?,
+        };
+        let claim = join(&places.fence.path, CLAIM);
+        places.fence.storage.make_directory(&claim).await?;
+        let options = self.lease_options(lease)?;
+        match &lease.work {
+            LeaseWork::Files { files, directories } => {
+                for directory in directories {
+                    make_directories(&places.target, directory, made).await?;
+                }
+                move_files(&places, files, options, made, progress).await
+            }
+            LeaseWork::Begin { part } => {
+                let token = begin(&self.copy_path(&part.aside, &[])?, part).await?;
+                Ok(LeaseResult { token, ..LeaseResult::default() })
+            }
+            LeaseWork::Range { part, start, end } => {
+                let entry = part.file.in_directory(&places.source.path)?.entry;
+                let (path, local) = places.source.below(&part.file.path);
+                let source = CopyPath { path, local, ..places.source };
+                let aside = self.copy_path(&part.aside, &[])?;
+                let range = *start..*end;
+                let token = part.token.clone();
+                let copying =
+                    copy_range(source, entry, range, aside, token, options, Arc::clone(progress));
+                let summary = copying.await?;
+                summary.error().map_or(Ok(()), Err)?;
+                let sum = |algorithm| checksum(&summary, algorithm).map(Checksum::hex);
+                let crc32c = sum(Algorithm::Crc32c);
+                Ok(LeaseResult {
+                    crc32c,
+                    adler32: sum(Algorithm::Adler32),
+                    notices: summary.notices,
+                    ..LeaseResult::default()
+                })
+            }
+            LeaseWork::Finish { part, epoch, ranges, is_shared } => {
+                let aside = self.copy_path(&part.aside, &[])?;
+                make_directories(&places.target, parent(&part.file.path), made).await?;
+                take_over::finish(&places, &aside, part, *epoch, ranges, *is_shared).await
+            }
+        }
+    }
+
+    fn lease_options(&self, lease: &Lease) -> Result<CopyOptions> {
+        let mut options = self.copy_options();
+        options.max_workers = lease.connections.clamp(1, options.max_workers);
+        if let Some(rate) = lease.bandwidth {
+            let kilobytes = format!("{}k", rate.div_ceil(1024));
+            let timetable = kilobytes.parse::<BandwidthTimetable>();
+            let timetable = timetable.map_err(|why| Error::new(ErrorKind::Invalid, why))?;
+            // One rate at all times.
+            options.bandwidth = Some(BandwidthLimit { timetable, minute_of_week: || 0 });
+        }
+        if let Some(mode) = &lease.third_party {
+            options.third_party = Some(self.third_party(mode.parse::<ThirdParty>()?));
+        }
+        Ok(options)
+    }
+}
+
+/// Copies whole files into the fence, and gives them their names.
+async fn move_files(
+    places: &Places,
+    files: &[ListedPath],
+    options: CopyOptions,
+    made: &MadeDirectories,
+    progress: &Arc<CopyProgress>,
+) -> Result<LeaseResult> {
+    let Places { source, target, fence } = places;
+    let listed: Result<Vec<_>> = files.iter().map(|file| file.in_directory(&source.path)).collect();
+    let copying =
+        copy_listed(source.clone(), listed?, fence.clone(), options, Arc::clone(progress));
+    let summary = copying.await?;
+    let mut errors: HashMap<_, _> =
+        summary.failures.into_iter().map(|failure| (failure.source, failure.error)).collect();
+    let mut failures = Vec::new();
+    let mut whole = Vec::new();
+    for file in files {
+        match errors.remove(&source_name(source, &file.path)) {
+            Some(error) => {
+                let kind = format!("{:?}", error.kind());
+                failures.push((file.path.clone(), kind, error.to_string()));
+            }
+            None => whole.push(&*file.path),
+        }
+    }
+    // What is no error of a file is one of the whole.
+    if let Some(error) = errors.into_values().next() {
+        return Err(error);
+    }
+    for directory in whole.iter().map(|path| parent(path)).collect::<BTreeSet<_>>() {
+        make_directories(target, directory, made).await?;
+    }
+    let renaming = whole.iter().map(|path| {
+        let (from, to) = (join(&fence.path, path), join(&target.path, path));
+        async move { fence.storage.rename(&from, &to, true).await }
+    });
+    let renamed = futures_util::stream::iter(renaming).buffer_unordered(RENAMES);
+    renamed.try_collect::<Vec<()>>().await?;
+    sync_directories(target, whole.into_iter());
+    Ok(LeaseResult { failures, notices: summary.notices, ..LeaseResult::default() })
+}
+
+/// Begins an upload that several nodes write to. None if its storage takes no ranges, or is not
+/// known to take them from several clients.
+async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
+    if aside.storage.name().starts_with("root") {
+        return Ok(None);
+    }
+    let file = part.file.in_directory("")?.entry;
+    let options = PutOptions {
+        size: file.size,
+        overwrite: true,
+        modified: file.modified,
+        ..PutOptions::default()
+    };
+    let upload = aside.storage.put(&aside.path, options).await?;
+    let token = upload.token().filter(|_| upload.parallel() > 1 && upload.block_bytes() <= 1);
+    if token.is_none() {
+        upload.abort().await?;
+    }
+    Ok(token)
+}
+
+/// Makes the directory `relative` of `target` and those that it is in. A late node may do this, too:
+/// the directories are those of the job.
+pub(super) async fn make_directories(
+    target: &CopyPath,
+    relative: &str,
+    made: &MadeDirectories,
+) -> Result<()> {
+    let ends = relative.match_indices('/').map(|(at, _)| at).chain([relative.len()]);
+    for end in ends.filter(|end| *end > 0) {
+        let path = join(&target.path, relative.get(..end).unwrap_or_default());
+        let name = format!("{} {path}", target.storage.name());
+        if lock(made).contains(&name) {
+            continue;
+        }
+        match target.storage.make_directory(&path).await {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => lock(made).insert(name),
+        };
+    }
+    Ok(())
+}
+
+/// Puts the new names of local files on the disk.
+pub(super) fn sync_directories<'a>(target: &CopyPath, paths: impl Iterator<Item = &'a str>) {
+    let Some(local) = &target.local else { return };
+    for directory in paths.map(parent).collect::<BTreeSet<_>>() {
+        // The files themselves are synced; not every file system can sync their names.
+        let opened = std::fs::File::open(local.join(directory));
+        drop(opened.and_then(|directory| directory.sync_all()));
+    }
+}
+
+fn checksum(summary: &CopySummary, algorithm: Algorithm) -> Option<&Checksum> {
+    let mut all = summary.checksums.iter().map(|it| &it.checksum);
+    all.find(|checksum| checksum.algorithm() == algorithm)
+}
