@@ -7,7 +7,6 @@ mod cp;
 mod draw;
 mod explain;
 mod lots;
-mod mover;
 mod namespace;
 mod profile;
 mod root_setup;
@@ -120,7 +119,7 @@ fn run_with(client: &Client, command: Command, common: &GlobalArgs) -> Result<()
         Command::Simulate(request) => trace::simulate(&request, common),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { directory } => completions::man(&directory),
-        Command::Mover(request) => mover::run(client, &request),
+        Command::Mover(request) => cp::mover::run(client, &request),
         Command::TapeHelper => serve::run_tape_helper(),
         Command::Options => print_options(),
     }

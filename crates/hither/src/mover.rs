@@ -1,9 +1,9 @@
 //! The mover of a node: a process that carries out the leases that it finds in a folder.
 //!
 //! A cluster that copies a tree deals it out in *leases*, a few seconds of work each ([`lease`]).
-//! On every node one process moves the bytes, apart from whatever brought it the leases: Dask ends a
-//! worker as soon as it loses its scheduler, and what that worker had in hand would be lost with it.
-//! So leases come as files, and results leave as files:
+//! On every node one process moves the bytes, apart from whatever brought it the leases: Dask ends
+//! a worker as soon as it loses its scheduler, and what that worker had in hand would be lost with
+//! it. So leases come as files, and results leave as files:
 //!
 //! - `inbox/NAME.json`: leases to be carried out, put there under another name first and renamed;
 //! - `running/NAME.json`: those that have begun; a mover that finds some when it starts was killed,
@@ -18,6 +18,8 @@
 
 pub(crate) mod lease;
 mod take_over;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use crate::client::Client;
@@ -63,7 +65,8 @@ impl Client {
             for name in folder.waiting(MAX_RUNNING - running.len())? {
                 let progress = Arc::new(CopyProgress::default());
                 under_way.insert(name.clone(), Arc::clone(&progress));
-                let (folder, made) = (&folder, &made);
+                let folder = &folder;
+                let made = &made;
                 running.push(async move {
                     let result = match folder.begin(&name) {
                         Ok(lease) => self.carry_out(&lease, made, &progress).await,
@@ -193,24 +196,4 @@ impl MoverFolder {
 fn failed(path: &Path, error: std::io::Error) -> Error {
     let what = format!("the mover cannot use {}", path.display());
     Error::new(ErrorKind::Local, what).with_source(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mover_that_was_killed_says_so_of_its_leases() {
-        let folder = tempfile::tempdir().unwrap();
-        let killed = MoverFolder::open(folder.path()).unwrap().unwrap();
-        std::fs::write(folder.path().join("inbox/7.1.json"), "{").unwrap();
-        assert!(MoverFolder::open(folder.path()).unwrap().is_none(), "it is locked");
-        assert_eq!(killed.waiting(1).unwrap(), ["7.1"]);
-        assert_eq!(killed.begin("7.1").unwrap_err().kind(), ErrorKind::Invalid);
-        drop(killed);
-        drop(MoverFolder::open(folder.path()).unwrap().unwrap());
-        let text = std::fs::read_to_string(folder.path().join("results/7.1.json")).unwrap();
-        assert!(text.contains("\"Cancelled\"") && text.contains("killed"), "{text}");
-        assert!(!folder.path().join("running/7.1.json").exists());
-    }
 }

@@ -15,6 +15,7 @@ pub(crate) mod piece_buffer;
 pub(crate) mod prefix_sum;
 pub(crate) mod sequencer;
 pub(crate) mod suspects;
+pub(crate) mod upload_sink;
 pub(crate) mod version;
 pub(crate) mod write;
 use crate::copy::context::{CopyContext, SmallSlot};

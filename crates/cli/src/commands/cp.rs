@@ -1,6 +1,7 @@
 //! `hither cp`: copies files and directories between any two storages.
 
 pub(super) mod cluster;
+pub(super) mod mover;
 pub(super) mod progress_bar;
 mod spooled_input;
 pub(super) mod tuning_log;

@@ -78,10 +78,10 @@ pub(crate) struct RangeChecksum {
     pub(crate) adler32: Option<String>,
 }
 
-/// What became of a lease.
+/// The result of a lease.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct LeaseResult {
-    /// Why all of it failed, and the kind of that error.
+    /// The kind of the error by which all of it failed, and its message.
     pub(crate) error: Option<(String, String)>,
     /// Files that failed: path, kind, message.
     pub(crate) failures: Vec<(String, String, String)>,

@@ -158,7 +158,8 @@ async fn move_files(
         make_directories(target, directory, made).await?;
     }
     let renaming = whole.iter().map(|path| {
-        let (from, to) = (join(&fence.path, path), join(&target.path, path));
+        let from = join(&fence.path, path);
+        let to = join(&target.path, path);
         async move { fence.storage.rename(&from, &to, true).await }
     });
     let renamed = futures_util::stream::iter(renaming).buffer_unordered(RENAMES);
@@ -188,8 +189,8 @@ async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     Ok(token)
 }
 
-/// Makes the directory `relative` of `target` and those that it is in. A late node may do this, too:
-/// the directories are those of the job.
+/// Makes the directory `relative` of `target` and those that it is in. A late node may do this,
+/// too: the directories are those of the job.
 pub(super) async fn make_directories(
     target: &CopyPath,
     relative: &str,

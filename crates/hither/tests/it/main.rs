@@ -7,7 +7,6 @@ mod byte_reads;
 mod changes;
 mod every_server;
 mod many;
-mod mover;
 mod names;
 mod oracle;
 mod positional;

@@ -16,7 +16,7 @@ use crate::file::prefix_sum::PrefixSum;
 use crate::file::sequencer::Sequencer;
 use crate::file::suspects;
 use crate::file::version::FileVersion;
-use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, UploadRange};
+use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, upload_sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
@@ -496,9 +496,9 @@ async fn sink(
             };
             if let Some(part) = &item.range {
                 let block_bytes = shared.options.block_bytes;
-                return upload_range(&**storage, path, options, part, block_bytes).await;
+                return upload_sink::range(&**storage, path, options, part, block_bytes).await;
             }
-            upload(shared, &**storage, path, options, known, algorithm.is_some()).await
+            upload_sink::whole(shared, &**storage, path, options, known, algorithm.is_some()).await
         }
     }
 }
@@ -524,67 +524,6 @@ fn verified(
         }
     }
     blocks
-}
-
-async fn upload(
-    shared: &Arc<CopyContext>,
-    storage: &dyn Storage,
-    path: &str,
-    options: PutOptions,
-    known: Option<Known>,
-    with_checksum: bool,
-) -> Result<(Sink, BlockMap, bool)> {
-    // The sums of blocks that went in an earlier attempt are not all known: where one was asked
-    // for, all go again.
-    let resumable = !(shared.options.verify.is_explicit() && with_checksum);
-    let known = known.filter(|_| resumable);
-    let size = options.size;
-    let resume = known.as_ref().and_then(|known| known.part.clone());
-    let options = PutOptions { resume: resume.clone(), ..options };
-    let upload = storage.put(path, options).await?;
-    let block_bytes = match upload.block_bytes() {
-        0 | 1 => shared.options.block_bytes,
-        unit => unit,
-    };
-    let mut blocks = BlockMap::new(size, block_bytes);
-    let is_new = resume.is_none() || upload.token() != resume;
-    // An upload that is still the same has every block that it took, so the journal's word is
-    // enough.
-    let known = known.filter(|_| !is_new).unwrap_or_default();
-    for (&at, (bytes, crc32c)) in &known.blocks {
-        let range = at..at.saturating_add(*bytes);
-        let is_block = blocks.within_blocks(range.clone()).eq([range.clone()]);
-        if is_block && range.end <= size {
-            blocks.present(range, BlockChecksums { crc32c: crc32c.clone(), adler32: None });
-        }
-    }
-    shared.note_resumed(blocks.written_bytes());
-    Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, is_new))
-}
-
-/// The sink of a range of an upload, of which the rest is left to others.
-async fn upload_range(
-    storage: &dyn Storage,
-    path: &str,
-    options: PutOptions,
-    part: &UploadRange,
-    block_bytes: u64,
-) -> Result<(Sink, BlockMap, bool)> {
-    let size = options.size;
-    let resume = Some(part.token.clone());
-    let upload = storage.put(path, PutOptions { resume: resume.clone(), ..options }).await?;
-    if upload.token() != resume {
-        // What was begun instead belongs to nobody; the error to tell is the one below.
-        drop(upload.abort().await);
-        let what = format!("{path}: the upload that this range belongs to has ended");
-        return Err(Error::new(ErrorKind::NotFound, what));
-    }
-    let block_bytes = match upload.block_bytes() {
-        0 | 1 => block_bytes,
-        unit => unit,
-    };
-    let blocks = BlockMap::of_range(size, block_bytes, part.range.clone());
-    Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, false))
 }
 
 impl FileCopy {

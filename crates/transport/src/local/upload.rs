@@ -167,7 +167,8 @@ impl Upload for LocalUpload {
     }
 
     async fn sync(&self) -> Result<()> {
-        let (file, place) = (Arc::clone(&self.file), self.place.clone());
+        let file = Arc::clone(&self.file);
+        let place = self.place.clone();
         blocking(move || file.sync_data().map_err(|error| failed("write", &place, error))).await
     }
 

@@ -1,7 +1,7 @@
 //! Leases as a mover finds them in its folder, of nodes that come late, too.
 
-use crate::support::rig::client;
-use hither::{Algorithm, Client, Hasher};
+use super::MoverFolder;
+use crate::{Algorithm, Client, ClientConfig, ErrorKind, Hasher};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -27,7 +27,7 @@ impl Rig {
         let content: Vec<u8> = (0..SIZE).map(|n| u8::try_from(n % 251).unwrap()).collect();
         fs::write(folder.path().join("from/sub/large"), &content).unwrap();
         fs::write(folder.path().join("from/small"), b"small").unwrap();
-        Self { folder, client: client(1, None), content }
+        Self { folder, client: Client::new(ClientConfig::default()).unwrap(), content }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -68,8 +68,8 @@ impl Rig {
         serde_json::from_slice(&result).unwrap()
     }
 
-    /// Begins the upload of the large file and copies its ranges; returns its token, and the work to
-    /// finish it.
+    /// Begins the upload of the large file and copies its ranges; returns its token, and the work
+    /// to finish it.
     fn copied(&self, epoch: u64, is_shared: bool) -> (String, Value) {
         self.fence("1.1");
         let begun = self.carry_out("1.1", &json!({ "kind": "begin", "part": self.large("") }));
@@ -197,4 +197,19 @@ fn a_file_that_a_node_had_in_hand_is_taken_over_and_lost_to_that_node() {
         assert_eq!(kind(&rig.carry_out("4.3", &finish)), "NotFound");
         assert!(!rig.is_copied());
     }
+}
+
+#[test]
+fn a_mover_that_was_killed_says_so_of_its_leases() {
+    let folder = tempfile::tempdir().unwrap();
+    let killed = MoverFolder::open(folder.path()).unwrap().unwrap();
+    std::fs::write(folder.path().join("inbox/7.1.json"), "{").unwrap();
+    assert!(MoverFolder::open(folder.path()).unwrap().is_none(), "it is locked");
+    assert_eq!(killed.waiting(1).unwrap(), ["7.1"]);
+    assert_eq!(killed.begin("7.1").unwrap_err().kind(), ErrorKind::Invalid);
+    drop(killed);
+    drop(MoverFolder::open(folder.path()).unwrap().unwrap());
+    let text = std::fs::read_to_string(folder.path().join("results/7.1.json")).unwrap();
+    assert!(text.contains("\"Cancelled\"") && text.contains("killed"), "{text}");
+    assert!(!folder.path().join("running/7.1.json").exists());
 }

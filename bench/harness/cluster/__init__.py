@@ -1,0 +1,1 @@
+"""Clusters of processes that stand for machines, and of namespaces that are them."""

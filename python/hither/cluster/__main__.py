@@ -1,0 +1,122 @@
+"""``python -m hither.cluster``: what ``hither cp -r SRC DST --cluster ADDRESS`` runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from hither.cluster import ClusterProgress, ClusterSummary, copy
+from hither.exceptions import HitherError
+
+EXIT_FAILED = 1
+EXIT_LOST = 6
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(prog="hither cp --cluster", description=__doc__)
+    parser.add_argument("source")
+    parser.add_argument("destination")
+    parser.add_argument("--cluster", required=True, help="Address of Dask's scheduler, or its file")
+    parser.add_argument("--max-connections", type=int, default=64)
+    parser.add_argument("--bandwidth")
+    parser.add_argument("--third-party", choices=["auto", "pull", "push"])
+    parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--exclude", action="append", default=[])
+    parser.add_argument("--detach", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = vars(parser.parse_args(arguments))
+    as_json, quiet, cluster = options.pop("json"), options.pop("quiet"), options.pop("cluster")
+    try:
+        from distributed import Client
+    except ImportError:
+        print("hither: --cluster needs Dask: pip install 'hither[cluster]'", file=sys.stderr)  # noqa: T201
+        return EXIT_FAILED
+    bar = _Bar(shown=sys.stderr.isatty() and not quiet)
+    try:
+        where = {"scheduler_file": cluster} if Path(cluster).is_file() else {"address": cluster}
+        with Client(**where, timeout=20, set_as_default=False) as dask:
+            summary = copy(dask, progress=bar.show, **options)
+    except KeyboardInterrupt:
+        bar.clear()
+        _say("interrupted: nodes finish the leases that they have; run the same command to resume")
+        return EXIT_INTERRUPTED
+    except (HitherError, OSError, ValueError) as error:
+        bar.clear()
+        _say(str(error))
+        return EXIT_LOST if isinstance(error, (OSError, TimeoutError)) else EXIT_FAILED
+    bar.clear()
+    if summary is None:
+        _say("the copy runs on the cluster")
+        return 0
+    _report(summary, as_json=as_json, quiet=quiet)
+    return EXIT_FAILED if summary.files_failed else 0
+
+
+def _report(summary: ClusterSummary, *, as_json: bool, quiet: bool) -> None:
+    for path, error in summary.failures.items():
+        _say(f"{path}: {error}")
+    for notice in summary.notices:
+        _say(notice)
+    if as_json:
+        print(json.dumps(asdict(summary)))  # noqa: T201
+    elif not quiet:
+        for name, size in summary.nodes.items():
+            _say(f"{_size(size)} by {name}")
+        rate = _size(summary.bytes_arrived / max(summary.seconds, 1e-3))
+        _say(f"{summary.files} files, {_size(summary.bytes)}, in {summary.seconds:.2f} s, {rate}/s")
+
+
+class _Bar:
+    """A line for the whole, and one for each node, written over each other."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._lines = 0
+        self._at = time.monotonic()
+        self._before: dict[str, int] = {}
+
+    def show(self, progress: ClusterProgress) -> None:
+        now = time.monotonic()
+        if not self._shown or now - self._at < 1:
+            return
+        seconds, self._at = now - self._at, now
+        totals = progress.totals
+        found = f"{_size(totals.bytes_found)}{'' if progress.is_listed else '+'}"
+        lines = [f"{totals.files_done}/{totals.files_found} files, {_size(totals.bytes_done)} of {found}"]
+        for node in progress.nodes:
+            arrived = node.bytes + sum(node.open.values())
+            rate = max(0, arrived - self._before.get(node.name, 0)) / seconds
+            self._before[node.name] = arrived
+            state = "silent" if node.is_suspected else f"{len(node.open)} leases"
+            lines.append(f"  {node.name:20} {_size(rate):>10}/s {_size(arrived):>10}  {state}")
+        self.clear()
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        sys.stderr.flush()
+        self._lines = len(lines)
+
+    def clear(self) -> None:
+        sys.stderr.write("\033[F\033[2K" * self._lines)
+        self._lines = 0
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:  # noqa: PLR2004
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.2f} {unit}"
+        number /= 1024
+    return f"{number:.2f} TiB"
+
+
+def _say(message: str) -> None:
+    print(f"hither: {message}", file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

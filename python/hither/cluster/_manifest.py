@@ -1,0 +1,452 @@
+"""The manifest of a job: every file of the tree, the leases that deal the work out, their epochs.
+
+The listing streams files in, :meth:`Manifest.next` cuts what waits into leases of about the size
+that was asked for: directories, and files in batches; of a large file the beginning of its upload,
+its ranges, and its end. A lease is open until its result comes (:meth:`Manifest.absorb`), or until
+it is taken back (:meth:`Manifest.revoke`). Then its fence has to be removed, and only when that has
+been done (:meth:`Manifest.fence_removed`) it is dealt out again, with the next epoch. A result of
+another epoch than the last is nobody's: it is ignored.
+
+A node that loses a range may go on writing to the upload, so the upload counts as shared from then
+on, and whoever finishes the file copies it first.
+
+All is in one SQLite file. Nothing here knows of time, of Dask or of servers, and everything that a
+call changes is on the disk when it returns: a manifest that is opened again goes on from there.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+BLOCK_BYTES = 4 << 20
+"""Ranges begin at multiples of this: the block of a copy."""
+MAX_BEGUN = 8
+"""Large files that are under way at the same time: enough for all nodes, few to be half done."""
+MAX_ERRORS = 5
+"""Failures of a lease, or of a file, after which it is given up."""
+FATAL = frozenset({"Invalid", "NoSpace", "PermissionDenied", "Unauthenticated", "Unsupported"})
+"""Kinds of errors that another attempt does not mend."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, is_directory INTEGER NOT NULL, size INTEGER NOT NULL,
+    modified INTEGER, validator TEXT, is_large INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, lease INTEGER,
+    errors INTEGER NOT NULL DEFAULT 0, error TEXT, token TEXT, ranges_left INTEGER, is_shared INTEGER DEFAULT 0,
+    checksum TEXT);
+CREATE INDEX IF NOT EXISTS files_by_state ON files (state, is_large, id);
+CREATE INDEX IF NOT EXISTS files_by_lease ON files (lease) WHERE lease IS NOT NULL;
+CREATE TABLE IF NOT EXISTS ranges (
+    file INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0,
+    crc32c TEXT, adler32 TEXT, PRIMARY KEY (file, start)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ranges_by_state ON ranges (state, file, start);
+CREATE TABLE IF NOT EXISTS leases (
+    id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 1, kind TEXT NOT NULL, file INTEGER, start INTEGER,
+    state TEXT NOT NULL DEFAULT 'open', errors INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
+"""
+
+
+class FileState(enum.IntEnum):
+    """Where a file, or a range, stands."""
+
+    WAITING = 0
+    LEASED = 1
+    BEGUN = 2
+    """Its ranges are being copied."""
+    DONE = 3
+    FAILED = 4
+
+
+@dataclass(frozen=True)
+class LeaseSize:
+    """The work that a lease should be, in bytes and in files."""
+
+    bytes: int
+    files: int
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A right to do some work."""
+
+    id: int
+    epoch: int
+    kind: str
+    """``files``, ``begin``, ``range`` or ``finish``."""
+    file: int | None = None
+    """The large file that it is about."""
+    start: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, which no other lease ever has."""
+        return f"{self.id}.{self.epoch}"
+
+
+@dataclass
+class Totals:
+    """Figures of the job."""
+
+    files_found: int = 0
+    bytes_found: int = 0
+    files_done: int = 0
+    bytes_done: int = 0
+    files_failed: int = 0
+
+
+class Manifest:
+    """See the module."""
+
+    def __init__(self, path: Path | str, *, large_bytes: int = 64 << 20) -> None:
+        """Open or begin the manifest at ``path``. Files from ``large_bytes`` on go in ranges."""
+        self._large_bytes = large_bytes
+        self._db = sqlite3.connect(str(path), timeout=60, isolation_level=None, check_same_thread=False)
+        # Every change is synced: a lease that a crash made it forget would be dealt out twice.
+        self._db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def fact(self, name: str, value: str | None = None) -> str | None:
+        """Return what was noted under ``name``; note ``value`` if nothing was."""
+        if value is not None:
+            self._db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, value))
+        found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def add(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Add files and directories out of a listing. Those that are known stay as they are."""
+        rows = [
+            (
+                entry["path"],
+                entry["kind"] == "directory",
+                entry["size"],
+                entry["modified"],
+                entry["validator"],
+                entry["kind"] == "file" and entry["size"] >= self._large_bytes,
+            )
+            for entry in entries
+        ]
+        insert = "INSERT OR IGNORE INTO files (path, is_directory, size, modified, validator, is_large) VALUES (?, ?, ?, ?, ?, ?)"
+        with self._change():
+            self._db.executemany(insert, rows)
+
+    def end_listing(self) -> None:
+        """Note that all files have been added."""
+        self.fact("listed", "yes")
+
+    @property
+    def is_listed(self) -> bool:
+        """Tell whether all files have been added."""
+        return self.fact("listed") is not None
+
+    def retry_failed(self) -> None:
+        """Let files that failed in an earlier run wait once more."""
+        with self._change():
+            self._db.execute(
+                "UPDATE files SET state = 0, errors = 0, error = NULL, lease = NULL, token = NULL WHERE state = ?",
+                (FileState.FAILED,),
+            )
+
+    def totals(self) -> Totals:
+        """Return the figures of the job; directories don't count."""
+        query = "SELECT state, COUNT(*), SUM(size) FROM files WHERE NOT is_directory GROUP BY state"
+        totals = Totals()
+        for state, files, size in self._db.execute(query):
+            totals.files_found += files
+            totals.bytes_found += size
+            if state == FileState.DONE:
+                totals.files_done, totals.bytes_done = files, size
+            elif state == FileState.FAILED:
+                totals.files_failed = files
+        begun = (
+            "SELECT TOTAL(stop - start) FROM ranges JOIN files ON file = id WHERE ranges.state = ? AND files.state = ?"
+        )
+        totals.bytes_done += int(self._db.execute(begun, (FileState.DONE, FileState.BEGUN)).fetchone()[0])
+        return totals
+
+    def failures(self, limit: int = 1000) -> list[tuple[str, str]]:
+        """Return paths that failed, and why."""
+        query = "SELECT path, error FROM files WHERE state = ? ORDER BY id LIMIT ?"
+        return list(self._db.execute(query, (FileState.FAILED, limit)))
+
+    def open_leases(self, state: str = "open") -> list[Lease]:
+        """Return the leases that are open, or in another state."""
+        query = "SELECT id, epoch, kind, file, start FROM leases WHERE state = ? ORDER BY id"
+        return [Lease(*row) for row in self._db.execute(query, (state,))]
+
+    def is_over(self) -> bool:
+        """Tell whether nothing is left to do."""
+        if not self.is_listed:
+            return False
+        waits = (
+            "SELECT EXISTS (SELECT 1 FROM files WHERE state < ?) OR EXISTS (SELECT 1 FROM leases WHERE state != 'done')"
+        )
+        return not self._db.execute(waits, (FileState.DONE,)).fetchone()[0]
+
+    def next(self, size: LeaseSize, *, large_first: bool = True) -> Lease | None:
+        """Deal out the next lease; none if nothing waits."""
+        with self._change():
+            again = "SELECT id, epoch + 1, kind, file, start FROM leases WHERE state = 'waiting' ORDER BY id"
+            for row in self._db.execute(again).fetchall():
+                lease = Lease(*row)
+                if self._is_needed(lease):
+                    self._db.execute(
+                        "UPDATE leases SET state = 'open', epoch = ? WHERE id = ?", (lease.epoch, lease.id)
+                    )
+                    return lease
+                self._end(lease)
+            order = (self._next_large, self._next_batch)
+            for cut in order if large_first else order[::-1]:
+                lease_or_none = cut(size)
+                if lease_or_none is not None:
+                    return lease_or_none
+        return None
+
+    def _next_large(self, size: LeaseSize) -> Lease | None:
+        waiting = "SELECT file, start FROM ranges WHERE state = 0 ORDER BY file, start LIMIT 1"
+        found = self._db.execute(waiting).fetchone()
+        if found is not None:
+            self._db.execute("UPDATE ranges SET state = ? WHERE file = ? AND start = ?", (FileState.LEASED, *found))
+            return self._new("range", *found)
+        found = self._db.execute(
+            "SELECT id FROM files WHERE state = ? AND ranges_left = 0 LIMIT 1", (FileState.BEGUN,)
+        ).fetchone()
+        if found is not None:
+            # Of the ranges none is left, so that there is one lease to finish it.
+            self._db.execute("UPDATE files SET ranges_left = NULL WHERE id = ?", found)
+            return self._new("finish", found[0])
+        begun = "SELECT COUNT(*) FROM files WHERE is_large AND state IN (?, ?)"
+        if self._db.execute(begun, (FileState.LEASED, FileState.BEGUN)).fetchone()[0] >= MAX_BEGUN:
+            return None
+        found = self._db.execute("SELECT id FROM files WHERE state = 0 AND is_large ORDER BY id LIMIT 1").fetchone()
+        if found is None:
+            return None
+        self._db.execute("UPDATE files SET state = ? WHERE id = ?", (FileState.LEASED, *found))
+        # The size is that of its ranges, which follow.
+        self._db.execute("UPDATE files SET ranges_left = ? WHERE id = ?", (_range_bytes(size.bytes), *found))
+        return self._new("begin", *found)
+
+    def _next_batch(self, size: LeaseSize) -> Lease | None:
+        query = "SELECT id, size FROM files WHERE state = 0 AND NOT is_large ORDER BY id LIMIT ?"
+        taken: list[int] = []
+        total = 0
+        for file, its_bytes in self._db.execute(query, (size.files,)):
+            if taken and total + its_bytes > size.bytes:
+                break
+            taken.append(file)
+            total += its_bytes
+        if not taken:
+            return None
+        lease = self._new("files")
+        self._db.executemany(
+            "UPDATE files SET state = ?, lease = ? WHERE id = ?", [(FileState.LEASED, lease.id, file) for file in taken]
+        )
+        return lease
+
+    def work(self, lease: Lease, aside: str) -> dict[str, Any]:
+        """Return what a mover has to know; uploads of large files begin beside ``aside``."""
+        fields = "path, size, modified, validator"
+        if lease.kind == "files":
+            query = f"SELECT is_directory, {fields} FROM files WHERE lease = ? ORDER BY id"  # noqa: S608
+            rows = self._db.execute(query, (lease.id,)).fetchall()
+            return {
+                "kind": "files",
+                "files": [_listed(row[1:]) for row in rows if not row[0]],
+                "directories": [row[1] for row in rows if row[0]],
+            }
+        query = f"SELECT token, is_shared, {fields} FROM files WHERE id = ?"  # noqa: S608
+        token, is_shared, *row = self._db.execute(query, (lease.file,)).fetchone()
+        part = {"file": _listed(row), "aside": f"{aside}{lease.file}", "token": token or ""}
+        if lease.kind == "begin":
+            return {"kind": "begin", "part": part}
+        if lease.kind == "range":
+            query = "SELECT stop FROM ranges WHERE file = ? AND start = ?"
+            stop = self._db.execute(query, (lease.file, lease.start)).fetchone()[0]
+            return {"kind": "range", "part": part, "start": lease.start, "end": stop}
+        query = "SELECT stop - start, crc32c, adler32 FROM ranges WHERE file = ? ORDER BY start"
+        ranges = [
+            {"bytes": size, "crc32c": crc32c, "adler32": adler32}
+            for size, crc32c, adler32 in self._db.execute(query, (lease.file,))
+        ]
+        return {
+            "kind": "finish",
+            "part": part,
+            "epoch": lease.epoch,
+            "ranges": ranges,
+            "is_shared": bool(is_shared),
+        }
+
+    def absorb(self, name: str, result: Mapping[str, Any]) -> bool:
+        """Take the result of the lease ``name``; tell whether it was open."""
+        with self._change():
+            lease = self._open(name)
+            if lease is None:
+                return False
+            error = result.get("error")
+            if error is not None:
+                self._failed(lease, *error)
+            elif lease.kind == "files":
+                self._absorb_files(lease, result["failures"])
+            elif self._is_needed(lease):
+                self._absorb_large(lease, result)
+            else:
+                self._end(lease)
+            return True
+
+    def revoke(self, name: str) -> bool:
+        """Take back the lease ``name``: its fence has to be removed. Tell whether it was open."""
+        with self._change():
+            lease = self._open(name)
+            if lease is None:
+                return False
+            self._revoke(lease)
+            return True
+
+    def fence_removed(self, name: str) -> None:
+        """Let a lease that was taken back wait to be dealt out again."""
+        lease, _, epoch = name.partition(".")
+        with self._change():
+            self._db.execute(
+                "UPDATE leases SET state = 'waiting' WHERE id = ? AND epoch = ? AND state = 'revoking'",
+                (int(lease), int(epoch)),
+            )
+
+    def _absorb_files(self, lease: Lease, failures: Iterable[tuple[str, str, str]]) -> None:
+        for path, kind, message in failures:
+            self._db.execute(
+                "UPDATE files SET errors = errors + 1, error = ?, lease = NULL,"
+                " state = CASE WHEN ? OR errors + 1 >= ? THEN ? ELSE 0 END WHERE lease = ? AND path = ?",
+                (message, kind in FATAL or kind == "NotFound", MAX_ERRORS, FileState.FAILED, lease.id, path),
+            )
+        self._db.execute("UPDATE files SET state = ?, lease = NULL WHERE lease = ?", (FileState.DONE, lease.id))
+        self._end(lease)
+
+    def _absorb_large(self, lease: Lease, result: Mapping[str, Any]) -> None:
+        if lease.kind == "begin":
+            size, step = self._db.execute("SELECT size, ranges_left FROM files WHERE id = ?", (lease.file,)).fetchone()
+            if result["token"] is None:
+                self._db.execute("UPDATE files SET state = 0, is_large = 0 WHERE id = ?", (lease.file,))
+            else:
+                starts = range(0, size, step)
+                rows = [(lease.file, start, min(start + step, size)) for start in starts]
+                self._db.execute("DELETE FROM ranges WHERE file = ?", (lease.file,))
+                self._db.executemany("INSERT INTO ranges (file, start, stop) VALUES (?, ?, ?)", rows)
+                self._db.execute(
+                    "UPDATE files SET state = ?, token = ?, ranges_left = ?, is_shared = 0 WHERE id = ?",
+                    (FileState.BEGUN, result["token"], len(rows), lease.file),
+                )
+        elif lease.kind == "range":
+            self._db.execute(
+                "UPDATE ranges SET state = ?, crc32c = ?, adler32 = ? WHERE file = ? AND start = ?",
+                (FileState.DONE, result["crc32c"], result["adler32"], lease.file, lease.start),
+            )
+            self._db.execute("UPDATE files SET ranges_left = ranges_left - 1 WHERE id = ?", (lease.file,))
+        else:
+            self._db.execute(
+                "UPDATE files SET state = ?, checksum = ? WHERE id = ?",
+                (FileState.DONE, f"crc32c:{result['crc32c']}", lease.file),
+            )
+            self._db.execute("DELETE FROM ranges WHERE file = ?", (lease.file,))
+        self._end(lease)
+
+    def _failed(self, lease: Lease, kind: str, message: str) -> None:
+        self._db.execute("UPDATE leases SET errors = errors + 1 WHERE id = ?", (lease.id,))
+        errors = self._db.execute("SELECT errors FROM leases WHERE id = ?", (lease.id,)).fetchone()[0]
+        if lease.kind == "finish" and kind in {"Corrupt", "NotFound"}:
+            # What was copied is no good, or gone: all of it is copied again.
+            self._db.execute("DELETE FROM ranges WHERE file = ?", (lease.file,))
+            self._db.execute(
+                "UPDATE files SET errors = errors + 1, error = ?, token = NULL,"
+                " state = CASE WHEN errors + 1 >= ? THEN ? ELSE 0 END WHERE id = ?",
+                (message, MAX_ERRORS, FileState.FAILED, lease.file),
+            )
+            self._end_all(lease.file)
+        elif kind in FATAL or errors >= MAX_ERRORS or (kind == "Changed" and lease.kind != "files"):
+            whose, which = ("lease", lease.id) if lease.kind == "files" else ("id", lease.file)
+            self._db.execute(
+                f"UPDATE files SET state = ?, error = ?, lease = NULL WHERE {whose} = ?",  # noqa: S608
+                (FileState.FAILED, message, which),
+            )
+            self._end(lease)
+            if lease.file is not None:
+                self._end_all(lease.file)
+        else:
+            self._revoke(lease)
+
+    def _revoke(self, lease: Lease) -> None:
+        self._db.execute("UPDATE leases SET state = 'revoking' WHERE id = ?", (lease.id,))
+        if lease.kind == "range":
+            self._db.execute("UPDATE files SET is_shared = 1 WHERE id = ?", (lease.file,))
+
+    def _is_needed(self, lease: Lease) -> bool:
+        """Tell whether a lease of a large file is of any use: the file may have failed."""
+        if lease.kind == "files":
+            return True
+        state = self._db.execute("SELECT state FROM files WHERE id = ?", (lease.file,)).fetchone()[0]
+        if lease.kind == "begin":
+            return bool(state == FileState.LEASED)
+        if state != FileState.BEGUN:
+            return False
+        if lease.kind == "finish":
+            return True
+        ranges = "SELECT state FROM ranges WHERE file = ? AND start = ?"
+        return bool(self._db.execute(ranges, (lease.file, lease.start)).fetchone() == (FileState.LEASED,))
+
+    def _new(self, kind: str, file: int | None = None, start: int | None = None) -> Lease:
+        query = "INSERT INTO leases (kind, file, start) VALUES (?, ?, ?)"
+        new = self._db.execute(query, (kind, file, start)).lastrowid
+        return Lease(new or 0, 1, kind, file, start)
+
+    def _open(self, name: str) -> Lease | None:
+        lease, _, epoch = name.partition(".")
+        query = "SELECT id, epoch, kind, file, start FROM leases WHERE id = ? AND epoch = ? AND state = 'open'"
+        found = self._db.execute(query, (int(lease), int(epoch))).fetchone()
+        return None if found is None else Lease(*found)
+
+    def _end(self, lease: Lease) -> None:
+        self._db.execute("UPDATE leases SET state = 'done' WHERE id = ?", (lease.id,))
+
+    def _end_all(self, file: int | None) -> None:
+        """End all leases of a large file: what becomes of them is of no use any more."""
+        self._db.execute("UPDATE leases SET state = 'done' WHERE file = ? AND state != 'done'", (file,))
+
+    def _change(self) -> _Change:
+        return _Change(self._db)
+
+    def dump(self) -> str:
+        """Return all of it as text, for messages about tests that failed."""
+        tables = {name: self._db.execute(f"SELECT * FROM {name}").fetchall() for name in ("files", "ranges", "leases")}  # noqa: S608
+        return json.dumps(tables, indent=1)
+
+
+class _Change:
+    """A transaction that takes the write lock at once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._db.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _range_bytes(wanted: int) -> int:
+    return max(1, round(wanted / BLOCK_BYTES)) * BLOCK_BYTES
+
+
+def _listed(row: Any) -> dict[str, Any]:  # noqa: ANN401
+    path, size, modified, validator = row
+    return {"path": path, "size": size, "modified": modified, "validator": validator}

@@ -1,0 +1,188 @@
+"""Dask tasks that hand leases to the mover of their node, and bring its results.
+
+The mover is a process in a session of its own (``hither mover``), so that it outlives the worker
+that started it: Dask ends a worker that loses its scheduler. Workers of one machine share its
+mover. It is found by the folder of the job, in which it holds a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POLL_SECONDS = 0.1
+REPORT_SECONDS = 0.5
+SILENT_SECONDS = 60.0
+"""A mover that has been silent for this long is not waited for: its leases have been taken back."""
+START_SECONDS = 30.0
+"""The mover has to be there after this time."""
+
+
+def node_name() -> str:
+    """Return the name of this machine: ``HITHER_NODE``, where several nodes share a host name."""
+    return os.environ.get("HITHER_NODE") or socket.gethostname()
+
+
+def state_folder() -> Path:
+    """Return the folder in which jobs keep what they have to remember."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "hither" / "cluster"
+
+
+class MoverFolder:
+    """The folder of this node's mover for one job, see ``crates/hither/src/mover.rs``."""
+
+    def __init__(self, job: str) -> None:
+        """Open the folder, which is made if it is not there."""
+        if not re.fullmatch("[0-9a-f]{16}", job):
+            message = f"{job!r} is not the id of a job"
+            raise ValueError(message)
+        self.path = state_folder() / "movers" / job / re.sub("[^A-Za-z0-9.-]", "-", node_name())
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for part in ("inbox", "running", "results"):
+            (self.path / part).mkdir(exist_ok=True, mode=0o700)
+
+    def give(self, name: str, lease: dict[str, Any]) -> None:
+        """Give the mover a lease, unless it has it."""
+        if any((self.path / part / f"{name}.json").exists() for part in ("results", "running", "inbox")):
+            return
+        aside = self.path / f"{name}.new"
+        aside.write_text(json.dumps(lease), "utf-8")
+        aside.rename(self.path / "inbox" / f"{name}.json")
+
+    def result(self, name: str) -> dict[str, Any] | None:
+        """Return what became of a lease; none if it has not ended."""
+        return _read(self.path / "results" / f"{name}.json")
+
+    def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the results of all leases."""
+        for path in (self.path / "results").glob("*.json"):
+            result = _read(path)
+            if result is not None:
+                yield path.stem, result
+
+    def under_way(self) -> list[str]:
+        """Return the leases that the mover has, if there is one."""
+        if not self._is_locked():
+            return []
+        return [path.stem for part in ("inbox", "running") for path in (self.path / part).glob("*.json")]
+
+    def arrived(self, name: str) -> int:
+        """Return how many bytes of a lease have arrived."""
+        status = _read(self.path / "status.json") or {}
+        return int(status.get("leases", {}).get(name, 0))
+
+    def ensure_mover(self) -> None:
+        """Start the mover, if there is none."""
+        with _locked(self.path / "starting"):
+            if self._is_locked():
+                return
+            command = [sys.executable, "-m", "hither", "mover", str(self.path)]
+            with (self.path / "log").open("ab") as log:
+                mover = subprocess.Popen(  # noqa: S603
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+                )
+            deadline = time.monotonic() + START_SECONDS
+            while not self._is_locked():
+                if mover.poll() is not None or time.monotonic() > deadline:
+                    said = (self.path / "log").read_text("utf-8", "replace")[-2000:]
+                    message = f"the mover of {node_name()} did not start: {said.strip() or mover.returncode}"
+                    raise RuntimeError(message)
+                time.sleep(POLL_SECONDS / 4)
+
+    def _is_locked(self) -> bool:
+        with (self.path / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+
+def carry_out(job: str, name: str, lease: dict[str, Any]) -> dict[str, Any]:
+    """Have this node's mover carry out a lease; return its result. Runs as a task of Dask."""
+    folder = MoverFolder(job)
+    folder.give(name, lease)
+    began = time.monotonic()
+    reported = -REPORT_SECONDS
+    heard = (0.0, began)
+    while True:
+        result = folder.result(name)
+        if result is not None:
+            return {**result, "node": node_name(), "seconds": time.monotonic() - began}
+        now = time.monotonic()
+        if now - reported >= REPORT_SECONDS:
+            reported = now
+            beat = _beat(folder)
+            _report(job, {"lease": name, "node": node_name(), "arrived": folder.arrived(name), "alive": beat})
+            folder.ensure_mover()
+            if beat != heard[0]:
+                heard = (beat, now)
+            elif now - heard[1] > SILENT_SECONDS:
+                message = f"the mover of {node_name()} is silent"
+                raise RuntimeError(message)
+        time.sleep(POLL_SECONDS)
+
+
+def survey(job: str) -> dict[str, Any]:
+    """Return the results that this node has, and the leases that its mover carries out."""
+    folder = MoverFolder(job)
+    # What ends between the two is among the results, at the latest.
+    under_way = folder.under_way()
+    return {"node": node_name(), "results": dict(folder.results()), "under_way": under_way}
+
+
+def clean(job: str) -> None:
+    """Remove what this node has of a job that is over. Its mover ends by itself."""
+    folder = MoverFolder(job).path
+    for part in ("results", "inbox"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+        (folder / part).mkdir(exist_ok=True, mode=0o700)
+
+
+def _beat(folder: MoverFolder) -> float:
+    """Return when the mover last said that it lives: one that is stopped holds its lock."""
+    with contextlib.suppress(FileNotFoundError):
+        return (folder.path / "status.json").stat().st_mtime
+    return 0.0
+
+
+def _report(job: str, event: dict[str, Any]) -> None:
+    from distributed import get_worker
+
+    # Without a scheduler nobody listens; the mover goes on.
+    with contextlib.suppress(Exception):
+        worker = get_worker()
+        worker.log_event(topic(job), {**event, "worker": worker.address})
+
+
+def topic(job: str) -> str:
+    """Return the topic of the events of a job."""
+    return f"hither-{job}"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

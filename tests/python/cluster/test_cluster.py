@@ -1,0 +1,222 @@
+"""Copies by a cluster of processes, of which any is killed or stopped meanwhile."""
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from needs import require
+
+from bench.harness import servers
+from bench.harness.cluster.nodes import nodes, wait_until
+from bench.harness.links import Loopback
+
+distributed = pytest.importorskip("distributed")
+import hither.cluster  # noqa: E402
+
+LARGE = 24 << 20
+RATE = 40_000_000
+PATIENCE = 60
+
+
+def write_tree(root, smalls=300, larges=2):
+    """Small files in directories, and large ones; returns the size of all."""
+    chance = random.Random(3)
+    for n in range(smalls):
+        path = root / f"d{n % 7}" / f"ä {n}%"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(chance.randbytes(n * 40))
+    for n in range(larges):
+        (root / f"large{n}").write_bytes(chance.randbytes(LARGE + n))
+    (root / "empty" / "directory").mkdir(parents=True)
+    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+
+
+def content(root):
+    return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """Two nodes. The client's own state is in the folder, too."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "client"))
+    (tmp_path / "nodes").mkdir()
+    with nodes(tmp_path / "nodes", "ab") as running:
+        yield running
+
+
+def connected(cluster):
+    return distributed.Client(scheduler_file=str(cluster.scheduler_file), set_as_default=False, timeout=PATIENCE)
+
+
+@pytest.fixture
+def dask(cluster):
+    with connected(cluster) as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
+        yield client
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A tree on nginx, its size, and its URL."""
+    require("nginx")
+    root = tmp_path / "www" / "tree"
+    size = write_tree(root)
+    secret = f"location /tree/d1/secret {{ if (!-f {tmp_path}/open) {{ return 403; }} }}"
+    with servers.nginx(Loopback(), tmp_path / "www", locations=f"autoindex on; {secret}") as port:
+        yield root, size, f"http://127.0.0.1:{port}/tree"
+
+
+class Running:
+    """A copy in a thread."""
+
+    def __init__(self, dask, *names, **options):
+        self.done, self.error, self.seen = None, None, None
+        self.thread = threading.Thread(target=self._run, args=(dask, names, options), daemon=True)
+        self.thread.start()
+
+    def _run(self, dask, names, options):
+        try:
+            self.done = hither.cluster.copy(dask, *names, progress=self._show, **options)
+        except Exception as error:  # noqa: BLE001
+            self.error = error
+
+    def _show(self, progress):
+        self.seen = progress
+
+    def until(self, share, size):
+        wait_until(lambda: not self.thread.is_alive() or (self.seen and self.seen.bytes_arrived >= share * size))
+        assert self.thread.is_alive(), f"it ended: {self.error or self.done}"
+
+    def end(self):
+        self.thread.join(2 * PATIENCE)
+        assert not self.thread.is_alive(), self.seen
+        if self.error:
+            raise self.error
+        return self.done
+
+
+def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_path):
+    root, size, url = source
+    done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")
+    assert (done.files, done.bytes, done.failures) == (302, size, {})
+    assert content(tmp_path / "to") == content(root)
+    assert done.bytes_arrived == size
+    assert set(done.nodes) == {"a", "b"}
+    assert sum(done.nodes.values()) == size
+
+
+def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
+    root = tmp_path / "tree"
+    size = write_tree(root)
+    (tmp_path / "www").mkdir()
+    log = tmp_path / "access.json"
+    with servers.hither(Loopback(), tmp_path / "www", log, more=("--write",)) as port:
+        done = hither.cluster.copy(dask, root, f"http://127.0.0.1:{port}/to", large="8 MiB")
+        again = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{port}/to", include=["large*"])
+    assert (done.files_failed, done.bytes_arrived, again.files) == (0, size, 2)
+    assert content(tmp_path / "www" / "to") == content(root)
+    for name in ("large1", "d1/ä 8%"):
+        assert int((tmp_path / "www" / "to" / name).stat().st_mtime) == int((root / name).stat().st_mtime)
+
+
+def test_a_file_that_cannot_be_copied_fails_alone_and_is_tried_again_by_the_next_copy(dask, source, tmp_path):
+    root, _, url = source
+    (root / "d1" / "secret").write_bytes(b"secret")
+    done = hither.cluster.copy(dask, url, tmp_path / "to")
+    assert (list(done.failures), done.files_failed, done.files) == (["d1/secret"], 1, 302)
+    (tmp_path / "open").touch()
+    done = hither.cluster.copy(dask, url, tmp_path / "to")
+    assert (done.files, done.files_failed, done.bytes_arrived) == (303, 0, len(b"secret"))
+
+
+@pytest.mark.parametrize("after", [0.2, 0.6])
+def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask, source, tmp_path):
+    root, size, url = source
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
+    copying.until(after, size)
+    cluster.kill("b")
+    done = copying.end()
+    assert done.failures == {}
+    assert content(tmp_path / "to") == content(root)
+
+
+@pytest.mark.slow
+def test_a_node_that_is_stopped_and_goes_on_later_changes_nothing(cluster, dask, source, tmp_path):
+    root, size, url = source
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
+    copying.until(0.3, size)
+    assert cluster.signal("b", signal.SIGSTOP) == 2
+    done = copying.end()
+    assert done.failures == {}
+    before = content(tmp_path / "to")
+    assert before == content(root)
+    stats = {path: path.stat() for path in (tmp_path / "to").rglob("*")}
+    cluster.signal("b", signal.SIGCONT)
+    wait_until(lambda: not cluster.leases("b"))
+    assert content(tmp_path / "to") == before
+    assert {path: path.stat() for path in (tmp_path / "to").rglob("*")} == stats
+
+
+@pytest.mark.slow
+def test_a_mover_that_is_stopped_alone_is_not_waited_for(cluster, dask, source, tmp_path):
+    root, size, url = source
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
+    copying.until(0.3, size)
+    assert cluster.signal("b", signal.SIGSTOP, only="hither\0mover") == 1
+    assert copying.end().failures == {}
+    assert content(tmp_path / "to") == content(root)
+
+
+def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(cluster, source, tmp_path):
+    root, size, url = source
+    dask = connected(cluster)
+    dask.wait_for_workers(2, timeout=PATIENCE)
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=RATE)
+    copying.until(0.3, size)
+    cluster.kill("scheduler")
+    with pytest.raises(hither.cluster.ClusterLostError, match="goes on from there"):
+        copying.end()
+    dask.close(timeout=1)
+    # Workers end without their scheduler; movers end their leases.
+    wait_until(lambda: not cluster.leases("a") and not cluster.leases("b"))
+    cluster.start_scheduler()
+    for name in "ab":
+        cluster.start(name)
+    with connected(cluster) as dask:
+        dask.wait_for_workers(2, timeout=PATIENCE)
+        done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")
+    assert content(tmp_path / "to") == content(root)
+    assert (done.bytes, done.failures) == (size, {})
+    assert done.bytes_arrived <= 0.7 * size + (8 << 20), "what had arrived is not sent again"
+
+
+def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source, tmp_path):
+    root, size, url = source
+    command = [sys.executable, "-m", "hither.cluster", "--cluster", cluster.scheduler_file, "--json"]
+    command += ["--bandwidth", RATE // 2, url, tmp_path / "to"]
+    first = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
+    wait_until(lambda: len(list((tmp_path / "to").glob("d*/*"))) > 50)
+    first.kill()
+    first.communicate()
+    done = hither.cluster.copy(dask, url, tmp_path / "to")
+    assert (done.files, done.bytes, done.failures) == (302, size, {})
+    assert content(tmp_path / "to") == content(root)
+
+
+def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
+    root, _, url = source
+    with connected(cluster) as other:
+        assert hither.cluster.copy(other, url, tmp_path / "to", detach=True) is None
+    wait_until(lambda: (tmp_path / "to" / "large1").exists() and content(tmp_path / "to") == content(root))
+
+
+def test_two_runs_of_one_copy_do_not_meet(dask, source, tmp_path):
+    _, size, url = source
+    copying = Running(dask, url, tmp_path / "to", bandwidth=RATE)
+    copying.until(0.1, size)
+    with pytest.raises(hither.HitherError, match="another process"):
+        hither.cluster.copy(dask, url, tmp_path / "to")
+    assert copying.end().failures == {}

@@ -1,0 +1,349 @@
+"""The leases of a cluster in a model of it, in which anything may be late or vanish."""
+
+import random
+import zlib
+
+import pytest
+
+from hither.cluster._manifest import BLOCK_BYTES, FileState, LeaseSize, Manifest
+
+SIZE = LeaseSize(2 * BLOCK_BYTES, 3)
+LARGE = 2 * BLOCK_BYTES
+
+
+def entry(path, size=1, kind="file"):
+    return {"path": path, "kind": kind, "size": size, "modified": 1, "validator": None}
+
+
+class Inode:
+    """A file of the model: which version of each range it has, and how often it was written."""
+
+    def __init__(self, content=()):
+        self.content = dict(content)
+        self.writes = 0
+
+    def write(self, start, what):
+        self.content[start] = what
+        self.writes += 1
+
+
+class Disk:
+    """A file system of atomic steps: nothing is made in a directory that is not there."""
+
+    def __init__(self):
+        self.directories = {""}
+        self.files = {}
+
+    def make_directory(self, path):
+        if path in self.directories:
+            raise FileExistsError(path)
+        self._parent(path)
+        self.directories.add(path)
+
+    def create(self, path):
+        self._parent(path)
+        return self.files.setdefault(path, Inode())
+
+    def rename(self, old, new):
+        if old not in self.files:
+            raise FileNotFoundError(old)
+        self._parent(new)
+        self.files[new] = self.files.pop(old)
+
+    def remove_tree(self, path):
+        """Yields between the steps of a removal, which a late node may use."""
+        while path in self.directories:
+            inside = [it for it in self.files if it.startswith(f"{path}/")]
+            for file in inside:
+                self.files.pop(file, None)
+                yield
+            below = [it for it in self.directories if it.startswith(f"{path}/")]
+            self.directories.difference_update(below)
+            yield
+            if not any(it.startswith(f"{path}/") for it in [*self.files, *self.directories]):
+                self.directories.remove(path)
+
+    def _parent(self, path):
+        if path.rpartition("/")[0] not in self.directories:
+            raise FileNotFoundError(path)
+
+
+def carry_out(disk, document, fence, name):
+    """Does what a mover does, a step at a time."""
+    disk.make_directory(f"{fence}/claim")
+    yield
+    work = document["kind"]
+    if work == "files":
+        for file in document["files"]:
+            disk.create(f"{fence}/{file['path']}").write(0, file["path"])
+            yield
+        for file in document["files"]:
+            disk.rename(f"{fence}/{file['path']}", file["path"])
+            yield
+        return {"failures": []}
+    part = document["part"]
+    if work == "begin":
+        token = f"aside/{name}"
+        disk.create(token)
+        return {"token": token}
+    if work == "range":
+        inode = disk.files.get(part["token"])
+        if inode is None:
+            raise FileNotFoundError(part["token"])
+        for start in range(document["start"], document["end"], BLOCK_BYTES):
+            yield
+            inode.write(start, part["file"]["path"])
+        yield
+        return {"crc32c": "00000000", "adler32": None}
+    path, epoch = part["file"]["path"], document["epoch"]
+    yield from take_over(disk, part["token"], path, epoch, fence, is_shared=document["is_shared"])
+    return {"crc32c": "00000000"}
+
+
+def take_over(disk, token, path, epoch, fence, *, is_shared):
+    """Follows crates/hither/src/mover/take_over.rs."""
+
+    def beside(path, epoch):
+        return f"{path}.{zlib.crc32(token.encode())}.{epoch}"
+
+    mine = beside(path, epoch)
+    if not (yield from first_renamed(disk, [beside(path, earlier) for earlier in reversed(range(epoch))], mine)):
+        taken = beside(token, epoch) if is_shared else mine
+        earlier = [beside(token, earlier) for earlier in reversed(range(epoch))] if is_shared else []
+        if not (yield from first_renamed(disk, [token, *earlier], taken)):
+            if path in disk.files:
+                return
+            raise FileNotFoundError(token)
+        if is_shared:
+            yield from copied(disk, taken, f"{fence}/copy")
+            disk.rename(f"{fence}/copy", mine)
+    yield
+    disk.rename(mine, path)
+
+
+def first_renamed(disk, names, to):
+    """Renames the first of the names that is there; tells whether one is."""
+    for name in names:
+        if name in disk.files:
+            disk.rename(name, to)
+            return True
+        yield
+    return False
+
+
+def copied(disk, old, new):
+    yield
+    source = disk.files.get(old)
+    if source is None:
+        raise FileNotFoundError(old)
+    yield
+    copy = disk.create(new)
+    yield
+    copy.content = dict(source.content)
+    copy.writes += 1
+    yield
+
+
+class Cluster:
+    """A coordinator and its nodes. Which step is done next is left to chance."""
+
+    def __init__(self, seed, manifest, disk):
+        self.chance = random.Random(seed)
+        self.manifest = manifest
+        self.disk = disk
+        self.tasks = {}
+        """Tasks by name: those of leases that were taken back go on."""
+        self.stopped = set()
+        """Tasks that go on at any time, or when the job is over."""
+        self.removing = {}
+        self.results = []
+        self.done = {}
+
+    def run(self):
+        for step in range(100_000):
+            if self.manifest.is_over():
+                return
+            # In the end, nodes live long enough.
+            self.step(patient=step > 5000)
+        pytest.fail(f"the job does not end:\n{self.manifest.dump()}")
+
+    def step(self, *, patient):
+        weights = {self.grant: 15, self.work: 65, self.absorb: 5, self.remove_fences: 10}
+        weights |= {} if patient else {self.take_back: 3, self.restart: 0.5}
+        self.chance.choices(list(weights), weights.values())[0]()
+
+    def work(self):
+        running = [name for name in self.tasks if name not in self.stopped]
+        if running:
+            self.advance(self.chance.choice(running))
+        if self.stopped and self.chance.random() < 0.01:
+            self.stopped.discard(self.chance.choice(sorted(self.stopped)))
+
+    def take_back(self):
+        for lease in self.manifest.open_leases()[:1]:
+            self.manifest.revoke(lease.name)
+            if self.chance.random() < 0.7:
+                self.stopped |= {lease.name, f"{lease.name} again"}
+
+    def restart(self):
+        # The coordinator is killed, and knows nothing but its manifest.
+        self.removing.clear()
+        for lease in self.manifest.open_leases():
+            if self.chance.random() < 0.5 or lease.name not in self.tasks:
+                self.manifest.revoke(lease.name)
+
+    def grant(self):
+        if len(self.manifest.open_leases()) >= 4:
+            return
+        lease = self.manifest.next(SIZE, large_first=self.chance.random() < 0.5)
+        if lease is None:
+            return
+        fence = f"aside/{lease.name}"
+        self.disk.make_directory(fence)
+        document = self.manifest.work(lease, "aside/file-")
+        self.tasks[lease.name] = carry_out(self.disk, document, fence, lease.name)
+        if self.chance.random() < 0.1:
+            # Dask runs it twice.
+            self.tasks[f"{lease.name} again"] = carry_out(self.disk, document, fence, lease.name)
+
+    def advance(self, name):
+        task = self.tasks[name]
+        result = None
+        try:
+            next(task)
+        except StopIteration as ended:
+            result = ended.value
+        except FileExistsError:
+            # The fence is claimed: by the other task, of which the result may come, too.
+            del self.tasks[name]
+            return
+        except FileNotFoundError as error:
+            result = {"error": ("Unavailable", str(error))}
+        if result is not None:
+            del self.tasks[name]
+            self.results.append((name.partition(" ")[0], result))
+
+    def absorb(self):
+        if not self.results:
+            return
+        told = self.results.pop(self.chance.randrange(len(self.results)))
+        if not self.manifest.absorb(*told):
+            return
+        for path, state in self.manifest._db.execute("SELECT path, state FROM files WHERE NOT is_directory"):
+            if state == FileState.DONE and path not in self.done:
+                inode = self.disk.files[path]
+                self.done[path] = (inode, inode.writes)
+
+    def remove_fences(self):
+        for lease in self.manifest.open_leases("revoking"):
+            removal = self.removing.setdefault(lease.name, self.disk.remove_tree(f"aside/{lease.name}"))
+            if next(removal, "removed") == "removed":
+                del self.removing[lease.name]
+                self.manifest.fence_removed(lease.name)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_late_node_changes_a_file_that_is_done(seed):
+    disk = Disk()
+    disk.make_directory("aside")
+    manifest = Manifest(":memory:", large_bytes=LARGE)
+    sizes = {f"small{n}": 1 for n in range(7)} | {f"large{n}": (2 + 3 * n) * BLOCK_BYTES + n for n in range(2)}
+    manifest.add(entry(path, size) for path, size in sizes.items())
+    manifest.end_listing()
+    cluster = Cluster(seed, manifest, disk)
+    cluster.run()
+    assert manifest.failures() == []
+    for path, size in sizes.items():
+        starts = range(0, size, BLOCK_BYTES)
+        assert disk.files[path].content == dict.fromkeys(starts, path), path
+    # Whoever was stopped goes on now.
+    for name in list(cluster.tasks):
+        while name in cluster.tasks:
+            cluster.advance(name)
+    for path, (inode, writes) in cluster.done.items():
+        assert disk.files[path] is inode, f"{path} was renamed late"
+        assert inode.writes == writes, f"{path} was written late"
+    assert cluster.done.keys() == sizes.keys()
+
+
+def leased(manifest, **options):
+    lease = manifest.next(SIZE, **options)
+    return lease, manifest.work(lease, "aside/")
+
+
+def test_a_lease_that_was_taken_back_waits_for_its_fence_and_has_the_next_epoch():
+    manifest = Manifest(":memory:")
+    manifest.add([entry("a"), entry("d", kind="directory")])
+    lease, work = leased(manifest)
+    assert (lease.name, [it["path"] for it in work["files"]], work["directories"]) == ("1.1", ["a"], ["d"])
+    assert manifest.next(SIZE) is None
+    assert manifest.revoke("1.1")
+    assert not manifest.revoke("1.1")
+    assert manifest.next(SIZE) is None, "its fence is there"
+    manifest.fence_removed("1.1")
+    assert manifest.next(SIZE).name == "1.2"
+    assert not manifest.absorb("1.1", {"failures": []}), "a late result"
+    assert manifest.absorb("1.2", {"failures": []})
+    assert not manifest.is_over(), "the listing may bring more"
+    manifest.end_listing()
+    assert manifest.is_over()
+    assert (manifest.totals().files_done, manifest.totals().bytes_done) == (1, 1)
+
+
+def test_a_range_that_was_taken_back_makes_the_upload_a_shared_one():
+    manifest = Manifest(":memory:", large_bytes=LARGE)
+    manifest.add([entry("a", 3 * BLOCK_BYTES)])
+    begin, _ = leased(manifest)
+    assert manifest.next(SIZE) is None
+    manifest.absorb(begin.name, {"token": "t"})
+    sums = {"crc32c": "0", "adler32": None}
+    first, work = leased(manifest)
+    assert (work["start"], work["end"], work["part"]["token"]) == (0, 2 * BLOCK_BYTES, "t")
+    last, work = leased(manifest)
+    assert (work["start"], work["end"]) == (2 * BLOCK_BYTES, 3 * BLOCK_BYTES)
+    manifest.revoke(first.name)
+    manifest.absorb(last.name, sums)
+    assert manifest.totals().bytes_done == BLOCK_BYTES
+    manifest.fence_removed(first.name)
+    manifest.absorb(manifest.next(SIZE).name, sums)
+    finish, work = leased(manifest)
+    assert (finish.kind, work["is_shared"], len(work["ranges"])) == ("finish", True, 2)
+    manifest.absorb(finish.name, {"error": ("Corrupt", "a wrong checksum")})
+    assert manifest.next(SIZE).kind == "begin", "all of it is copied again"
+
+
+def test_a_destination_without_ranges_gets_large_files_whole():
+    manifest = Manifest(":memory:", large_bytes=LARGE)
+    manifest.add([entry("a", 3 * BLOCK_BYTES)])
+    begin, _ = leased(manifest)
+    manifest.absorb(begin.name, {"token": None})
+    whole, work = leased(manifest)
+    assert (whole.kind, [it["path"] for it in work["files"]]) == ("files", ["a"])
+
+
+def test_failures_are_tried_again_unless_that_is_of_no_use():
+    manifest = Manifest(":memory:")
+    manifest.add([entry("a"), entry("b"), entry("c")])
+    manifest.end_listing()
+    lease = manifest.next(SIZE)
+    manifest.absorb(lease.name, {"failures": [("a", "PermissionDenied", "no"), ("b", "Timeout", "slow")]})
+    again, work = leased(manifest)
+    assert [it["path"] for it in work["files"]] == ["b"]
+    manifest.absorb(again.name, {"error": ("NoSpace", "full")})
+    assert manifest.is_over()
+    assert manifest.failures() == [("a", "no"), ("b", "full")]
+    manifest.retry_failed()
+    assert not manifest.is_over()
+
+
+def test_a_manifest_goes_on_where_it_was(tmp_path):
+    manifest = Manifest(tmp_path / "manifest")
+    manifest.add([entry("a")])
+    assert manifest.fact("job", "first") == "first"
+    lease = manifest.next(SIZE)
+    manifest.close()
+    manifest = Manifest(tmp_path / "manifest")
+    manifest.add([entry("a"), entry("b")])
+    assert manifest.fact("job", "second") == "first"
+    assert manifest.open_leases() == [lease]
+    assert [it["path"] for it in leased(manifest)[1]["files"]] == ["b"]
