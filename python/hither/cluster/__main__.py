@@ -9,11 +9,12 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from hither.cluster import ClusterProgress, ClusterSummary, copy
+from hither.cluster import ClusterLostError, ClusterProgress, ClusterSummary, copy
 from hither.exceptions import HitherError
 
 EXIT_FAILED = 1
-EXIT_LOST = 6
+EXIT_USAGE = 2
+EXIT_LOST = 5
 EXIT_INTERRUPTED = 130
 
 
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     bar = _Bar(shown=sys.stderr.isatty() and not quiet)
     try:
         where = {"scheduler_file": cluster} if Path(cluster).is_file() else {"address": cluster}
-        with Client(**where, timeout=20, set_as_default=False) as dask:
+        with Client(**where, timeout=10, set_as_default=False) as dask:
             summary = copy(dask, progress=bar.show, **options)
     except KeyboardInterrupt:
         bar.clear()
@@ -49,8 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except (HitherError, OSError, ValueError) as error:
         bar.clear()
-        _say(str(error))
-        return EXIT_LOST if isinstance(error, (OSError, TimeoutError)) else EXIT_FAILED
+        _say(str(error) or type(error).__name__)
+        is_lost = isinstance(error, ClusterLostError | OSError)
+        return EXIT_LOST if is_lost else EXIT_USAGE if isinstance(error, ValueError) else EXIT_FAILED
     bar.clear()
     if summary is None:
         _say("the copy runs on the cluster")

@@ -242,7 +242,7 @@ class Coordinator:
     def _end(self) -> None:
         """Remove what the job needed."""
         self._remove(self._aside)
-        futures = [self._submit_to(worker, _node.clean) for worker in self._workers()]
+        futures = [self._submit_to(worker, _node.clean) for worker in self._trusted() or self._workers()]
         _gather(futures, SURVEY_SECONDS)
 
     def _is_directory(self, url: str) -> bool:

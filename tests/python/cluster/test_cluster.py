@@ -1,5 +1,6 @@
 """Copies by a cluster of processes, of which any is killed or stopped meanwhile."""
 
+import json
 import random
 import signal
 import subprocess
@@ -195,8 +196,8 @@ def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(clu
 
 def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source, tmp_path):
     root, size, url = source
-    command = [sys.executable, "-m", "hither.cluster", "--cluster", cluster.scheduler_file, "--json"]
-    command += ["--bandwidth", RATE // 2, url, tmp_path / "to"]
+    command = [sys.executable, "-m", "hither", "cp", "-r", "--cluster", cluster.scheduler_file, "--json"]
+    command += ["--bwlimit", "20M", url, tmp_path / "to"]
     first = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
     wait_until(lambda: len(list((tmp_path / "to").glob("d*/*"))) > 50)
     first.kill()
@@ -204,6 +205,21 @@ def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source,
     done = hither.cluster.copy(dask, url, tmp_path / "to")
     assert (done.files, done.bytes, done.failures) == (302, size, {})
     assert content(tmp_path / "to") == content(root)
+
+
+def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_path):
+    write_tree(tmp_path / "tree", smalls=3, larges=0)
+    command = [sys.executable, "-m", "hither", "cp", "-r", "--json", "--exclude", "*2%", f"{tmp_path}/tree/."]
+
+    def run(*more):
+        return subprocess.run(
+            [*command, *map(str, more)], capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+
+    done = run("--cluster", cluster.scheduler_file, tmp_path / "to")
+    assert (done.returncode, json.loads(done.stdout)["files"]) == (0, 2), done.stderr
+    assert not (tmp_path / "to" / "d2").exists() or not list((tmp_path / "to" / "d2").iterdir())
+    assert run("--cluster", cluster.scheduler_file, "--checksum", "md5", tmp_path / "to").returncode == 2
 
 
 def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
