@@ -1,9 +1,7 @@
 """Copies by a Dask cluster: many nodes move one tree, and any of them may vanish meanwhile.
 
->>> import hither.cluster
-
-See the guide "A cluster of nodes". The nodes need this package, and reach source and destination
-by the same names: servers, or a file system that they share.
+The guide "A cluster of nodes" shows how to use it. The nodes need this package, and reach source
+and destination by the same names: servers, or a file system that they share.
 """
 
 from __future__ import annotations
@@ -94,14 +92,6 @@ def copy(
     ------
     ClusterLostError
         The scheduler is gone.
-
-    Examples
-    --------
-    >>> from distributed import Client, LocalCluster
-    >>> with LocalCluster(n_workers=2, dashboard_address=None) as cluster, Client(cluster) as dask:
-    ...     done = hither.cluster.copy(dask, "docs/examples", "/tmp/hither-cluster-example")
-    >>> done.files_failed
-    0
 
     """
     options = ClusterOptions(

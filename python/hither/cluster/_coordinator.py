@@ -196,8 +196,10 @@ class Coordinator:
     def progress(self) -> ClusterProgress:
         """Return the figures now."""
         now = time.monotonic()
-        if now - self._totals_at > 1:
-            self._totals, self._totals_at = self._manifest.totals(), now
+        if now > self._totals_at:
+            self._totals = self._manifest.totals()
+            # Of a million files that takes a while, and is not done all the time.
+            self._totals_at = now + max(1.0, 20 * (time.monotonic() - now))
         nodes = sorted(self._nodes.values(), key=lambda node: node.name)
         arrived = sum(node.bytes + sum(node.open.values()) for node in nodes)
         return ClusterProgress(self._totals, self._manifest.is_listed, nodes, arrived, now - self._began)

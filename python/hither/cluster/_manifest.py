@@ -189,9 +189,7 @@ class Manifest:
         """Tell whether nothing is left to do."""
         if not self.is_listed:
             return False
-        waits = (
-            "SELECT EXISTS (SELECT 1 FROM files WHERE state < ?) OR EXISTS (SELECT 1 FROM leases WHERE state != 'done')"
-        )
+        waits = "SELECT EXISTS (SELECT 1 FROM files WHERE state < ?) OR EXISTS (SELECT 1 FROM leases WHERE state IN ('open', 'revoking', 'waiting'))"
         return not self._db.execute(waits, (FileState.DONE,)).fetchone()[0]
 
     def next(self, size: LeaseSize, *, large_first: bool = True) -> Lease | None:
@@ -226,10 +224,10 @@ class Manifest:
             # Of the ranges none is left, so that there is one lease to finish it.
             self._db.execute("UPDATE files SET ranges_left = NULL WHERE id = ?", found)
             return self._new("finish", found[0])
-        begun = "SELECT COUNT(*) FROM files WHERE is_large AND state IN (?, ?)"
+        begun = "SELECT COUNT(*) FROM files WHERE is_large = 1 AND state IN (?, ?)"
         if self._db.execute(begun, (FileState.LEASED, FileState.BEGUN)).fetchone()[0] >= MAX_BEGUN:
             return None
-        found = self._db.execute("SELECT id FROM files WHERE state = 0 AND is_large ORDER BY id LIMIT 1").fetchone()
+        found = self._db.execute("SELECT id FROM files WHERE state = 0 AND is_large = 1 ORDER BY id LIMIT 1").fetchone()
         if found is None:
             return None
         self._db.execute("UPDATE files SET state = ? WHERE id = ?", (FileState.LEASED, *found))
@@ -238,7 +236,7 @@ class Manifest:
         return self._new("begin", *found)
 
     def _next_batch(self, size: LeaseSize) -> Lease | None:
-        query = "SELECT id, size FROM files WHERE state = 0 AND NOT is_large ORDER BY id LIMIT ?"
+        query = "SELECT id, size FROM files WHERE state = 0 AND is_large = 0 ORDER BY id LIMIT ?"
         taken: list[int] = []
         total = 0
         for file, its_bytes in self._db.execute(query, (size.files,)):
