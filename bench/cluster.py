@@ -110,7 +110,7 @@ def run_copy(scheduler_file: str, url: str, target: str, workers: int) -> None:
             in_hand = sum(sum(node.open.values()) for node in progress.nodes)
             print(f"{time.monotonic() - began:.2f} {progress.bytes_arrived} {in_hand}", flush=True)
 
-        done = hither.cluster.copy(dask, url, target, progress=show)
+        done = hither.cluster.copy(dask, url, target, large="16 MiB", progress=show)
         shares = ",".join(f"{name}={size}" for name, size in done.nodes.items())
         print(f"done {time.monotonic() - began:.2f} {done.files_failed} {shares}", flush=True)
 
@@ -197,7 +197,7 @@ def fail(fault: str, machines: Machines, nodes: Nodes, client: Watched) -> None:
     elif fault == "scheduler":
         nodes.kill("scheduler")
     elif fault == "client":
-        os.killpg(client.process.pid, signal.SIGKILL)
+        client.process.kill()
     elif fault == "stop":
         nodes.signal("b", signal.SIGSTOP)
         threading.Timer(STOPPED_SECONDS, nodes.signal, ("b", signal.SIGCONT)).start()
@@ -223,7 +223,9 @@ def kills(options, folder: Path) -> list[dict]:
             dip = client.dip()
             if client.done is None:
                 if fault == "scheduler":
-                    nodes.kill("a"), nodes.kill("b")
+                    # Workers end by themselves, movers go on.
+                    for name in "ab":
+                        nodes.wait(name)
                     nodes.start_scheduler(machines.hub.server_host)
                     for name in "ab":
                         nodes.start(name)

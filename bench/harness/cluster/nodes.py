@@ -61,6 +61,10 @@ class Nodes:
         self.signal(name, signal.SIGKILL)
         self._processes[name].wait()
 
+    def wait(self, name: str) -> None:
+        """Waits until the node's worker has ended."""
+        self._processes[name].wait(START_SECONDS)
+
     def processes(self, name: str) -> list[int]:
         wanted = {f"HITHER_NODE={name}".encode(), f"XDG_STATE_HOME={self.folder / name}".encode()}
         found = []

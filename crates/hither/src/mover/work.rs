@@ -27,9 +27,12 @@ use hither_transfer::{
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The directory by which a lease's task claims the fence.
 const CLAIM: &str = ".hither-claim";
+/// The interval at which a lease looks whether it was taken back: a fraction of a lease.
+const FENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Files that get their names at the same time, each in two round trips.
 const RENAMES: usize = 64;
 
@@ -67,13 +70,29 @@ impl Client {
         };
         let claim = join(&places.fence.path, CLAIM);
         places.fence.storage.make_directory(&claim).await?;
+        tokio::select! {
+            done = self.work(lease, &places, made, progress) => done,
+            () = taken_back(&places.fence) => {
+                let what = "the lease was taken back while it was carried out";
+                Err(Error::new(ErrorKind::Cancelled, what))
+            }
+        }
+    }
+
+    async fn work(
+        &self,
+        lease: &Lease,
+        places: &Places,
+        made: &MadeDirectories,
+        progress: &Arc<CopyProgress>,
+    ) -> Result<LeaseResult> {
         let options = self.lease_options(lease)?;
         match &lease.work {
             LeaseWork::Files { files, directories } => {
                 for directory in directories {
                     make_directories(&places.target, directory, made).await?;
                 }
-                move_files(&places, files, options, made, progress).await
+                move_files(places, files, options, made, progress).await
             }
             LeaseWork::Begin { part } => {
                 let token = begin(&self.copy_path(&part.aside, &[])?, part).await?;
@@ -82,7 +101,7 @@ impl Client {
             LeaseWork::Range { part, start, end } => {
                 let entry = part.file.in_directory(&places.source.path)?.entry;
                 let (path, local) = places.source.below(&part.file.path);
-                let source = CopyPath { path, local, ..places.source };
+                let source = CopyPath { path, local, ..places.source.clone() };
                 let aside = self.copy_path(&part.aside, &[])?;
                 let range = *start..*end;
                 let token = part.token.clone();
@@ -102,7 +121,7 @@ impl Client {
             LeaseWork::Finish { part, epoch, ranges, is_shared } => {
                 let aside = self.copy_path(&part.aside, &[])?;
                 make_directories(&places.target, parent(&part.file.path), made).await?;
-                take_over::finish(&places, &aside, part, *epoch, ranges, *is_shared).await
+                take_over::finish(places, &aside, part, *epoch, ranges, *is_shared).await
             }
         }
     }
@@ -121,6 +140,18 @@ impl Client {
             options.third_party = Some(self.third_party(mode.parse::<ThirdParty>()?));
         }
         Ok(options)
+    }
+}
+
+/// Returns when the fence is gone: nothing of the work is of any use then. What it spares is time
+/// and bytes; that the work can do no harm does not depend on it.
+async fn taken_back(fence: &CopyPath) {
+    loop {
+        tokio::time::sleep(FENCE_INTERVAL).await;
+        let found = fence.storage.stat(&fence.path).await;
+        if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return;
+        }
     }
 }
 
