@@ -10,8 +10,8 @@ import threading
 import pytest
 from needs import require
 
+from bench.cluster.nodes import nodes, wait_until
 from bench.harness import servers
-from bench.harness.cluster.nodes import nodes, wait_until
 from bench.harness.links import Loopback
 
 distributed = pytest.importorskip("distributed")

@@ -28,10 +28,10 @@ from pathlib import Path
 from distributed import Client
 
 import hither.cluster
+from bench.cluster.machines import Machines, busy_seconds
+from bench.cluster.nodes import Nodes
 from bench.harness import access_log, servers
 from bench.harness.arguments import Arguments
-from bench.harness.cluster.machines import Machines, busy_seconds
-from bench.harness.cluster.nodes import Nodes
 from bench.harness.content import numbered_blocks, write_tree
 from bench.harness.interleaved import say
 from bench.harness.paths import MEMORY, temporary_folder
