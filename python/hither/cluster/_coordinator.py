@@ -394,6 +394,9 @@ class Coordinator:
         granted = self._granted.get(name)
         if granted is None or granted.future is not future:
             return
+        if future.status == "cancelled":
+            # So are all when the scheduler is lost. Movers go on: nothing is taken back.
+            raise ClusterLostError
         if future.status != "finished":
             # The worker is lost, or the task failed: nobody knows what the mover does.
             error = future.exception(timeout=1) if future.status == "error" else None
