@@ -203,13 +203,13 @@ fn a_file_that_a_node_had_in_hand_is_taken_over_and_lost_to_that_node() {
 fn a_mover_that_was_killed_says_so_of_its_leases() {
     let folder = tempfile::tempdir().unwrap();
     let killed = MoverFolder::open(folder.path()).unwrap().unwrap();
-    std::fs::write(folder.path().join("inbox/7.1.json"), "{").unwrap();
+    fs::write(folder.path().join("inbox/7.1.json"), "{").unwrap();
     assert!(MoverFolder::open(folder.path()).unwrap().is_none(), "it is locked");
     assert_eq!(killed.waiting(1).unwrap(), ["7.1"]);
     assert_eq!(killed.begin("7.1").unwrap_err().kind(), ErrorKind::Invalid);
     drop(killed);
     drop(MoverFolder::open(folder.path()).unwrap().unwrap());
-    let text = std::fs::read_to_string(folder.path().join("results/7.1.json")).unwrap();
+    let text = fs::read_to_string(folder.path().join("results/7.1.json")).unwrap();
     assert!(text.contains("\"Cancelled\"") && text.contains("killed"), "{text}");
     assert!(!folder.path().join("running/7.1.json").exists());
 }

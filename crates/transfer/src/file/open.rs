@@ -8,7 +8,7 @@
 use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::destination::Target;
-use crate::file::block_map::{BlockChecksums, BlockMap};
+use crate::file::block_map::BlockMap;
 use crate::file::partial_file;
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
@@ -23,14 +23,13 @@ use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
     DirEntry, Error, ErrorKind, FileKind, PutOptions, Replicas, Request, Result, Retry, Source,
-    Storage, VersionBinding,
+    VersionBinding,
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
-use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 use tracing::debug;
 
