@@ -32,7 +32,7 @@ use tokio::task::JoinSet;
 ///
 /// # Errors
 ///
-/// As [`copy`](crate::copy). Errors of single files are in the summary.
+/// As [`copy`](crate::copy()). Errors of single files are in the summary.
 pub async fn copy_listed(
     source: CopyPath,
     files: Vec<TreeFile>,
@@ -52,7 +52,7 @@ pub async fn copy_listed(
 ///
 /// # Errors
 ///
-/// As [`copy`](crate::copy). The error of the file is in the summary.
+/// As [`copy`](crate::copy()). The error of the file is in the summary.
 pub async fn copy_range(
     source: CopyPath,
     entry: DirEntry,
