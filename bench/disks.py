@@ -38,7 +38,7 @@ def timed(where: Loopback, *command: object) -> float:
 
 
 def fio(direction: str, file: Path, size: int) -> float:
-    """Seconds in which fio reads a file that is not in the page cache, or writes one to the disk."""
+    """Seconds of fio for a file that is not in the page cache, or is on the disk at the end."""
     options = (f"--rw={direction}", f"--filename={file}", f"--size={size}", "--bs=1M", "--end_fsync=1", "--name=job")
     told = json.loads(subprocess.check_output(["fio", *options, "--invalidate=1", "--output-format=json"]))
     return size / told["jobs"][0][direction]["bw_bytes"]
@@ -110,7 +110,13 @@ def rows(case: str, found: dict[str, list[float]], amount: float, unit: str) -> 
     ours, *others = medians.values()
     verdict = f"{max(others) / ours:.2f} of the slowest other"
     return [
-        [case, who, f"{amount / seconds:.0f} {unit}", f"{min(found[who]):.2f}-{max(found[who]):.2f}", verdict * (not at)]
+        [
+            case,
+            who,
+            f"{amount / seconds:.0f} {unit}",
+            f"{min(found[who]):.2f}-{max(found[who]):.2f}",
+            verdict * (not at),
+        ]
         for at, (who, seconds) in enumerate(medians.items())
     ]
 

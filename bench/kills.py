@@ -12,8 +12,8 @@ link counted, less that of a copy that nobody disturbed.
         --files 1000000 --bytes 1000 --output bench/results/kills-million
 
 With `--each 10` the same copy is killed ten times before it may end. The peak of the client's
-memory is that of the undisturbed copy. With `--stalls 1,30,300` the server stops instead, for 1 s, 30 s
-and 300 s, once in each kind of copy, and the client has to outlast it or to go on when it is
+memory is that of the undisturbed copy. With `--stalls 1,30,300` the server stops instead, for 1 s,
+30 s and 300 s, once in each kind of copy, and the client has to outlast it or to go on when it is
 started again.
 
     python -m bench.kills --stalls 1,30,300 --ways down,tree-serve --output bench/results/stalls
@@ -229,7 +229,8 @@ def table(runs: list[Run], usual: dict[str, Usual]) -> list[str]:
         kills = str(sum(run.kills for run in these))
         peak = f"{usual[way].peak_mb:.0f}"
         rows.append([way, victim, peak, kills, went_on, *figures, str(len(faults)), faults[0] if faults else ""])
-    heads = ["", "killed or stopped", "peak MiB", "times", "went on", "MB", "sent again, median", "at most", "faults", ""]
+    counted = ["peak MiB", "times", "went on", "MB", "sent again, median", "at most", "faults"]
+    heads = ["", "killed or stopped", *counted, ""]
     return tables.markdown(heads, rows, "llrrrrrrrl")
 
 
@@ -285,9 +286,8 @@ def main() -> None:
     sizes = f"A file of {LARGE_MB} MiB; a tree of {options.files:,} files of {options.bytes:,} bytes and one of {TREE_MB} MiB."
     faults = sum(bool(run.fault) for run in runs)
     counts = f"Disturbed {sum(run.kills for run in runs)} times, {faults} faults."
-    tables.save(
-        options.output, [f"# Copies whose {'server stops' if options.stalls else 'client or server is killed'}", "", counts, sizes, "", *table(runs, usual)]
-    )
+    heading = f"# Copies whose {'server stops' if options.stalls else 'client or server is killed'}"
+    tables.save(options.output, [heading, "", counts, sizes, "", *table(runs, usual)])
     tables.write_csv(options.output, [vars(run) for run in runs])
     raise SystemExit(1 if faults else 0)
 
