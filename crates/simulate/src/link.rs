@@ -114,10 +114,10 @@ impl Link {
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ms, ", self.rtt.as_secs_f64() * 1e3)?;
+        write!(f, "{} ms, ", thousandths(self.rtt.as_secs_f64() * 1e3))?;
         match self.bandwidth {
             None => write!(f, "unlimited")?,
-            Some(rate) => write!(f, "{} Mbit/s", mega(rate))?,
+            Some(rate) => write!(f, "{} Mbit/s", thousandths(mega(rate)))?,
         }
         if let Some(rate) = self.each {
             write!(f, ", {} Mbit/s for each connection", mega(rate))?;
@@ -135,6 +135,11 @@ impl fmt::Display for Link {
 #[expect(clippy::cast_precision_loss, reason = "shown to a person")]
 fn mega(rate: u64) -> f64 {
     rate as f64 / 1e6
+}
+
+/// A number for people: measured ones have digits that mean nothing.
+fn thousandths(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 /// Splits `text` into a number and the unit after it.
@@ -289,6 +294,8 @@ mod tests {
         assert_eq!(Link::named("g"), Some(Link::G));
         assert_eq!(Link::named("H"), None);
         assert_eq!(Link::F.to_string(), "72 ms, 8 Mbit/s");
+        let measured = Link { rtt: Duration::from_nanos(54_120), ..Link::F };
+        assert_eq!(measured.to_string(), "0.054 ms, 8 Mbit/s");
     }
 
     proptest! {

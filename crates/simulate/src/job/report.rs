@@ -224,7 +224,7 @@ fn causes(result: &JobResult) -> String {
 }
 
 pub(super) fn milliseconds(time: std::time::Duration) -> String {
-    format!("{} ms", time.as_secs_f64() * 1e3)
+    format!("{} ms", (time.as_secs_f64() * 1e6).round() / 1e3)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
