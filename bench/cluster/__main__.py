@@ -30,7 +30,7 @@ from distributed import Client
 import hither.cluster
 from bench.cluster.machines import Machines, busy_seconds
 from bench.cluster.nodes import Nodes
-from bench.harness import access_log, servers
+from bench.harness import access_log, servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.content import numbered_blocks, write_tree
 from bench.harness.interleaved import say
@@ -254,18 +254,14 @@ def kills(options, folder: Path) -> list[dict]:
     return rows
 
 
-def write_tables(output: Path, rows: list[dict]) -> None:
+def write_tables(output: Path, title: str, rows: list[dict]) -> None:
     """Adds the rows to the CSV file, and writes all of it as a table."""
     path = output.with_suffix(".csv")
     if path.exists():
         with path.open(newline="") as file:
             rows = [*csv.DictReader(file), *rows]
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(map(str, row.values())) for row in rows)]
-    output.with_suffix(".md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines))
+    tables.write_csv(output, rows)
+    tables.save(output, [title, "", *tables.markdown(rows[0], (map(str, row.values()) for row in rows))])
 
 
 def main() -> None:
@@ -288,9 +284,9 @@ def main() -> None:
         options.seconds, options.kills, options.megabytes = 3, 6, 60
     with temporary_folder(MEMORY) as folder:
         if options.scale or options.quick:
-            write_tables(Path(f"{options.output}-scale"), scale(options, folder))
+            write_tables(Path(f"{options.output}-scale"), "# One, two and four nodes", scale(options, folder))
         if options.kills:
-            write_tables(Path(f"{options.output}-faults"), kills(options, folder))
+            write_tables(Path(f"{options.output}-faults"), "# Nodes that fail", kills(options, folder))
 
 
 if __name__ == "__main__":
