@@ -72,3 +72,30 @@ impl PrefixSumState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::group_sync::GroupSync;
+    use bytes::Bytes;
+
+    #[test]
+    fn a_block_that_is_taken_back_is_summed_up_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (part, _) =
+            PartialFile::open(&folder.path().join("data"), ".part", 8, None, None).unwrap();
+        let write = |at, bytes: &'static [u8]| {
+            part.write(at, &[Bytes::from_static(bytes)], &GroupSync::default()).unwrap();
+        };
+        let sum = PrefixSum::new(Algorithm::Sha256);
+        write(0, b"abcX");
+        sum.go_on(3, |_| (0, 4), &part).unwrap();
+        sum.go_on(3, |_| (0, 4), &part).unwrap();
+        write(3, b"d");
+        write(4, b"efgh");
+        let taken_back_once = |_| (1, 8);
+        sum.go_on(2, taken_back_once, &part).unwrap();
+        let expected = Hasher::of(Algorithm::Sha256, b"abcdefgh");
+        assert_eq!(sum.finish(taken_back_once, &part).unwrap(), expected);
+    }
+}
