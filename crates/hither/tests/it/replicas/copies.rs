@@ -67,8 +67,8 @@ fn sent(server: &MockHttpServer) -> u64 {
     server.log().iter().filter(|it| it.method == "GET").map(|it| it.payload_bytes).sum()
 }
 
-/// A document about the file at `urls`, with checksums of pieces if `pieces`.
-fn document(urls: &[String], pieces: bool) -> String {
+/// A document about the file at `urls`, with checksums of pieces by `pieces`.
+fn document(urls: &[String], pieces: Option<Algorithm>) -> String {
     let bytes = bytes();
     let mut text = format!(
         "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"file\"><size>{}</size>\
@@ -76,10 +76,11 @@ fn document(urls: &[String], pieces: bool) -> String {
         bytes.len(),
         Hasher::of(Algorithm::Sha256, &bytes).hex()
     );
-    if pieces {
-        write!(text, "<pieces length=\"{}\" type=\"sha-1\">", BLOCK / 2).unwrap();
+    if let Some(algorithm) = pieces {
+        let name = if algorithm == Algorithm::Sha1 { "sha-1" } else { "sha-256" };
+        write!(text, "<pieces length=\"{}\" type=\"{name}\">", BLOCK / 2).unwrap();
         for piece in bytes.chunks(BLOCK / 2) {
-            write!(text, "<hash>{}</hash>", Hasher::of(Algorithm::Sha1, piece).hex()).unwrap();
+            write!(text, "<hash>{}</hash>", Hasher::of(algorithm, piece).hex()).unwrap();
         }
         text.push_str("</pieces>");
     }
@@ -148,11 +149,18 @@ fn a_replica_of_another_checksum_or_size_is_named_and_left_out() {
 
 #[test]
 fn pieces_of_a_document_find_wrong_blocks_at_once() {
+    // By the algorithm of the whole file they say all about it; by another, it is summed up too.
+    for (algorithm, name) in [(Algorithm::Sha1, "sha1"), (Algorithm::Sha256, "sha256")] {
+        expect_wrong_blocks_found(algorithm, name);
+    }
+}
+
+fn expect_wrong_blocks_found(algorithm: Algorithm, name: &str) {
     let corrupt = corrupt();
     let good = server();
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("list.meta4");
-    std::fs::write(&list, document(&[corrupt.url(), good.url()], true)).unwrap();
+    std::fs::write(&list, document(&[corrupt.url(), good.url()], Some(algorithm))).unwrap();
     let into = folder.path().join("into");
     std::fs::create_dir(&into).unwrap();
     let client = client(None, "", &[]);
@@ -161,7 +169,8 @@ fn pieces_of_a_document_find_wrong_blocks_at_once() {
     assert_eq!(std::fs::read(into.join("file")).unwrap(), bytes());
     let notices = summary.notices.join("\n");
     let named = format!("{}: bytes ", corrupt.url());
-    assert!(notices.contains(&named) && notices.contains("the catalogue states sha1"), "{notices}");
+    let states = format!("the catalogue states {name}");
+    assert!(notices.contains(&named) && notices.contains(&states), "{notices}");
     // It was left out at its first wrong block: only what was on its way came as well.
     assert!(summary.bytes_resent <= 8 * BLOCK as u64, "{summary:?}");
     assert!(summary.checksums[0].compared);
@@ -171,7 +180,7 @@ fn pieces_of_a_document_find_wrong_blocks_at_once() {
 fn a_document_without_a_good_replica_is_an_error_that_names_the_bytes() {
     let corrupt = corrupt();
     let folder = tempfile::tempdir().unwrap();
-    let document = document(&[corrupt.url()], true);
+    let document = document(&[corrupt.url()], Some(Algorithm::Sha1));
     let described = MockHttpServer::start(document.into_bytes()).unwrap();
     let client = client(None, "", &[]);
     let target = folder.path().join("copy");
@@ -187,7 +196,7 @@ fn the_checksum_of_a_document_finds_the_corrupt_replica_without_pieces() {
     let corrupt = corrupt();
     let good = server();
     let urls = [good.url(), corrupt.url()];
-    let described = MockHttpServer::start(document(&urls, false).into_bytes()).unwrap();
+    let described = MockHttpServer::start(document(&urls, None).into_bytes()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("copy");
     let client = client(None, "", &[]);
