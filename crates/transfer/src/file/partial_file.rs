@@ -14,7 +14,7 @@ use crate::tree::group_sync::GroupSync;
 use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::partial_name;
-use hither_core::{Error, ErrorKind, Result};
+use hither_core::{Error, ErrorKind, Result, range};
 use rustix::fs::{
     CWD, FallocateFlags, OFlags, RenameFlags, fallocate, fstatfs, ioctl_ficlone, renameat_with,
 };
@@ -262,7 +262,8 @@ impl PartialFile {
                 &reopened
             }
         };
-        let mut buffer = vec![0; READ_BYTES];
+        let most = usize::try_from(range::len(&range)).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let mut buffer = vec![0; most];
         let mut at = range.start;
         while at < range.end {
             let most = usize::try_from(range.end - at).unwrap_or(READ_BYTES).min(READ_BYTES);

@@ -67,6 +67,10 @@ impl PrefixSumState {
             *self = Self { hasher: Hasher::new(self.hasher.algorithm()), bytes: 0, taken_back };
         }
         let next = end.min(self.bytes.saturating_add(max_bytes));
+        if next == self.bytes {
+            // A small file would be opened for nothing.
+            return Ok(());
+        }
         part.read(self.bytes..next, |piece| self.hasher.update(piece))?;
         self.bytes = next;
         Ok(())
