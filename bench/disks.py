@@ -13,19 +13,16 @@ The disk is that of the repository. Needs root (page cache, link) and fio.
 
 import json
 import shutil
-import statistics
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.content import FILE_BYTES, numbered_blocks, write_tree
-from bench.harness.interleaved import rotated, say
 from bench.harness.links import Link, Loopback, Wan
 from bench.harness.paths import DATA, HITHER, MEMORY, temporary_folder
-from bench.server.overlap import forget
+from bench.server.overlap import alternating, forget, medians
 
 NEAR = Link("N", 0.2, 1000, "the same room")
 BOUND = 0.95
@@ -42,15 +39,6 @@ def fio(direction: str, file: Path, size: int) -> float:
     options = (f"--rw={direction}", f"--filename={file}", f"--size={size}", "--bs=1M", "--end_fsync=1", "--name=job")
     told = json.loads(subprocess.check_output(["fio", *options, "--invalidate=1", "--output-format=json"]))
     return size / told["jobs"][0][direction]["bw_bytes"]
-
-
-def interleaved(runs: int, ways: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(runs):
-        for name, way in rotated(list(ways.items()), number):
-            found[name].append(way())
-            say(f"{name}: {found[name][-1]:.2f} s")
-    return found
 
 
 def one_file(source: Path, target: Path, size: int, runs: int, on_disk: bool) -> dict[str, list[float]]:
@@ -79,7 +67,7 @@ def one_file(source: Path, target: Path, size: int, runs: int, on_disk: bool) ->
         if on_disk:
             ways["fio read"] = lambda: fio("read", file, size)
             ways["fio write"] = lambda: fio("write", target / "fio", size)
-        return interleaved(runs, ways)
+        return alternating(runs, ways)
 
 
 def many_files(source: Path, target: Path, files: int, runs: int) -> dict[str, list[float]]:
@@ -101,13 +89,13 @@ def many_files(source: Path, target: Path, files: int, runs: int) -> dict[str, l
             "hither cp -r": lambda: emptied(HITHER, "cp", "-r", "--no-store", "--quiet", f"{url}/tree", out / "tree"),
             "tar, unpacked, sync": lambda: emptied("bash", "-c", script, url, out),
         }
-        return interleaved(runs, ways)
+        return alternating(runs, ways)
 
 
 def rows(case: str, found: dict[str, list[float]], amount: float, unit: str) -> list[list[str]]:
     """With the rate of each as a share of the slowest other contender's."""
-    medians = {who: statistics.median(seconds) for who, seconds in found.items()}
-    ours, *others = medians.values()
+    middle = medians(found)
+    ours, *others = middle.values()
     verdict = f"{max(others) / ours:.2f} of the slowest other"
     return [
         [
@@ -117,7 +105,7 @@ def rows(case: str, found: dict[str, list[float]], amount: float, unit: str) -> 
             f"{min(found[who]):.2f}-{max(found[who]):.2f}",
             verdict * (not at),
         ]
-        for at, (who, seconds) in enumerate(medians.items())
+        for at, (who, seconds) in enumerate(middle.items())
     ]
 
 

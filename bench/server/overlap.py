@@ -59,6 +59,7 @@ def alternating(runs: int, ways: dict[str, Callable[[], float]]) -> dict[str, li
     for number in range(runs):
         for name in rotated(list(ways), number):
             found[name].append(ways[name]())
+            say(f"{name}: {found[name][-1]:.2f} s")
     return found
 
 
