@@ -30,7 +30,7 @@ use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
-use hither_core::{Checksum, Clock, Health};
+use hither_core::{Algorithm, Checksum, Clock, Health};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -115,8 +115,8 @@ pub struct NameSpace {
     names: Mutex<NameCache<Arc<NameAnswer>>>,
     listings: Mutex<NameCache<Arc<MergedListing>>>,
     changing: Mutex<NameCache<()>>,
-    /// The last checksum that was asked for of each file.
-    pub(crate) checksums: Mutex<NameCache<Checksum>>,
+    /// The last checksum that was asked for of each file; none if no holder has one of that kind.
+    pub(crate) checksums: Mutex<NameCache<(Algorithm, Option<Checksum>)>>,
     /// Names that were forgotten because a client came back.
     doubted: Mutex<NameCache<()>>,
     asked_names: Questions<NameAnswer>,

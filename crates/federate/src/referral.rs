@@ -12,6 +12,8 @@
 use crate::choice::{Candidate, rank};
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::{NameSpace, Need};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, parent};
 use hither_core::sync::lock;
@@ -21,6 +23,9 @@ use hither_server::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Holders that are asked for the checksum of a file.
+const MAX_ASKED: usize = 4;
 
 /// A result for the server.
 pub(crate) type Outcome<T> = Result<T, BackendError>;
@@ -120,7 +125,8 @@ impl NameSpace {
         Some(format!("/{}", alone.unwrap_or(path)))
     }
 
-    /// The checksum of a file as the best holder that has one tells it in time.
+    /// The checksum of a file as the first of the best holders tells it in time. All are asked at
+    /// once: one that is silent delays nothing.
     async fn checksum(
         &self,
         path: &str,
@@ -129,21 +135,32 @@ impl NameSpace {
     ) -> Option<Checksum> {
         let now = self.clock.now();
         let known = lock(&self.checksums).get(path, now);
-        if let Some(known) = known.filter(|sum| sum.algorithm() == algorithm) {
-            return Some(known);
+        if let Some((_, known)) = known.filter(|(of, _)| *of == algorithm) {
+            return known;
         }
-        for endpoint in holders.iter().filter_map(|id| self.endpoint(*id)) {
-            let Some(target) = endpoint.storage_path(path) else { continue };
-            let question = async { endpoint.storage.checksum(&target, algorithm).await };
-            // One that computes it now has it the next time; that is no failure.
-            let told = tokio::time::timeout(self.settings.deadline(), question).await;
-            if let Ok(Ok(Some(sum))) = told {
-                let until = now + Duration::from_secs_f64(self.settings.positive_seconds);
-                lock(&self.checksums).put(path, sum.clone(), size_of::<Checksum>(), until);
-                return Some(sum);
+        let asked = holders.iter().filter_map(|id| self.endpoint(*id)).take(MAX_ASKED);
+        let mut answers: FuturesUnordered<_> = asked
+            .filter_map(|endpoint| Some((endpoint, endpoint.storage_path(path)?)))
+            .map(async |(it, target)| it.storage.checksum(&target, algorithm).await)
+            .collect();
+        let first = async {
+            let mut is_sure = true;
+            while let Some(answer) = answers.next().await {
+                match answer {
+                    Ok(Some(sum)) => return (Some(sum), true),
+                    Ok(None) => {}
+                    Err(_) => is_sure = false,
+                }
             }
-        }
-        None
+            (None, is_sure)
+        };
+        // A holder that computes it now has it the next time; that is no failure.
+        let told = tokio::time::timeout(self.settings.deadline(), first).await;
+        let (sum, _) = told.ok().filter(|(_, is_sure)| *is_sure)?;
+        let until = now + Duration::from_secs_f64(self.settings.positive_seconds);
+        let bytes = size_of::<(Algorithm, Option<Checksum>)>();
+        lock(&self.checksums).put(path, (algorithm, sum.clone()), bytes, until);
+        sum
     }
 
     async fn locate_for_writing(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
