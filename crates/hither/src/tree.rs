@@ -9,6 +9,7 @@ pub(crate) mod scan;
 pub(crate) mod tree_url;
 use crate::client::Client;
 use crate::file::origin::FileOrigin;
+use crate::tree::draw::JobStart;
 use crate::tree::listing::{TreeListing, describe_tree};
 use crate::tree::root_opener::{OpenTree, RootOpener};
 use futures_util::future::{BoxFuture, FutureExt, Shared};
@@ -22,6 +23,8 @@ use std::sync::Arc;
 pub struct RemoteTree {
     pub(crate) file: Arc<FileOrigin>,
     path: Option<String>,
+    /// The beginning of its opening.
+    pub(crate) began: JobStart,
     opened: Shared<BoxFuture<'static, Result<Arc<OpenTree>>>>,
 }
 
@@ -48,10 +51,11 @@ impl Client {
 
 impl RemoteTree {
     fn new(file: Arc<FileOrigin>, path: Option<String>, use_store: bool) -> Self {
+        let began = JobStart::now(file.context.counters());
         let opening = open(Arc::clone(&file), path.clone(), use_store).boxed().shared();
         // It runs even if nobody waits for it.
         file.context.network.runtime().spawn(opening.clone().map(drop));
-        Self { file, path, opened: opening }
+        Self { file, path, began, opened: opening }
     }
 
     /// Number of entries. Waits for the tree.

@@ -64,7 +64,8 @@ impl Tree {
         }))
     }
 
-    /// Columns, the record of each name, and the report of the read.
+    /// Columns, the record of each name, and the report of the read, and of the opening if wanted.
+    #[pyo3(signature = (columns, cut, entries, progress, *, with_opening = false))]
     fn arrays(
         &self,
         py: Python<'_>,
@@ -72,9 +73,11 @@ impl Tree {
         cut: Option<String>,
         entries: (u64, u64),
         progress: &ScanProgress,
+        with_opening: bool,
     ) -> PyResult<Job> {
         let (client, tree) = self.opened(py)?;
-        let request = request(columns, cut, entries);
+        let mut request = request(columns, cut, entries);
+        request.with_opening = with_opening;
         let progress = Arc::clone(&progress.0);
         let read = async move { tree.arrays(&request, &progress).await };
         Ok(Job::new(&client, read, |arrays, py| {

@@ -105,8 +105,8 @@ def explain(
     """
     if not isinstance(tree, Tree):
         with Tree(tree, path, client=client) as opened:
-            return _explain(opened, columns, cut, filter_name, (entry_start, entry_stop), native)
-    return _explain(tree, columns, cut, filter_name, (entry_start, entry_stop), native)
+            return _explain(opened, columns, cut, filter_name, (entry_start, entry_stop), native, with_opening=True)
+    return _explain(tree, columns, cut, filter_name, (entry_start, entry_stop), native, with_opening=False)
 
 
 def _explain(
@@ -116,9 +116,11 @@ def _explain(
     filter_name: NameFilter,
     span: tuple[int | None, int | None],
     native: bool,  # noqa: FBT001
+    *,
+    with_opening: bool,
 ) -> Explanation:
     request = tree._request(columns, cut, filter_name, *span, "ak", native)  # noqa: SLF001
-    selected, report = tree._read_for_report(request, native)  # noqa: SLF001
+    selected, report = tree._read_for_report(request, native=native, with_opening=with_opening)  # noqa: SLF001
     return Explanation(
         url=tree._shown_url,  # noqa: SLF001
         tree=tree.name,

@@ -454,9 +454,10 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return ArraysRequest(wanted, cut, start, stop, check_library(library), foreign)
 
     def _read_job(
-        self, request: ArraysRequest, progress: _core.ScanProgress
+        self, request: ArraysRequest, progress: _core.ScanProgress, *, with_opening: bool = False
     ) -> _core.Job[tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]]:
-        return self._core.arrays(request.columns, request.cut, (request.start, request.stop), progress)
+        span = (request.start, request.stop)
+        return self._core.arrays(request.columns, request.cut, span, progress, with_opening=with_opening)
 
     def _build(
         self, request: ArraysRequest, result: tuple[list[_core.Column], list[RecordType | None], dict[str, Any]]
@@ -523,11 +524,12 @@ class Tree(Closing, Mapping[str, "Branch"]):
             warn(f"hither reads through uproot: {', '.join(request.foreign)}")
         return with_uproot()
 
-    def _read_for_report(self, request: ArraysRequest, native: bool) -> tuple[int, Report]:  # noqa: FBT001
+    def _read_for_report(self, request: ArraysRequest, *, native: bool, with_opening: bool) -> tuple[int, Report]:
         """Read the request; return the number of selected entries, and the report."""
 
         def own() -> int:
-            columns, _, report = self._read_job(request, HIDDEN.add_read()).wait()
+            job = self._read_job(request, HIDDEN.add_read(), with_opening=with_opening)
+            columns, _, report = job.wait()
             self._report = report_from_core(report)
             return columns[0].entries if columns else 0
 

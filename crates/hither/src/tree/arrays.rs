@@ -29,7 +29,7 @@ pub use iterate::{ArraysIterator, ArraysStep};
 
 use crate::client::context::ClientContext;
 use crate::tree::RemoteTree;
-use crate::tree::draw::{PhaseTimings, report};
+use crate::tree::draw::{JobStart, PhaseTimings, report};
 use crate::tree::progress::ScanProgress;
 use crate::tree::scan::{Piece, Scan};
 use column_plan::ColumnPlan;
@@ -54,13 +54,15 @@ pub struct ArraysRequest {
     pub cut: Option<String>,
     /// Entries of the tree; the range is cut at the last entry.
     pub entries: Range<u64>,
+    /// The report covers the opening of the tree, too: it has just begun, for this read.
+    pub with_opening: bool,
 }
 
 impl ArraysRequest {
     /// A request for all entries of `columns`.
     #[must_use]
     pub fn new(columns: Vec<String>) -> Self {
-        Self { columns, cut: None, entries: 0..u64::MAX }
+        Self { columns, cut: None, entries: 0..u64::MAX, with_opening: false }
     }
 }
 
@@ -88,8 +90,7 @@ impl RemoteTree {
     /// columns.
     pub async fn arrays(&self, request: &ArraysRequest, progress: &ScanProgress) -> Result<Arrays> {
         let counters = self.file.context.counters();
-        let started = Instant::now();
-        let before = counters.totals();
+        let start = if request.with_opening { self.began.clone() } else { JobStart::now(counters) };
         let read = match self.pieces(request, progress).await {
             // The stored metadata were of an older version of the file.
             Err(error) if error.kind() == ErrorKind::Changed && self.file.forget_metadata() => {
@@ -100,8 +101,7 @@ impl RemoteTree {
         progress.done();
         let (pieces, records, timings) = read?;
         let columns = joined(&self.file.context, pieces).await?;
-        let after = counters.totals();
-        let report = report(&timings, started.elapsed(), &before, &after, &self.file);
+        let report = report(&timings, &start, &counters.totals(), &self.file);
         Ok(Arrays { columns, records, report })
     }
 

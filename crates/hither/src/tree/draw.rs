@@ -12,7 +12,7 @@ use hither_core::{ReadReport, Report};
 use hither_formats::root::Tree;
 use hither_formats::{ElementType, FormatError};
 use hither_query::{Chunk, Expression, Histogram, HistogramBuilder, SelectedValues, Selection};
-use hither_transport::TransferTotals;
+use hither_transport::{TransferCounters, TransferTotals};
 use std::ops::Range;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -72,9 +72,8 @@ impl Client {
         request: &DrawRequest,
         progress: &ScanProgress,
     ) -> Result<DrawResult> {
-        let before = (Instant::now(), self.counters().totals());
         let tree = self.open_tree(&target.url, target.tree.as_deref())?;
-        self.draw_since(&before, &tree, request, progress)
+        self.draw_since(&tree.began, &tree, request, progress)
     }
 
     /// Draws a histogram of a tree that is open or being opened. The report starts here, and
@@ -89,12 +88,12 @@ impl Client {
         request: &DrawRequest,
         progress: &ScanProgress,
     ) -> Result<DrawResult> {
-        self.draw_since(&(Instant::now(), self.counters().totals()), tree, request, progress)
+        self.draw_since(&JobStart::now(self.counters()), tree, request, progress)
     }
 
     fn draw_since(
         &self,
-        (started, before): &(Instant, TransferTotals),
+        start: &JobStart,
         tree: &RemoteTree,
         request: &DrawRequest,
         progress: &ScanProgress,
@@ -110,8 +109,7 @@ impl Client {
         });
         progress.done();
         let (mut drawing, timings) = drawing?;
-        let after = self.counters().totals();
-        drawing.report = report(&timings, started.elapsed(), before, &after, &tree.file);
+        drawing.report = report(&timings, start, &self.counters().totals(), &tree.file);
         Ok(drawing)
     }
 }
@@ -210,11 +208,23 @@ fn evaluate(
     selection.evaluate(&input)
 }
 
+/// The beginning of what a report covers.
+#[derive(Debug, Clone)]
+pub(crate) struct JobStart {
+    at: Instant,
+    before: TransferTotals,
+}
+
+impl JobStart {
+    pub(crate) fn now(counters: &TransferCounters) -> Self {
+        Self { at: Instant::now(), before: counters.totals() }
+    }
+}
+
 /// The report of a job, from its own times and the counters of the client before and after it.
 pub(crate) fn report(
     timings: &PhaseTimings,
-    elapsed: Duration,
-    before: &TransferTotals,
+    JobStart { at, before }: &JobStart,
     after: &TransferTotals,
     file: &FileOrigin,
 ) -> Report {
@@ -222,7 +232,7 @@ pub(crate) fn report(
     let (sources, notices) = file.replicas();
     let connect = after.connect_micros.saturating_sub(before.connect_micros);
     Report {
-        seconds: elapsed.as_secs_f64(),
+        seconds: at.elapsed().as_secs_f64(),
         requests: after.requests - before.requests,
         whole_file_downloads: after.whole_files - before.whole_files,
         round_trips: after.round_trips - before.round_trips,
