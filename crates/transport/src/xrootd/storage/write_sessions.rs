@@ -79,15 +79,22 @@ impl Drop for Writing<'_> {
 }
 
 impl WriteSessions {
-    /// Opens the file at `at` with this mode ([`open`]). It will have `size`
-    /// bytes.
+    /// Opens the file at `at` with this mode ([`open`]). It will have `size` bytes. A file that is
+    /// locked is waited for: the server may not have closed the session of a client that was
+    /// killed.
     pub(super) async fn open(
         storage: XrootdStorage,
         at: String,
         mode: u16,
         size: u64,
     ) -> Result<Self> {
-        let mut first = open_first(&storage, &at, mode, "").await?;
+        let mut attempts = 0;
+        let mut first = loop {
+            match open_first(&storage, &at, mode, "").await {
+                Ok(first) => break first,
+                Err(error) => attempts = again(error, attempts).await?,
+            }
+        };
         let place = first.place.clone();
         let sessions = &place.sessions;
         let shares = place.location.opaque() == storage.at(&at).opaque() && sessions.serves_files();
