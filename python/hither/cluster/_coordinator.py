@@ -143,7 +143,7 @@ class Coordinator:
         self._folder = options.job_folder()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._guard = _lock(self._folder / "lock")
-        self._manifest = Manifest(self._folder / "manifest.sqlite", large_bytes=options.large_bytes)
+        self._manifest = self._open_manifest()
         self._job = str(self._manifest.fact("job", secrets.token_hex(8)))
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._granted: dict[str, _Granted] = {}
@@ -181,6 +181,7 @@ class Coordinator:
                 self._look_for_silence()
                 self._wait()
                 show(self.progress())
+            lister.join()
             self._totals = self._manifest.totals()
             progress = self.progress()
             show(progress)
@@ -264,18 +265,22 @@ class Coordinator:
         with contextlib.suppress(FileNotFoundError):
             self._files.remove(url, recursive=True)
 
+    def _open_manifest(self) -> Manifest:
+        return Manifest(self._folder / "manifest.sqlite", large_bytes=self._options.large_bytes)
+
     # The listing.
 
     def _list(self) -> None:
         """Add all files to the manifest, as they are listed."""
-        if self._manifest.is_listed:
-            return
         try:
-            for entries in _batches(self._listed(), LIST_BATCH):
-                if self._ended.is_set():
+            with contextlib.closing(self._open_manifest()) as manifest:
+                if manifest.is_listed:
                     return
-                self._manifest.add(entries)
-            self._manifest.end_listing()
+                for entries in _batches(self._listed(), LIST_BATCH):
+                    if self._ended.is_set():
+                        return
+                    manifest.add(entries)
+                manifest.end_listing()
         except Exception as error:  # noqa: BLE001
             self._listing_error = error
 

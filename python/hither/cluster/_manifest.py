@@ -107,9 +107,12 @@ class Manifest:
     """See the module."""
 
     def __init__(self, path: Path | str, *, large_bytes: int = 64 << 20) -> None:
-        """Open or begin the manifest at ``path``. Files from ``large_bytes`` on go in ranges."""
+        """Open or begin the manifest at ``path``. Files from ``large_bytes`` on go in ranges.
+
+        Each thread opens one of its own: a connection has a single transaction at a time.
+        """
         self._large_bytes = large_bytes
-        self._db = sqlite3.connect(str(path), timeout=60, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(str(path), timeout=60, isolation_level=None)
         # Every change is synced: a lease that a crash made it forget would be dealt out twice.
         self._db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
 
