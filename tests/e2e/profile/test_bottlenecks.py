@@ -14,8 +14,8 @@ from bench.harness.links import is_root
 
 # The others of the twelve take long, or show only on a machine at rest; `bench.explain` runs all.
 SHORT = ("server_disk", "path_rate", "round_trips", "connection_cap", "redirects", "local_disk")
-ALLOWED_WRONG = 1
-"""Of these: a machine under load may be slow in ways that nobody has prepared."""
+ATTEMPTS = 3
+"""A machine under load may be slow in ways that nobody has prepared, but not time after time."""
 
 
 @pytest.mark.netns
@@ -24,13 +24,12 @@ def test_the_prepared_bottlenecks_are_named():
     require_network_namespaces()
     if not (is_root() and BLKIO.exists()):
         pytest.skip("slow disks need root and the blkio controller")
-    wrong = []
-    for name in SHORT:
-        found = outcome(name, with_change=False)
-        if not found.is_right:
-            wrong.append((name, found.found))
     assert len(CASES) == 12
-    assert len(wrong) <= ALLOWED_WRONG, wrong
+    for name in SHORT:
+        found = [outcome(name, with_change=False)]
+        while not found[-1].is_right and len(found) < ATTEMPTS:
+            found.append(outcome(name, with_change=False))
+        assert found[-1].is_right, (name, [it.found for it in found])
 
 
 def test_the_timeline_and_the_sentence_come_with_the_job(hither, site, tmp_path):
