@@ -1,9 +1,9 @@
 //! More connections by trial, where a server limits each of them.
 //!
 //! The rule is [`connection_trial`](crate::tune::connection_trial). It is applied while a reader
-//! lacks much (`MIN_BYTES`): less is over before a trial shows anything. And more connections are
-//! tried only while much less arrives than the path is known to carry (`PATH_SHARE`), so that a
-//! read that fills its path is not disturbed.
+//! lacks much (`MIN_BYTES`). More connections are tried only while what is lacking takes longer
+//! than a trial (`STEPS_LEFT`), and while much less arrives than the path is known to carry
+//! (`PATH_SHARE`), so that a read that fills its path is not disturbed.
 //!
 //! By then the requests are in flight on few connections. So others take over halves of those that
 //! lack most, as they do of stragglers.
@@ -11,16 +11,17 @@
 use super::Reader;
 use crate::Clock;
 use crate::tune::connection_trial::ConnectionTrial;
+use crate::tune::link::LinkEstimate;
 use futures_core::future::BoxFuture;
 use std::fmt;
 use std::time::Duration;
 
-/// Bytes that a reader must lack for a trial to begin.
-const MIN_BYTES: u64 = 4 << 20;
-/// Bytes that it must lack for a trial to go on.
-const MIN_REST_BYTES: u64 = 512 << 10;
+/// Bytes that a reader must lack for a trial.
+const MIN_BYTES: u64 = 512 << 10;
 /// Minimum bytes that a further connection takes over.
 const MIN_HALF_BYTES: u64 = 128 << 10;
+/// Steps of a trial that the bytes that are lacking must take at least.
+const STEPS_LEFT: f64 = 2.0;
 /// Share of the bandwidth of the path from which on it is the path that limits a read.
 const PATH_SHARE: f64 = 0.25;
 /// Bandwidth of a path of which nothing is known, in bytes per second.
@@ -60,8 +61,7 @@ impl ReadTrial {
 
     /// Returns true if the reader lacks enough for a trial.
     fn is_worthwhile(&self) -> bool {
-        let least = if self.running.is_some() { MIN_REST_BYTES } else { MIN_BYTES };
-        self.lacking_bytes >= least
+        self.lacking_bytes >= MIN_BYTES
     }
 
     /// The interval in progress; none while the reader lacks too little for a trial.
@@ -71,6 +71,14 @@ impl ReadTrial {
         }
         self.interval.as_mut()
     }
+
+    /// The rate, in bytes per second, that is enough for what is lacking.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn enough(&self, link: &LinkEstimate) -> f64 {
+        let path = link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE;
+        let step = ConnectionTrial::step(link.latency().unwrap_or_default());
+        path.min(self.lacking_bytes as f64 / (STEPS_LEFT * step.as_secs_f64()))
+    }
 }
 
 impl Reader<'_> {
@@ -78,17 +86,20 @@ impl Reader<'_> {
     pub(super) fn end_interval(&mut self) {
         self.trial.interval = None;
         let link = self.source.link();
+        let bytes = self.trial.arrived_bytes;
+        let now = self.source.clock().now();
         if !self.trial.is_worthwhile() || !self.source.is_one_server() {
+            // What arrives from now on says nothing.
+            self.trial.running.iter_mut().for_each(|it| it.suspend());
             return;
         }
         let connections = self.connections;
         let max = self.source.max_connections();
-        let bytes = self.trial.arrived_bytes;
-        let now = self.source.clock().now();
+        let enough = self.trial.enough(&link);
         let begin = || ConnectionTrial::new(connections, max, bytes, now);
         let trial = self.trial.running.get_or_insert_with(begin);
         trial.raise(connections);
-        trial.stop_at(link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE);
+        trial.stop_at(enough);
         trial.observe(bytes, link.latency().unwrap_or_default(), now);
         self.connections = trial.connections();
         if self.connections > connections {

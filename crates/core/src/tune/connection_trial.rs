@@ -36,8 +36,9 @@ pub struct ConnectionTrial {
     max: usize,
     /// The connections before the trial in progress, and the rate that they brought in the end.
     before: Option<(usize, f64)>,
-    /// The start of the step, and the bytes that had arrived by then.
-    began: Sample,
+    /// The start of the step, and the bytes that had arrived by then; none while nothing is to
+    /// arrive.
+    began: Option<Sample>,
     /// The first sample in the second half of the step.
     middle: Option<Sample>,
     /// Steps until the next trial.
@@ -67,7 +68,7 @@ impl ConnectionTrial {
     /// A job with some connections that may have `max`, of which `bytes` have arrived by `now`.
     #[must_use]
     pub fn new(connections: usize, max: usize, bytes: u64, now: Duration) -> Self {
-        let began = Sample { at: now, bytes };
+        let began = Some(Sample { at: now, bytes });
         Self {
             connections: connections.max(1),
             max: max.max(connections),
@@ -100,21 +101,35 @@ impl ConnectionTrial {
         self.enough = rate;
     }
 
+    /// Ends the step without a result: nothing is to arrive until the next call of
+    /// [`Self::observe`], which begins another one.
+    pub fn suspend(&mut self) {
+        self.began = None;
+        self.middle = None;
+    }
+
+    /// The length of a step on a path of this latency.
+    #[must_use]
+    pub fn step(latency: Duration) -> Duration {
+        MIN_STEP.max(latency.saturating_mul(ROUND_TRIPS))
+    }
+
     /// Records that `bytes` have arrived since the start of the job. To be called several times in
     /// a step.
     pub fn observe(&mut self, bytes: u64, latency: Duration, now: Duration) {
         let sample = Sample { at: now, bytes };
-        let step = MIN_STEP.max(latency.saturating_mul(ROUND_TRIPS));
-        let elapsed = now.saturating_sub(self.began.at);
+        let step = Self::step(latency);
+        let began = *self.began.get_or_insert(sample);
+        let elapsed = now.saturating_sub(began.at);
         if elapsed >= step / 2 && self.middle.is_none() {
             self.middle = Some(sample);
         }
         if elapsed < step {
             return;
         }
-        let rate = self.began.rate(sample);
+        let rate = began.rate(sample);
         let last_rate = self.middle.take().map_or(rate, |middle| middle.rate(sample));
-        self.began = sample;
+        self.began = Some(sample);
         self.end_step(rate, last_rate);
     }
 
@@ -232,6 +247,20 @@ mod tests {
             trial.observe(1_000_000, MS, MIN_STEP);
             assert_eq!(trial.connections(), connections, "{rate}");
         }
+    }
+
+    #[test]
+    fn time_in_which_nothing_was_to_arrive_does_not_count() {
+        let mut trial = ConnectionTrial::new(4, 64, 0, Duration::ZERO);
+        trial.stop_at(1e6);
+        trial.observe(2_000_000, MS, TICK);
+        trial.suspend();
+        for tick in 0..=5 {
+            // 4 MB a second, a minute later.
+            let bytes = 2_000_000 + 200_000 * tick;
+            trial.observe(bytes, MS, Duration::from_secs(60) + TICK * u32::try_from(tick).unwrap());
+        }
+        assert_eq!(trial.connections(), 4);
     }
 
     #[test]
