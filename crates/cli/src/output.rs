@@ -42,16 +42,6 @@ pub(crate) fn printable(name: &str) -> String {
     shown
 }
 
-/// A number and the noun that it counts, with the plural that agrees: `1 entry`, `2 entries`.
-pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
-    let number = number.try_into().unwrap_or(u64::MAX);
-    match noun.strip_suffix('y') {
-        _ if number == 1 => format!("1 {noun}"),
-        Some(stem) => format!("{number} {stem}ies"),
-        None => format!("{number} {noun}s"),
-    }
-}
-
 /// A URL without its query and fragment, which may hold a secret.
 pub(crate) fn redact_url(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
@@ -135,14 +125,6 @@ pub(super) fn date(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn plurals_agree() {
-        assert_eq!(count(1_u64, "round trip"), "1 round trip");
-        assert_eq!(count(0_u64, "request"), "0 requests");
-        assert_eq!(count(2_usize, "entry"), "2 entries");
-        assert_eq!(count(1_usize, "entry"), "1 entry");
-    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -1,6 +1,9 @@
 //! Where the time and the bytes went.
 
 pub mod bottleneck;
+mod counted;
+
+pub use counted::counted;
 
 use crate::cache::file::ReadTotals;
 use serde::{Deserialize, Serialize};

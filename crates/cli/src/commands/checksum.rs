@@ -7,6 +7,7 @@ use crate::arguments::{Checksum, read_list};
 use crate::exit::CommandError;
 use crate::output::{eprint_line, redact_url};
 use crate::per_argument::{ArgumentResults, Semaphore, expand, run_parallel};
+use hither::counted;
 use hither::{Algorithm, Client, Error, ErrorKind, FileStat, Hasher, url_below};
 use list::ListedChecksum;
 use serde_json::json;
@@ -112,7 +113,7 @@ fn check(client: &Client, path: &Path, request: &Checksum, json: bool) -> Result
         return Err(CommandError::usage(what));
     }
     if list.unread > 0 {
-        let lines = crate::output::count(list.unread, "line");
+        let lines = counted(list.unread, "line");
         eprint_line(&format!("hither: {}: {lines} without a checksum, left out", path.display()));
     }
     let mut outcome = ArgumentResults::new(json);

@@ -9,8 +9,9 @@ pub(super) mod tuning_log;
 use crate::arguments::Copy;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::output::{count, eprint_line, human_bytes, print};
+use crate::output::{eprint_line, human_bytes, print};
 use crate::per_argument::expand;
+use hither::counted;
 use hither::{
     Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, StageTimes,
     Verify,
@@ -189,7 +190,7 @@ pub(super) fn print_totals(summary: &CopySummary, seconds: f64, with_checksums: 
     for (server, (bytes, failures)) in &summary.sources {
         let failed = match failures {
             0 => String::new(),
-            n => format!(", {} failed", count(*n, "request")),
+            n => format!(", {} failed", counted(*n, "request")),
         };
         eprint_line(&format!("{} from {server}{failed}", human_bytes(*bytes)));
     }
@@ -207,7 +208,7 @@ pub(super) fn print_totals(summary: &CopySummary, seconds: f64, with_checksums: 
         (summary.bytes.saturating_sub(summary.bytes_resumed) as f64 / seconds.max(1e-3)) as u64;
     let skipped = match summary.files_skipped {
         0 => String::new(),
-        n => format!(", {} skipped", count(n, "file")),
+        n => format!(", {} skipped", counted(n, "file")),
     };
     let resumed = match summary.bytes_resumed {
         0 => String::new(),
@@ -215,11 +216,11 @@ pub(super) fn print_totals(summary: &CopySummary, seconds: f64, with_checksums: 
     };
     let deleted = match summary.files_deleted + summary.directories_deleted {
         0 => String::new(),
-        n => format!(", {} deleted", count(n, "name")),
+        n => format!(", {} deleted", counted(n, "name")),
     };
     eprint_line(&format!(
         "{}, {}{resumed}{skipped}{deleted}, in {seconds:.2} s, {}/s",
-        count(summary.files, "file"),
+        counted(summary.files, "file"),
         human_bytes(summary.bytes),
         human_bytes(rate)
     ));

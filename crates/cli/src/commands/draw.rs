@@ -2,9 +2,10 @@
 
 use crate::arguments::Draw;
 use crate::exit::CommandError;
-use crate::output::{count, human_bytes, print, print_notices};
+use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
+use hither::counted;
 use hither::{Client, DrawRequest, DrawResult, TreeUrl};
 use serde_json::json;
 
@@ -18,12 +19,12 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
         let report = &drawing.report;
         print(&format!(
             "{} of {} in {:.2} s: {}, {} on {}, {} received\n",
-            count(drawing.histogram.selected, "value"),
-            count(drawing.entries, "entry"),
+            counted(drawing.histogram.selected, "value"),
+            counted(drawing.entries, "entry"),
             report.seconds,
-            count(report.round_trips, "round trip"),
-            count(report.requests, "request"),
-            count(report.connections, "connection"),
+            counted(report.round_trips, "round trip"),
+            counted(report.requests, "request"),
+            counted(report.connections, "connection"),
             human_bytes(report.bytes_received),
         ))?;
     }

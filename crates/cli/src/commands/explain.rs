@@ -3,8 +3,9 @@
 use super::{cat, cp, draw};
 use crate::arguments::{Explain, ExplainedJob, ExplanationArgs};
 use crate::exit::CommandError;
-use crate::output::{count, human_bytes, print};
+use crate::output::{human_bytes, print};
 use chrono::DateTime;
+use hither::counted;
 use hither::{
     Client, Diagnosis, DrawResult, Error, ErrorKind, Explanation, LoggedRequest, MeasuredJob,
     StageSeconds, explain_log,
@@ -148,7 +149,7 @@ fn draw_times(drawing: &DrawResult) -> String {
         format!(
             "{:8.3} s   {} and the handshake",
             (report.round_trips + 1) as f64 * report.rtt_seconds,
-            count(report.round_trips, "dependent round trip")
+            counted(report.round_trips, "dependent round trip")
         ),
     );
     line(
@@ -161,7 +162,7 @@ fn draw_times(drawing: &DrawResult) -> String {
         format!(
             "{:8}     on {}, {} retried",
             report.requests,
-            count(report.connections, "connection"),
+            counted(report.connections, "connection"),
             report.retries
         ),
     );

@@ -3,8 +3,9 @@
 use crate::arguments::Stage;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::output::{count, redact_url};
+use crate::output::redact_url;
 use crate::per_argument::ArgumentResults;
+use hither::counted;
 use hither::{Client, Error, ErrorKind, StagingRequest, StagingState};
 use serde_json::json;
 use std::time::Duration;
@@ -35,13 +36,13 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
     if let Some(((), what)) = ended {
         let all: Vec<usize> = (0..urls.len()).collect();
         let object = json!({ "urls": shown(&all), "request": id.unwrap_or(""), "online": [] });
-        outcome.done(&format!("{} {what}\n", count(urls.len(), "file")), object)?;
+        outcome.done(&format!("{} {what}\n", counted(urls.len(), "file")), object)?;
         return outcome.end("requests");
     }
     interrupt::advise(GOES_ON);
     let staged = client.block_on(client.stage(urls, request.priority))?;
     for request in &staged {
-        let files = count(request.urls.len(), "file");
+        let files = counted(request.urls.len(), "file");
         let text = match &*request.request {
             "" => format!("{files} requested\n"),
             name => format!("{files} requested, as request {name}\n"),
@@ -84,7 +85,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
     let left = states.iter().filter(|state| **state == StagingState::Waiting).count();
     if timed_out && left > 0 {
         let what =
-            format!("{left} of {} are not on disk yet ({GOES_ON})", count(urls.len(), "file"));
+            format!("{left} of {} are not on disk yet ({GOES_ON})", counted(urls.len(), "file"));
         outcome.failed("--timeout", Error::new(ErrorKind::Timeout, what).into());
     }
     outcome.end("requests")

@@ -7,8 +7,9 @@ use crate::arguments::Sync;
 use crate::commands::cp::{self, progress_bar};
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::output::{count, eprint_line, human_bytes, print};
+use crate::output::{eprint_line, human_bytes, print};
 use difference_output::DifferenceOutput;
+use hither::counted;
 use hither::{Client, CopyProgress, CopySummary, SyncOptions};
 use std::sync::Arc;
 use std::time::Instant;
@@ -79,9 +80,9 @@ fn print_plan(summary: &CopySummary) {
     let deleted = summary.files_deleted + summary.directories_deleted;
     eprint_line(&format!(
         "dry run: {} ({}) to copy, {} to delete, {} equal",
-        count(summary.files, "file"),
+        counted(summary.files, "file"),
         human_bytes(summary.bytes),
-        count(deleted, "name"),
-        count(summary.files_skipped, "file")
+        counted(deleted, "name"),
+        counted(summary.files_skipped, "file")
     ));
 }

@@ -2,7 +2,8 @@
 
 use crate::arguments::Tree;
 use crate::exit::CommandError;
-use crate::output::{count, human_bytes, print};
+use crate::output::{human_bytes, print};
+use hither::counted;
 use hither::{
     Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
     TreeUrl,
@@ -121,7 +122,7 @@ fn import(client: &Client, path: &Path, json: bool) -> Result<(), CommandError> 
     let text = if json {
         format!("{}\n", json!({ "trees": trees, "sets": sets }))
     } else {
-        format!("{} of branches for {}\n", count(sets, "set"), count(trees, "schema"))
+        format!("{} of branches for {}\n", counted(sets, "set"), counted(trees, "schema"))
     };
     Ok(print(&text)?)
 }
@@ -141,7 +142,7 @@ fn describe(tree: &TreeListing, text: &mut String) {
         text,
         "{}: {}, {}, {}",
         tree.path,
-        count(tree.entries, "entry"),
+        counted(tree.entries, "entry"),
         branches,
         human_bytes(compressed)
     );

@@ -3,6 +3,7 @@
 use super::heat_map::{Axis, heat_maps};
 use super::sweep::{Case, Grid};
 use super::{Job, JobReport, JobResult, JobSettings, Method};
+use hither_core::report::counted;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -101,10 +102,11 @@ impl LinkReport {
 fn described(settings: &JobSettings) -> String {
     let JobSettings { cache_bytes, block_bytes, read_ahead_bytes, connections, .. } = settings;
     format!(
-        "cache {}, block {}, read-ahead {}, {connections} connections",
+        "cache {}, block {}, read-ahead {}, {}",
         size(*cache_bytes),
         block_bytes.map_or_else(|| "learned".to_owned(), size),
         read_ahead_bytes.map_or_else(|| "auto".to_owned(), size),
+        counted(*connections, "connection"),
     )
 }
 
@@ -134,12 +136,12 @@ impl SimulationReport {
     pub fn to_text(&self) -> String {
         let job = &self.job;
         let mut text = format!(
-            "{} reads of {} in {} files ({}) by {} threads; work {}, recorded {}\n\n",
-            job.reads,
+            "{} of {} in {} ({}) by {}; work {}, recorded {}\n\n",
+            counted(job.reads, "read"),
             size(job.bytes),
-            job.files,
+            counted(job.files, "file"),
             size(job.file_bytes),
-            job.threads,
+            counted(job.threads, "thread"),
             seconds(job.work_seconds),
             seconds(job.recorded_seconds),
         );

@@ -4,7 +4,8 @@ use crate::arguments::Check;
 use crate::commands::cp::{failures_json, progress_bar};
 use crate::commands::sync::difference_output::DifferenceOutput;
 use crate::exit::CommandError;
-use crate::output::{count, eprint_line};
+use crate::output::eprint_line;
+use hither::counted;
 use hither::{CheckOptions, CheckSummary, Client, CopyProgress};
 use serde_json::json;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) fn run(client: &Client, arguments: &Check, json: bool) -> Result<(), 
     if summary.without_times > 0 && !arguments.quiet {
         eprint_line(&format!(
             "hither: {} compared by size alone, because a server tells no times: --checksum compares contents",
-            count(summary.without_times, "file")
+            counted(summary.without_times, "file")
         ));
     }
     let outcome = outcome(&summary);
@@ -55,7 +56,7 @@ pub(crate) fn run(client: &Client, arguments: &Check, json: bool) -> Result<(), 
         }
         output.end(&object)?;
     } else if outcome.is_ok() && !arguments.quiet {
-        eprint_line(&format!("{} equal", count(summary.equal, "file")));
+        eprint_line(&format!("{} equal", counted(summary.equal, "file")));
     }
     outcome.map_err(|failure| if json { failure.printed() } else { failure })
 }
@@ -75,7 +76,7 @@ fn outcome(summary: &CheckSummary) -> Result<(), CommandError> {
     let differences = summary.only_in_source + summary.only_in_target + summary.different;
     Err(CommandError::differences(format!(
         "{}, {} equal",
-        count(differences, "difference"),
-        count(summary.equal, "file")
+        counted(differences, "difference"),
+        counted(summary.equal, "file")
     )))
 }

@@ -2,7 +2,8 @@
 
 use crate::arguments::Import;
 use crate::exit::CommandError;
-use crate::output::{count, print};
+use crate::output::print;
+use hither::counted;
 use hither::trace;
 use serde_json::json;
 use std::fs::File;
@@ -25,9 +26,9 @@ pub(crate) fn run(request: &Import, json: bool) -> Result<(), CommandError> {
     }
     print(&format!(
         "{} of {}; {} skipped\n",
-        count(summary.reads, "read"),
-        count(summary.files, "file"),
-        count(summary.lines_skipped, "line")
+        counted(summary.reads, "read"),
+        counted(summary.files, "file"),
+        counted(summary.lines_skipped, "line")
     ))?;
     Ok(())
 }

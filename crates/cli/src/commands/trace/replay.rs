@@ -2,8 +2,9 @@
 
 use crate::arguments::Replay;
 use crate::exit::CommandError;
-use crate::output::{count, human_bytes, print};
+use crate::output::{human_bytes, print};
 use hither::Client;
+use hither::counted;
 use hither::trace::{ReplayReport, ReplayRequest};
 use serde_json::json;
 
@@ -32,9 +33,9 @@ fn text(done: &ReplayReport) -> String {
          \x20 round trips            {}, after one another\n\
          \x20 requests               {} on {}\n\
          \x20 bytes requested        {}, {} fetched\n",
-        count(done.reads, "read"),
-        count(done.files, "file"),
-        count(done.threads, "thread"),
+        counted(done.reads, "read"),
+        counted(done.files, "file"),
+        counted(done.threads, "thread"),
         human_bytes(done.bytes),
         done.seconds,
         done.waited_seconds,
@@ -48,7 +49,7 @@ fn text(done: &ReplayReport) -> String {
         done.paused_seconds,
         report.round_trips,
         report.requests,
-        count(report.connections, "connection"),
+        counted(report.connections, "connection"),
         human_bytes(report.bytes_requested),
         human_bytes(report.bytes_payload),
     )

@@ -2,8 +2,9 @@
 
 use crate::arguments::{Histogram, Show};
 use crate::exit::CommandError;
-use crate::output::{count, human_bytes, print, print_notices};
+use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
+use hither::counted;
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
 use serde_json::json;
 use std::fmt::Write;
@@ -42,9 +43,9 @@ fn text(summary: &TraceSummary) -> String {
     let _ = writeln!(
         text,
         "{} read in {:.3} s by {}, waiting {:.3} s, {} of the time",
-        count(all.files.len(), "file"),
+        counted(all.files.len(), "file"),
         all.seconds,
-        count(all.threads, "thread"),
+        counted(all.threads, "thread"),
         all.waited_seconds,
         percent(all.waited_share()),
     );
@@ -59,7 +60,7 @@ fn text(summary: &TraceSummary) -> String {
         push(&mut text, &name, file);
     }
     if let Some(more) = files.len().checked_sub(MAX_FILES).filter(|more| *more > 0) {
-        let more = count(more, "file");
+        let more = counted(more, "file");
         let _ = writeln!(text, "... and {more} with fewer bytes");
     }
     text
@@ -112,7 +113,7 @@ fn push(text: &mut String, title: &str, file: &FileStatistics) {
         format!(
             "{}, the longest of {}, the largest of {}",
             runs.count,
-            count(runs.longest_ranges, "range"),
+            counted(runs.longest_ranges, "range"),
             human_bytes(runs.longest_bytes)
         ),
     );

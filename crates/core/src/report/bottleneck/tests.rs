@@ -78,6 +78,15 @@ fn a_full_path_has_no_faster_rate() {
 }
 
 #[test]
+fn a_connection_on_one_machine_is_as_fast_as_a_core() {
+    let mut job = probed(transfer(0.000_1, 1), &[(1, 500.0), (2, 900.0)]);
+    job.connections[0].requests[0].bytes = 5_000_000_000;
+    let found = diagnose(&job);
+    assert_eq!((found.bottleneck, found.gain_seconds), (Bottleneck::ThisMachine, None));
+    assert!(found.inferred);
+}
+
+#[test]
 fn a_cap_per_connection_is_lifted_by_connections() {
     let job = probed(transfer(0.000_2, 1), &[(1, 10.0), (2, 20.0), (4, 40.0)]);
     let found = expect(&job, Bottleneck::ConnectionCap, 7.5);

@@ -3,6 +3,7 @@
 use super::{Cause, MOSTLY, count, decode, quantile, ratio, requests, server_waits, told};
 use crate::report::bottleneck::activity::{PhaseSeconds, rtt};
 use crate::report::bottleneck::{Bottleneck, JobEvidence, float};
+use crate::report::counted;
 use std::collections::BTreeMap;
 
 /// The factor on the rate by which more connections bring more.
@@ -25,6 +26,10 @@ const SLOW_START_ROUND_TRIPS: f64 = 24.0;
 const SLOW_START_FIRST_HALF: f64 = 0.3;
 /// The shortest round trip, in seconds, at which windows matter.
 const MIN_WINDOW_RTT: f64 = 0.004;
+/// The longest round trip, in seconds, on one machine or in one rack.
+const NEAR_RTT: f64 = 0.000_3;
+/// The rate of a connection, in bytes per second, that keeps much of a core busy.
+const CORE_RATE: f64 = 2e8;
 /// The share of a window from which on it is the limit.
 const FULL: f64 = 0.6;
 /// Windows fill once per round trip: the correlation of the arrivals with those a round trip later.
@@ -81,7 +86,7 @@ impl TransferRates {
             .with("round trip", 1e3 * self.rtt, "ms");
         match self.best {
             Some((connections, rate)) => cause.with(
-                format!("rate of {connections} connections, afterwards"),
+                format!("rate of {}, afterwards", counted(connections, "connection")),
                 rate / 1e6,
                 "MB/s",
             ),
@@ -132,6 +137,7 @@ pub(super) fn cause(job: &JobEvidence, rates: &TransferRates) -> Cause {
         return cause;
     }
     match more {
+        Some(_) if rates.rtt <= NEAR_RTT && rates.connection >= CORE_RATE => cores(rates),
         Some((connections, best)) => per_connection(job, rates, connections, best),
         None => common_limit(job, rates, disk.is_some()),
     }
@@ -219,6 +225,12 @@ fn slow_start(job: &JobEvidence, rates: &TransferRates) -> Option<Cause> {
     Some(if rates.best.is_none() { cause.inferred() } else { cause })
 }
 
+/// Each connection is served by one core at each end, and nothing else is slow.
+fn cores(rates: &TransferRates) -> Cause {
+    let change = "nothing: bytes come as fast as a core handles a connection; larger files are copied over several";
+    rates.on(Cause::new(Bottleneck::ThisMachine, rates.seconds, change).inferred())
+}
+
 /// More connections bring more: each has a limit.
 fn per_connection(
     job: &JobEvidence,
@@ -231,7 +243,7 @@ fn per_connection(
     let is_full = window.is_some_and(|it| in_flight >= FULL * it);
     let periodic = periodicity(job, rates.rtt);
     let fills = rates.rtt >= MIN_WINDOW_RTT && periodic.is_some_and(|it| it >= PERIODIC);
-    let more = format!("use {connections} connections (--max-connections)");
+    let more = format!("use {} (--max-connections)", counted(connections, "connection"));
     let cause = if is_full {
         let change = format!("{more}, or raise net.ipv4.tcp_rmem of this machine");
         Cause::new(Bottleneck::Window, rates.seconds, change)
