@@ -5,7 +5,9 @@
 //! change of the setting only the second half counts.
 //!
 //! A server that limits each connection sends in bursts: what a connection may have in a second,
-//! and then nothing for the rest of it. An interval with such pauses lasts a second.
+//! and then nothing for the rest of it. An interval with such pauses lasts a second. It ends sooner
+//! where that is enough to go on: in the first one nothing else can be done about the pause, and
+//! later a burst of new connections shows that they help. Its rate is that of a second in any case.
 
 use super::path_signal::PathSignal;
 use std::time::Duration;
@@ -167,13 +169,19 @@ impl IntervalMeter {
         }
         let whole_rate = rate(&self.began, seen);
         // Bursts of new connections show that they help before the pause after them has ended.
-        let has_gained = self.last_rate.is_some_and(|last| whole_rate >= QUICK_GAIN * last);
+        let has_gained = self.last_rate.is_none_or(|last| whole_rate >= QUICK_GAIN * last);
         let waits = self.is_bursty && !(self.is_changed && has_gained);
         if waits && elapsed < length.max(BURST_INTERVAL) {
             return None;
         }
         let middle = self.middle.filter(|_| self.is_changed && !self.is_bursty);
-        let rate = middle.map_or(whole_rate, |middle| rate(&middle, seen));
+        let pause = BURST_INTERVAL.max(elapsed);
+        let of_burst = whole_rate * elapsed.as_secs_f64() / pause.as_secs_f64();
+        let rate = match middle {
+            Some(middle) => rate(&middle, seen),
+            None if self.is_bursty => of_burst,
+            None => whole_rate,
+        };
         let interval = Interval {
             ended: seen.now,
             rate,
