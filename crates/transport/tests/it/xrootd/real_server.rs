@@ -4,7 +4,7 @@ use crate::fixture::{LARGE, THREE, content, network, read, read_with, with_conne
 use crate::real_server::Served;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::future::try_join_all;
+use futures_util::future::{join, try_join_all};
 use hither_core::storage::{PutOptions, Storage, Upload};
 use hither_core::{ErrorKind, Source};
 use hither_simulate::random::Random;
@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An XRootD server with one file of [`LARGE`] bytes, if the machine has the program.
 fn serve(root: &Path) -> Option<Served> {
@@ -260,6 +261,26 @@ async fn an_upload_is_resumed_while_the_server_still_has_it_open_for_a_killed_cl
     let upload = storage().put("file", resume).await.unwrap();
     assert_eq!(upload.token(), killed.token());
     upload.write(MIB as u64, bytes.slice(MIB..)).await.unwrap();
+    upload.commit(None).await.unwrap();
+    assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
+}
+
+#[tokio::test]
+async fn a_small_file_waits_until_the_server_has_closed_it_for_a_killed_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(served) = Served::start("xrootd", folder.path()) else { return };
+    let bytes = Bytes::from(content(1000));
+    let storage = || XrootdStorage::new(place(&served, ""), network(TransportConfig::default()));
+    let first = storage();
+    let killed = first.put("file", to_be_put(bytes.len())).await.unwrap();
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop((killed, first));
+    };
+    let second = storage();
+    let (upload, ()) = join(second.put("file", to_be_put(bytes.len())), kill).await;
+    let upload = upload.unwrap();
+    upload.write(0, bytes.clone()).await.unwrap();
     upload.commit(None).await.unwrap();
     assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
 }
