@@ -5,6 +5,7 @@
 //! bring; this is what tells a limit of each connection from one of the path.
 
 use crate::client::Client;
+use futures_util::future::join_all;
 use hither_core::bottleneck::attribution::diagnose;
 use hither_core::bottleneck::{
     Diagnosis, JobEvidence, ProbeStep, StageSeconds, TcpCounters, timeline,
@@ -68,6 +69,11 @@ impl Client {
         let Some(url) = job.probe_url.filter(|_| matters) else {
             return Explanation { diagnosis, evidence };
         };
+        // A server tells its share of a response with the next one of the connection.
+        let each = evidence.connections.iter().take(PROBE_CONNECTIONS).map(|_| self.stat(&url));
+        join_all(each).await;
+        let told = recorder.snapshot().0.into_iter().map(|it| it.told);
+        evidence.connections.iter_mut().zip(told).for_each(|(it, told)| it.told = told);
         // Without a measurement, the diagnosis says that it is inferred.
         let measured =
             self.profile_path_over(&url, PROBE_CONNECTIONS, PROBE_TIME, PROBE_BYTES, |_, _| true);

@@ -128,13 +128,16 @@ fn refused(job: &JobEvidence, phases: &PhaseSeconds) -> Cause {
         .with("requests refused (429, 503)", count(times), "")
 }
 
-/// The share that the servers told, of all connections.
+/// The share that the servers told, of all connections by their bytes: one that is idle has no part
+/// in what limits the others.
 fn told(job: &JobEvidence) -> Option<ServerShare> {
     let mut sums = ServerShare::default();
-    for share in job.connections.iter().filter_map(|it| it.told) {
-        sums.total += share.total;
-        sums.disk += share.disk;
-        sums.client += share.client;
+    for connection in &job.connections {
+        let Some(share) = connection.told else { continue };
+        let bytes: f64 = connection.requests.iter().map(|it| float(it.bytes + it.bytes_sent)).sum();
+        sums.total += bytes * share.total;
+        sums.disk += bytes * share.disk;
+        sums.client += bytes * share.client;
     }
     (sums.total > 0.0).then_some(sums)
 }
