@@ -14,7 +14,6 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// An XRootD server with one file of [`LARGE`] bytes, if the machine has the program.
 fn serve(root: &Path) -> Option<Served> {
@@ -270,15 +269,23 @@ async fn a_small_file_waits_until_the_server_has_closed_it_for_a_killed_client()
     let folder = tempfile::tempdir().unwrap();
     let Some(served) = Served::start("xrootd", folder.path()) else { return };
     let bytes = Bytes::from(content(1000));
-    let storage = || XrootdStorage::new(place(&served, ""), network(TransportConfig::default()));
-    let first = storage();
+    let storage = |network| XrootdStorage::new(place(&served, ""), network);
+    let first = storage(network(TransportConfig::default()));
     let killed = first.put("file", to_be_put(bytes.len())).await.unwrap();
+    let again = PutOptions { partial: killed.token(), ..to_be_put(bytes.len()) };
+    let network = network(TransportConfig::default());
     let kill = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Until the file is asked for, and some round trips longer: the server refuses to open it.
+        while network.account().totals().requests < 3 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..20 {
+            first.stat("file").await.unwrap_err();
+        }
         drop((killed, first));
     };
-    let second = storage();
-    let (upload, ()) = join(second.put("file", to_be_put(bytes.len())), kill).await;
+    let second = storage(Arc::clone(&network));
+    let (upload, ()) = join(second.put("file", again), kill).await;
     let upload = upload.unwrap();
     upload.write(0, bytes.clone()).await.unwrap();
     upload.commit(None).await.unwrap();
