@@ -186,3 +186,11 @@ def test_locate_lists_the_servers_of_a_file(cluster):
     assert sorted(int(server["server"].rsplit(":")[-1]) for server in both["servers"]) == sorted(ports)
     assert [int(server["server"].rsplit(":")[-1]) for server in one["servers"]] == ports[:1]
     assert run([HITHER, "locate", f"{url}/none"]).code == NOT_FOUND
+
+
+def test_a_checksum_that_the_server_does_not_compute_is_computed_from_the_file(serve, small):
+    url = f"root://127.0.0.1:{serve(more='xrootd.chksum max 2 adler32')}//{small.path.name}"
+    for algorithm in ("adler32", "sha256"):
+        told = run([HITHER, "checksum", "--algorithm", algorithm, url])
+        local = run([HITHER, "checksum", "--algorithm", algorithm, small.path])
+        assert (told.code, told.out.split()[0]) == (0, local.out.split()[0]), told.err

@@ -445,6 +445,8 @@ async fn checksum(
         Err(error) => match error.kind() {
             // The server computes no checksum, or none of this kind.
             ErrorKind::Unsupported | ErrorKind::Invalid => None,
+            // XRootD says so by a code for internal errors.
+            _ if error.to_string().contains("not supported") => None,
             _ => return Err(error),
         },
     };
