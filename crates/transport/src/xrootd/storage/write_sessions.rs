@@ -33,6 +33,8 @@ use tracing::debug;
 const MIN_SESSION_BYTES: u64 = 4 << 20;
 /// The maximum number of attempts at one request, each in a new session.
 const MAX_ATTEMPTS: usize = 3;
+/// Advice after a session that was lost, whatever the server has done.
+const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 /// The permissions of a new file, before the server's umask.
 const FILE_MODE: u16 = 0o644;
 
@@ -92,6 +94,9 @@ impl WriteSessions {
         let mut first = loop {
             match open_first(&storage, &at, mode, "").await {
                 Ok(first) => break first,
+                // What may have been done without a response is not repeated: a new file would be
+                // there already.
+                Err(error) if error.retry() == AT_ONCE => return Err(error),
                 Err(error) => attempts = again(error, attempts).await?,
             }
         };
@@ -264,8 +269,7 @@ impl OpenedFile {
             JobError::Failed(error) => place.explained(&storage.network, Action::Create, error),
             JobError::TooLate => {
                 let what = format!("{}: the connection was closed", place.location);
-                let again = Retry::SameServer { after: Duration::ZERO };
-                Error::new(ErrorKind::Unavailable, what).with_retry(again)
+                Error::new(ErrorKind::Unavailable, what).with_retry(AT_ONCE)
             }
             JobError::Elsewhere(_) | JobError::WantsTls => {
                 storage.unexpected(name.bare_path(), "a request on an open file")
