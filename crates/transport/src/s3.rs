@@ -82,6 +82,18 @@ pub struct S3Object {
     pub identity: String,
 }
 
+/// Fails unless the endpoint is the URL of a server.
+fn check_endpoint(endpoint: &str) -> Result<()> {
+    let uri = endpoint.parse::<http::Uri>().ok();
+    let is_url = uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    if is_url {
+        return Ok(());
+    }
+    let what =
+        format!("{endpoint:?} is no endpoint of an object store: expected https://host:port");
+    Err(Error::new(ErrorKind::Invalid, what))
+}
+
 impl S3Storage {
     /// The bucket of this name. Nothing is requested yet.
     ///
@@ -116,6 +128,7 @@ impl S3Storage {
             .with_retry(retry)
             .with_http_connector(PooledHttpService::new(Arc::clone(&network), keys.is_some()));
         if let Some(endpoint) = &config.endpoint {
+            check_endpoint(endpoint)?;
             builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
         }
         // Without a key, one that is never sent: else the library asks the machine for one.

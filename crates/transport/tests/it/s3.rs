@@ -22,6 +22,17 @@ fn bucket(config: &S3Config) -> (S3Storage, Arc<Network>) {
 }
 
 #[tokio::test]
+async fn an_endpoint_is_the_url_of_a_server() {
+    let network = Network::new(TransportConfig::default(), Handle::current(), None);
+    for endpoint in ["127.0.0.1:9000", "localhost", "ftp://127.0.0.1", "http://", ""] {
+        let config = S3Config { endpoint: Some(endpoint.to_owned()), ..config(9000) };
+        let error = S3Storage::new("bucket", &config, Arc::clone(&network)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{endpoint}");
+        assert!(error.to_string().contains("expected https://host:port"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_bucket_conforms_to_storage() {
     conforms("s3s").await;
 }
