@@ -58,6 +58,6 @@ def test_a_query_takes_more_connections_where_each_is_limited(hither, limited, t
     done = hither("draw", f"{url}:T", "rawtr", "--where", "E33>5", "--no-store", "--json")
     seconds = time.monotonic() - began
     assert done.code == 0, done.err
-    # The description of the tree, 0.9 MB, alone takes a connection 3 s.
+    # Twice as long as it takes at rest. The description of the tree, 0.9 MB, alone takes a connection 3 s.
     payload = done.json["report"]["bytes_payload"]
-    assert_many_connections(limited, talk.path.name, payload, seconds, as_fast_as=6)
+    assert_many_connections(limited, talk.path.name, payload, seconds, as_fast_as=4)

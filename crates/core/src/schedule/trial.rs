@@ -68,6 +68,9 @@ impl ReadTrial {
     pub(super) fn interval(&mut self, clock: &dyn Clock) -> Option<&mut BoxFuture<'static, ()>> {
         if self.interval.is_none() && self.is_worthwhile() {
             self.interval = Some(clock.sleep(INTERVAL));
+        } else if self.interval.is_none() {
+            // What arrives until there is another one says nothing.
+            self.running.iter_mut().for_each(ConnectionTrial::suspend);
         }
         self.interval.as_mut()
     }
@@ -86,15 +89,13 @@ impl Reader<'_> {
     pub(super) fn end_interval(&mut self) {
         self.trial.interval = None;
         let link = self.source.link();
-        let bytes = self.trial.arrived_bytes;
-        let now = self.source.clock().now();
         if !self.trial.is_worthwhile() || !self.source.is_one_server() {
-            // What arrives from now on says nothing.
-            self.trial.running.iter_mut().for_each(|it| it.suspend());
             return;
         }
         let connections = self.connections;
         let max = self.source.max_connections();
+        let bytes = self.trial.arrived_bytes;
+        let now = self.source.clock().now();
         let enough = self.trial.enough(&link);
         let begin = || ConnectionTrial::new(connections, max, bytes, now);
         let trial = self.trial.running.get_or_insert_with(begin);
@@ -124,5 +125,25 @@ impl Reader<'_> {
             // Those bytes are charged already, to the request that they come from.
             self.send(half, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_begins_where_what_is_lacking_takes_longer_than_two_steps() {
+        let unknown = LinkEstimate::default();
+        let mut trial = ReadTrial::default();
+        trial.pushed(MIN_BYTES - 1);
+        assert!(!trial.is_worthwhile());
+        trial.pushed(400_001);
+        assert!(trial.is_worthwhile());
+        // Two steps of a quarter of a second.
+        let half_a_second = 2.0 * (MIN_BYTES + 400_000) as f64;
+        assert!((trial.enough(&unknown) - half_a_second).abs() < 1.0);
+        trial.pushed(100 << 20);
+        assert!((trial.enough(&unknown) - UNKNOWN_BANDWIDTH * PATH_SHARE).abs() < 1.0);
     }
 }
