@@ -69,11 +69,13 @@ impl Client {
         let Some(url) = job.probe_url.filter(|_| matters) else {
             return Explanation { diagnosis, evidence };
         };
-        // A server tells its share of a response with the next one of the connection.
-        let each = evidence.connections.iter().take(PROBE_CONNECTIONS).map(|_| self.stat(&url));
-        join_all(each).await;
-        let told = recorder.snapshot().0.into_iter().map(|it| it.told);
-        evidence.connections.iter_mut().zip(told).for_each(|(it, told)| it.told = told);
+        // A server that tells its share of a response does so with the next one of the connection.
+        if evidence.connections.iter().any(|it| it.told.is_some()) {
+            let each = evidence.connections.iter().take(PROBE_CONNECTIONS).map(|_| self.stat(&url));
+            join_all(each).await;
+            let told = recorder.snapshot().0.into_iter().map(|it| it.told);
+            evidence.connections.iter_mut().zip(told).for_each(|(it, told)| it.told = told);
+        }
         // Without a measurement, the diagnosis says that it is inferred.
         let measured =
             self.profile_path_over(&url, PROBE_CONNECTIONS, PROBE_TIME, PROBE_BYTES, |_, _| true);
