@@ -2,6 +2,7 @@
 
 pub(crate) mod arrays;
 pub(crate) mod draw;
+pub(crate) mod job_report;
 pub(crate) mod listing;
 pub(crate) mod progress;
 pub(crate) mod root_opener;
@@ -9,7 +10,7 @@ pub(crate) mod scan;
 pub(crate) mod tree_url;
 use crate::client::Client;
 use crate::file::origin::FileOrigin;
-use crate::tree::draw::JobStart;
+use crate::tree::job_report::JobStart;
 use crate::tree::listing::{TreeListing, describe_tree};
 use crate::tree::root_opener::{OpenTree, RootOpener};
 use futures_util::future::{BoxFuture, FutureExt, Shared};

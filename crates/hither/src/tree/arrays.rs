@@ -29,7 +29,7 @@ pub use iterate::{ArraysIterator, ArraysStep};
 
 use crate::client::context::ClientContext;
 use crate::tree::RemoteTree;
-use crate::tree::draw::{JobStart, PhaseTimings, report};
+use crate::tree::job_report::{JobStart, PhaseTimings, report};
 use crate::tree::progress::ScanProgress;
 use crate::tree::scan::{Piece, Scan};
 use column_plan::ColumnPlan;

@@ -1,20 +1,18 @@
 //! Histograms of expressions over a remote tree.
 
 use crate::client::Client;
-use crate::file::origin::FileOrigin;
 use crate::tree::RemoteTree;
+use crate::tree::job_report::{JobStart, PhaseTimings, report};
 use crate::tree::progress::ScanProgress;
-use crate::tree::scan::{ChunkColumns, ChunkPieces, Scan, ScanTotals};
+use crate::tree::scan::{ChunkColumns, ChunkPieces, Scan};
 use crate::tree::tree_url::TreeUrl;
 use futures_util::future::{FutureExt, ready};
+use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{ReadReport, Report};
 use hither_formats::root::Tree;
 use hither_formats::{ElementType, FormatError};
 use hither_query::{Chunk, Expression, Histogram, HistogramBuilder, SelectedValues, Selection};
-use hither_transport::{TransferCounters, TransferTotals};
 use std::ops::Range;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A request for a histogram.
@@ -114,15 +112,6 @@ impl Client {
     }
 }
 
-/// Times and counters of a job that the client's counters do not have.
-#[derive(Debug, Default)]
-pub(crate) struct PhaseTimings {
-    pub(crate) open: Duration,
-    pub(crate) metadata_bytes: u64,
-    pub(crate) from_store: bool,
-    pub(crate) scan: ScanTotals,
-}
-
 async fn draw(
     tree: &RemoteTree,
     request: &DrawRequest,
@@ -206,51 +195,4 @@ fn evaluate(
         .zip(&chunk.columns)
         .fold(input, |input, (name, column)| input.with(name, column));
     selection.evaluate(&input)
-}
-
-/// The beginning of what a report covers.
-#[derive(Debug, Clone)]
-pub(crate) struct JobStart {
-    at: Instant,
-    before: TransferTotals,
-}
-
-impl JobStart {
-    pub(crate) fn now(counters: &TransferCounters) -> Self {
-        Self { at: Instant::now(), before: counters.totals() }
-    }
-}
-
-/// The report of a job, from its own times and the counters of the client before and after it.
-pub(crate) fn report(
-    timings: &PhaseTimings,
-    JobStart { at, before }: &JobStart,
-    after: &TransferTotals,
-    file: &FileOrigin,
-) -> Report {
-    let micros = |micros: u64| Duration::from_micros(micros).as_secs_f64();
-    let (sources, notices) = file.replicas();
-    let connect = after.connect_micros.saturating_sub(before.connect_micros);
-    Report {
-        seconds: at.elapsed().as_secs_f64(),
-        requests: after.requests - before.requests,
-        whole_file_downloads: after.whole_files - before.whole_files,
-        round_trips: after.round_trips - before.round_trips,
-        connections: after.connections - before.connections,
-        bytes_requested: after.bytes_requested - before.bytes_requested,
-        bytes_received: after.bytes_received - before.bytes_received,
-        bytes_payload: after.bytes_payload - before.bytes_payload,
-        bytes_used: timings.metadata_bytes + timings.scan.bytes_used,
-        retries: timings.scan.retries,
-        connect_seconds: micros(connect),
-        rtt_seconds: file.source.link().rtt.unwrap_or_default().as_secs_f64(),
-        open_seconds: timings.open.as_secs_f64(),
-        data_seconds: timings.scan.transfer.as_secs_f64(),
-        decode_seconds: timings.scan.decode.as_secs_f64(),
-        compute_seconds: timings.scan.compute.as_secs_f64(),
-        reads: ReadReport::default(),
-        metadata_from_store: timings.from_store,
-        sources,
-        notices,
-    }
 }
