@@ -40,7 +40,7 @@ class Explanation:
     entries: int
     """Number of entries that were read."""
     selected: int
-    """Number of entries of the result."""
+    """Number of values of the result: of elements where the cut selects those, else of entries."""
     through_uproot: tuple[str, ...]
     """Columns that uproot read, because hither cannot."""
     report: Report
@@ -52,7 +52,7 @@ class Explanation:
 
     def __str__(self) -> str:
         """Return the text that the command ``hither explain`` prints."""
-        selected = f"{self.selected:8}     of {self.entries} entries"
+        selected = f"{self.selected:8}     values of {self.entries} entries"
         notices = "".join(f"\n  {notice}" for notice in self.report.notices)
         return f"{self.report}\n  {'selected':<26} {selected}{notices}"
 

@@ -286,10 +286,13 @@ impl Staging for StagedFiles {
 
     fn notices(&self) -> Vec<String> {
         let staged = |request: &StagingRequest| {
-            let files = request.urls.len();
+            let files = match request.urls.len() {
+                1 => "1 file is".to_owned(),
+                n => format!("{n} files are"),
+            };
             match &*request.request {
-                "" => format!("{files} files are being staged"),
-                id => format!("{files} files are being staged by request {id}"),
+                "" => format!("{files} being staged"),
+                id => format!("{files} being staged by request {id}"),
             }
         };
         self.requests.iter().map(staged).collect()
