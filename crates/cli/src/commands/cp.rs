@@ -11,10 +11,9 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{eprint_line, human_bytes, print};
 use crate::per_argument::expand;
-use hither::counted;
 use hither::{
     Client, CopyFailure, CopyOptions, CopyProgress, CopySummary, OverwritePolicy, StageTimes,
-    Verify,
+    Verify, counted,
 };
 use serde_json::json;
 use spooled_input::SpooledInput;

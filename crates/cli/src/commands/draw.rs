@@ -5,8 +5,7 @@ use crate::exit::CommandError;
 use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
-use hither::counted;
-use hither::{Client, DrawRequest, DrawResult, TreeUrl};
+use hither::{Client, DrawRequest, DrawResult, TreeUrl, counted};
 use serde_json::json;
 
 pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), CommandError> {

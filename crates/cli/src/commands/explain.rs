@@ -5,10 +5,9 @@ use crate::arguments::{Explain, ExplainedJob, ExplanationArgs};
 use crate::exit::CommandError;
 use crate::output::{human_bytes, print};
 use chrono::DateTime;
-use hither::counted;
 use hither::{
     Client, Diagnosis, DrawResult, Error, ErrorKind, Explanation, LoggedRequest, MeasuredJob,
-    StageSeconds, explain_log,
+    StageSeconds, counted, explain_log,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;

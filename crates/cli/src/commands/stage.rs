@@ -5,8 +5,7 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::redact_url;
 use crate::per_argument::ArgumentResults;
-use hither::counted;
-use hither::{Client, Error, ErrorKind, StagingRequest, StagingState};
+use hither::{Client, Error, ErrorKind, StagingRequest, StagingState, counted};
 use serde_json::json;
 use std::time::Duration;
 

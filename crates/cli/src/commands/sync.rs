@@ -9,8 +9,7 @@ use crate::exit::CommandError;
 use crate::interrupt;
 use crate::output::{eprint_line, human_bytes, print};
 use difference_output::DifferenceOutput;
-use hither::counted;
-use hither::{Client, CopyProgress, CopySummary, SyncOptions};
+use hither::{Client, CopyProgress, CopySummary, SyncOptions, counted};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -3,10 +3,9 @@
 use crate::arguments::Tree;
 use crate::exit::CommandError;
 use crate::output::{human_bytes, print};
-use hither::counted;
 use hither::{
     Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
-    TreeUrl,
+    TreeUrl, counted,
 };
 use serde_json::json;
 use std::fmt::Write;

@@ -5,8 +5,7 @@ use crate::commands::cp::{failures_json, progress_bar};
 use crate::commands::sync::difference_output::DifferenceOutput;
 use crate::exit::CommandError;
 use crate::output::eprint_line;
-use hither::counted;
-use hither::{CheckOptions, CheckSummary, Client, CopyProgress};
+use hither::{CheckOptions, CheckSummary, Client, CopyProgress, counted};
 use serde_json::json;
 use std::sync::Arc;
 

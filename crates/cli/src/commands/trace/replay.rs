@@ -3,9 +3,8 @@
 use crate::arguments::Replay;
 use crate::exit::CommandError;
 use crate::output::{human_bytes, print};
-use hither::Client;
-use hither::counted;
 use hither::trace::{ReplayReport, ReplayRequest};
+use hither::{Client, counted};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), CommandError> {
