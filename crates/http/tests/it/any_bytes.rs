@@ -9,7 +9,8 @@ use hither_http::tree::{self, TreeQuery, TreeReader, TreeRecord, TreeWriter};
 use hither_http::vector::RangeList;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
 use hither_http::{
-    ContentRange, DigestAlgorithm, MultipartReader, digest, digests, propfind, range_set,
+    ContentRange, DigestAlgorithm, MultipartReader, PelicanNamespace, digest, digests, pelican,
+    propfind, range_set,
 };
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
@@ -180,10 +181,26 @@ fn written(records: &[TreeRecord]) -> Vec<u8> {
     out
 }
 
-/// The header of a request, as lines: its conditions hold for one version or fail, and a
-/// `Content-Range`
-/// that is read says what it was read as.
-pub(crate) fn request_header(data: &[u8]) {
+/// The fields of a director: a namespace holds itself and what is below it, and is written as a
+/// field again.
+pub(crate) fn pelican_headers(data: &[u8]) {
+    let Some(found) = PelicanNamespace::of(&header(data)) else { return };
+    assert!(found.path.is_empty() || found.path.starts_with('/') && !found.path.ends_with('/'));
+    assert!(found.issuers.len() <= 20);
+    let path = &found.path;
+    assert!(found.holds(path) && found.holds(&format!("{path}/f")));
+    assert!(path.is_empty() || !found.holds(&format!("{path}f")));
+    let again = HeaderValue::from_bytes(found.to_field().as_bytes()).unwrap();
+    assert!(
+        PelicanNamespace::of(
+            &[(HeaderName::from_static(pelican::NAMESPACE), again)].into_iter().collect()
+        )
+        .is_some()
+    );
+}
+
+/// The lines `Name: value` as fields.
+fn header(data: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in data.split(|byte| *byte == b'\n') {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
@@ -192,6 +209,14 @@ pub(crate) fn request_header(data: &[u8]) {
             headers.append(name, value);
         }
     }
+    headers
+}
+
+/// The header of a request, as lines: its conditions hold for one version or fail, and a
+/// `Content-Range`
+/// that is read says what it was read as.
+pub(crate) fn request_header(data: &[u8]) {
+    let headers = header(data);
     let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let version = Version { etag: "\"1-2-3-4\"".to_owned(), modified: now };
     for version in [Some(&version), None] {

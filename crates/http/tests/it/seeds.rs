@@ -48,3 +48,8 @@ fn seeds_of_propfind_request() {
 fn seeds_of_request_header() {
     replay("request_header", any_bytes::request_header);
 }
+
+#[test]
+fn seeds_of_pelican_headers() {
+    replay("pelican_headers", any_bytes::pelican_headers);
+}
