@@ -155,17 +155,28 @@ impl Backend for Federation {
             let endpoint = names.endpoint(id).ok_or_else(BackendError::not_found)?;
             let paths = endpoint.storage_path(from).zip(endpoint.storage_path(to));
             let (source, target) = paths.ok_or_else(|| {
-                let what = format!("{}, which has the file, has no such path", endpoint.name);
+                let what = format!(
+                    "{}, which has the file, has no place for the new name: none of its prefixes \
+                     leads there; copy the file and remove the old one",
+                    endpoint.name
+                );
                 BackendError::new(BackendErrorKind::Conflict, what)
             })?;
             if there.is_none() {
                 names.make_parents(id, to).await?;
             }
             let change = async { endpoint.storage.rename(&source, &target, options.replace).await };
-            names
-                .ask(endpoint, names.settings.listing_deadline(), change)
-                .await
-                .map_err(backend_error)?;
+            names.ask(endpoint, names.settings.listing_deadline(), change).await.map_err(
+                |error| match error.kind() {
+                    ErrorKind::Unsupported => {
+                        let what = format!("{} renames no files", endpoint.name);
+                        let advice = "copy it to the new name and remove the old one";
+                        let error = backend_error(error.context(what));
+                        BackendError::new(error.kind(), format!("{error}; {advice}"))
+                    }
+                    _ => backend_error(error),
+                },
+            )?;
             names.note_change(from);
             names.note_change(to);
             Ok(there.is_none())
@@ -223,7 +234,8 @@ impl Backend for Federation {
             };
             let writable = names.writable(path);
             let id = writable.iter().copied().find(is_up).ok_or_else(|| {
-                let what = "no endpoint takes directories at this path";
+                let what = "no endpoint that is up takes directories at this path: that needs \
+                            `write = true` in its [[endpoints]]";
                 BackendError::new(BackendErrorKind::PermissionDenied, what)
             })?;
             let directory = all_answers(&names, parent(path)).await?;

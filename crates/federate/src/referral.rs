@@ -191,7 +191,16 @@ impl NameSpace {
             let namespace = self.namespace(request, std::slice::from_ref(&url));
             return Ok(Located { metadata, redirect: Some(url), namespace, ..Located::default() });
         }
-        let what = "no endpoint takes files at this path from this client";
+        let what = match ids.as_slice() {
+            [] => "no endpoint takes files at this path: that needs `write = true` in its \
+                   [[endpoints]]"
+                .to_owned(),
+            ids => format!(
+                "{} would take the file, at URLs that this client cannot follow: that needs one \
+                 of http or https in `redirects`",
+                self.names_of(ids)
+            ),
+        };
         Err(BackendError::new(BackendErrorKind::PermissionDenied, what))
     }
 
@@ -209,7 +218,7 @@ impl NameSpace {
             [id] if self.endpoint(*id).is_some_and(|it| it.writes) => Ok(*id),
             [_] => Err(BackendError::new(
                 BackendErrorKind::PermissionDenied,
-                format!("{names}, which has it, is read-only"),
+                format!("{names}, which has it, is read-only: changes need `write = true` there"),
             )),
             _ => Err(BackendError::new(
                 BackendErrorKind::Conflict,

@@ -32,6 +32,7 @@ impl Clock for VirtualClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Answers,
+    RenamesNothing,
     Refuses,
     Forbids,
     Silent,
@@ -90,7 +91,7 @@ impl MemoryStorage {
         tokio::time::sleep(self.delay).await;
         let behaviour = *lock(&self.behaviour);
         match behaviour {
-            Behaviour::Answers => answer(&mut lock(&self.entries)),
+            Behaviour::Answers | Behaviour::RenamesNothing => answer(&mut lock(&self.entries)),
             Behaviour::Refuses => Err(Error::new(ErrorKind::Unavailable, "connection refused")),
             Behaviour::Forbids => Err(Error::new(ErrorKind::PermissionDenied, "403")),
             Behaviour::Silent => std::future::pending().await,
@@ -153,6 +154,9 @@ impl Storage for MemoryStorage {
     }
 
     async fn rename(&self, from: &str, to: &str, _overwrite: bool) -> Result<()> {
+        if *lock(&self.behaviour) == Behaviour::RenamesNothing {
+            return Err(Error::new(ErrorKind::Unsupported, "405"));
+        }
         self.answer(|entries| {
             let size = entries.remove(from).ok_or_else(|| missing(from))?;
             entries.insert(to.to_owned(), size);

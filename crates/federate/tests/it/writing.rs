@@ -91,3 +91,28 @@ async fn names_change_at_the_endpoint_that_has_the_file() {
     assert_eq!(error.kind(), BackendErrorKind::NotFound);
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
+    let rig = rig("");
+    let options =
+        || ChangeOptions { replace: false, modified: None, precondition: Box::new(|_| Ok(())) };
+    rig.storages[1].behave(Behaviour::RenamesNothing);
+    let error = rig.federation.rename("x/own", "x/moved", options()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("e1 renames no files") && text.contains("remove the old one"), "{text}");
+    let error = rig.federation.rename("d/old", "d/new", options()).await.unwrap_err();
+    assert!(error.to_string().contains("e0, which has it, is read-only"), "{error}");
+    assert!(error.to_string().contains("`write = true`"), "{error}");
+    let alone = Rig::with("", |_| String::new(), vec![MemoryStorage::new(&[("d/f", 1)], 1)]);
+    let error = alone.locate_from("192.0.2.1", "d/new", Intent::Write).await.unwrap_err();
+    assert!(error.to_string().contains("no endpoint takes files at this path"), "{error}");
+    let target = |index| match index {
+        0 => "write = true\nprefixes = [{ path = 'a', target = '' }]".to_owned(),
+        _ => "write = true\nprefixes = [{ path = 'b', target = '' }]".to_owned(),
+    };
+    let storages = vec![MemoryStorage::new(&[("f", 1)], 1), MemoryStorage::new(&[], 1)];
+    let parted = Rig::with("", target, storages);
+    let error = parted.federation.rename("a/f", "b/f", options()).await.unwrap_err();
+    assert!(error.to_string().contains("e0, which has the file, has no place"), "{error}");
+}
