@@ -187,7 +187,7 @@ impl Replicas {
     #[must_use]
     pub fn server_reports(&self) -> Vec<SourceReport> {
         let of = |replica: &Arc<ActiveReplica>| SourceReport {
-            name: replica.site().to_owned(),
+            name: replica.server().to_owned(),
             ..replica.report()
         };
         self.state().replicas.iter().map(of).collect()

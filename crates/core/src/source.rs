@@ -88,6 +88,10 @@ pub fn validators_differ(one: &str, other: &str) -> bool {
 pub trait Source: Send + Sync + Debug {
     /// Name of the source for messages; without secrets.
     fn name(&self) -> String;
+    /// The server to which the last redirect led; none if there was none.
+    fn redirected_to(&self) -> Option<String> {
+        None
+    }
     /// Limits of one request at this moment; they move as the source learns.
     fn limits(&self) -> Limits;
     /// Estimates of the link to the server at this moment.

@@ -13,9 +13,10 @@
 //! | COPY to another server | 307 to a replica |
 //!
 //! A client that names a digest in `Want-Digest` or `Want-Repr-Digest` gets it with the redirect,
-//! if the backend knows it. 302 is understood by the oldest clients; 307 keeps the method (RFC 9110
-//! section 15.4). A body is not read, so that a client that waits for `100 Continue` sends it to
-//! the right place at once.
+//! if the backend knows it. One that names none with a preference above 0 gets a Metalink document
+//! without a checksum, which may take long to compute. 302 is understood by the oldest clients; 307
+//! keeps the method (RFC 9110 section 15.4). A body is not read, so that a client that waits for
+//! `100 Continue` sends it to the right place at once.
 //!
 //! **Schemes.** Every client follows `http` and `https`. One that follows others lists them in the
 //! field `Hither-Follows`, as in `Hither-Follows: root, roots`. A file that has no URL for a client
@@ -34,6 +35,7 @@ use crate::method::{digest_fields, metalink};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use hither_core::Algorithm;
+use hither_http::digest::{WANT_DIGEST, WANT_REPR_DIGEST};
 use hither_http::pelican::NAMESPACE;
 use http::header::HeaderMap;
 use http::{StatusCode, header};
@@ -65,24 +67,17 @@ pub(crate) async fn answer(
         Intent::Read => context.authorize(request, &request.path, Action::Read).map(|()| true)?,
         Intent::Write => context.authorize_writing(request, &request.path)?,
     };
-    let schemes: Cow<'_, [&str]> = match request.text(FOLLOWS) {
-        None => USUAL.as_slice().into(),
-        Some(listed) => {
-            let is_listed =
-                |scheme: &&str| listed.split(',').any(|it| it.trim().eq_ignore_ascii_case(scheme));
-            USUAL.into_iter().chain(LISTED.into_iter().filter(is_listed)).collect()
-        }
-    };
-    let path = request.path.path();
-    let client = request.peer.address.ip();
+    let schemes = followed_schemes(request);
     let wants_all = is_get && metalink::is_asked_for(request);
     let wanted = digest_fields::first_wanted(&request.headers).filter(|_| is_get);
-    let checksum = wanted.or_else(|| wants_all.then_some(Algorithm::Adler32));
+    let says_which =
+        [WANT_DIGEST, WANT_REPR_DIGEST].iter().any(|it| request.headers.contains_key(it));
+    let checksum = wanted.or_else(|| (wants_all && !says_which).then_some(Algorithm::Adler32));
     let wants_namespace = pelican::knows_namespaces(agent);
     let question = LocateRequest {
-        path,
+        path: request.path.path(),
         intent,
-        client,
+        client: request.peer.address.ip(),
         agent,
         wants_all,
         checksum,
@@ -127,6 +122,14 @@ pub(crate) async fn answer(
         response.headers.extend(digest_fields::told(&request.headers, sum));
     }
     Ok(Some(response))
+}
+
+/// The schemes of the redirects that a client follows.
+fn followed_schemes(request: &ServerRequest) -> Cow<'static, [&'static str]> {
+    let Some(listed) = request.text(FOLLOWS) else { return USUAL.as_slice().into() };
+    let is_listed =
+        |scheme: &&str| listed.split(',').any(|it| it.trim().eq_ignore_ascii_case(scheme));
+    USUAL.into_iter().chain(LISTED.into_iter().filter(is_listed)).collect()
 }
 
 /// The intent of a request that is answered by a referral.

@@ -404,6 +404,11 @@ impl Location {
         format!("{}://{}{}", self.url.scheme(), self.authority(), self.target())
     }
 
+    /// The absolute form of a relative URL in a response from here; `None` if it is not valid.
+    pub(crate) fn absolute_of(&self, reference: &str) -> Option<String> {
+        self.join(reference).ok().map(|it| it.absolute())
+    }
+
     /// The key of the file in caches: the URL without user and password, and with a digest of the
     /// query, which may contain a token. (The digest may change with the standard library; the file
     /// then counts as another one.)

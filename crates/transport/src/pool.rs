@@ -68,6 +68,19 @@ struct PoolState {
     link: LinkEstimate,
 }
 
+impl PoolState {
+    /// Takes an idle connection that is open, and forgets those that are closed.
+    fn take_idle(&mut self) -> Option<Http1Connection> {
+        while let Some(connection) = self.idle.pop() {
+            if !connection.sender.is_closed() {
+                return Some(connection);
+            }
+            self.open -= 1;
+        }
+        None
+    }
+}
+
 impl Pool {
     /// A pool without connections. `remembered` is what earlier processes learned about the server.
     #[must_use]
@@ -220,16 +233,19 @@ impl Pool {
         Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Http1(connection)) })
     }
 
+    /// An idle connection for one request, if there is one.
+    pub(crate) fn acquire_idle(self: &Arc<Self>) -> Option<PooledConnection> {
+        let connection = self.state().take_idle()?;
+        let way = Some(RequestSender::Http1(connection));
+        Some(PooledConnection { pool: Arc::clone(self), way })
+    }
+
     async fn wait_for_connection(self: &Arc<Self>) -> Result<Http1Connection> {
         let max = self.max_alone();
         let receiver = {
             let mut state = self.state();
-            while let Some(connection) = state.idle.pop() {
-                if connection.sender.is_closed() {
-                    state.open -= 1;
-                } else {
-                    return Ok(connection);
-                }
+            if let Some(connection) = state.take_idle() {
+                return Ok(connection);
             }
             let (sender, receiver) = oneshot::channel();
             state.waiting.push_back(sender);

@@ -20,6 +20,7 @@ use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::replicas::{Health, PieceChecksums, ReplicaDiscovery};
 use hither_core::{Checksum, Replica, Replicas};
+use hither_http::digest::WANT_REPR_DIGEST;
 use hither_http::metalink::{self, Metalink, MetalinkFile, MetalinkLimits, MetalinkLinks};
 use http::{HeaderValue, Method, StatusCode, header};
 use std::fmt;
@@ -28,6 +29,9 @@ use tracing::debug;
 
 /// The maximum size of a document in bytes: the checksums of 100,000 pieces.
 const MAX_BYTES: usize = 8 << 20;
+
+/// The value of `Want-Repr-Digest` for no checksum (RFC 9530 section 4: a preference of 0).
+const NO_DIGEST: &str = "adler=0";
 
 /// The content of a document about one file.
 #[derive(Debug, Clone, Default)]
@@ -196,7 +200,13 @@ impl Network {
     ///
     /// As [`Network::call`] and [`ReplicaList::parse`], and the error of the status.
     pub async fn discover_replicas(&self, document: &Location) -> Result<ReplicaList> {
-        ReplicaList::parse(&self.metalink(document).await?, document)
+        ReplicaList::parse(&self.metalink(document, true).await?, document)
+    }
+
+    /// The same, without a checksum that the server does not have at hand: it may have to read the
+    /// file for it.
+    async fn discover_soon(&self, document: &Location) -> Result<ReplicaList> {
+        ReplicaList::parse(&self.metalink(document, false).await?, document)
     }
 
     /// Fetches a Metalink document, and returns all its files.
@@ -205,14 +215,17 @@ impl Network {
     ///
     /// As [`Network::discover_replicas`].
     pub async fn listed_files(&self, document: &Location) -> Result<Vec<ReplicaList>> {
-        let bytes = self.metalink(document).await?;
+        let bytes = self.metalink(document, true).await?;
         ReplicaList::parse_all(&bytes, name_of(document), Some(document))
     }
 
-    async fn metalink(&self, document: &Location) -> Result<Bytes> {
+    async fn metalink(&self, document: &Location, wants_checksum: bool) -> Result<Bytes> {
         let mut call = HttpRequest::new(Method::GET, document.clone());
         call.max_reply_bytes = MAX_BYTES;
         accept(&mut call);
+        if !wants_checksum {
+            call = call.with(WANT_REPR_DIGEST, NO_DIGEST);
+        }
         let reply = self.call(call).await?;
         if reply.status != StatusCode::OK {
             let refusal = reply.refusal.clone();
@@ -233,17 +246,18 @@ impl Network {
             let mut call = HttpRequest::new(Method::HEAD, document.clone());
             call.failover = true;
             accept(&mut call);
+            let call = call.with(WANT_REPR_DIGEST, NO_DIGEST);
             let reply =
                 self.call(call).await.ok().filter(|reply| !reply.status.is_server_error())?;
             let links = metalink::links(&reply.headers);
             if is_document(&reply)
-                && let Ok(found) = self.discover_replicas(&document).await
+                && let Ok(found) = self.discover_soon(&document).await
             {
                 return Some(found);
             }
             let named = links.documents.first().and_then(|url| reply.location.join(url).ok());
             if let Some(named) = named
-                && let Ok(found) = self.discover_replicas(&named).await
+                && let Ok(found) = self.discover_soon(&named).await
             {
                 return Some(found);
             }
@@ -294,7 +308,7 @@ impl Network {
                 let runtime = network.runtime().clone();
                 // The data in progress does not depend on it.
                 runtime.spawn(async move {
-                    if let Ok(found) = network.discover_replicas(&document).await {
+                    if let Ok(found) = network.discover_soon(&document).await {
                         network.enlist(&all, found);
                     }
                 });

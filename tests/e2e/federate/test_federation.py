@@ -229,8 +229,11 @@ def test_what_a_client_may_not_read_is_not_shown_from_the_cache_of_another(tmp_p
 
 def test_a_file_costs_one_request_to_the_federation(federation, hither):
     assert hither("cat", federation.url("d/only-hither")).out.encode() == content("d/only-hither")
-    asked = [line for line in federation.logged() if line["target"].endswith("/d/only-hither")]
-    assert [line["status"] for line in asked] == [302], asked
+    asked = [line for line in federation.logged() if "/d/only-hither" in line["target"]]
+    documents = [line for line in asked if line["target"].endswith("?metalink")]
+    # Beside the data, and only if the redirect came before all endpoints had answered, or one of them has the file.
+    assert len(documents) <= 1, asked
+    assert [line["status"] for line in asked if line not in documents] == [302], asked
 
 
 def test_a_copy_goes_on_when_an_endpoint_is_killed(federation, hither, tmp_path):

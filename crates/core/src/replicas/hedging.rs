@@ -108,6 +108,13 @@ impl DedupState {
     }
 }
 
+/// The error of a replica that brings nothing.
+fn silent(replica: &ActiveReplica, silence: Duration) -> Error {
+    let what = format!("{}: no bytes for {} s", replica.name(), silence.as_secs());
+    let again = Retry::SameServer { after: Duration::ZERO };
+    Error::new(ErrorKind::Timeout, what).with_retry(again)
+}
+
 impl Replicas {
     /// Sends a request to `first`, and to others while those are silent: the first to bring
     /// everything wins. Adds all of them to `tried`; returns the errors of all of them.
@@ -124,10 +131,15 @@ impl Replicas {
         let mut errors = Vec::new();
         let mut before = dedup.received_bytes();
         let mut silence = Duration::ZERO;
+        let mut is_silent = false;
         loop {
             let timeout = self.hedge_timeout(first);
             match select(running.next(), self.clock().sleep(timeout)).await {
                 Either::Left((Some((replica, Ok(response))), _)) => {
+                    if is_silent && !Arc::ptr_eq(&replica, first) {
+                        // The next requests need not wait for it as long.
+                        self.record_failure(first, &silent(first, silence));
+                    }
                     return Ok(self.settle(&replica, response));
                 }
                 Either::Left((Some((_, Err(error))), _)) => {
@@ -153,14 +165,13 @@ impl Replicas {
                 continue;
             }
             if silence >= GIVE_UP_AFTER && self.is_bulk() {
-                let what = format!("{}: no bytes for {} s", first.name(), silence.as_secs());
-                let again = Retry::SameServer { after: Duration::ZERO };
-                let error = Error::new(ErrorKind::Timeout, what).with_retry(again);
+                let error = silent(first, silence);
                 self.record_failure(first, &error);
                 errors.push(error);
                 return Err(errors);
             }
             if (speed == 0.0 || faster) && self.may_hedge(&rest) {
+                is_silent |= speed == 0.0;
                 tried.push(Arc::clone(&other));
                 running.push(self.ask(&other, rest, dedup));
             }
@@ -214,7 +225,7 @@ impl Replicas {
             self.state().delivered_bytes += bytes;
             match &result {
                 Ok(_) => {
-                    self.health.record_success(replica.site());
+                    self.health.record_success(&replica.site());
                     replica.took(bytes, self.clock().now().saturating_sub(started));
                 }
                 Err(error) => self.record_failure(&replica, error),
@@ -311,7 +322,7 @@ impl Replicas {
                 }
             }
             FailureScope::Server | FailureScope::Chance => {
-                if self.health.record_error(replica.site(), error) {
+                if self.health.record_error(&replica.site(), error) {
                     self.notice(format!("server skipped for a while: {error}"));
                 }
             }

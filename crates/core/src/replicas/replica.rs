@@ -81,8 +81,14 @@ impl ActiveReplica {
         self.replica.source.name()
     }
 
-    pub(super) fn site(&self) -> &str {
+    /// The server of its URL.
+    pub(super) fn server(&self) -> &str {
         &self.replica.server
+    }
+
+    /// The server that its requests are sent to: that of its URL, or where a redirect led.
+    pub(super) fn site(&self) -> String {
+        self.source().redirected_to().unwrap_or_else(|| self.server().to_owned())
     }
 
     /// The error for which it was excluded, if it was.

@@ -25,15 +25,21 @@ impl Replicas {
         bytes: u64,
     ) -> Option<Arc<ActiveReplica>> {
         let state = self.state();
-        let is_tried =
-            |replica: &Arc<ActiveReplica>| tried.iter().any(|it| Arc::ptr_eq(it, replica));
+        let is_tried = |replica: &Arc<ActiveReplica>| {
+            // The server to which a tried one was redirected fails at this path, too.
+            let server = |it: &Arc<ActiveReplica>| it.source().redirected_to();
+            let is_same = |it: &Arc<ActiveReplica>| {
+                Arc::ptr_eq(it, replica) || server(it).is_some_and(|at| at == replica.server())
+            };
+            tried.iter().any(is_same)
+        };
         let usable = || {
             let included = state.replicas.iter().filter(|replica| replica.excluded().is_none());
             let allowed =
                 included.filter(|replica| state.only.is_none_or(|only| only == replica.number));
             allowed.filter(|replica| !is_tried(replica))
         };
-        let healthy = || usable().filter(|replica| !self.health.is_down(replica.site()));
+        let healthy = || usable().filter(|replica| !self.health.is_down(&replica.site()));
         let Some(first) = healthy().next() else {
             return usable().next().filter(|_| among == Among::All).cloned();
         };
@@ -54,7 +60,7 @@ impl Replicas {
     pub(super) fn leader(&self) -> Arc<ActiveReplica> {
         let state = self.state();
         let usable = |replica: &&Arc<ActiveReplica>| {
-            replica.excluded().is_none() && !self.health.is_down(replica.site())
+            replica.excluded().is_none() && !self.health.is_down(&replica.site())
         };
         Arc::clone(state.replicas.iter().find(usable).unwrap_or(&self.first))
     }

@@ -244,6 +244,18 @@ async fn a_silent_replica_is_hedged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_three_times_is_not_waited_for_again() {
+    let fault = || Fault::Stall { after: 0 };
+    let silent = (0..4).fold(source(), |it, number| it.with_fault(number, fault()));
+    let sources = [Arc::new(silent), Arc::new(source())];
+    let all = replicas(&sources);
+    for _ in 0..4 {
+        read(&all, &[0..1_000]).await.unwrap();
+    }
+    assert_eq!((sources[0].log().len(), sources[1].log().len()), (3, 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn hedging_stays_within_its_limit() {
     // Silent from the first byte on, and too large to be asked for twice: the third clock has to
     // end it.

@@ -5,7 +5,7 @@ mod copies;
 use crate::support::rig::{check, draw, file};
 use hither::{Client, ClientConfig, DrawResult, ErrorKind, Mirror};
 use hither_testkit::mock_http::{
-    Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
+    Fault, FaultTrigger, LoggedRequest, MockHttpServer, ResponsePosition, refusing_url,
 };
 use std::time::Duration;
 
@@ -159,5 +159,37 @@ fn a_federation_is_asked_for_replicas_when_its_redirect_fails() {
         (FaultTrigger::Always, Fault::Redirect(dead)),
     ]);
     draw_from(&federation.url(), &[]);
+    assert!(!other.log().is_empty());
+}
+
+#[test]
+fn the_document_of_a_redirect_is_at_the_server_that_redirects() {
+    let other = peer([]);
+    let dying = peer([(FaultTrigger::From(2), Fault::Close(ResponsePosition::Answer(0)))]);
+    let text = document(&[dying.url(), other.url()], file(0).len());
+    let link = "</data/file.root?metalink>; rel=describedby; type=\"application/metalink4+xml\"";
+    let federation = peer([
+        (FaultTrigger::Always, Fault::Metalink(text)),
+        (FaultTrigger::Always, Fault::Field("Link", link.to_owned())),
+        (FaultTrigger::Always, Fault::Redirect(dying.url())),
+    ]);
+    draw_from(&federation.url(), &[]);
+    let is_document = |it: &LoggedRequest| it.target.contains("metalink");
+    assert_eq!(federation.log().iter().filter(|it| is_document(it)).count(), 1);
+    assert!(!dying.log().iter().any(is_document) && !other.log().is_empty());
+}
+
+#[test]
+fn a_server_behind_a_redirect_that_breaks_off_is_not_asked_again_while_there_is_another() {
+    let other = peer([]);
+    let dying = peer([(FaultTrigger::From(2), Fault::Close(ResponsePosition::Answer(0)))]);
+    let links = [dying.url(), other.url()].map(|url| format!("<{url}>; rel=duplicate"));
+    let federation = peer([
+        (FaultTrigger::Always, Fault::Field("Link", links.join(", "))),
+        (FaultTrigger::Always, Fault::Redirect(dying.url())),
+    ]);
+    draw_from(&federation.url(), &[]);
+    // Two requests were answered, and one on each of two connections may have been lost.
+    assert!(dying.log().len() <= 4, "{:?}", dying.log());
     assert!(!other.log().is_empty());
 }

@@ -27,6 +27,20 @@ impl MetalinkLinks {
         let replica = |(url, priority)| MetalinkUrl { url, priority, location: None };
         Self { replicas: urls.zip(1..).map(replica).collect(), documents: Vec::new() }
     }
+
+    /// The same links, with absolute URLs: `resolve` makes one of a relative URL, or drops it.
+    #[must_use]
+    pub fn resolved(mut self, resolve: impl Fn(&str) -> Option<String>) -> Self {
+        let absolute = |url: &str| match scheme(url) {
+            Some(_) => Some(url.to_owned()),
+            None => resolve(url),
+        };
+        let replicas = self.replicas.into_iter();
+        self.replicas =
+            replicas.filter_map(|it| Some(MetalinkUrl { url: absolute(&it.url)?, ..it })).collect();
+        self.documents = self.documents.iter().filter_map(|url| absolute(url)).collect();
+        self
+    }
 }
 
 /// Parses the `Link` fields of a response. Skips invalid ones.

@@ -198,7 +198,8 @@ impl Network {
                 can_resend,
             )?;
             if let Some(to) = redirect {
-                self.learn_servers(&call.location, &call.method, &to, &links(&headers));
+                let links = links(&headers).resolved(|url| call.location.absolute_of(url));
+                self.learn_servers(&call.location, &call.method, &to, &links);
                 call.location = to;
                 if redirect::becomes_get(status, &call.method) {
                     call.method = Method::GET;

@@ -119,7 +119,9 @@ impl Exchange<'_> {
         );
         settled.hint = hint;
         settled.offers_query = vector::is_understood(&head.headers);
-        settled.links = head.headers.contains_key(header::LINK).then(|| links(&head.headers));
+        // URLs in a redirect are relative to the server that sends it, not to its target.
+        let links = || links(&head.headers).resolved(|url| self.location.absolute_of(url));
+        settled.links = head.headers.contains_key(header::LINK).then(links);
         if settled.outcome.is_ok() {
             self.pool.saw_bandwidth(way.bandwidth());
             let bytes = range::total_bytes(&settled.delivered);

@@ -29,6 +29,7 @@ use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::sync::lock;
 use hither_core::{
     Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome, ResponseMeta,
     Source,
@@ -38,7 +39,8 @@ use http::Method;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::{Instrument, debug, debug_span};
 
@@ -57,6 +59,8 @@ pub struct HttpSource {
     when_linked: OnceLock<WhenLinked>,
     linked: AtomicBool,
     redirected: AtomicBool,
+    /// The server to which the last redirect led.
+    redirected_to: Mutex<Option<String>>,
     retry_after: RetryAfterTimer,
     condition: RangeCondition,
 }
@@ -93,6 +97,7 @@ impl HttpSource {
     pub fn new(location: Location, network: Arc<Network>) -> Self {
         let known = network.known_servers(&location, &Method::GET).into_iter().next();
         let redirected = AtomicBool::new(known.is_some());
+        let redirected_to = Mutex::new(known.as_ref().map(Location::origin));
         let target = HttpTarget::new(known.unwrap_or_else(|| location.clone()), &network);
         Self {
             network,
@@ -102,6 +107,7 @@ impl HttpSource {
             when_linked: OnceLock::new(),
             linked: AtomicBool::new(false),
             redirected,
+            redirected_to,
             retry_after: RetryAfterTimer::default(),
             condition: RangeCondition::default(),
         }
@@ -175,8 +181,7 @@ impl HttpSource {
             (vec![self.network.director_of(named).await?], None)
         };
         if let [first, others @ ..] = servers.as_slice() {
-            let target = HttpTarget::new(first.clone(), &self.network);
-            self.targets.change(current.turn, |_| target);
+            self.follow(current.turn, first.clone());
             self.redirected.store(!first.is_at_director(), Ordering::Relaxed);
             if !others.is_empty() {
                 self.hear(
@@ -337,10 +342,19 @@ impl HttpSource {
         let condition = self.condition;
         let exchange = Exchange { location, pool, request, ask, whole_file, validator, condition };
         let mut stale = 0;
+        let mut lost = None;
         let (connection, settled) = loop {
-            let mut connection = match self.connection(place, request).await {
-                Ok(connection) => connection,
-                Err(error) => return ExchangeResult::failed(error),
+            let mut connection = if let Some(lost) = lost.take_if(|_| !self.is_first(location)) {
+                // Whoever redirects here knows more about the server than a new connection.
+                match pool.acquire_idle() {
+                    Some(idle) => idle,
+                    None => return lost,
+                }
+            } else {
+                match self.connection(place, request).await {
+                    Ok(connection) => connection,
+                    Err(error) => return ExchangeResult::failed(error),
+                }
             };
             let settled = exchange.run(&mut connection, sink).await;
             // The server works: other idle connections may be closed, too.
@@ -349,6 +363,7 @@ impl HttpSource {
             }
             stale += 1;
             debug!(url = %location, "stale connection, sending the request again");
+            lost = Some(settled);
         };
         if settled.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Timeout) {
             connection.retire();
@@ -373,9 +388,14 @@ impl HttpSource {
                 self.network.learn_servers(location, &Method::GET, to, links);
                 to
             }
-            _ => location,
+            _ => return self.hear(links, location),
         };
-        self.hear(links, about);
+        let mut links = links.clone();
+        // Its document would name the same ones, at the cost of another request.
+        if links.replicas.len() > 1 {
+            links.documents.clear();
+        }
+        self.hear(&links, about);
     }
 
     fn hear(&self, links: &MetalinkLinks, about: &Location) {
@@ -428,6 +448,9 @@ impl HttpSource {
 
     /// Follows a redirect to `to` of a request that was sent in `turn`.
     pub(crate) fn follow(&self, turn: u64, to: Location) {
+        if !to.is_at_director() {
+            *lock(&self.redirected_to) = Some(to.origin());
+        }
         let target = HttpTarget::new(to, &self.network);
         self.targets.change(turn, |_| target);
         self.redirected.store(true, Ordering::Relaxed);
@@ -438,7 +461,10 @@ impl HttpSource {
     pub(crate) fn fall_back(&self, turn: u64, from: &Location, error: Error) -> Error {
         let is_curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
-            ErrorKind::Unavailable | ErrorKind::Timeout => error.retry() == Retry::OtherServer,
+            ErrorKind::Unavailable | ErrorKind::Timeout => matches!(
+                error.retry(),
+                Retry::OtherServer | Retry::SameServer { after: Duration::ZERO }
+            ),
             _ => false,
         };
         if !is_curable || from.is_at_director() {
@@ -455,6 +481,10 @@ impl HttpSource {
 impl Source for HttpSource {
     fn name(&self) -> String {
         self.location().to_string()
+    }
+
+    fn redirected_to(&self) -> Option<String> {
+        lock(&self.redirected_to).clone()
     }
 
     fn limits(&self) -> Limits {

@@ -4,7 +4,7 @@ use crate::fixture::{
     LARGE, THREE, content, expect_bytes, expect_error, peer, read, source, with_connections,
 };
 use hither_core::ErrorKind;
-use hither_testkit::mock_http::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
 
 fn redirect(to: &str) -> Fault {
     Fault::Redirect(to.to_owned())
@@ -81,4 +81,17 @@ async fn redirects_to_invalid_urls_are_rejected() {
 async fn eight_redirects_are_followed() {
     let peer = peer(LARGE, [(FaultTrigger::Before(8), redirect("/data/file.root"))]);
     expect_bytes("eight", &peer, with_connections(1), 9).await;
+}
+
+#[tokio::test]
+async fn after_a_lost_connection_the_first_server_is_asked_before_another_is_opened() {
+    let cut = Fault::Close(ResponsePosition::Answer(0));
+    let second = peer(LARGE, [(FaultTrigger::Nth(1), cut)]);
+    let first = peer(LARGE, [(FaultTrigger::Always, redirect(&second.url()))]);
+    let source = source(&first.url(), with_connections(1));
+    for _ in 0..2 {
+        let got = read(&source, &THREE).await.unwrap();
+        got.is_exact(&content(LARGE), &THREE).unwrap();
+    }
+    assert_eq!((first.log().len(), second.log().len(), second.connections()), (2, 3, 2));
 }
