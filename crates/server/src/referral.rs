@@ -54,7 +54,7 @@ pub(crate) async fn answer(
     request: &ServerRequest,
 ) -> Result<Option<ServerResponse>, HttpError> {
     let agent = request.text(header::USER_AGENT).unwrap_or_default();
-    let is_pelican = pelican::is_client(agent);
+    let is_pelican = pelican::asks_director(request, agent);
     let is_get = matches!(request.method.as_str(), "GET" | "HEAD");
     let Some(intent) = intent(context, request) else {
         let is_listed = is_pelican && is_get && context.backend.refers();
@@ -95,6 +95,10 @@ pub(crate) async fn answer(
         let size = located.metadata.as_ref().map(|metadata| metadata.size);
         let digests = located.checksum.iter().filter_map(digest_fields::digest).collect();
         return Ok(Some(metalink::describe(request, size, digests, located.replicas)));
+    }
+    let again = || pelican::again(context, request, &located);
+    if let Some(again) = (is_pelican && is_get).then(again).flatten() {
+        return Ok(Some(again));
     }
     let mut response = match &located.redirect {
         Some(url) => {

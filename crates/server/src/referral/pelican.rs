@@ -10,7 +10,8 @@
 //! Pelican's own clients do not follow 302, read only the first `Link` field, and split it at
 //! commas; others get what RFC 6249 says. They repeat a request that failed, for three quarters of
 //! a minute, unless the field `Server` names Pelican ([`SERVER`]). And they expect that a URL ends
-//! with the path of its file, so an endpoint that has it at another path is not for them.
+//! with the path of its file. Where none does, they are sent to this server once more ([`again`]),
+//! which then redirects them as it does others, or sends the file.
 
 use crate::backend::referral::Located;
 use crate::context::ServerContext;
@@ -22,12 +23,39 @@ use hither_http::pelican::{DIRECTOR_KEY, DISCOVERY_PATH, NAMESPACE, PelicanNames
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
+/// The query of the URL at which Pelican's own client is served as others are.
+const AGAIN: &str = "as-others";
+
 /// The name of the server for Pelican's own client.
 pub(crate) const SERVER: &str = concat!("pelican/7 hither/", env!("CARGO_PKG_VERSION"));
 
 /// Returns true if Pelican's own client sends the request.
 pub(crate) fn is_client(agent: &str) -> bool {
     agent.starts_with("pelican")
+}
+
+/// Returns true if Pelican's own client asks for the answer of a director, and not once more.
+pub(crate) fn asks_director(request: &ServerRequest, agent: &str) -> bool {
+    is_client(agent)
+        && !request.query.as_deref().is_some_and(|it| it.split('&').any(|it| it == AGAIN))
+}
+
+/// The response to Pelican's own client about a file without a URL that ends with its path: the URL
+/// of this server, at which it gets the answer that others get. `None` for other files.
+pub(crate) fn again(
+    context: &ServerContext,
+    request: &ServerRequest,
+    located: &Located,
+) -> Option<ServerResponse> {
+    if located.namespace.is_some() {
+        return None;
+    }
+    let url = format!("{}{}?{AGAIN}", here(request)?, request.path.href(false));
+    let mut response =
+        ServerResponse::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, &url);
+    let path = format!("/{}", request.path.path());
+    response.headers.insert(NAMESPACE, field(context, request, path)?);
+    Some(response)
 }
 
 /// Returns true if the client uses the field about the namespace.
