@@ -3,6 +3,7 @@
 use crate::connect::dns::{Resolve, SystemResolver};
 use crate::connect::egress_filter::EgressFilter;
 use crate::connect::proxy::Proxies;
+use crate::connect::source_addresses::SourceAddress;
 use crate::connect::tls::identity::Identity;
 use crate::http::custom_fields::CustomFields;
 use hither_auth::Credentials;
@@ -86,6 +87,9 @@ pub struct TransportConfig {
     pub tls: TlsConfig,
     /// The proxies. None by default.
     pub proxies: Proxies,
+    /// The addresses or interfaces of this machine over which connections are spread evenly. None
+    /// by default: the routing table decides.
+    pub sources: Vec<SourceAddress>,
     /// The resolver of host names. That of the system by default.
     pub resolver: Arc<dyn Resolve>,
     /// The filter of addresses that may be connected to. None by default.
@@ -110,6 +114,7 @@ impl Default for TransportConfig {
             verify: PageChecksums::default(),
             tls: TlsConfig::default(),
             proxies: Proxies::default(),
+            sources: Vec::new(),
             resolver: Arc::new(SystemResolver),
             gate: None,
             credentials: Credentials::default(),

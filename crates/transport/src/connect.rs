@@ -1,8 +1,9 @@
 //! Connections: DNS, proxies, TCP and TLS.
 //!
 //! [`dialer`] leads from a URL to a stream. It uses [`dns`] for addresses, [`egress_filter`] for
-//! what is allowed, [`happy_eyeballs`] and [`socket`] for TCP, [`proxy`] and [`tunnel`] where a
-//! proxy is configured, and [`tls`]. [`outage`] says how long a server that refuses is waited for.
+//! what is allowed, [`happy_eyeballs`], [`source_addresses`] and [`socket`] for TCP, [`proxy`] and
+//! [`tunnel`] where a proxy is configured, and [`tls`]. [`outage`] says how long a server that
+//! refuses is waited for.
 
 pub(crate) mod dialer;
 pub(crate) mod dns;
@@ -14,6 +15,7 @@ pub(crate) mod metered_stream;
 pub(crate) mod outage;
 pub(crate) mod proxy;
 pub(crate) mod socket;
+pub(crate) mod source_addresses;
 pub(crate) mod tcp_info;
 pub(crate) mod tls;
 pub(crate) mod tls_upgrade;

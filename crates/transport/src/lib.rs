@@ -25,6 +25,7 @@ mod xrootd;
 pub use crate::connect::dns::{Resolve, SystemResolver};
 pub use crate::connect::egress_filter::EgressFilter;
 pub use crate::connect::proxy::Proxies;
+pub use crate::connect::source_addresses::{SourceAddress, SourceTraffic};
 pub use crate::connect::tcp_info::{SocketGuard, SocketRef, TcpInfo};
 pub use crate::connect::tls::identity::Identity;
 pub use crate::http::call::{HttpRequest, HttpResponse};

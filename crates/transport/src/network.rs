@@ -6,6 +6,7 @@ pub(crate) mod third_party;
 
 use crate::config::TransportConfig;
 use crate::connect::dialer::Dialer;
+use crate::connect::source_addresses::SourceTraffic;
 use crate::connect::tcp_info::TcpInfo;
 use crate::context::NetworkContext;
 use crate::counters::TransferCounters;
@@ -115,6 +116,12 @@ impl Network {
     #[must_use]
     pub fn tcp_info(&self) -> Vec<TcpInfo> {
         self.shared.dialer.tcp_info()
+    }
+
+    /// The traffic of each source address of the configuration.
+    #[must_use]
+    pub fn source_traffic(&self) -> Vec<SourceTraffic> {
+        self.shared.dialer.source_traffic()
     }
 
     /// Waits until a server that refused a connection with `error` may be tried again.

@@ -437,7 +437,7 @@ impl PooledConnection {
 
     /// Returns the connection after its response was read to its end, if the server keeps it open.
     pub(crate) fn give_back(mut self) {
-        let open = |way: &mut RequestSender| matches!(way, RequestSender::Http1(connection) if !connection.sender.is_closed());
+        let open = |way: &mut RequestSender| matches!(way, RequestSender::Http1(connection) if !connection.sender.is_closed() && !connection.tap.yields());
         if let Some(RequestSender::Http1(connection)) = self.way.take_if(open) {
             self.pool.release(connection);
         }

@@ -16,7 +16,7 @@ use crate::connect::maybe_tls_stream::MaybeTlsStream;
 use crate::connect::metered_stream::{ConnectionMeter, MeteredStream};
 use crate::connect::outage::Outages;
 use crate::connect::proxy::Proxy;
-use crate::connect::socket;
+use crate::connect::source_addresses::{SourceBalancer, SourceTraffic};
 use crate::connect::tcp_info::{SocketRef, TcpInfo};
 use crate::connect::tls::{AlpnChoice, TlsClient, TlsErrorText, TlsHandshake, TlsStream};
 use crate::connect::tls_upgrade::TlsUpgradeStream;
@@ -41,6 +41,7 @@ const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 pub(crate) struct Dialer {
     addresses: DnsCache,
     outages: Outages,
+    sources: SourceBalancer,
     tls: TlsClient,
     /// Open connections.
     sockets: Mutex<Vec<Weak<SocketRef>>>,
@@ -79,6 +80,7 @@ impl Dialer {
         Self {
             addresses: DnsCache::new(Arc::clone(&config.resolver)),
             outages: Outages::default(),
+            sources: SourceBalancer::new(&config.sources),
             tls: TlsClient::new(config.tls.clone(), config.credentials.clone()),
             sockets: Mutex::default(),
         }
@@ -113,10 +115,11 @@ impl Dialer {
             let addresses = self.addresses.of(host, port).await?;
             let addresses = egress_filter::passed(config.gate.as_deref(), location, addresses)?;
             let has_others = proxy.is_none() && addresses.len() > 1;
-            let attempt = |address| socket::connect(address, &name, config.receive_buffer_bytes);
+            let attempt =
+                |address| self.sources.connect(address, &name, config.receive_buffer_bytes);
             let raced = connect_first(&addresses, attempt).await;
             let won = raced.map_err(|failures| none_answered(&name, failures))?;
-            let RaceWinner { address, value: (tcp, rtt), passed_over } = won;
+            let RaceWinner { address, value: (tcp, rtt, source), passed_over } = won;
             debug!(%name, %address, ?rtt, ?passed_over, "TCP connection established");
             self.addresses.won(host, port, address, &passed_over);
             self.outages.ended(&location.origin());
@@ -126,6 +129,10 @@ impl Dialer {
             let (socket, guard) = SocketRef::to(&tcp);
             lock(&self.sockets).retain(|it| it.strong_count() > 0);
             lock(&self.sockets).push(Arc::downgrade(&socket));
+            if let Some(source) = source {
+                source.watch(&socket, address);
+                tap.set_source(source);
+            }
             let stream = MeteredStream::new(tcp, guard, Arc::clone(tap));
             Ok::<_, Error>(DialedStream {
                 stream,
@@ -190,6 +197,11 @@ impl Dialer {
     /// The kernel's statistics of the open connections.
     pub(crate) fn tcp_info(&self) -> Vec<TcpInfo> {
         lock(&self.sockets).iter().filter_map(|it| it.upgrade()?.info()).collect()
+    }
+
+    /// The traffic of each source address.
+    pub(crate) fn source_traffic(&self) -> Vec<SourceTraffic> {
+        self.sources.traffic()
     }
 
     /// The formatter of TLS errors of a server.

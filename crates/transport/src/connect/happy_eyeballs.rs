@@ -11,20 +11,19 @@
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The head start of an address before the next one is tried, as RFC 8305 section 8 recommends.
 pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 
-/// The address that responded first.
+/// The address, of a server or of this end, that responded first.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RaceWinner<T> {
-    pub(crate) address: SocketAddr,
+pub(crate) struct RaceWinner<A, T> {
+    pub(crate) address: A,
     pub(crate) value: T,
     /// Addresses that had a head start and failed or did not respond. Next time they are tried
     /// last.
-    pub(crate) passed_over: Vec<SocketAddr>,
+    pub(crate) passed_over: Vec<A>,
 }
 
 /// Tries `addresses` in their order until one responds.
@@ -32,16 +31,19 @@ pub(crate) struct RaceWinner<T> {
 /// # Errors
 ///
 /// The error of each address, in the order in which they failed.
-pub(crate) async fn connect_first<T, E, F>(
-    addresses: &[SocketAddr],
-    attempt: impl Fn(SocketAddr) -> F,
-) -> Result<RaceWinner<T>, Vec<(SocketAddr, E)>>
+pub(crate) async fn connect_first<A, T, E, F>(
+    addresses: &[A],
+    attempt: impl Fn(A) -> F + Send,
+) -> Result<RaceWinner<A, T>, Vec<(A, E)>>
 where
-    F: Future<Output = Result<T, E>>,
+    A: Copy + PartialEq + Send + Sync,
+    T: Send,
+    E: Send,
+    F: Future<Output = Result<T, E>> + Send,
 {
     let mut waiting = addresses.iter().copied();
     let mut started = Vec::new();
-    let mut failures: Vec<(SocketAddr, E)> = Vec::new();
+    let mut failures: Vec<(A, E)> = Vec::new();
     let mut attempts = FuturesUnordered::new();
     loop {
         let next = waiting.next();
@@ -60,7 +62,7 @@ where
             biased;
             finished = attempts.next() => match finished {
                 Some((address, Ok(value))) => {
-                    let failed = |other: &SocketAddr| failures.iter().any(|(failed, _)| failed == other);
+                    let failed = |other: &A| failures.iter().any(|(failed, _)| failed == other);
                     // Nothing is known yet of those that were started later and have not failed.
                     let winner = started.iter().position(|&other| other == address).unwrap_or(0);
                     let passed_over = started.iter().enumerate();
@@ -82,6 +84,7 @@ where
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::SocketAddr;
     use std::sync::Mutex;
     use tokio::time::Instant;
 

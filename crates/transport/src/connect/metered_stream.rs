@@ -1,14 +1,16 @@
 //! The byte meter of a connection: received bytes, their spacing, and when a request was sent.
 
 use crate::connect::low_water::LowWater;
+use crate::connect::source_addresses::SourceUse;
 use crate::connect::tcp_info::SocketGuard;
 use crate::counters::TransferCounters;
 use crate::counters::activity::ConnectionRecorder;
 use hither_core::sync::lock;
 use hither_core::tune::link::BandwidthEstimator;
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -36,6 +38,8 @@ pub(crate) struct ConnectionMeter {
     response_end: AtomicU64,
     /// For explanations of a job.
     recorder: Option<ConnectionRecorder>,
+    /// The source address, if the client chose one.
+    source: OnceLock<SourceUse>,
 }
 
 impl ConnectionMeter {
@@ -51,6 +55,7 @@ impl ConnectionMeter {
             received: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
             response_end: AtomicU64::new(0),
+            source: OnceLock::new(),
         }
     }
 
@@ -64,7 +69,24 @@ impl ConnectionMeter {
         self.recorder.as_ref()
     }
 
+    /// Records the source address of the connection.
+    pub(crate) fn set_source(&self, source: SourceUse) {
+        // A meter is for one connection.
+        drop(self.source.set(source));
+    }
+
+    /// Gives up the connection's place if another source address has two fewer; see
+    /// [`SourceUse::yields`].
+    pub(crate) fn yields(&self) -> bool {
+        self.source.get().is_some_and(SourceUse::yields)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.source.get().is_some_and(SourceUse::is_cut)
+    }
+
     fn arrived(&self, bytes: usize) {
+        self.source.get().inspect(|it| it.received(bytes as u64));
         if let Some(recorder) = &self.recorder {
             recorder.arrived(bytes as u64);
         }
@@ -77,6 +99,7 @@ impl ConnectionMeter {
     /// Counts the pending request as sent in round trip `round_trip`, if something was written.
     fn wrote(&self, round_trip: u64, polled: &Poll<std::io::Result<usize>>) {
         let Poll::Ready(Ok(written @ 1..)) = polled else { return };
+        self.source.get().inspect(|it| it.sent(*written as u64));
         let asked = lock(&self.asked).take();
         if let Some(recorder) = &self.recorder {
             if asked.is_some() {
@@ -161,6 +184,10 @@ impl AsyncRead for MeteredStream {
         if read > 0 {
             this.tap.arrived(read);
             this.low_water.read(read as u64);
+        } else if matches!(polled, Poll::Ready(Ok(()))) && this.tap.is_cut() {
+            // The server did not end the connection: what came is not all.
+            let what = "nothing answers through the source address of the connection";
+            return Poll::Ready(Err(std::io::Error::new(ErrorKind::ConnectionAborted, what)));
         }
         polled
     }

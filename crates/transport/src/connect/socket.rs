@@ -11,8 +11,9 @@
 //! turns auto-tuning off. The kernel limits it to `rmem_max`. Where that is small, a fixed small
 //! buffer would be worse than auto-tuning, so the socket is created again without one.
 
+use crate::connect::source_addresses::SourceAddress;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
@@ -22,8 +23,12 @@ use tokio::time::Instant;
 /// and more.
 const WORTH_FIXING_BYTES: usize = 2 << 20;
 
-/// Connects to `address`, one of those of `name`. Returns the stream and the duration of the
-/// handshake, which is one round trip.
+/// The interval of the kernel's probes of a connection at rest that has a source address: several
+/// in the time after which it counts as dead.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Connects to `address`, one of those of `name`, from `source` if there is one. Returns the stream
+/// and the duration of the handshake, which is one round trip.
 ///
 /// # Errors
 ///
@@ -33,9 +38,12 @@ pub(crate) async fn connect(
     address: SocketAddr,
     name: &str,
     receive_buffer_bytes: usize,
+    source: Option<&SourceAddress>,
 ) -> Result<(TcpStream, Duration)> {
-    let socket = open_socket(address, receive_buffer_bytes).map_err(|error| {
-        Error::new(ErrorKind::Local, format!("cannot create a socket: {error}")).with_source(error)
+    let socket = open_socket(address, receive_buffer_bytes, source).map_err(|error| {
+        let from = source.map(|it| format!(" that connects from {it}")).unwrap_or_default();
+        let what = format!("cannot create a socket{from}: {error}");
+        Error::new(ErrorKind::Local, what).with_source(error)
     })?;
     let started = Instant::now();
     match socket.connect(address).await {
@@ -51,7 +59,11 @@ pub(crate) async fn connect(
     }
 }
 
-fn open_socket(address: SocketAddr, receive_buffer_bytes: usize) -> std::io::Result<TcpSocket> {
+fn open_socket(
+    address: SocketAddr,
+    receive_buffer_bytes: usize,
+    source: Option<&SourceAddress>,
+) -> std::io::Result<TcpSocket> {
     let make = || Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP));
     let mut socket = make()?;
     if receive_buffer_bytes > 0 {
@@ -59,6 +71,15 @@ fn open_socket(address: SocketAddr, receive_buffer_bytes: usize) -> std::io::Res
         if socket.recv_buffer_size()? < WORTH_FIXING_BYTES.min(receive_buffer_bytes) {
             socket = make()?;
         }
+    }
+    match source {
+        None => {}
+        Some(SourceAddress::Address(source)) => socket.bind(&SocketAddr::new(*source, 0).into())?,
+        Some(SourceAddress::Interface(name)) => socket.bind_device(Some(name.as_bytes()))?,
+    }
+    if source.is_some() {
+        let every = TcpKeepalive::new().with_time(PROBE_INTERVAL).with_interval(PROBE_INTERVAL);
+        socket.set_tcp_keepalive(&every)?;
     }
     socket.set_nonblocking(true)?;
     // A request is one write and must leave at once.

@@ -51,6 +51,12 @@ pub struct TcpInfo {
     /// Time since data was received last, in milliseconds.
     #[serde(skip)]
     pub idle_ms: u32,
+    /// Time since an acknowledgement was received last, in milliseconds.
+    #[serde(skip)]
+    last_ack_ms: u32,
+    /// Retransmissions and probes since then.
+    #[serde(skip)]
+    pub(crate) unanswered: u32,
     /// The window that the other end offers, in bytes; none before Linux 5.4.
     #[serde(skip)]
     pub peer_window: Option<u32>,
@@ -60,6 +66,11 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
+    /// Time since anything was received, in milliseconds.
+    pub(crate) fn silent_ms(&self) -> u32 {
+        self.idle_ms.min(self.last_ack_ms)
+    }
+
     /// Reads the kernel's response, which older kernels make shorter.
     fn parse(info: &[u8]) -> Option<Self> {
         let number = |at: usize| {
@@ -70,6 +81,7 @@ impl TcpInfo {
             let bytes = info.get(at..at.checked_add(8)?)?;
             bytes.try_into().ok().map(u64::from_ne_bytes)
         };
+        let count = |at: usize| info.get(at).copied().map_or(0, u32::from);
         let later = |at: usize| number(at).unwrap_or_default();
         let milliseconds = |micros: u32| f64::from(micros) / 1e3;
         Some(Self {
@@ -86,6 +98,9 @@ impl TcpInfo {
                 .filter(|micros| (1..u32::MAX).contains(micros))
                 .map(milliseconds),
             idle_ms: later(offset_of!(libc::tcp_info, tcpi_last_data_recv)),
+            last_ack_ms: later(offset_of!(libc::tcp_info, tcpi_last_ack_recv)),
+            unanswered: count(offset_of!(libc::tcp_info, tcpi_retransmits))
+                + count(offset_of!(libc::tcp_info, tcpi_probes)),
             peer_window: number(offset_of!(libc::tcp_info, tcpi_snd_wnd)),
             window: number(WINDOW),
         })
@@ -135,6 +150,18 @@ impl SocketRef {
         // Locked during the query, so that the socket is not closed meanwhile.
         let socket = lock(&self.0);
         query((*socket)?)
+    }
+
+    /// Ends the connection in both directions, as if the other end had; for its owner to notice.
+    pub(crate) fn shut_down(&self) {
+        // Locked, so that the socket is not closed meanwhile.
+        let socket = lock(&self.0);
+        if let Some(socket) = *socket {
+            // SAFETY: the descriptor is open, and the call takes no memory.
+            #[expect(unsafe_code, reason = "the owner of the stream is another task")]
+            // One that is closed already needs nothing.
+            let _ended = unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
+        }
     }
 }
 
