@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hither._sizes import parse_bytes
-from hither.cluster._coordinator import ClusterLostError, ClusterOptions, ClusterProgress, Coordinator, NodeFigures
+from hither.cluster._coordinator import ClusterProgress, Coordinator
 from hither.cluster._manifest import Totals
+from hither.cluster._options import ClusterOptions
+from hither.cluster._workers import ClusterLostError, NodeFigures
 
 if TYPE_CHECKING:
     import os

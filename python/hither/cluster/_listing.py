@@ -1,0 +1,104 @@
+"""The listing of the source, which is streamed into the manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from hither.cluster._names import contents
+from hither.exceptions import HitherError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hither.cluster._manifest import Manifest
+    from hither.cluster._options import ClusterOptions
+
+LIST_BATCH = 5000
+"""Files that are added to the manifest in one step."""
+HIDDEN = re.compile(r"(^|/)\.hither-")
+
+
+class Listing:
+    """A thread that adds all files to the manifest, as they are listed."""
+
+    def __init__(self, options: ClusterOptions, open_manifest: Callable[[], Manifest]) -> None:
+        """Prepare the thread."""
+        self._options = options
+        self._open_manifest = open_manifest
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._list, name="hither-listing", daemon=True)
+        self._error: Exception | None = None
+        self.notices: dict[str, None] = {}
+        """Names that were left out, and why."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise the error that ended the listing, if one did."""
+        if self._error is not None:
+            raise self._error
+
+    def join(self) -> None:
+        """Wait for the end."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """Add nothing more."""
+        self._ended.set()
+
+    def _list(self) -> None:
+        """Add all files to the manifest, as they are listed."""
+        try:
+            with contextlib.closing(self._open_manifest()) as manifest:
+                if manifest.is_listed:
+                    return
+                for entries in _batches(self._listed(), LIST_BATCH):
+                    if self._ended.is_set():
+                        return
+                    manifest.add(entries)
+                manifest.end_listing()
+        except Exception as error:  # noqa: BLE001
+            self._error = error
+
+    def _listed(self) -> Iterator[dict[str, Any]]:
+        filters = [f"--{which}={rule}" for which in ("include", "exclude") for rule in getattr(self._options, which)]
+        command = [sys.executable, "-m", "hither", "mover", "--list", *filters, "--", contents(self._options.source)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as listing:  # noqa: S603
+            ended = False
+            for line in listing.stdout or ():
+                entry = json.loads(line)
+                ended = ended or "end" in entry
+                if "message" in entry:
+                    self.notices[f"{entry['path']}: {entry['message']}, left out"] = None
+                    if entry["kind"] == "failed":
+                        message = f"cannot list {entry['path']}: {entry['message']}"
+                        raise HitherError(message)
+                elif entry.get("kind") in ("file", "directory") and entry["path"] and not HIDDEN.search(entry["path"]):
+                    yield entry
+                elif entry.get("kind") == "other":
+                    self.notices[f"{entry['path']}: neither a file nor a directory, left out"] = None
+            said = listing.stderr.read() if listing.stderr else ""
+            if listing.wait() != 0 or not ended:
+                message = f"cannot list {self._options.source}: {said.strip()}"
+                raise HitherError(message)
+
+
+def _batches(entries: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield lists of some entries; a list is not kept back for more than a second."""
+    batch: list[dict[str, Any]] = []
+    since = time.monotonic()
+    for entry in entries:
+        batch.append(entry)
+        if len(batch) >= size or time.monotonic() - since > 1:
+            yield batch
+            batch, since = [], time.monotonic()
+    yield batch

@@ -1,0 +1,33 @@
+"""Names of directories and files: URLs, and paths that mean the same on all nodes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+
+def is_url(path: str) -> bool:
+    """Return whether this is a URL, and no path."""
+    return re.match(r"[a-z][a-z0-9+.-]*://", path) is not None
+
+
+def absolute(path: str) -> str:
+    """Return a path that means the same on all nodes."""
+    return path if is_url(path) else str(Path(path).absolute())
+
+
+def contents(path: str) -> str:
+    """Return the directory of which the contents are meant."""
+    return path.removesuffix("/.").rstrip("/") or "/"
+
+
+def last_name(path: str) -> str:
+    """Return the name of a directory in the one above it."""
+    name = contents(path).rsplit("/", 1)[-1]
+    return unquote(name) if is_url(path) else name
+
+
+def below(directory: str, name: str) -> str:
+    """Return a name in a directory."""
+    return f"{directory.rstrip('/')}/{quote(name) if is_url(directory) else name}"

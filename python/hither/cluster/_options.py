@@ -1,0 +1,33 @@
+"""The options of a job."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hither.cluster import _node
+from hither.cluster._names import absolute
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """The options of all leases of a job."""
+
+    source: str
+    destination: str
+    max_connections: int = 64
+    bandwidth: int | None = None
+    third_party: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    large_bytes: int = 64 << 20
+
+    def job_folder(self) -> Path:
+        """Return the folder of the job's manifest: the same for the same copy."""
+        names = json.dumps([absolute(self.source), absolute(self.destination), self.include, self.exclude])
+        return _node.state_folder() / "jobs" / hashlib.sha256(names.encode()).hexdigest()[:16]

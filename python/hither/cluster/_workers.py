@@ -1,0 +1,119 @@
+"""The nodes and Dask's workers on them: which there are, and which of them are suspected."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hither.exceptions import HitherError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOST_SECONDS = 10.0
+"""A scheduler that has not been there for this long is not waited for."""
+ANSWER_SECONDS = 2.0
+"""The scheduler answers within this time, or is not there."""
+
+
+class ClusterLostError(HitherError):
+    """The scheduler is gone."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "the connection to Dask's scheduler is lost: nodes finish the leases that they have;"
+            " the same copy, with a scheduler that is up, goes on from there"
+        )
+
+
+@dataclass
+class NodeFigures:
+    """Figures of a node."""
+
+    name: str
+    leases: int = 0
+    """Leases that it has carried out."""
+    bytes: int = 0
+    """Bytes that arrived there."""
+    open: dict[str, int] = field(default_factory=dict)
+    """Bytes that arrived of the leases that it has."""
+    is_suspected: bool = False
+    workers: set[str] = field(default_factory=set)
+    """Addresses of its Dask workers."""
+
+
+class Workers:
+    """The workers of a cluster, by their addresses."""
+
+    def __init__(self, dask: Any, job: str) -> None:  # noqa: ANN401
+        """Know none yet."""
+        self._dask = dask
+        self._job = job
+        self._suspected: set[str] = set()
+        self._threads: dict[str, int] = {}
+        self._asked_at = time.monotonic() - 2
+        self.nodes: dict[str, NodeFigures] = {}
+        """The nodes, by their names."""
+        self.heard: dict[str, float] = {}
+        """When each worker was last heard of."""
+
+    def suspect(self, worker: str | None, *, suspected: bool = True) -> None:
+        """Suspect a worker, or trust it again."""
+        if worker is not None:
+            (self._suspected.add if suspected else self._suspected.discard)(worker)
+        for node in self.nodes.values():
+            node.is_suspected = bool(node.workers & self._suspected)
+
+    def node(self, name: str) -> NodeFigures:
+        """Return the figures of a node."""
+        return self.nodes.setdefault(name, NodeFigures(name))
+
+    def threads(self) -> dict[str, int]:
+        """Return the threads of all workers, by address: as they were a second ago, at the most."""
+        now = time.monotonic()
+        if now - self._asked_at > 1:
+            try:
+                told = self.ask(self._dask.scheduler.identity)
+            except Exception:  # noqa: BLE001
+                if now - self._asked_at > LOST_SECONDS:
+                    raise ClusterLostError from None
+                return self._threads
+            self._threads = {address: int(it["nthreads"]) for address, it in told["workers"].items()}
+            self._asked_at = now
+        return self._threads
+
+    def ask(self, what: Callable[..., Any], **arguments: Any) -> Any:  # noqa: ANN401
+        """Ask the scheduler. By itself the client would wait a minute for one that is gone."""
+        return self._dask.sync(what, callback_timeout=ANSWER_SECONDS, **arguments)
+
+    def slots(self) -> int:
+        """Return how many tasks run at the same time."""
+        return max(1, sum(self.threads().values()))
+
+    def trusted(self) -> list[str] | None:
+        """Return the workers that tasks may go to; none for all, and if there is no other."""
+        workers = self.threads()
+        trusted = [worker for worker in workers if worker not in self._suspected]
+        return trusted if 0 < len(trusted) < len(workers) else None
+
+    def submit_to(self, worker: str, what: Callable[[str], Any]) -> Any:  # noqa: ANN401
+        """Have one worker run a function of the job."""
+        return self._dask.submit(what, self._job, workers=[worker], allow_other_workers=False, pure=False)
+
+    def waiting(self) -> dict[str, str]:
+        """Return the worker of each task that waits or runs, by its key."""
+        told = self.ask(self._dask.scheduler.processing, workers=None)
+        return {str(key): worker for worker, keys in told.items() for key in keys}
+
+
+def gather(futures: list[Any], seconds: float) -> dict[str, Any]:
+    """Return the results of the tasks that end well within some seconds, by their keys."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(future.status == "pending" for future in futures):
+        time.sleep(0.05)
+    found = {future.key: future.result(timeout=seconds) for future in futures if future.status == "finished"}
+    for future in futures:
+        future.release()
+    return found
