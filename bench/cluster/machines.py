@@ -1,4 +1,4 @@
-"""Network namespaces as machines on one switch, each with a line of its own of some rate.
+"""Network namespaces as machines on one switch, each with lines of its own of some rate.
 
 The switch is a bridge in the namespace of the *hub*, which has no limit: there are the server, the
 scheduler and the client. A machine's line is a pair of interfaces with a token bucket at both ends.
@@ -32,8 +32,9 @@ class Machine(Loopback):
 class Machines:
     """The hub and machines by letters, as long as the block lasts."""
 
-    def __init__(self, names: str, mbit: float):
+    def __init__(self, names: str, mbit: float, lines: int = 1):
         self._mbit = mbit
+        self._lines = lines
         self._prefix = f"hc{os.getpid() % 100000}"
         self.hub = Machine(f"{self._prefix}-hub", f"{NETWORK}1")
         self.machines = {name: Machine(f"{self._prefix}-{name}", f"{NETWORK}{11 + n}") for n, name in enumerate(names)}
@@ -49,28 +50,47 @@ class Machines:
             ip("-n", hub, "link", "set", "switch", "up")
             for name, machine in self.machines.items():
                 ip("netns", "add", machine.name)
-                ip("-n", hub, "link", "add", f"to-{name}", "type", "veth", "peer", "name", "line")
-                ip("-n", hub, "link", "set", "line", "netns", machine.name)
-                ip("-n", hub, "link", "set", f"to-{name}", "master", "switch", "up")
-                ip("-n", machine.name, "addr", "add", f"{machine.client_host}/24", "dev", "line")
-                ip("-n", machine.name, "link", "set", "line", "up")
                 ip("-n", machine.name, "link", "set", "lo", "up")
-                self._limit(hub, f"to-{name}")
-                self._limit(machine.name, "line")
+                # Each line answers for its own address, and takes what comes for it.
+                options = ("all.arp_ignore=1", "all.arp_announce=2", "all.rp_filter=0", "default.rp_filter=0")
+                words = [f"net.ipv4.conf.{option}" for option in options]
+                subprocess.run(machine.client(["sysctl", "-q", "-w", *words]), check=True)
+                for line in range(self._lines):
+                    self._connect(name, machine, line)
             undo.pop_all()
         return self
 
     def __exit__(self, *_):
         self._remove()
 
-    def cut(self, name: str, *, off: bool) -> None:
-        """Cuts a machine off, or connects it again."""
-        ip("-n", self.hub.name, "link", "set", f"to-{name}", "down" if off else "up")
+    def lines(self) -> list[str]:
+        """Returns the names of each machine's interfaces."""
+        return [f"line{line or ''}" for line in range(self._lines)]
 
-    def received(self, name: str) -> int:
-        """Returns the bytes that came to a machine over its line."""
-        path = f"/sys/class/net/to-{name}/statistics/tx_bytes"
+    def cut(self, name: str, *, off: bool, line: int = 0) -> None:
+        """Cuts a machine's line, or connects it again: the interface notices."""
+        ip("-n", self.hub.name, "link", "set", f"to-{name}{line or ''}", "down" if off else "up")
+
+    def silence(self, name: str, *, off: bool, line: int = 0) -> None:
+        """The same, but packets vanish at the switch, and no interface notices."""
+        where = ["nomaster"] if off else ["master", "switch"]
+        ip("-n", self.hub.name, "link", "set", f"to-{name}{line or ''}", *where)
+
+    def received(self, name: str, line: int = 0) -> int:
+        """Returns the bytes that came to a machine over a line."""
+        path = f"/sys/class/net/to-{name}{line or ''}/statistics/tx_bytes"
         return int(subprocess.run(self.hub.client(["cat", path]), check=True, stdout=subprocess.PIPE).stdout)
+
+    def _connect(self, name: str, machine: Machine, line: int) -> None:
+        hub, switch, end = self.hub.name, f"to-{name}{line or ''}", self.lines()[line]
+        network, _, last = machine.client_host.rpartition(".")
+        ip("-n", hub, "link", "add", switch, "type", "veth", "peer", "name", end)
+        ip("-n", hub, "link", "set", end, "netns", machine.name)
+        ip("-n", hub, "link", "set", switch, "master", "switch", "up")
+        ip("-n", machine.name, "addr", "add", f"{network}.{int(last) + 100 * line}/24", "dev", end)
+        ip("-n", machine.name, "link", "set", end, "up")
+        self._limit(hub, switch)
+        self._limit(machine.name, end)
 
     def _limit(self, namespace: str, device: str) -> None:
         rate = ["tbf", "rate", f"{self._mbit}mbit", "burst", BUCKET, "latency", "50ms"]

@@ -76,6 +76,9 @@ class Client(Closing):
         those to which credentials may follow a redirect.
     proxy
         Proxy for all servers; the environment's by default.
+    source_addresses
+        Addresses or interfaces of this machine over which connections are spread evenly, such as
+        ``["eth0", "eth1"]``; by default the routing table decides.
     insecure
         Accept any server certificate without verification.
     trace
@@ -127,6 +130,7 @@ class Client(Closing):
         mirrors: Mapping[str, Sequence[str]] | None = None,
         headers: Mapping[str, str] | None = None,
         proxy: str | None = None,
+        source_addresses: Sequence[str] = (),
         insecure: bool = False,
         trace: str | os.PathLike[str] | None = None,
         config: str | os.PathLike[str] | None = None,
@@ -159,6 +163,7 @@ class Client(Closing):
             "mirrors": {prefix: list(replicas) for prefix, replicas in (mirrors or {}).items()},
             "headers": list((headers or {}).items()),
             "proxy": proxy,
+            "source_addresses": list(source_addresses),
             "insecure": insecure,
             "trace": trace,
             "config": config,

@@ -8,7 +8,7 @@ use hither::{
 use std::path::{Path, PathBuf};
 
 /// Names of the options of a client. Those of the configuration file have its names.
-const CLIENT_OPTIONS: [&str; 24] = [
+const CLIENT_OPTIONS: [&str; 25] = [
     "anonymous",
     "ca",
     "ca_dir",
@@ -26,6 +26,7 @@ const CLIENT_OPTIONS: [&str; 24] = [
     "proxy",
     "proxy_cert",
     "share",
+    "source_address",
     "staleness",
     "stall_timeout",
     "store",
@@ -94,6 +95,11 @@ fn set_option(options: &mut ClientOptions, name: &str, value: &str) -> Result<()
         "insecure" => options.insecure = truth(name, value)?,
         "max_connections" => options.max_connections = Some(number(name, value)?),
         "proxy" => options.proxy = Some(value.to_owned()),
+        "source_address" => {
+            for source in value.split(',') {
+                options.source_addresses.push(source.parse()?);
+            }
+        }
         "staleness" => options.staleness = Some(parsed(name, duration(value))?),
         "stall_timeout" => options.stall_timeout = Some(number(name, value)?),
         "store" if value.is_empty() => options.no_store = true,

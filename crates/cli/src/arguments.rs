@@ -29,7 +29,7 @@ use crate::exit;
 use clap::{Arg, Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use credentials::CredentialArgs;
-use hither::{ClientOptions, Mirror, PageChecksums, TreeUrl, byte_size, duration};
+use hither::{ClientOptions, Mirror, PageChecksums, SourceAddress, TreeUrl, byte_size, duration};
 use names::help_without_letter;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,6 +97,10 @@ pub(crate) struct GlobalArgs {
     /// https_proxy, all_proxy and no_proxy of the environment].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) proxy: Option<String>,
+    /// Spread connections evenly over these addresses or interfaces of this machine, as in
+    /// eth0,eth1; repeatable [default: HITHER_SOURCE_ADDRESS, or the routing table's choice].
+    #[arg(long, global = true, value_name = "ADDRESS|INTERFACE", value_delimiter = ',')]
+    pub(crate) source_address: Vec<SourceAddress>,
     /// Accept any server certificate (insecure).
     #[arg(long, global = true)]
     pub(crate) insecure: bool,
@@ -129,6 +133,7 @@ impl GlobalArgs {
             mirrors: if self.replica.is_empty() { Vec::new() } else { vec![mirror] },
             headers: self.header.clone(),
             proxy: self.proxy.clone(),
+            source_addresses: self.source_address.clone(),
             insecure: self.insecure,
             trace: self.trace.clone(),
             credentials: (&self.credentials).into(),

@@ -139,7 +139,7 @@ fn client_configuration() {
             .unwrap();
     }
     out += "\n## Environment variables\n\n";
-    out += "`HITHER_MAX_CONNECTIONS`, `HITHER_STORE` and `HITHER_STALENESS` set the keys of these names, `HITHER_TRACE` the \
+    out += "`HITHER_MAX_CONNECTIONS`, `HITHER_STORE`, `HITHER_STALENESS` and `HITHER_SOURCE_ADDRESS` set the keys of these names, `HITHER_TRACE` the \
             option `--trace`, `HITHER_PASSWORD` the password of `--user`. `HITHER_LOG` is a filter of the log, as in \
             `hither_transport=debug,info`.\n\nVariables of other programs are read too: ";
     let others = ClientOptions::VARIABLES.iter().filter(|name| !name.starts_with("HITHER_"));

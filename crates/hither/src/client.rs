@@ -26,7 +26,7 @@ use context::ClientContext;
 use hither_core::Report;
 use hither_core::cache::file::ReadTotals;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::TransferCounters;
+use hither_transport::{SourceTraffic, TransferCounters};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,6 +116,12 @@ impl Client {
     #[must_use]
     pub fn store_error(&self) -> Option<&Error> {
         self.context.store_error.as_ref()
+    }
+
+    /// The traffic of each source address that the client was given.
+    #[must_use]
+    pub fn source_traffic(&self) -> Vec<SourceTraffic> {
+        self.context.network.source_traffic()
     }
 
     /// Runs a future on the current thread, with the client's runtime, and waits for it.

@@ -76,7 +76,7 @@ pub use hither_transfer::{
 pub use hither_transport::S3Config;
 pub use hither_transport::{
     ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, MonotonicClock, PageChecksums,
-    Proxies, ReplicaServer, Resolve, TlsConfig, TransportConfig,
+    Proxies, ReplicaServer, Resolve, SourceAddress, SourceTraffic, TlsConfig, TransportConfig,
 };
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};

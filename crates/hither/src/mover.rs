@@ -10,7 +10,8 @@
 //!   and says so in their results;
 //! - `results/NAME.json`: the journal: what became of each lease, with the checksums of ranges.
 //!   It stays until the job is over, so that whoever deals out leases can be replaced;
-//! - `status.json`: written twice a second: how far each lease has come;
+//! - `status.json`: written twice a second: how far each lease has come, and what has moved over
+//!   each source address;
 //! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
 //!
 //! A mover without work ends after a while. It answers no requests and trusts no network: who may
@@ -26,6 +27,7 @@ use crate::client::Client;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transfer::CopyProgress;
+use hither_transport::SourceTraffic;
 use lease::{Lease, LeaseResult};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -90,7 +92,7 @@ impl Client {
             }
             if Instant::now() >= status_at {
                 status_at = Instant::now() + STATUS_INTERVAL;
-                folder.write_status(&under_way)?;
+                folder.write_status(&under_way, &self.source_traffic())?;
             }
         }
     }
@@ -161,11 +163,17 @@ impl MoverFolder {
         std::fs::remove_file(&path).map_err(|error| failed(&path, error))
     }
 
-    fn write_status(&self, under_way: &BTreeMap<String, Arc<CopyProgress>>) -> Result<()> {
+    fn write_status(
+        &self,
+        under_way: &BTreeMap<String, Arc<CopyProgress>>,
+        traffic: &[SourceTraffic],
+    ) -> Result<()> {
         let done = |(name, it): (&String, &Arc<CopyProgress>)| (name.clone(), it.figures());
         let leases: BTreeMap<_, _> =
             under_way.iter().map(done).map(|(name, it)| (name, it.bytes_arrived)).collect();
-        let status = json!({ "process": std::process::id(), "leases": leases });
+        let moved = |it: &SourceTraffic| (it.source.clone(), it.bytes_received + it.bytes_sent);
+        let sources: BTreeMap<_, _> = traffic.iter().map(moved).collect();
+        let status = json!({ "process": std::process::id(), "leases": leases, "sources": sources });
         self.write(&self.path.join("status.json"), status.to_string().as_bytes())
     }
 

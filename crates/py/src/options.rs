@@ -23,6 +23,7 @@ pub(crate) struct PyClientOptions {
     mirrors: HashMap<String, Vec<String>>,
     headers: Vec<(String, String)>,
     proxy: Option<String>,
+    source_addresses: Vec<String>,
     insecure: bool,
     trace: Option<PathBuf>,
     config: Option<PathBuf>,
@@ -90,6 +91,11 @@ impl PyClientOptions {
             mirrors: mirrors.map(|(prefix, elsewhere)| Mirror { prefix, elsewhere }).collect(),
             headers: it.headers,
             proxy: it.proxy,
+            source_addresses: it
+                .source_addresses
+                .iter()
+                .map(|it| it.parse())
+                .collect::<Result<_, _>>()?,
             insecure: it.insecure,
             trace: it.trace,
             credentials: CredentialOptions {

@@ -113,7 +113,7 @@ def test_every_key_is_documented_and_every_documented_key_is_printed(page, hithe
         printed("hither stat", text, gone, code=3)
         printed("hither mkdir", served.url("folder"))
         printed("hither cp", text, served.url("folder/b.txt"), "--checksum", "adler32", "--explain-tuning")
-        printed("hither cp", text, tmp_path / "replicated.txt", "--replica", gone)
+        printed("hither cp", text, tmp_path / "replicated.txt", "--replica", gone, "--source-address", "127.0.0.2")
         printed("hither cp", gone, tmp_path / "gone", code=3)
         mirror, other = tmp_path / "mirror", tmp_path / "other"
         other.mkdir()

@@ -38,8 +38,18 @@ pub(super) fn run(
     if explains && !json {
         tuning_log::print_table(&summary.tuning);
     }
+    let traffic = client.source_traffic();
+    if !arguments.quiet && !json {
+        for it in &traffic {
+            let moved = human_bytes(it.bytes_received + it.bytes_sent);
+            eprint_line(&format!("{moved} over {}", it.source));
+        }
+    }
     if json {
         let mut object = copied.as_json();
+        if !traffic.is_empty() {
+            object["source_addresses"] = json!(traffic);
+        }
         if explains {
             object["tuning"] = tuning_log::as_json(&summary.tuning);
         }

@@ -84,6 +84,12 @@ impl ConfigFile {
             "Hosts that are reached without a proxy.",
         ),
         key(
+            "source_address",
+            "['eth0', 'eth1']",
+            "none",
+            "Addresses or interfaces of this machine over which connections are spread evenly.",
+        ),
+        key(
             "mirror.prefix",
             "'http://host/data/'",
             "",
@@ -184,6 +190,9 @@ pub(crate) struct Section {
     pub(crate) proxy: Option<String>,
     /// Hosts that are reached without a proxy, separated by commas.
     pub(crate) no_proxy: Option<String>,
+    /// Addresses or interfaces over which connections are spread.
+    #[serde(default)]
+    pub(crate) source_address: Vec<String>,
     /// Credentials.
     #[serde(default)]
     pub(crate) credentials: CredentialSection,

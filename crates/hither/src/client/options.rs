@@ -12,7 +12,7 @@ use crate::client::mirrors::Mirror;
 use crate::client::proxies::proxies;
 use hither_auth::Environment;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::PageChecksums;
+use hither_transport::{PageChecksums, SourceAddress};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub struct ClientOptions {
     pub headers: Vec<(String, String)>,
     /// The proxy for all servers; the empty string for none.
     pub proxy: Option<String>,
+    /// The addresses or interfaces over which connections are spread evenly.
+    pub source_addresses: Vec<SourceAddress>,
     /// Accept any server certificate.
     pub insecure: bool,
     /// The trace file to write. `%p` stands for the process number.
@@ -52,10 +54,11 @@ pub struct ClientOptions {
 
 impl ClientOptions {
     /// The environment variables that the layers below the options read.
-    pub const VARIABLES: [&str; 33] = [
+    pub const VARIABLES: [&str; 34] = [
         "HITHER_MAX_CONNECTIONS",
         "HITHER_STORE",
         "HITHER_STALENESS",
+        "HITHER_SOURCE_ADDRESS",
         "HITHER_TRACE",
         "XDG_CONFIG_HOME",
         "XDG_CACHE_HOME",
@@ -108,6 +111,7 @@ impl ClientOptions {
             mirror,
             proxy,
             no_proxy,
+            source_address,
             credentials: credential_section,
         } = file.0;
         let mut config = ClientConfig { cache: cache_config(), ..ClientConfig::default() };
@@ -138,6 +142,8 @@ impl ClientOptions {
         }
         config.transport.proxies =
             proxies(self.proxy.as_deref(), environment, proxy.as_deref(), no_proxy.as_deref())?;
+        config.transport.sources =
+            source_addresses(self.source_addresses, environment, &source_address)?;
         #[cfg(feature = "s3")]
         {
             let anonymous = self.credentials.anonymous;
@@ -192,6 +198,21 @@ pub(crate) fn folder(environment: &Environment, name: &str, below_home: &str) ->
 /// Names the setting whose value is wrong.
 fn named<T>(name: &str, parsed: std::result::Result<T, String>) -> Result<T> {
     parsed.map_err(|why| Error::new(ErrorKind::Invalid, format!("{name}: {why}")))
+}
+
+/// The source addresses of the first layer that has any.
+fn source_addresses(
+    given: Vec<SourceAddress>,
+    environment: &Environment,
+    from_file: &[String],
+) -> Result<Vec<SourceAddress>> {
+    if !given.is_empty() {
+        return Ok(given);
+    }
+    match variable(environment, "HITHER_SOURCE_ADDRESS") {
+        Some(text) => text.split(',').map(str::parse).collect(),
+        None => from_file.iter().map(|text| text.parse()).collect(),
+    }
 }
 
 fn connection_count(text: &str) -> Result<u16> {

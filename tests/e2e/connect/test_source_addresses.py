@@ -1,0 +1,102 @@
+"""Machines with two network interfaces: connections use both evenly, and lose none of the bytes when one of them dies."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from bench.cluster.machines import Machines
+from bench.cluster.nodes import wait_until
+from bench.harness import servers
+from bench.harness.content import numbered_blocks
+from bench.harness.paths import HITHER
+
+pytestmark = pytest.mark.netns
+
+MBIT = 40
+SIZE_MB, SMALL_MB = 60, 15
+PATIENCE = 120
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A machine with two lines to a server; yields it, and the URL of the server."""
+    (tmp_path / "www").mkdir()
+    for name, size in (("file", SIZE_MB), ("small", SMALL_MB)):
+        with (tmp_path / "www" / name).open("wb") as file:
+            file.writelines(numbered_blocks(size, 1 << 20))
+    with Machines("a", MBIT, lines=2) as machines:
+        log = tmp_path / "access.log"
+        with servers.nginx(machines.hub, tmp_path / "www", log, "", workers=2) as port:
+            yield machines, f"http://{machines.hub.server_host}:{port}"
+
+
+def copying(machines, url, target, sources):
+    """A copy that has begun, with its log beside the target."""
+    words = [HITHER, "--no-store", "--json", "--max-connections", "8", "--source-address", sources, "cp", url, target]
+    words = machines.machines["a"].client([str(word) for word in words])
+    with target.with_suffix(".log").open("w") as log:
+        environment = {**os.environ, "HITHER_LOG": "warn"}
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+
+
+def ended(process):
+    """The traffic of the sources of a copy that succeeds."""
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    return {it["source"]: it for it in json.loads(said)["source_addresses"]}
+
+
+def until(condition, process):
+    wait_until(lambda: condition() or process.poll() is not None, PATIENCE)
+    assert process.poll() is None, process.communicate()
+
+
+def is_equal(tmp_path, name="small"):
+    return (tmp_path / "to").read_bytes() == (tmp_path / "www" / name).read_bytes()
+
+
+def test_both_interfaces_carry_the_same(site, tmp_path):
+    machines, url = site
+    sources = ended(copying(machines, f"{url}/small", tmp_path / "to", "line,line1"))
+    received = [machines.received("a", line) for line in (0, 1)]
+    assert is_equal(tmp_path)
+    assert min(received) > 0.8 * max(received), received
+    # What is counted is what came over the line, without the headers of packets.
+    for source, over_line in zip(("line", "line1"), received, strict=True):
+        assert 0.9 * over_line < sources[source]["bytes_received"] < over_line, (sources, received)
+
+
+def test_addresses_are_sources_too(site, tmp_path):
+    machines, url = site
+    second = machines.machines["a"].client_host.replace(".11", ".111")
+    sources = ended(copying(machines, f"{url}/small", tmp_path / "to", second))
+    assert is_equal(tmp_path)
+    assert list(sources) == [second]
+    assert machines.received("a", 1) > SMALL_MB << 20
+
+
+@pytest.mark.parametrize("fail", [Machines.cut, Machines.silence])
+def test_an_interface_that_dies_is_dropped_and_used_again_when_it_works(site, tmp_path, fail):
+    machines, url = site
+    process = copying(machines, f"{url}/file", tmp_path / "to", "line,line1")
+    until(lambda: machines.received("a", 1) > 3 << 20, process)
+    fail(machines, "a", off=True, line=1)
+    until(lambda: "nothing answers" in (tmp_path / "to.log").read_text(), process)
+    before = machines.received("a", 1)
+    fail(machines, "a", off=False, line=1)
+    until(lambda: machines.received("a", 1) > before + (3 << 20), process)
+    sources = ended(process)
+    assert is_equal(tmp_path, "file")
+    assert sources["line1"]["failures"] == 1
+    assert sources["line"]["failures"] == 0
+
+
+def test_a_copy_needs_no_interface_that_is_dead_from_the_beginning(site, tmp_path):
+    machines, url = site
+    machines.cut("a", off=True, line=1)
+    sources = ended(copying(machines, f"{url}/small", tmp_path / "to", "line,line1,10.78.0.99,nothere"))
+    assert is_equal(tmp_path)
+    assert sources["line"]["bytes_received"] > SMALL_MB << 20
+    assert [name for name, it in sources.items() if it["connections"]] == ["line"]
