@@ -10,8 +10,8 @@
 //!   and says so in their results;
 //! - `results/NAME.json`: the journal: what became of each lease, with the checksums of ranges.
 //!   It stays until the job is over, so that whoever deals out leases can be replaced;
-//! - `status.json`: written twice a second: how far each lease has come, and what has moved over
-//!   each source address;
+//! - `status.json`: written twice a second, and when a lease ends: how far each has come, and what
+//!   has moved over each source address;
 //! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
 //!
 //! A mover without work ends after a while. It answers no requests and trusts no network: who may
@@ -86,6 +86,8 @@ impl Client {
                 Some((name, result, progress)) = running.next(), if !running.is_empty() => {
                     under_way.remove(&name);
                     let bytes_arrived = progress.figures().bytes_arrived;
+                    // Who finds the result finds what moved for it, too.
+                    folder.write_status(&under_way, &self.source_traffic())?;
                     folder.end(&name, &LeaseResult { bytes_arrived, ..result })?;
                 }
                 () = tokio::time::sleep(POLL) => {}

@@ -40,6 +40,8 @@ class ClusterSummary:
     """Bytes that came in at the nodes in this run."""
     nodes: dict[str, int]
     """The same by node."""
+    sources: dict[str, dict[str, int]]
+    """Bytes over each source address of each node that has any, headers and framing included."""
     seconds: float
     """Length of this run."""
     notices: list[str]
@@ -57,6 +59,7 @@ def copy(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     large: int | str = "64 MiB",
+    source_addresses: Sequence[str] = (),
     detach: bool = False,
     progress: Callable[[ClusterProgress], object] = lambda _: None,
 ) -> ClusterSummary | None:
@@ -84,6 +87,9 @@ def copy(
     large
         Files from this size on are copied in ranges, by several nodes at once, where the
         destination permits it.
+    source_addresses
+        Addresses or interfaces over which each node spreads its connections, such as
+        ``["eth0", "eth1"]``; by default what its own configuration says.
     detach
         Deal out the work on a worker of the cluster, and return at once: the copy goes on without
         this process. Otherwise it pauses when this process ends.
@@ -105,6 +111,7 @@ def copy(
         include=tuple(include),
         exclude=tuple(exclude),
         large_bytes=parse_bytes(large),
+        source_addresses=tuple(source_addresses),
     )
     if detach:
         from distributed import fire_and_forget
@@ -126,6 +133,7 @@ def _copy(client: Any, options: ClusterOptions, progress: Callable[[ClusterProgr
             files_failed=ended.totals.files_failed,
             bytes_arrived=ended.bytes_arrived,
             nodes={node.name: node.bytes for node in ended.nodes},
+            sources={node.name: node.by_source() for node in ended.nodes if node.sources},
             seconds=ended.seconds,
             notices=coordinator.notices(),
         )

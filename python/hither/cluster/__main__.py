@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--max-connections", type=int, default=64)
     parser.add_argument("--bandwidth")
     parser.add_argument("--third-party", choices=["auto", "pull", "push"])
+    parser.add_argument("--source-address", action="append", default=[], dest="source_addresses")
     parser.add_argument("--include", action="append", default=[])
     parser.add_argument("--exclude", action="append", default=[])
     parser.add_argument("--detach", action="store_true")
@@ -71,6 +72,8 @@ def _report(summary: ClusterSummary, *, as_json: bool, quiet: bool) -> None:
     elif not quiet:
         for name, size in summary.nodes.items():
             _say(f"{_size(size)} by {name}")
+            for source, moved in summary.sources.get(name, {}).items():
+                _say(f"{_size(moved)} over its {source}")
         rate = _size(summary.bytes_arrived / max(summary.seconds, 1e-3))
         _say(f"{summary.files} files, {_size(summary.bytes)}, in {summary.seconds:.2f} s, {rate}/s")
 

@@ -54,6 +54,8 @@ class ClusterProgress:
     is_listed: bool
     nodes: list[NodeFigures]
     bytes_arrived: int
+    bytes_leased: int
+    """The size of the leases that nodes have."""
     seconds: float
 
 
@@ -64,6 +66,7 @@ class _Granted:
     fence: str
     at: float
     files: int
+    size: int
     heard: float | None = None
     worker: str | None = None
     beat: float = 0.0
@@ -130,7 +133,8 @@ class Coordinator:
             self._totals_at = now + max(1.0, 20 * (time.monotonic() - now))
         nodes = sorted(self._workers.nodes.values(), key=lambda node: node.name)
         arrived = sum(node.bytes + sum(node.open.values()) for node in nodes)
-        return ClusterProgress(self._totals, self._manifest.is_listed, nodes, arrived, now - self._began)
+        leased = sum(granted.size for granted in self._granted.values())
+        return ClusterProgress(self._totals, self._manifest.is_listed, nodes, arrived, leased, now - self._began)
 
     def failures(self) -> list[tuple[str, str]]:
         """Return the files that failed, and why."""
@@ -223,12 +227,15 @@ class Coordinator:
             self._job,
             lease.name,
             document,
+            self._options.source_addresses,
             key=f"hither-{lease.kind}-{self._job}-{lease.name}",
             workers=to,
             allow_other_workers=False,
             pure=False,
         )
-        self._granted[lease.name] = _Granted(lease, future, fence, time.monotonic(), len(work.get("files", ())))
+        files = work.get("files", ())
+        size = sum(file["size"] or 0 for file in files) + work.get("end", 0) - work.get("start", 0)
+        self._granted[lease.name] = _Granted(lease, future, fence, time.monotonic(), len(files), size)
         future.add_done_callback(lambda done: self._events.put(lambda: self._done(lease.name, done)))
 
     def _done(self, name: str, future: Any) -> None:  # noqa: ANN401
@@ -256,6 +263,7 @@ class Coordinator:
             node.open.pop(name, None)
             node.leases += 1
             node.bytes += result["bytes_arrived"]
+            node.add_sources(result["sources"])
             if result.get("error") is None and granted.lease.kind in ("files", "range"):
                 self._sizing.learn(result["seconds"], result["bytes_arrived"], granted.files)
         self._close_reports(name)
@@ -293,6 +301,7 @@ class Coordinator:
     def _reported(self, event: dict[str, Any]) -> None:
         node, worker = self._workers.node(event["node"]), event["worker"]
         node.workers.add(worker)
+        node.add_sources(event["sources"])
         granted = self._granted.get(event["lease"])
         if granted is None:
             return

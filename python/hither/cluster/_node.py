@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 POLL_SECONDS = 0.1
 REPORT_SECONDS = 0.5
@@ -80,17 +80,17 @@ class MoverFolder:
             return []
         return [path.stem for part in ("inbox", "running") for path in (self.path / part).glob("*.json")]
 
-    def arrived(self, name: str) -> int:
-        """Return how many bytes of a lease have arrived."""
-        status = _read(self.path / "status.json") or {}
-        return int(status.get("leases", {}).get(name, 0))
+    def status(self) -> dict[str, Any]:
+        """Return what the mover last said of itself."""
+        return _read(self.path / "status.json") or {}
 
-    def ensure_mover(self) -> None:
+    def ensure_mover(self, source_addresses: Sequence[str] = ()) -> None:
         """Start the mover, if there is none."""
         with _locked(self.path / "starting"):
             if self._is_locked():
                 return
-            command = [sys.executable, "-m", "hither", "mover", str(self.path)]
+            sources = [f"--source-address={source}" for source in source_addresses]
+            command = [sys.executable, "-m", "hither", *sources, "mover", str(self.path)]
             with (self.path / "log").open("ab") as log:
                 mover = subprocess.Popen(  # noqa: S603
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
@@ -112,7 +112,7 @@ class MoverFolder:
         return False
 
 
-def carry_out(job: str, name: str, lease: dict[str, Any]) -> dict[str, Any]:
+def carry_out(job: str, name: str, lease: dict[str, Any], source_addresses: Sequence[str]) -> dict[str, Any]:
     """Have this node's mover carry out a lease; return its result. Runs as a task of Dask."""
     folder = MoverFolder(job)
     folder.give(name, lease)
@@ -122,13 +122,14 @@ def carry_out(job: str, name: str, lease: dict[str, Any]) -> dict[str, Any]:
     while True:
         result = folder.result(name)
         if result is not None:
-            return {**result, "node": node_name(), "seconds": time.monotonic() - began}
+            sources = _progress(folder.status(), name)["sources"]
+            return {**result, "node": node_name(), "seconds": time.monotonic() - began, "sources": sources}
         now = time.monotonic()
         if now - reported >= REPORT_SECONDS:
             reported = now
             beat = _beat(folder)
-            _report(job, {"lease": name, "node": node_name(), "arrived": folder.arrived(name), "alive": beat})
-            folder.ensure_mover()
+            _report(job, {"lease": name, "node": node_name(), "alive": beat, **_progress(folder.status(), name)})
+            folder.ensure_mover(source_addresses)
             if beat != heard[0]:
                 heard = (beat, now)
             elif now - heard[1] > SILENT_SECONDS:
@@ -151,6 +152,12 @@ def clean(job: str) -> None:
     for part in ("results", "inbox"):
         shutil.rmtree(folder / part, ignore_errors=True)
         (folder / part).mkdir(exist_ok=True, mode=0o700)
+
+
+def _progress(status: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return how far a lease is, and what has moved over each source address of the mover."""
+    sources = {str(status["process"]): status["sources"]} if status.get("sources") else {}
+    return {"arrived": int(status.get("leases", {}).get(name, 0)), "sources": sources}
 
 
 def _beat(folder: MoverFolder) -> float:

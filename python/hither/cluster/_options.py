@@ -26,6 +26,7 @@ class ClusterOptions:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     large_bytes: int = 64 << 20
+    source_addresses: tuple[str, ...] = ()
 
     def job_folder(self) -> Path:
         """Return the folder of the job's manifest: the same for the same copy."""

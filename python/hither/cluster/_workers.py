@@ -39,9 +39,22 @@ class NodeFigures:
     """Bytes that arrived there."""
     open: dict[str, int] = field(default_factory=dict)
     """Bytes that arrived of the leases that it has."""
+    sources: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Bytes over each of its source addresses, by the process of the mover."""
     is_suspected: bool = False
     workers: set[str] = field(default_factory=set)
     """Addresses of its Dask workers."""
+
+    def add_sources(self, sources: dict[str, dict[str, int]]) -> None:
+        """Take what movers say; an older report may come later."""
+        for process, moved in sources.items():
+            known = self.sources.setdefault(process, {})
+            known.update({name: max(size, known.get(name, 0)) for name, size in moved.items()})
+
+    def by_source(self) -> dict[str, int]:
+        """Return the bytes over each source address."""
+        names = sorted({name for moved in self.sources.values() for name in moved})
+        return {name: sum(moved.get(name, 0) for moved in self.sources.values()) for name in names}
 
 
 class Workers:

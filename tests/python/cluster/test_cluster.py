@@ -101,12 +101,16 @@ class Running:
 
 def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_path):
     root, size, url = source
-    done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB")
+    addresses = ["127.0.0.2", "127.0.0.3"]
+    done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB", source_addresses=addresses)
     assert (done.files, done.bytes, done.failures) == (302, size, {})
     assert content(tmp_path / "to") == content(root)
     assert done.bytes_arrived == size
     assert set(done.nodes) == {"a", "b"}
     assert sum(done.nodes.values()) == size
+    moved = [sum(node[address] for node in done.sources.values()) for address in addresses]
+    assert size < sum(moved) < 1.1 * size, "with the headers"
+    assert min(moved) > 0
 
 
 def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
