@@ -4,11 +4,14 @@ Network namespaces are the machines, each with a line of 100 Mbit/s; server, sch
 are at the hub, where no line limits them. The nodes share the file system of the destination.
 
     python -m bench.cluster --scale --seconds 60
+    python -m bench.cluster --scale --names ab --lines 2
     python -m bench.cluster --kills 10 --seed 1 [--faults node,stop]
 
 Rates are those of payload. A run counts when the copy is complete and equal to its source, byte by
-byte. What was sent again is what the server sent beyond the size of the tree; *in hand* is what the
-leases under way had brought when the fault came. The dip is the longest time in which nothing came.
+byte. What was sent again is what the server sent beyond the size of the tree; *leased* is the size
+of the leases that nodes had when the fault came, and *in hand* what had come of them. The dip is
+the longest time in which nothing came. Faults of `nic` and `link` are those of one of the two lines
+that the nodes have in such a run: its interface notices, or packets vanish.
 """
 
 import csv
@@ -43,7 +46,8 @@ PAYLOAD = 1448 / 1514
 SMALL_FILES = 2000
 LARGE_MB = 32
 STOPPED_SECONDS = 12
-FAULTS = ("node", "mover", "stop", "cut", "scheduler", "client")
+FAULTS = ("node", "nic", "link", "scheduler", "client", "stop", "cut", "mover")
+OF_A_LINE = ("nic", "link")
 CAP_SECONDS = 150
 
 
@@ -63,10 +67,10 @@ def is_equal(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def site(folder: Path, names: str):
+def site(folder: Path, names: str, lines: int = 1):
     """A server and nodes on their machines; yields them."""
     with ExitStack() as stack:
-        machines = stack.enter_context(Machines(names, MBIT))
+        machines = stack.enter_context(Machines(names, MBIT, lines))
         log = folder / "access.log"
         port = stack.enter_context(servers.nginx(machines.hub, folder / "www", log, "autoindex on;", workers=2))
         nodes = Nodes(folder, machines.hub)
@@ -89,6 +93,7 @@ def copy(machines: Machines, nodes: Nodes, url: str, target: Path) -> subprocess
         target,
         "--wait",
         len(machines.machines),
+        *[f"--source={line}" for line in machines.lines() if len(machines.lines()) > 1],
     ]
     environment = {
         **os.environ,
@@ -99,7 +104,7 @@ def copy(machines: Machines, nodes: Nodes, url: str, target: Path) -> subprocess
     return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def run_copy(scheduler_file: str, url: str, target: str, workers: int) -> None:
+def run_copy(scheduler_file: str, url: str, target: str, workers: int, sources: list[str]) -> None:
     """The client's end: prints a row each tenth of a second, and the summary."""
     with Client(scheduler_file=scheduler_file, timeout=30) as dask:
         dask.wait_for_workers(workers, timeout=60)
@@ -108,9 +113,11 @@ def run_copy(scheduler_file: str, url: str, target: str, workers: int) -> None:
 
         def show(progress: hither.cluster.ClusterProgress) -> None:
             in_hand = sum(sum(node.open.values()) for node in progress.nodes)
-            print(f"{time.monotonic() - began:.2f} {progress.bytes_arrived} {in_hand}", flush=True)
+            shares = (node.bytes + sum(node.open.values()) for node in progress.nodes)
+            row = [f"{time.monotonic() - began:.2f}", progress.bytes_arrived, in_hand, progress.bytes_leased, *shares]
+            print(*row, flush=True)
 
-        done = hither.cluster.copy(dask, url, target, large="16 MiB", progress=show)
+        done = hither.cluster.copy(dask, url, target, large="16 MiB", source_addresses=sources, progress=show)
         shares = ",".join(f"{name}={size}" for name, size in done.nodes.items())
         print(f"done {time.monotonic() - began:.2f} {done.files_failed} {shares}", flush=True)
 
@@ -120,7 +127,8 @@ class Watched:
 
     def __init__(self, process: subprocess.Popen):
         self.process = process
-        self.rows: list[tuple[float, int, int]] = []
+        self.rows: list[tuple[float, ...]] = []
+        """Time, and bytes: that came, of those in open leases, of the leases, and of each node."""
         self.done = None
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -131,7 +139,7 @@ class Watched:
             if words[0] == "done":
                 self.done = float(words[1]), int(words[2]), words[3] if len(words) > 3 else ""
             elif words[0] != "begun":
-                self.rows.append((float(words[0]), int(words[1]), int(words[2])))
+                self.rows.append((float(words[0]), *map(int, words[1:])))
 
     def until(self, size: float) -> bool:
         """Waits for some bytes; tells whether the copy is still under way."""
@@ -156,27 +164,28 @@ class Watched:
 
 def scale(options, folder: Path) -> list[dict]:
     rows = []
-    for names in ("a", "ab", "abcd"):
+    for names in options.names.split(","):
         place = folder / names
         (place / "www").mkdir(parents=True)
-        size = write_source(place / "www" / "tree", int(len(names) * LINE * PAYLOAD * options.seconds))
-        with site(place, names) as (machines, nodes, url, _):
+        size = write_source(place / "www" / "tree", int(len(names) * options.lines * LINE * PAYLOAD * options.seconds))
+        with site(place, names, options.lines) as (machines, nodes, url, _):
             work = busy_seconds()
             client = Watched(copy(machines, nodes, url, place / "to"))
             client.end()
             seconds, failed, shares = client.done
             busy, had = (after - before for before, after in zip(work, busy_seconds(), strict=True))
-            received = [machines.received(name) for name in names]
+            received = [machines.received(name, line) for name in names for line in range(options.lines)]
         equal = is_equal(place / "www" / "tree", place / "to")
         uneven = max(received) / (sum(received) / len(received)) - 1
         rows.append(
             {
                 "nodes": len(names),
+                "NICs": len(received),
                 "GB": round(size / 1e9, 3),
                 "seconds": seconds,
                 "MB/s": round(size / seconds / 1e6, 2),
                 "of one node": 1.0,
-                "of the lines %": round(100 * size / seconds / (len(names) * LINE * PAYLOAD), 1),
+                "of the lines %": round(100 * size / seconds / (len(received) * LINE * PAYLOAD), 1),
                 "uneven %": round(100 * uneven, 1),
                 "CPU %": round(100 * busy / had, 1),
                 "equal": equal and not failed,
@@ -198,6 +207,10 @@ def fail(fault: str, machines: Machines, nodes: Nodes, client: Watched) -> None:
         nodes.kill("scheduler")
     elif fault == "client":
         client.process.kill()
+    elif fault == "nic":
+        machines.cut("b", off=True, line=1)
+    elif fault == "link":
+        machines.silence("b", off=True, line=1)
     elif fault == "stop":
         nodes.signal("b", signal.SIGSTOP)
         threading.Timer(STOPPED_SECONDS, nodes.signal, ("b", signal.SIGCONT)).start()
@@ -213,11 +226,11 @@ def kills(options, folder: Path) -> list[dict]:
         place = folder / str(number)
         (place / "www").mkdir(parents=True)
         size = write_source(place / "www" / "tree", options.megabytes << 20)
-        with site(place, "ab") as (machines, nodes, url, log):
+        with site(place, "ab", 2 if fault in OF_A_LINE else 1) as (machines, nodes, url, log):
             client = Watched(copy(machines, nodes, url, place / "to"))
             moment = chance.uniform(0.02, 0.9)
             hit = client.until(moment * size)
-            in_hand = client.rows[-1][2] if client.rows else 0
+            in_hand, leased = client.rows[-1][2:4] if client.rows else (0, 0)
             fail(fault, machines, nodes, client)
             code = client.end()
             dip = client.dip()
@@ -239,6 +252,7 @@ def kills(options, folder: Path) -> list[dict]:
             sent = sum(row.bytes_sent for row in access_log.table_rows(log.read_text()) if row.method == "GET")
         rows.append(
             {
+                "seed": f"{options.seed}.{number}",
                 "fault": fault,
                 "at %": round(100 * moment),
                 "hit": hit,
@@ -246,6 +260,7 @@ def kills(options, folder: Path) -> list[dict]:
                 "equal": equal and again.done is not None and not again.done[1],
                 "dip s": round(dip, 1),
                 "in hand MB": round(in_hand / 1e6, 1),
+                "leased MB": round(leased / 1e6, 1),
                 "sent again MB": round((sent - size) / 1e6, 1),
             }
         )
@@ -270,15 +285,18 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=60, help="length of a run at the rate of the lines (default %(default)s)"
     )
+    parser.add_argument("--names", default="a,ab,abcd", help="the nodes of each run (default %(default)s)")
+    parser.add_argument("--lines", type=int, default=1, help="network interfaces of a node (default %(default)s)")
     parser.add_argument("--kills", type=int, default=0, help="runs with a fault")
     parser.add_argument("--faults", default=",".join(FAULTS), help="their kinds, in turn (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default %(default)s)")
     parser.add_argument("--megabytes", type=int, default=150, help="size of a tree with a fault (default %(default)s)")
     parser.add_argument("--copy", nargs=3, help="run as the client of a run")
+    parser.add_argument("--source", action="append", default=[], help="interfaces that nodes use")
     parser.add_argument("--wait", type=int, default=1, help="workers that the client waits for")
     options = parser.parse()
     if options.copy:
-        run_copy(*options.copy, options.wait)
+        run_copy(*options.copy, options.wait, options.source)
         return
     if options.quick:
         options.seconds, options.kills, options.megabytes = 3, 6, 60
