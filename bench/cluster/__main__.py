@@ -270,11 +270,11 @@ def kills(options, folder: Path) -> list[dict]:
 
 
 def write_tables(output: Path, title: str, rows: list[dict]) -> None:
-    """Adds the rows to the CSV file, and writes all of it as a table."""
+    """Adds the rows to those of the CSV file, which may lack columns, and writes all as a table."""
     path = output.with_suffix(".csv")
     if path.exists():
         with path.open(newline="") as file:
-            rows = [*csv.DictReader(file), *rows]
+            rows = [{**dict.fromkeys(rows[0], ""), **row} for row in csv.DictReader(file)] + rows
     tables.write_csv(output, rows)
     tables.save(output, [title, "", *tables.markdown(rows[0], (map(str, row.values()) for row in rows))])
 
