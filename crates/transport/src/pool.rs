@@ -69,15 +69,20 @@ struct PoolState {
 }
 
 impl PoolState {
-    /// Takes an idle connection that is open, and forgets those that are closed.
+    /// Takes an open idle connection, of the source address with the fewest requests; of several,
+    /// the one that was used last. Forgets those that are closed.
     fn take_idle(&mut self) -> Option<Http1Connection> {
-        while let Some(connection) = self.idle.pop() {
+        loop {
+            let least = self.idle.iter().enumerate().rev().min_by_key(|(_, it)| it.tap.busy());
+            let (at, _) = least?;
+            let connection = self.idle.remove(at);
             if !connection.sender.is_closed() {
+                // Before the next one is chosen.
+                connection.tap.set_busy(true);
                 return Some(connection);
             }
             self.open -= 1;
         }
-        None
     }
 }
 
@@ -230,6 +235,7 @@ impl Pool {
     /// A connection for one request, which fails at once if the server refuses connections.
     pub(crate) async fn acquire_now(self: &Arc<Self>) -> Result<PooledConnection> {
         let connection = self.wait_for_connection().await?;
+        connection.tap.set_busy(true);
         Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Http1(connection)) })
     }
 
@@ -439,6 +445,7 @@ impl PooledConnection {
     pub(crate) fn give_back(mut self) {
         let open = |way: &mut RequestSender| matches!(way, RequestSender::Http1(connection) if !connection.sender.is_closed() && !connection.tap.yields());
         if let Some(RequestSender::Http1(connection)) = self.way.take_if(open) {
+            connection.tap.set_busy(false);
             self.pool.release(connection);
         }
         // Otherwise the drop below counts it as closed.

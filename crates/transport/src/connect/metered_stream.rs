@@ -75,6 +75,16 @@ impl ConnectionMeter {
         drop(self.source.set(source));
     }
 
+    /// Counts the connection as one that carries a request, or no longer.
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        self.source.get().inspect(|it| it.set_busy(is_busy));
+    }
+
+    /// The connections from the same source address that carry requests.
+    pub(crate) fn busy(&self) -> usize {
+        self.source.get().map_or(0, SourceUse::busy)
+    }
+
     /// Gives up the connection's place if another source address has two fewer; see
     /// [`SourceUse::yields`].
     pub(crate) fn yields(&self) -> bool {

@@ -4,7 +4,8 @@
 //! several ([`SourceAddress`]), each new connection is bound to the one that has the fewest open
 //! ones, before it connects. An HTTP/1.1 connection that comes back to its pool while another
 //! interface has two fewer is closed ([`SourceUse::yields`]), and the next one is opened there.
-//! So a source that was down fills up again.
+//! So a source that was down fills up again. Of idle connections a request takes one whose source
+//! has the fewest in use: a copy may need fewer connections than are open.
 //!
 //! A source is *down* when nothing answers through it:
 //!
@@ -121,6 +122,8 @@ pub struct SourceTraffic {
 struct Source {
     address: SourceAddress,
     open: AtomicUsize,
+    /// Those of them that carry a request.
+    busy: AtomicUsize,
     connections: AtomicU64,
     received: AtomicU64,
     sent: AtomicU64,
@@ -136,6 +139,7 @@ impl Source {
         Self {
             address,
             open: AtomicUsize::default(),
+            busy: AtomicUsize::default(),
             connections: AtomicU64::default(),
             received: AtomicU64::default(),
             sent: AtomicU64::default(),
@@ -217,6 +221,7 @@ pub(crate) struct SourceUse {
     /// The sources that lead to the server.
     leading: Arc<[usize]>,
     has_left: AtomicBool,
+    is_busy: AtomicBool,
     socket: Mutex<Option<Arc<WatchedSocket>>>,
 }
 
@@ -230,6 +235,7 @@ impl SourceUse {
             at,
             leading: Arc::clone(leading),
             has_left: AtomicBool::default(),
+            is_busy: AtomicBool::default(),
             socket: Mutex::default(),
         }
     }
@@ -266,6 +272,24 @@ impl SourceUse {
         lock(&self.socket).as_ref().is_some_and(|it| it.is_cut.load(Ordering::Acquire))
     }
 
+    /// Counts the connection as one that carries a request, or no longer.
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        if let Some(source) = self.source()
+            && self.is_busy.swap(is_busy, Ordering::Relaxed) != is_busy
+        {
+            if is_busy {
+                source.busy.fetch_add(1, Ordering::Relaxed);
+            } else {
+                source.busy.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The connections of the same source that carry requests.
+    pub(crate) fn busy(&self) -> usize {
+        self.source().map_or(0, |it| it.busy.load(Ordering::Relaxed))
+    }
+
     /// Gives up the connection's place if another source has two connections fewer. Returns whether
     /// it did; the connection has to be closed then.
     pub(crate) fn yields(&self) -> bool {
@@ -291,6 +315,7 @@ impl SourceUse {
 
 impl Drop for SourceUse {
     fn drop(&mut self) {
+        self.set_busy(false);
         self.leave();
     }
 }
@@ -436,6 +461,14 @@ mod tests {
         let names: Vec<_> = open.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["127.0.0.2", "127.0.0.3"].repeat(3));
         assert!(open.iter().all(|(_, used, _)| !used.yields()));
+        open.iter().step_by(2).for_each(|(_, used, _)| used.set_busy(true));
+        assert_eq!(
+            open.iter().map(|(_, used, _)| used.busy()).collect::<Vec<_>>(),
+            [3, 0].repeat(3)
+        );
+        open[0].1.set_busy(false);
+        open[0].1.set_busy(false);
+        assert_eq!(open[0].1.busy(), 2);
         open.retain(|(name, ..)| name == "127.0.0.2");
         assert_eq!(open.iter().filter(|(_, used, _)| used.yields()).count(), 2);
         assert_eq!(connect().await.0, "127.0.0.3");
