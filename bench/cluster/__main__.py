@@ -184,14 +184,15 @@ def scale(options, folder: Path) -> list[dict]:
                 "GB": round(size / 1e9, 3),
                 "seconds": seconds,
                 "MB/s": round(size / seconds / 1e6, 2),
-                "of one node": 1.0,
+                "of one node": "",
                 "of the lines %": round(100 * size / seconds / (len(received) * LINE * PAYLOAD), 1),
                 "uneven %": round(100 * uneven, 1),
                 "CPU %": round(100 * busy / had, 1),
                 "equal": equal and not failed,
             }
         )
-        rows[-1]["of one node"] = round(rows[-1]["MB/s"] / rows[0]["MB/s"], 2)
+        if rows[0]["nodes"] == 1:
+            rows[-1]["of one node"] = round(rows[-1]["MB/s"] / rows[0]["MB/s"], 2)
         say(f"{rows[-1]} {shares}")
         shutil.rmtree(place)
     return rows
