@@ -11,7 +11,8 @@ Rates are those of payload. A run counts when the copy is complete and equal to 
 byte. What was sent again is what the server sent beyond the size of the tree; *leased* is the size
 of the leases that nodes had when the fault came, and *in hand* what had come of them. The dip is
 the longest time in which nothing came. Faults of `nic` and `link` are those of one of the two lines
-that the nodes have in such a run: its interface notices, or packets vanish.
+that the nodes have in such a run: its interface notices, or packets vanish. The server logs a
+request when its connection ends, on a dead line maybe after the run: *sent again* is then too low.
 """
 
 import csv
