@@ -239,9 +239,9 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
             told = ask(path, "pelican-client/7.20")[1].getheader("X-Pelican-Namespace")
             assert told == f"namespace={namespace}, require-token=false, collections-url={here}"
         # Pelican's client expects URLs that end with the path. This one does, and leads on as for others.
-        status, answer, _ = ask("/other/a", "pelican-client/7.20")
+        status, answer, _ = ask("/other/a?directread", "pelican-client/7.20")
         assert (status, answer.getheader("Link")) == (307, None)
-        assert answer.getheader("Location").startswith(f"{here}/other/a?")
+        assert answer.getheader("Location").startswith(f"{here}/other/a?directread&")
         status, answer, _ = ask(answer.getheader("Location").removeprefix(here), "pelican-client/7.20")
         assert (status, answer.getheader("Location")) == (302, f"http://127.0.0.1:{one}/alone/a")
         assert ask("/both/f", "curl/8")[0] == 302

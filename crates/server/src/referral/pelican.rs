@@ -50,7 +50,9 @@ pub(crate) fn again(
     if located.namespace.is_some() {
         return None;
     }
-    let url = format!("{}{}?{AGAIN}", here(request)?, request.path.href(false));
+    // Its own query (a token, for example) goes with it.
+    let query = request.query.as_deref().map(|it| format!("{it}&")).unwrap_or_default() + AGAIN;
+    let url = format!("{}{}?{query}", here(request)?, request.path.href(false));
     let mut response =
         ServerResponse::empty(StatusCode::TEMPORARY_REDIRECT).with(header::LOCATION, &url);
     let path = format!("/{}", request.path.path());
