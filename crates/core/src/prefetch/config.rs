@@ -16,7 +16,8 @@ pub struct ReadAheadConfig {
     /// The longest window, in bandwidth-delay products of the path: 4 by default. One keeps the
     /// path busy while the reader has no pauses and requests are sent the moment that there is
     /// room. Four times as many for a file that is read from its beginning: short responses show
-    /// less than the bandwidth of a fast path.
+    /// less than the bandwidth of a fast path. Up to ten times as many for a reader that has come
+    /// far.
     pub path_factor: f64,
     /// The longest window where the path is not known: 8 MiB by default.
     pub unknown_path_bytes: u64,

@@ -20,6 +20,10 @@
 //! it halves. A window is refilled when a quarter of it has been read, the largest when half of it
 //! has, so that requests are not tiny.
 //!
+//! **Lost packets.** What keeps a path busy is not enough where packets are lost: while a
+//! connection repeats one, the reader waits and asks for nothing more. A reader that has come far
+//! has a window that lasts longer than such a repetition (`STEADY_FACTOR`).
+//!
 //! **Whole files.** Most readers that begin at the beginning of a file of a few megabytes read it
 //! to its end. Where a wait costs more than the bytes, on a path of `FAR_LATENCY` or more, their
 //! windows grow faster (`WHOLE`): 5 MB take three waits.
@@ -54,6 +58,10 @@ const WHOLE_BYTES: u64 = 256 << 10;
 pub(crate) const MAX_WHOLE_BYTES: u64 = 8 << 20;
 /// Latency from which on waiting costs more than bytes that are fetched in vain.
 const FAR_LATENCY: Duration = Duration::from_millis(20);
+/// Longest window of a reader that has come far, as a multiple of that of others.
+const STEADY_FACTOR: f64 = 10.0;
+/// Part of the bytes that it has read, which is the most that it may leave behind for that.
+const STEADY_PART: u64 = 4;
 /// Turns after which readers are taken to take them.
 const SURE_TURNS: u32 = 2;
 /// Reads of a file after which a cursor that had none of them is no longer reckoned with.
@@ -289,8 +297,10 @@ impl ReadAhead {
         let memory = conditions.ahead_budget_bytes / sharing;
         let rule = WindowRule::of(&self.cursors[index], 0, conditions);
         let path = conditions.link.bandwidth_delay_bytes();
+        let far = self.cursors[index].earned() / STEADY_PART;
         let path = path.map_or(self.config.unknown_path_bytes, |product| {
-            whole(self.config.path_factor * rule.path * product)
+            let bytes = self.config.path_factor * rule.path * product;
+            whole(bytes).max(far.min(whole(STEADY_FACTOR * bytes)))
         });
         let young = self.first_window(index, conditions);
         let first = young.max(pace.read_bytes.saturating_mul(READS_AHEAD));
@@ -490,6 +500,28 @@ mod tests {
             |advices: &[Vec<Range<u64>>]| advices.iter().map(|it| range::total_bytes(it)).max();
         assert!(longest(&named[2..64]) <= Some(128 * KIB));
         assert!(longest(&named[64..]) > Some(128 * KIB));
+    }
+
+    #[test]
+    fn a_reader_that_has_come_far_has_a_window_that_outlasts_repetitions() {
+        let mut prefetcher = ReadAhead::default();
+        let rtt = Some(Duration::from_millis(100));
+        let link = LinkEstimate { rtt, bandwidth: Some(1e6), ..LinkEstimate::default() };
+        let conditions = PrefetchContext { link, ..conditions(Some(1 << 40)) };
+        let mut longest = |read_bytes: u64| {
+            let reads = (0..read_bytes).step_by(4096).map(|at| Access {
+                range: at..at + 4096,
+                at: Duration::ZERO,
+                found: CacheStatus::InFlight,
+                planned: false,
+            });
+            let named = |it: Access| prefetcher.observe(&it, &conditions).next_bytes / ANY.growth;
+            reads.map(named).max()
+        };
+        assert_eq!(longest(1_000_000), Some(400_000));
+        let far = longest(10_000_000).unwrap();
+        assert!((2_000_000..=2_500_000).contains(&far), "{far}");
+        assert_eq!(longest(40_000_000), Some(4_000_000));
     }
 
     #[test]
