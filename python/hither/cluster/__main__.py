@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 
-from hither.cluster import ClusterLostError, ClusterProgress, ClusterSummary, copy
+from hither.cluster import ClusterProgress, ClusterSummary, copy
+from hither.cluster._scheduler import connect
 from hither.exceptions import HitherError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_LOST = 5
+EXIT_NETWORK = 5
 EXIT_INTERRUPTED = 130
+EXIT_CODES = {
+    "invalid": EXIT_USAGE,
+    "not_found": 3,
+    "unauthenticated": 4,
+    "permission_denied": 4,
+    "unavailable": EXIT_NETWORK,
+    "protocol": EXIT_NETWORK,
+    "too_large": EXIT_NETWORK,
+    "timeout": 6,
+    "corrupt": 7,
+    "unsupported": 8,
+    "changed": 9,
+    "already_exists": 10,
+    "no_space": 11,
+    "cancelled": EXIT_INTERRUPTED,
+}
+"""Exit codes by the kind of the error, as of the command; EXIT_FAILED for others."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,15 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     options = vars(parser.parse_args(arguments))
     as_json, quiet, cluster = options.pop("json"), options.pop("quiet"), options.pop("cluster")
-    try:
-        from distributed import Client
-    except ImportError:
-        print("hither: --cluster needs Dask: pip install 'hither[cluster]'", file=sys.stderr)  # noqa: T201
+    if importlib.util.find_spec("distributed") is None:
+        _say(f"--cluster needs Dask, which {sys.executable} does not have: {sys.executable} -m pip install distributed")
         return EXIT_FAILED
     bar = _Bar(shown=sys.stderr.isatty() and not quiet)
     try:
-        where = {"scheduler_file": cluster} if Path(cluster).is_file() else {"address": cluster}
-        with Client(**where, timeout=10, set_as_default=False) as dask:
+        with connect(cluster) as dask:
             summary = copy(dask, progress=bar.show, **options)
     except KeyboardInterrupt:
         bar.clear()
@@ -52,8 +67,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (HitherError, OSError, ValueError) as error:
         bar.clear()
         _say(str(error) or type(error).__name__)
-        is_lost = isinstance(error, ClusterLostError | OSError)
-        return EXIT_LOST if is_lost else EXIT_USAGE if isinstance(error, ValueError) else EXIT_FAILED
+        if isinstance(error, HitherError):
+            return EXIT_CODES.get(error.kind, EXIT_FAILED)
+        # The connections of Dask raise errors of the system.
+        return EXIT_NETWORK if isinstance(error, OSError) else EXIT_USAGE
     bar.clear()
     if summary is None:
         _say("the copy runs on the cluster")
@@ -75,7 +92,7 @@ def _report(summary: ClusterSummary, *, as_json: bool, quiet: bool) -> None:
             for source, moved in summary.sources.get(name, {}).items():
                 _say(f"{_size(moved)} over its {source}")
         rate = _size(summary.bytes_arrived / max(summary.seconds, 1e-3))
-        _say(f"{summary.files} files, {_size(summary.bytes)}, in {summary.seconds:.2f} s, {rate}/s")
+        _say(f"{_counted(summary.files, 'file')}, {_size(summary.bytes)}, in {summary.seconds:.2f} s, {rate}/s")
 
 
 class _Bar:
@@ -99,7 +116,7 @@ class _Bar:
             arrived = node.bytes + sum(node.open.values())
             rate = max(0, arrived - self._before.get(node.name, 0)) / seconds
             self._before[node.name] = arrived
-            state = "silent" if node.is_suspected else f"{len(node.open)} leases"
+            state = "silent" if node.is_suspected else _counted(len(node.open), "lease")
             lines.append(f"  {node.name:20} {_size(rate):>10}/s {_size(arrived):>10}  {state}")
         self.clear()
         sys.stderr.write("".join(f"{line}\n" for line in lines))
@@ -117,6 +134,10 @@ def _size(number: float) -> str:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.2f} {unit}"
         number /= 1024
     return f"{number:.2f} TiB"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _say(message: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hither._client import default_client
 from hither.cluster._names import absolute, below, contents, last_name
+from hither.exceptions import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +31,8 @@ class Destination:
         target = manifest.fact("target")
         if target is None:
             if self._files.stat(contents(source)).kind != "directory":
-                message = f"{source} is no directory: a cluster copies directories"
-                raise ValueError(message)
+                message = f"{source} is not a directory: name the directory that it is in, and the file with --include"
+                raise InvalidError(message)
             target = absolute(options.destination)
             if self._is_directory(target):
                 target = target if source.endswith("/.") else below(target, last_name(source))

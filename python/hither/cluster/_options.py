@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hither.cluster import _node
 from hither.cluster._names import absolute
+from hither.exceptions import UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +28,15 @@ class ClusterOptions:
     exclude: tuple[str, ...] = ()
     large_bytes: int = 64 << 20
     source_addresses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no node could do."""
+        if self.destination.startswith("s3://"):
+            message = (
+                f"{self.destination}: a cluster cannot copy to S3, which renames no files: copy with `hither cp -r`"
+                " on one machine"
+            )
+            raise UnsupportedError(message)
 
     def job_folder(self) -> Path:
         """Return the folder of the job's manifest: the same for the same copy."""

@@ -20,6 +20,8 @@ ANSWER_SECONDS = 2.0
 class ClusterLostError(HitherError):
     """The scheduler is gone."""
 
+    kind = "unavailable"
+
     def __init__(self) -> None:
         """Say what to do."""
         super().__init__(

@@ -2,12 +2,15 @@
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
+from e2e.loopback_server import LoopbackServer, QuietHandler
 from needs import require
 
 from bench.cluster.nodes import nodes, wait_until
@@ -16,6 +19,7 @@ from bench.harness.links import Loopback
 
 distributed = pytest.importorskip("distributed")
 import hither.cluster  # noqa: E402
+from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
 
 LARGE = 24 << 20
 RATE = 40_000_000
@@ -224,6 +228,45 @@ def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_p
     assert json.loads(done.stdout)["files"] == 2
     assert not (tmp_path / "to" / "d2" / "ä 2%").exists()
     assert run("--checksum", "md5").returncode == 2
+
+
+def test_the_command_refuses_what_is_no_scheduler_source_or_destination(dask, cluster, tmp_path):
+    """With the exit code of the cause, one line, and before anything is begun."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_text("x")
+    (tmp_path / "not.json").write_text("{}")
+    scheduler, worker = str(cluster.scheduler_file), next(iter(dask.scheduler_info()["workers"]))
+    with LoopbackServer(QuietHandler) as http:
+        other = http.port
+        for source, to, address, code, said in [
+            ("tree", "to", f"{tmp_path}/none.json", 3, "neither a file nor an address"),
+            ("tree", "to", f"{tmp_path}/not.json", 7, "not the file of a scheduler"),
+            ("tree", "to", f"tcp://127.0.0.1:{other}", 5, "no Dask scheduler answers at tcp://127.0.0.1:"),
+            ("tree", "to", f"http://127.0.0.1:{other}", 2, "is not an address such as tcp://"),
+            ("tree", "to", worker, 5, "is the address of Dask's Worker: name that of the scheduler"),
+            ("none", "to", scheduler, 3, "none"),
+            ("tree/file", "to", scheduler, 2, "is not a directory: name the directory that it is in"),
+            ("tree", "s3://bucket/to", scheduler, 8, "cannot copy to S3"),
+        ]:
+            command = [sys.executable, "-m", "hither", "cp", "-r", f"{tmp_path}/{source}"]
+            command += [to if "://" in to else f"{tmp_path}/{to}", "--cluster", address]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+            assert (done.returncode, done.stdout) == (code, ""), done.stderr
+            assert said in done.stderr, done.stderr
+            assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert not (tmp_path / "to").exists()
+
+
+def test_exit_codes_are_those_of_the_command():
+    table = (Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md").read_text()
+    documented = {
+        kind: int(row.split("|")[1])
+        for row in table.splitlines()
+        for kind in re.findall(r"`(\w+)`", row[4:])
+        if row.startswith("|")
+    }
+    del documented["usage"], documented["local"]
+    assert documented == EXIT_CODES
 
 
 def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):

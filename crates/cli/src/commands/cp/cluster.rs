@@ -10,6 +10,17 @@ use std::process::Command;
 /// The Python that has the package, where it is not the first one in `PATH`.
 const PYTHON: &str = "HITHER_PYTHON";
 
+/// Runs the package's command, or says that this Python has no package.
+const PROGRAM: &str = "\
+import importlib.util, sys
+if importlib.util.find_spec('hither') is None:
+    sys.exit(f'hither: --cluster needs the Python package hither, which {sys.executable} does not '
+             'have: install it there from a checkout (pip install .[cluster]), or name another '
+             'Python in HITHER_PYTHON')
+from hither.cluster.__main__ import main
+sys.exit(main())
+";
+
 /// Becomes the command of the Python package; returns the error if it cannot.
 pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
     let [source, destination] = &*request.names else {
@@ -17,7 +28,7 @@ pub(crate) fn run(request: &Copy, common: &GlobalArgs) -> CommandError {
     };
     let python = variable(PYTHON).unwrap_or_else(|| "python3".to_owned());
     let mut command = Command::new(&python);
-    command.args(["-m", "hither.cluster"]).args(request.filter.patterns());
+    command.args(["-c", PROGRAM]).args(request.filter.patterns());
     command.args(request.cluster.iter().map(|cluster| format!("--cluster={cluster}")));
     command.args(common.max_connections.map(|most| format!("--max-connections={most}")));
     command.args(common.source_address.iter().map(|it| format!("--source-address={it}")));
