@@ -70,6 +70,14 @@ pub enum AuthError {
         /// The time since when it is invalid, and what to do.
         why: String,
     },
+    /// A file that a variable of the environment names cannot be used.
+    #[error("{variable} names a file that cannot be used")]
+    OfVariable {
+        /// The variable.
+        variable: &'static str,
+        /// The problem.
+        source: Box<Self>,
+    },
     /// The private key is protected by a pass phrase.
     #[error(
         "the key {} is encrypted, which is not supported: create a proxy (`voms-proxy-init`) or an unencrypted copy \
@@ -93,6 +101,11 @@ pub enum AuthError {
 impl AuthError {
     pub(crate) fn malformed(place: impl std::fmt::Display, why: impl Into<String>) -> Self {
         Self::Malformed { place: place.to_string(), why: why.into() }
+    }
+
+    /// The error of a file that a variable names.
+    pub(crate) fn of_variable(variable: &'static str) -> impl Fn(Self) -> Self {
+        move |error| Self::OfVariable { variable, source: Box::new(error) }
     }
 
     /// Formats this error and its cause in one line.

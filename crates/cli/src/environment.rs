@@ -32,6 +32,7 @@ pub fn client_config(
     let environment = environment();
     let file = read_config_file(config_file, &environment)?;
     let credentials = &mut options.credentials;
+    credentials.check_files()?;
     if let (Some(user), None) = (&credentials.user, &credentials.password) {
         credentials.password = Some(match variable("HITHER_PASSWORD") {
             Some(password) => Secret::new(password),

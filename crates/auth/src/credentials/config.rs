@@ -38,8 +38,11 @@ impl CredentialConfig {
         let netrc = environment
             .path("NETRC")
             .or_else(|| environment.path("HOME").map(|home| home.join(".netrc")));
-        let trust =
-            TrustConfig { folder: environment.path("X509_CERT_DIR"), ..TrustConfig::default() };
+        let trust = TrustConfig {
+            folder: environment.path("X509_CERT_DIR"),
+            folder_variable: Some("X509_CERT_DIR"),
+            ..TrustConfig::default()
+        };
         Self {
             token: Some(TokenSource::discovery(environment)),
             netrc,

@@ -122,7 +122,9 @@ impl TokenSource {
             Self::Discovery { value: Some(token), .. } => {
                 checked(token.expose(), "BEARER_TOKEN".to_owned()).map(Some)
             }
-            Self::Discovery { named: Some(path), .. } => from_file(path, uid, true).map(Some),
+            Self::Discovery { named: Some(path), .. } => from_file(path, uid, true)
+                .map(Some)
+                .map_err(AuthError::of_variable("BEARER_TOKEN_FILE")),
             Self::Discovery { places, .. } => {
                 for path in places {
                     match from_file(path, uid, false) {
@@ -306,6 +308,13 @@ mod tests {
                 (_, Err(error)) => assert!(!error.to_string().contains("two"), "{error}"),
             }
         }
+    }
+
+    #[test]
+    fn the_variable_that_names_a_file_is_named() {
+        let environment = Environment::new(uid()).with("BEARER_TOKEN_FILE", "/nowhere/at/all");
+        let error = fetch(&TokenSource::discovery(&environment)).unwrap_err();
+        assert!(error.to_string().starts_with("BEARER_TOKEN_FILE names"), "{error}");
     }
 
     #[test]

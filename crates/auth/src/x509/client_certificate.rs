@@ -35,6 +35,13 @@ pub enum CertificateSource {
     },
     /// A proxy that was named explicitly: chain and key in one PEM file.
     Proxy(PathBuf),
+    /// The files that a variable of the environment names.
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// The files.
+        source: Box<Self>,
+    },
     /// The proxy at the default path, if there is a valid one.
     DefaultProxy(PathBuf),
 }
@@ -43,12 +50,13 @@ impl CertificateSource {
     /// `X509_USER_PROXY`, else `X509_USER_CERT` with `X509_USER_KEY`, else `/tmp/x509up_u<uid>`.
     #[must_use]
     pub fn discovery(environment: &Environment) -> Self {
+        let named = |name, source| Self::Variable { name, source: Box::new(source) };
         if let Some(path) = environment.path("X509_USER_PROXY") {
-            return Self::Proxy(path);
+            return named("X509_USER_PROXY", Self::Proxy(path));
         }
         if let Some(certificate) = environment.path("X509_USER_CERT") {
             let key = environment.path("X509_USER_KEY").unwrap_or_else(|| certificate.clone());
-            return Self::Files { certificate, key };
+            return named("X509_USER_CERT", Self::Files { certificate, key });
         }
         Self::DefaultProxy(format!("/tmp/x509up_u{}", environment.uid()).into())
     }
@@ -59,6 +67,7 @@ impl CertificateSource {
             Self::Files { certificate: path, .. }
             | Self::Proxy(path)
             | Self::DefaultProxy(path) => path,
+            Self::Variable { source, .. } => source.place(),
         }
     }
 
@@ -66,6 +75,7 @@ impl CertificateSource {
         match self {
             Self::Files { .. } => "client certificate",
             Self::Proxy(_) | Self::DefaultProxy(_) => "X.509 proxy",
+            Self::Variable { source, .. } => source.what(),
         }
     }
 
@@ -96,6 +106,9 @@ impl CertificateSource {
         let link = !matches!(self, Self::DefaultProxy(_));
         let (path, pem, key_path, key_pem);
         match self {
+            Self::Variable { name, source } => {
+                return source.read(uid, now).map_err(AuthError::of_variable(name));
+            }
             Self::Files { certificate, key } => {
                 let public = FileModeCheck { access: FileAccess::Public, link };
                 pem = private_file::read(what, certificate, public, MAX_PEM)?;

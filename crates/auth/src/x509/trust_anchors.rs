@@ -24,6 +24,8 @@ pub struct TrustConfig {
     pub system: bool,
     /// A folder that was named explicitly; it must exist.
     pub folder: Option<PathBuf>,
+    /// The variable that names this folder, if one does.
+    pub folder_variable: Option<&'static str>,
     /// A folder that is used if it exists and none was named.
     pub default_folder: Option<PathBuf>,
     /// A PEM file with further authorities; it must exist.
@@ -33,7 +35,7 @@ pub struct TrustConfig {
 impl Default for TrustConfig {
     fn default() -> Self {
         let default_folder = Some("/etc/grid-security/certificates".into());
-        Self { system: true, folder: None, default_folder, bundle: None }
+        Self { system: true, folder: None, folder_variable: None, default_folder, bundle: None }
     }
 }
 
@@ -64,7 +66,14 @@ impl TrustConfig {
             anchors.add(certificates(path, &pem)?, &mut known);
         }
         match (&self.folder, &self.default_folder) {
-            (Some(folder), _) => anchors.add_folder(folder, &mut known)?,
+            (Some(folder), _) => {
+                anchors.add_folder(folder, &mut known).map_err(|error| {
+                    match self.folder_variable {
+                        Some(variable) => AuthError::of_variable(variable)(error),
+                        None => error,
+                    }
+                })?;
+            }
             (None, Some(folder)) if folder.is_dir() => anchors.add_folder(folder, &mut known)?,
             _ => {}
         }

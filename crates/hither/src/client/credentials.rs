@@ -43,6 +43,32 @@ pub struct CredentialOptions {
     pub anonymous: bool,
 }
 
+impl CredentialOptions {
+    /// Fails if a file that was named is not there. Otherwise only a request that needs it would
+    /// tell, and some need none, such as those to http://.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unauthenticated`] for a credential, [`ErrorKind::Local`] for authorities.
+    pub fn check_files(&self) -> Result<()> {
+        for (what, path, kind) in [
+            ("token file", &self.token_file, ErrorKind::Unauthenticated),
+            ("client certificate", &self.cert, ErrorKind::Unauthenticated),
+            ("key", &self.key, ErrorKind::Unauthenticated),
+            ("X.509 proxy", &self.proxy_cert, ErrorKind::Unauthenticated),
+            ("bundle of authorities", &self.ca, ErrorKind::Local),
+            ("folder of authorities", &self.ca_dir, ErrorKind::Local),
+        ] {
+            let Some(path) = path else { continue };
+            std::fs::metadata(path).map_err(|error| {
+                let what = format!("cannot read the {what} {}", path.display());
+                Error::new(kind, what).with_source(error)
+            })?;
+        }
+        Ok(())
+    }
+}
+
 /// The credentials that a client uses.
 pub(crate) fn credentials(
     options: CredentialOptions,
@@ -78,7 +104,10 @@ pub(crate) fn credentials(
     {
         config.certificate = Some(source);
     }
-    config.trust.folder = options.ca_dir.or_else(|| config.trust.folder.take()).or(file.ca_dir);
+    if options.ca_dir.is_some() || config.trust.folder.is_none() {
+        config.trust.folder = options.ca_dir.or(file.ca_dir);
+        config.trust.folder_variable = None;
+    }
     config.trust.bundle = options.ca.or(file.ca);
     for pattern in options.share_credentials.iter().chain(&file.share) {
         config.follow.push(HostPattern::parse(pattern).map_err(unusable)?);

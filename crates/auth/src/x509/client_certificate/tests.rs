@@ -138,7 +138,12 @@ fn variables_are_tried_in_order() {
     );
     let environment = environment.with("X509_USER_CERT", "/c").with("X509_USER_KEY", "/k");
     let files = CertificateSource::Files { certificate: "/c".into(), key: "/k".into() };
-    assert_eq!(CertificateSource::discovery(&environment), files);
-    let environment = environment.with("X509_USER_PROXY", "/p");
-    assert_eq!(CertificateSource::discovery(&environment), CertificateSource::Proxy("/p".into()));
+    let of = |name, source| CertificateSource::Variable { name, source: Box::new(source) };
+    assert_eq!(CertificateSource::discovery(&environment), of("X509_USER_CERT", files));
+    let environment = environment.with("X509_USER_PROXY", "/nowhere/p");
+    let found = CertificateSource::discovery(&environment);
+    assert_eq!(found, of("X509_USER_PROXY", CertificateSource::Proxy("/nowhere/p".into())));
+    // Who has forgotten the variable does not recognise the path.
+    let error = load(&found, 0).unwrap_err();
+    assert!(error.to_string().starts_with("X509_USER_PROXY names a file"), "{error}");
 }
