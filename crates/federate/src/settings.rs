@@ -43,7 +43,6 @@ pub struct FederationConfig {
 
 /// The tables beside the settings of the server.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct OwnTables {
     #[serde(default)]
     federation: FederationSettings,
@@ -61,12 +60,10 @@ impl FederationConfig {
     pub fn from_toml(text: &str) -> Result<Self> {
         let invalid = |error: toml::de::Error| Error::new(ErrorKind::Invalid, error.to_string());
         let mut rest: toml::Table = toml::from_str(text).map_err(invalid)?;
-        let mut own = toml::Table::new();
-        for name in ["federation", "sites", "endpoints"] {
-            own.extend(rest.remove(name).map(|table| (name.to_owned(), table)));
-        }
+        rest.retain(|name, _| !["federation", "sites", "endpoints"].contains(&name));
         let server = Settings::from_toml(&rest.to_string())?;
-        let OwnTables { federation, sites, endpoints } = own.try_into().map_err(invalid)?;
+        // From the text, so that errors have lines.
+        let OwnTables { federation, sites, endpoints } = toml::from_str(text).map_err(invalid)?;
         let config = Self { server, federation, sites, endpoints };
         config.check()?;
         Ok(config)
@@ -90,27 +87,35 @@ impl FederationConfig {
                 endpoints.len()
             )));
         }
-        let mut names = HashSet::new();
-        for endpoint in endpoints {
-            let name = &endpoint.name;
-            if !names.insert(name) {
-                return Err(invalid(format!("endpoints: two of them are called {name:?}")));
-            }
-            let label = endpoint.site.as_ref();
-            if let Some(label) = label.filter(|label| !sites.iter().any(|it| it.name == **label)) {
-                return Err(invalid(format!(
-                    "endpoints: {name} is at the site {label:?}, for which there is no [[sites]]"
-                )));
-            }
-            if !(endpoint.weight > 0.0 && endpoint.weight.is_finite()) {
-                return Err(invalid(format!(
-                    "endpoints: {name} has the weight {}, expected more than 0",
-                    endpoint.weight
-                )));
+        let labels: HashSet<&str> = sites.iter().map(|site| &*site.name).collect();
+        unique("sites", sites.iter().map(|site| &*site.name))?;
+        for site in sites {
+            if let Some(label) = site.near.iter().find(|label| !labels.contains(&***label)) {
+                return Err(no_site(&format!("sites: {}: near", site.name), label, &labels));
             }
         }
-        Ok(())
+        unique("endpoints", endpoints.iter().map(|endpoint| &*endpoint.name))?;
+        endpoints.iter().try_for_each(|endpoint| endpoint.check(&labels))
     }
+}
+
+/// Fails if two tables have the same name.
+fn unique<'a>(tables: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(invalid(format!("{tables}: two of them are called {name:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// The error for the label of a site that is none.
+fn no_site(place: &str, label: &str, labels: &HashSet<&str>) -> Error {
+    let mut known: Vec<_> = labels.iter().copied().collect();
+    known.sort_unstable();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    invalid(format!("{place}: there is no [[sites]] called {label:?}, only {known}"))
 }
 
 fn invalid(what: String) -> Error {
@@ -245,6 +250,38 @@ pub struct EndpointSettings {
     pub credentials: EndpointCredentials,
 }
 
+impl EndpointSettings {
+    /// Fails for values that make no sense; `labels` are those of the sites.
+    fn check(&self, labels: &HashSet<&str>) -> Result<()> {
+        let place = |key: &str| format!("endpoints: {}: {key}", self.name);
+        if !self.url.contains("://") {
+            return Err(invalid(format!(
+                "{}: {:?} has no scheme, expected a URL such as https://dav.example/data",
+                place("url"),
+                self.url
+            )));
+        }
+        if let Some(label) = self.site.as_deref().filter(|label| !labels.contains(label)) {
+            return Err(no_site(&place("site"), label, labels));
+        }
+        if !(self.weight > 0.0 && self.weight.is_finite()) {
+            let weight = place("weight");
+            return Err(invalid(format!("{weight} is {}, expected more than 0", self.weight)));
+        }
+        for PrefixSettings { path, target } in &self.prefixes {
+            for (key, text) in [("path", path), ("target", target)] {
+                if !text.is_empty() && !text.starts_with('/') {
+                    return Err(invalid(format!(
+                        "{}: {key} is {text:?}, expected a path from the root such as \"/{text}\"",
+                        place("prefixes")
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A directory of the federation at an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -289,6 +326,7 @@ fn root() -> Vec<PrefixSettings> {
 mod tests {
     use super::*;
 
+    const SITE: &str = "[[sites]]\nname = 'x'\n";
     const ENDPOINT: &str = "[[endpoints]]\nname = 'a'\nurl = 'http://a.example/'\n";
 
     #[test]
@@ -308,9 +346,22 @@ mod tests {
             (String::new(), "[[endpoints]]"),
             (format!("root = '/x'\n{ENDPOINT}"), "root"),
             (format!("{ENDPOINT}{ENDPOINT}"), "\"a\""),
-            (format!("{ENDPOINT}site = 'x'"), "[[sites]]"),
-            (format!("{ENDPOINT}weight = 0"), "weight"),
-            (format!("{ENDPOINT}colour = 1"), "colour"),
+            (
+                format!("{ENDPOINT}site = 'x'"),
+                "endpoints: a: site: there is no [[sites]] called \"x\"",
+            ),
+            (format!("{ENDPOINT}weight = 0"), "endpoints: a: weight"),
+            (format!("{ENDPOINT}colour = 1"), "line 4, column 1"),
+            (
+                format!("{ENDPOINT}prefixes = [{{ path = 'b' }}]"),
+                "endpoints: a: prefixes: path is \"b\"",
+            ),
+            (ENDPOINT.replace("http://", ""), "endpoints: a: url: \"a.example/\" has no scheme"),
+            (
+                format!("{SITE}near = ['z']\n{ENDPOINT}"),
+                "sites: x: near: there is no [[sites]] called \"z\"",
+            ),
+            (format!("{SITE}{SITE}{ENDPOINT}"), "sites: two of them are called \"x\""),
             (format!("[federation]\nprobe_seconds = 0\n{ENDPOINT}"), "probe_seconds"),
             (format!("[federation]\nspeed = 0\n{ENDPOINT}"), "speed"),
             (format!("colour = 1\n{ENDPOINT}"), "colour"),

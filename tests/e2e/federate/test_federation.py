@@ -281,4 +281,20 @@ def test_a_configuration_is_checked_before_it_is_used(tmp_path, hither):
     checked = hither("federate", "--config", config, "--check-config")
     assert checked.code == 2
     assert "colour" in checked.err
+    missing = f'credentials = {{ token_file = "{tmp_path}/none" }}'
+    for entry, said in [
+        (missing, f"endpoints: a: credentials: cannot read the token file {tmp_path}/none"),
+        ('site = "none"', 'endpoints: a: site: there is no [[sites]] called "none"'),
+        ('prefixes = [{ path = "store" }]', 'endpoints: a: prefixes: path is "store"'),
+    ]:
+        config.write_text(endpoints({"a": 1}, a=entry))
+        checked = hither("federate", "--config", config, "--check-config")
+        assert checked.code in (2, 4)
+        assert said in checked.err
+    for url, said in [("dav.example/x", "has no scheme"), ("ftp://dav.example/x", 'scheme "ftp" is not supported')]:
+        config.write_text(f'[[endpoints]]\nname = "a"\nurl = "{url}"\n')
+        checked = hither("federate", "--config", config, "--check-config")
+        assert checked.code in (2, 8)
+        assert "endpoints: a: url: " in checked.err
+        assert said in checked.err
     assert hither("federate").code == 2

@@ -206,8 +206,8 @@ def test_our_federation_answers_as_a_director(tmp_path, hither):
     for name in "ab":
         (folders[0] / f"alone/{name}").write_bytes(content(name))
     with servers.nginx(where, folders[0], webdav=True) as one, servers.nginx(where, folders[1], webdav=True) as two, ExitStack() as stack:
-        rules = 'prefixes = [{{ path = "both", target = "both" }}{}]'
-        alone = rules.format(', { path = "alone", target = "alone" }, { path = "other", target = "alone" }')
+        rules = 'prefixes = [{{ path = "/both", target = "/both" }}{}]'
+        alone = rules.format(', { path = "/alone", target = "/alone" }, { path = "/other", target = "/alone" }')
         text = f'[tls]\ncertificate = "{tls.certificate}"\nkey = "{tls.key}"\n'
         text += endpoints({"one": one, "two": two}, one=alone, two=rules.format(""))
         federated = stack.enter_context(running(tmp_path, text, {}, {}))

@@ -62,7 +62,7 @@ async fn mapped_directories_lead_to_their_endpoints() {
     let rig = Rig::with(
         "",
         |index| match index {
-            0 => "prefixes = [{ path = '/store/cms', target = 'data' }]".to_owned(),
+            0 => "prefixes = [{ path = '/store/cms', target = '/data' }]".to_owned(),
             _ => "prefixes = [{ path = '/store' }]".to_owned(),
         },
         vec![

@@ -88,9 +88,9 @@ async fn the_checksum_is_that_of_the_first_replica_that_tells_it() {
 async fn an_answer_holds_for_the_directory_of_a_rule_that_one_endpoint_alone_has() {
     let rules = |index: usize| {
         let paths: [Vec<&str>; 2] = [vec!["a", "b", "c"], vec!["b", "c/d"]];
-        let rule = |path: &&str| format!("{{ path = '{path}', target = '{path}' }}");
+        let rule = |path: &&str| format!("{{ path = '/{path}', target = '/{path}' }}");
         let rules: Vec<_> = paths[index].iter().map(rule).collect();
-        format!("prefixes = [{}, {{ path = 'm', target = 'other/m{index}' }}]", rules.join(", "))
+        format!("prefixes = [{}, {{ path = '/m', target = '/other/m{index}' }}]", rules.join(", "))
     };
     let files = ["a/x/f", "b/f", "c/f", "other/m0/f"].map(|path| (path, 5));
     let storages = (0..2).map(|_| MemoryStorage::new(&files, 10)).collect();

@@ -108,8 +108,8 @@ async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
     let error = alone.locate_from("192.0.2.1", "d/new", Intent::Write).await.unwrap_err();
     assert!(error.to_string().contains("no endpoint takes files at this path"), "{error}");
     let target = |index| match index {
-        0 => "write = true\nprefixes = [{ path = 'a', target = '' }]".to_owned(),
-        _ => "write = true\nprefixes = [{ path = 'b', target = '' }]".to_owned(),
+        0 => "write = true\nprefixes = [{ path = '/a', target = '' }]".to_owned(),
+        _ => "write = true\nprefixes = [{ path = '/b', target = '' }]".to_owned(),
     };
     let storages = vec![MemoryStorage::new(&[("f", 1)], 1), MemoryStorage::new(&[], 1)];
     let parted = Rig::with("", target, storages);

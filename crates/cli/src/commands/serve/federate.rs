@@ -86,16 +86,18 @@ fn open_endpoints(
 ) -> Result<Vec<Endpoint>, CommandError> {
     let mut endpoints = Vec::with_capacity(config.endpoints.len());
     for settings in &config.endpoints {
+        let place = |key: &str| format!("endpoints: {}: {key}", settings.name);
         if !clients.contains_key(&settings.credentials) {
             let options = client_options(config, common, &settings.credentials);
-            let mut client_config = client_config(options, None)?;
+            let mut client_config = client_config(options, None)
+                .map_err(|error| error.context(place("credentials")))?;
             client_config.transport.wait_for_refusing = false;
             let client = Client::new(client_config)?;
             clients.insert(settings.credentials.clone(), client);
         }
         let Some(client) = clients.get(&settings.credentials) else { continue };
         let url = format!("{}/", settings.url.trim_end_matches('/'));
-        let (storage, root) = client.storage(&url)?;
+        let (storage, root) = client.storage(&url).map_err(|error| error.context(place("url")))?;
         endpoints.push(Endpoint::new(settings, storage, root)?);
     }
     Ok(endpoints)
