@@ -8,7 +8,7 @@ use crate::destination::{CopyPath, Destination, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
 use crate::tree;
-use hither_core::{Error, ErrorKind, FileKind, Result};
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::sync::Arc;
 
 /// The text that stands for a job: the same command has the same.
@@ -77,10 +77,54 @@ pub(crate) async fn begin(
             Target::Output | Target::Discard => {}
         }
     }
+    let looked = match look(shared, &source, &target).await {
+        // A tree is asked for with a slash at the end, and some servers know no file by that name.
+        Err(error) if error.kind() == ErrorKind::NotFound && may_be_file(shared, &source) => {
+            match source.storage.stat(&source.path).await {
+                Ok(entry) if entry.kind == FileKind::File => Looked::File(Some(entry)),
+                _ => return Err(error),
+            }
+        }
+        looked => looked?,
+    };
+    let Looked::File(entry) = looked else { return Ok(()) };
+    let item = CopyItem {
+        name: source.name(),
+        storage: source.storage,
+        path: source.path,
+        local: source.local,
+        entry,
+        mode: None,
+        target,
+        directory: None,
+        restarted: false,
+        attempts: 0,
+        is_small: false,
+        range: None,
+    };
+    shared.found(item).await;
+    Ok(())
+}
+
+/// A source that was looked at.
+enum Looked {
+    /// A directory, which was walked through.
+    Walked,
+    /// A file, with its metadata if it was asked for.
+    File(Option<DirEntry>),
+}
+
+/// Returns true if a source that is copied as a tree may be a file.
+fn may_be_file(shared: &CopyContext, source: &CopyPath) -> bool {
+    shared.options.recursive && source.local.is_none() && !source.is_directory
+}
+
+/// Finds out what a source is, and walks through a directory.
+async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<Looked> {
     if shared.options.recursive && source.storage.has_trees() {
         // It tells whether it is a directory, too.
-        match tree::walk(shared, &source, &target).await? {
-            tree::WalkResult::Done => return Ok(()),
+        match tree::walk(shared, source, target).await? {
+            tree::WalkResult::Done => return Ok(Looked::Walked),
             tree::WalkResult::Unsupported => {}
         }
     }
@@ -101,37 +145,24 @@ pub(crate) async fn begin(
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 Some(source.storage.stat(&source.path).await?)
             }
-            walked => return walked,
+            walked => return walked.map(|()| Looked::Walked),
         },
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         Err(error) => return Err(error),
     };
-    let is_directory = entry.as_ref().is_some_and(|entry| entry.kind == FileKind::Directory);
-    if is_directory {
-        if !shared.options.recursive {
-            let message = format!("{} is a directory: copy it with -r", source.name());
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        return match tree::walk(shared, &source, &target).await? {
-            tree::WalkResult::Done => Ok(()),
-            tree::WalkResult::Unsupported => walk::walk(shared, source, target).await,
-        };
+    if entry.as_ref().is_none_or(|entry| entry.kind != FileKind::Directory) {
+        return Ok(Looked::File(entry));
     }
-    let item = CopyItem {
-        name: source.name(),
-        storage: source.storage,
-        path: source.path,
-        local: source.local,
-        entry,
-        mode: None,
-        target,
-        directory: None,
-        restarted: false,
-        attempts: 0,
-        is_small: false,
-        range: None,
-    };
-    shared.found(item).await;
-    Ok(())
+    if !shared.options.recursive {
+        let message = format!("{} is a directory: copy it with -r", source.name());
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    match tree::walk(shared, source, target).await? {
+        tree::WalkResult::Done => {}
+        tree::WalkResult::Unsupported => {
+            walk::walk(shared, source.clone(), target.clone()).await?;
+        }
+    }
+    Ok(Looked::Walked)
 }
