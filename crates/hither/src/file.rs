@@ -153,7 +153,7 @@ impl RemoteFile {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] and other errors of a server; [`ErrorKind::Unavailable`],
-    /// [`ErrorKind::Timeout`].
+    /// [`ErrorKind::Timeout`]; [`ErrorKind::Invalid`] for a directory, where the server tells.
     pub fn stat(&self, client: &Client) -> Result<FileStat> {
         client.block_on(self.stat_async())
     }
@@ -172,6 +172,9 @@ impl RemoteFile {
             (Some(known.size), known.validator)
         } else {
             let response = self.origin.first_byte(None).await?;
+            if response.size.is_none() || response.validator.is_none() {
+                self.origin.check_no_directory().await?;
+            }
             (response.size, response.validator)
         };
         let size = size.ok_or_else(|| {

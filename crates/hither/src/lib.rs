@@ -27,6 +27,7 @@ mod per_process;
 pub mod trace;
 mod tree;
 mod tree_cache;
+mod url_path;
 
 pub use crate::open_ahead::open_many::OpenMany;
 pub use client::Client;

@@ -2,8 +2,15 @@
 
 use crate::client::Client;
 use crate::client::storage_path::StoragePath;
-use hither_core::error::{Error, ErrorKind, Result};
+use crate::url_path::refuse_directory;
+use hither_auth::AuthError;
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::{DirEntry, FileKind};
+use std::time::Duration;
+
+/// The time for a read to say more than a server that asked to come back later. Who asks for a
+/// size does not wait for a tape, nor for a federation's endpoint that is down.
+const BUSY_SERVER: Duration = Duration::from_secs(5);
 
 /// The metadata of a file or directory.
 #[derive(Debug, Clone)]
@@ -35,7 +42,17 @@ impl Client {
             return Err(error);
         }
         let file = self.file(url)?;
-        match file.stat_async().await {
+        let read = file.stat_async();
+        let read = match error.retry() {
+            Retry::SameServer { .. } | Retry::Later { .. } => {
+                let Ok(read) = tokio::time::timeout(BUSY_SERVER, read).await else {
+                    return Err(error);
+                };
+                read
+            }
+            Retry::Never | Retry::OtherServer => read.await,
+        };
+        match read {
             Ok(stat) => {
                 let entry = DirEntry {
                     path: named.path.clone(),
@@ -71,12 +88,8 @@ impl Client {
     pub async fn check_no_directory(&self, url: &str) -> Result<()> {
         let Ok(named) = self.storage_path(url) else { return Ok(()) };
         match named.storage.stat(&named.path).await {
-            Ok(entry) if entry.kind == FileKind::Directory => {
-                let place = named.display_url(&named.path);
-                let what = format!("{place} is a directory: list it with ls, copy it with cp -r");
-                Err(Error::new(ErrorKind::Invalid, what))
-            }
-            _ => Ok(()),
+            Ok(entry) => refuse_directory(entry.kind, named.display_url(&named.path)),
+            Err(_) => Ok(()),
         }
     }
 }
@@ -87,5 +100,8 @@ fn says_more(status: &Error, explained: &Error) -> bool {
 }
 
 fn read_may_work(error: &Error) -> bool {
-    !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Timeout)
+    let credential = std::error::Error::source(error);
+    // A credential that cannot be used here: a command for it would run again.
+    !credential.is_some_and(|it| it.is::<AuthError>())
+        && !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Timeout)
 }

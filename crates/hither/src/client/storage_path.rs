@@ -7,10 +7,10 @@
 use crate::client::Client;
 #[cfg(feature = "s3")]
 use crate::client::credentials::s3;
+use crate::url_path::decoded;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{Storage, check_path, parent};
 use hither_transport::{LocalStorage, Location, Protocol, WebDavStorage, XrootdStorage};
-use percent_encoding::percent_decode_str;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -150,24 +150,6 @@ impl Client {
             directory,
         })
     }
-}
-
-/// The path of a URL as a storage has it.
-fn decoded(path: &str) -> Result<String> {
-    let mut names = Vec::new();
-    for name in path.split('/').filter(|name| !name.is_empty()) {
-        let name = percent_decode_str(name).decode_utf8().map_err(|_| {
-            Error::new(ErrorKind::Invalid, format!("{name:?} is not UTF-8 when decoded"))
-        })?;
-        if name.contains('/') {
-            let what = format!("{name:?} contains an encoded slash, which names cannot have");
-            return Err(Error::new(ErrorKind::Invalid, what));
-        }
-        names.push(name);
-    }
-    let path = names.join("/");
-    check_path(&path)?;
-    Ok(path)
 }
 
 /// The path of a local file, if `url` is one: `file:` URLs, and everything without a scheme.

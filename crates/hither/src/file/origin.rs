@@ -1,15 +1,17 @@
 //! A file below every cache: its source, its key in caches and store, and its stored metadata.
 
 use crate::client::context::ClientContext;
+use crate::url_path::{decoded, refuse_directory};
 use hither_core::cache::Version;
 use hither_core::cache::file::Spawn;
 use hither_core::error::Result;
+use hither_core::storage::Storage;
 use hither_core::{
     CacheKey, CacheStatus, Endpoint, FileRecorder, ReadTimes, Reader, Replicas, Source,
     SourceReport,
 };
 use hither_store::{FileMetadata, MetadataKey};
-use hither_transport::{LocalSource, Location, ReplicaList};
+use hither_transport::{LocalSource, Location, Protocol, ReplicaList, WebDavStorage};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -102,6 +104,24 @@ impl FileOrigin {
         };
         let recorder = context.trace.as_ref().map(|it| it.recorder(&source.name(), source.clock()));
         Ok(Self { context: Arc::clone(context), source, kind, recorder })
+    }
+
+    /// Fails if this is a directory of an HTTP server, as far as it tells: its page about a
+    /// directory is a file as far as GET tells.
+    pub(crate) async fn check_no_directory(&self) -> Result<()> {
+        let OriginKind::Servers { key: FileKey::Of(location, _), .. } = &self.kind else {
+            return Ok(());
+        };
+        if location.protocol() != Protocol::Http {
+            return Ok(());
+        }
+        let path = decoded(location.path())?;
+        let network = Arc::clone(&self.context.network);
+        let storage = WebDavStorage::new(location.root(), network);
+        match storage.stat(&path).await {
+            Ok(entry) => refuse_directory(entry.kind, location),
+            Err(_) => Ok(()),
+        }
     }
 
     /// The same file, for reads that are not those of a program.
