@@ -2,13 +2,29 @@
 
 use crate::environment::variable;
 use crate::exit::CommandError;
+use std::io::{IsTerminal, Stderr, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::writer::OptionalWriter;
+
+/// The filter for what is shown on a terminal without being asked for: waits for a server that
+/// said to come back later.
+const WAITS: &str = "hither_wait=info";
+/// The shortest time between two of these lines: thousands of files may be on tape.
+const BETWEEN_WAITS: Duration = Duration::from_secs(10);
 
 /// Starts the log on the standard error: `-v` logs the crates of hither at level debug, `-vv` at
 /// level trace; without either, `HITHER_LOG` is a filter as in `hither_transport=debug,info`.
 pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
     let filter = match (verbose, variable("HITHER_LOG")) {
-        (0, None) => return Ok(()),
+        (0, None) => {
+            if std::io::stderr().is_terminal() {
+                show_waits();
+            }
+            return Ok(());
+        }
         (0, Some(filter)) => filter,
         (1, _) => hither_crates("debug"),
         _ => hither_crates("trace"),
@@ -20,9 +36,42 @@ pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_ansi(std::io::stderr().is_terminal())
         .try_init();
     Ok(())
+}
+
+fn show_waits() {
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(WAITS))
+        .with_writer(WaitLines::default())
+        .without_time()
+        .with_level(false)
+        .with_target(false)
+        .with_ansi(false)
+        .try_init();
+}
+
+/// The standard error for a line now and then.
+#[derive(Default)]
+struct WaitLines(Mutex<Option<Instant>>);
+
+impl<'a> MakeWriter<'a> for WaitLines {
+    type Writer = OptionalWriter<Stderr>;
+
+    #[expect(clippy::disallowed_methods, reason = "the pace at which a person reads")]
+    fn make_writer(&'a self) -> Self::Writer {
+        let now = Instant::now();
+        let mut last = hither::lock(&self.0);
+        if last.is_some_and(|last| now.duration_since(last) < BETWEEN_WAITS) {
+            return OptionalWriter::none();
+        }
+        *last = Some(now);
+        let mut terminal = std::io::stderr();
+        // In place of a progress bar, which is drawn again.
+        let _ = terminal.write_all(b"\r\x1b[2Khither: ");
+        OptionalWriter::some(terminal)
+    }
 }
 
 /// A filter that selects the crates of hither.
@@ -37,6 +86,7 @@ mod tests {
 
     #[test]
     fn the_filters_of_the_options_are_valid() {
+        assert!(EnvFilter::try_new(WAITS).is_ok());
         for level in ["debug", "trace"] {
             let filter = EnvFilter::try_new(hither_crates(level)).unwrap();
             assert_eq!(filter.max_level_hint().map(|it| it.to_string()).as_deref(), Some(level));

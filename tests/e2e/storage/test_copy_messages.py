@@ -14,7 +14,7 @@ FRAME = re.compile(rb"([\d.]+) (\w+)/([\d.]+) (\w+) ([\d.]+) (\w+)/s")
 MIB = 1 << 20
 
 
-def on_a_terminal(*command) -> bytes:
+def on_a_terminal(*command, code: int = 0) -> bytes:
     """Runs a command whose standard error is a terminal; returns what that shows."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=theirs)
@@ -27,7 +27,7 @@ def on_a_terminal(*command) -> bytes:
     except OSError:
         pass
     os.close(ours)
-    assert process.wait(60) == 0, shown
+    assert process.wait(60) == code, shown
     return shown
 
 

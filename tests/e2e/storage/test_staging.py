@@ -2,9 +2,13 @@
 
 import json
 import random
+import re
 
 import pytest
 from loopback_server import LoopbackServer, QuietHandler
+from storage.test_copy_messages import on_a_terminal
+
+from bench.harness.paths import HITHER
 
 OFFLINE, ONLINE = 190, 10
 
@@ -83,6 +87,29 @@ class TapeServer(LoopbackServer):
 
     def posts(self, path: str) -> list[dict]:
         return [body for method, at, body in self.asked if (method, at) == ("POST", path)]
+
+
+def test_a_wait_for_a_busy_server_is_shown_on_a_terminal_and_a_size_is_not_waited_for_long():
+    asked = []
+
+    class Busy(QuietHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            asked.append(self.command)
+            self.send_response(503)
+            self.send_header("Retry-After", "1")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_PROPFIND = do_GET
+
+    with LoopbackServer(Busy) as server:
+        url = f"http://127.0.0.1:{server.port}/file"
+        shown = on_a_terminal(HITHER, "stat", "--no-store", url, code=5)
+    said = re.findall(rb"waiting, asking again every 1 s", shown)
+    assert len(said) == 1, shown
+    assert b"503 (Service Unavailable)" in shown
+    assert 2 <= len(asked) < 60, asked
 
 
 @pytest.fixture

@@ -3,17 +3,26 @@
 use hither_core::error::{Error, Retry};
 use hither_core::sync::lock;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, info};
 
 /// The `Retry-After` of a file.
 #[derive(Debug, Default)]
-pub(crate) struct RetryAfterTimer(Mutex<Option<Instant>>);
+pub(crate) struct RetryAfterTimer {
+    not_before: Mutex<Option<Instant>>,
+    was_told: AtomicBool,
+}
 
 impl RetryAfterTimer {
     /// Records the pause of a failed request, if its error asks to retry later.
     pub(crate) fn learn(&self, error: &Error) {
         if let Retry::Later { after } = error.retry() {
+            if !self.was_told.swap(true, Ordering::Relaxed) {
+                // The command shows it on a terminal: this may go on for minutes.
+                let seconds = after.as_secs_f64();
+                info!(target: "hither_wait", "{error}: waiting, asking again every {seconds:.0} s");
+            }
             self.until(Instant::now().checked_add(after));
         }
     }
@@ -30,12 +39,12 @@ impl RetryAfterTimer {
 
     fn until(&self, instant: Option<Instant>) {
         debug!(after = ?instant.map(|at| at.duration_since(Instant::now())), "file not available yet, waiting");
-        *lock(&self.0) = instant;
+        *lock(&self.not_before) = instant;
     }
 
     /// Waits until the pause is over.
     pub(crate) async fn wait(&self) {
-        let until = *lock(&self.0);
+        let until = *lock(&self.not_before);
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
         }
