@@ -190,7 +190,7 @@ impl Location {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "scheme {:?} is not supported by this version: expected http://, https://, dav://, davs://, root://, roots://, pelican://, osdf:// or a local path",
+                    "scheme {:?} is not supported by this version: expected http://, https://, dav://, davs://, root://, roots://, s3://, pelican://, osdf:// or a local path",
                     url.scheme()
                 ),
             ));

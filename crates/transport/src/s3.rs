@@ -14,6 +14,7 @@ mod http_connector;
 mod source;
 mod upload;
 
+use crate::http::server_reason::quoted;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
@@ -26,11 +27,13 @@ use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
-use std::error::Error as _;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The longest name of a bucket; the oldest ones at Amazon's have up to 255 characters.
+const MAX_BUCKET: usize = 255;
 
 /// Parallel requests that remove files.
 const AT_ONCE: usize = 16;
@@ -101,6 +104,7 @@ impl S3Storage {
     ///
     /// [`ErrorKind::Invalid`] for an invalid endpoint or name.
     pub fn new(bucket: &str, config: &S3Config, network: Arc<Network>) -> Result<Self> {
+        check_bucket(bucket)?;
         let keys = match (&config.access_key_id, &config.secret_access_key) {
             (Some(id), Some(key)) => Some((id.as_str(), key.as_str())),
             (None, None) => None,
@@ -251,16 +255,43 @@ fn failed(name: &str, error: object_store::Error) -> Error {
         Store::NotSupported { .. } | Store::NotImplemented { .. } => ErrorKind::Unsupported,
         _ => ErrorKind::Unavailable,
     };
-    // An error of the connections of this crate is the real cause.
-    let mut cause = error.source();
-    while let Some(inner) = cause {
+    // An error of the connections of this crate is the real cause; else the innermost one, of which
+    // the texts around it tell what the library did.
+    let mut last: &dyn std::error::Error = &error;
+    while let Some(inner) = last.source() {
         if let Some(ours) = inner.downcast_ref::<Error>() {
             return ours.clone().context(name);
         }
-        cause = inner.source();
+        last = inner;
     }
-    // The text has the texts of all its causes.
-    Error::new(kind, format!("{name}: the object store rejected the request or failed: {error}"))
+    let text = last.to_string();
+    let why = match text.split_once(STATUS) {
+        Some((_, answer)) => http_connector::refused(answer),
+        None => {
+            format!("the answer is not one of an object store: check the endpoint{}", quoted(&text))
+        }
+    };
+    Error::new(kind, format!("{name}: {why}"))
+}
+
+/// The text of the library before the status of a response and its body.
+const STATUS: &str = "non-2xx status code: ";
+
+/// Fails unless a bucket can have this name, which goes into URLs.
+fn check_bucket(bucket: &str) -> Result<()> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if bucket.is_empty() {
+        let what = "s3:// names no bucket: add its name, as in s3://bucket/ (the store's own \
+                    programs list them)";
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    if bucket.len() > MAX_BUCKET || !bucket.chars().all(is_allowed) {
+        let what = format!(
+            "{bucket:?} is no name of a bucket: expected up to {MAX_BUCKET} letters, digits, \".\", \"-\" and \"_\""
+        );
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
 }
 
 fn directory(prefix: &Path) -> DirEntry {

@@ -99,6 +99,24 @@ fn refusal(reply: &call::HttpResponse, has_key: bool) -> Option<Error> {
     }
 }
 
+/// The text for a response with an error, which the library shows as `STATUS: BODY`.
+pub(super) fn refused(answer: &str) -> String {
+    let (status, body) = answer.split_once(": ").unwrap_or((answer, ""));
+    let code = element(body.as_bytes(), "Code").map(|code| {
+        let message = element(body.as_bytes(), "Message").unwrap_or_default();
+        quoted(format!("{code}: {message}").trim_end_matches(": "))
+    });
+    let status = status.trim_end_matches(':');
+    let number = status.split(' ').next().and_then(|it| it.parse::<u16>().ok());
+    let advice = match (number, &code) {
+        (Some(429 | 500..), _) => "it is overloaded or failing, try again later",
+        (Some(409 | 412), _) => "another program changes the object, or it exists already",
+        (_, Some(_)) => "it rejects the request",
+        (_, None) => "check the endpoint, which may be no object store",
+    };
+    format!("the object store responded with {status}{}: {advice}", code.unwrap_or_default())
+}
+
 /// The text of the first element of this name in an error of a store.
 fn element(body: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
