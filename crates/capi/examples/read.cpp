@@ -4,8 +4,10 @@
 
 int main(int argc, char **argv)
 try {
-    if (argc != 2)
-        throw std::invalid_argument("usage: read URL");
+    if (argc != 2) {
+        std::cerr << "usage: read URL\n";
+        return 2;
+    }
     const hither::Client client({{"max_connections", "8"}, {"store", ""}});
     const hither::File file = client.open(argv[1]);
     std::cout << file.size() << " bytes\n";

@@ -35,6 +35,12 @@ fn the_examples_of_the_guide_run() {
     for compiler in cpp_compilers() {
         let output = compile_and_run(compiler, "examples/read.cpp", &[peer.url()]);
         assert!(output.starts_with("1000100 bytes\n200 and 50 bytes\n{"), "{compiler:?}: {output}");
+        let folder = tempfile::tempdir().unwrap();
+        let program =
+            compile(compiler, "examples/read.cpp", &pkg_config(&["--cflags", "--libs"]), &folder);
+        let done = Command::new(program).env("LD_LIBRARY_PATH", libraries()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!((done.status.code(), &*said), (Some(2), "usage: read URL\n"), "{compiler:?}");
     }
 }
 
