@@ -69,6 +69,17 @@ impl Client {
     }
 }
 
+/// The same error; if the target exists, with the argument that replaces it.
+fn name_overwrite(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let what = format!("{}: overwrite=True replaces it", error.message_with_causes());
+            Error::new(ErrorKind::AlreadyExists, what)
+        }
+        _ => error,
+    }
+}
+
 #[pymethods]
 impl Client {
     #[new]
@@ -149,7 +160,7 @@ impl Client {
                 let what = "the two names are on different servers: copy, then remove";
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
-            from.storage.rename(&from.path, &to.path, overwrite).await
+            from.storage.rename(&from.path, &to.path, overwrite).await.map_err(name_overwrite)
         };
         self.job(rename, |(), py| Ok(py.None()))
     }
@@ -158,7 +169,7 @@ impl Client {
     fn put_bytes(&self, url: String, data: Vec<u8>, overwrite: bool) -> PyResult<Job> {
         let target = self.storage_path(&url)?;
         let put = move |it: Arc<ClientHandle>| async move {
-            it.client().put(&url, data.into(), overwrite).await
+            it.client().put(&url, data.into(), overwrite).await.map_err(name_overwrite)
         };
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
@@ -167,7 +178,7 @@ impl Client {
     fn put_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
         let target = self.storage_path(&url)?;
         let put = move |it: Arc<ClientHandle>| async move {
-            it.client().put_file(&url, &path, overwrite).await
+            it.client().put_file(&url, &path, overwrite).await.map_err(name_overwrite)
         };
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
@@ -176,7 +187,7 @@ impl Client {
     fn get_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
         let local = self.storage_path("/")?;
         let get = move |it: Arc<ClientHandle>| async move {
-            it.client().get_file(&url, &path, overwrite).await
+            it.client().get_file(&url, &path, overwrite).await.map_err(name_overwrite)
         };
         self.job(get, move |entry, py| Entry::new(&local, &entry).into_object(py))
     }

@@ -1,10 +1,16 @@
 """Exceptions are hither's own and builtin ones at the same time."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
+from needs import require
 
 import hither
+from bench.harness import servers
+from bench.harness.links import Loopback
 from hither import exceptions
 
 BUILTINS = {
@@ -76,6 +82,28 @@ def test_odd_urls_and_settings_are_value_errors(client):
         hither.Client(cache="lots")
     with pytest.raises(ValueError, match="connect_timeout"):
         hither.Client(connect_timeout=-1.0)
+    with pytest.raises(ValueError, match="max_connections is 0, expected at least 1"):
+        hither.Client(max_connections=0)
+
+
+def test_a_user_without_password_is_told_of_the_argument():
+    code = "import hither; hither.Client(user='me', store=False)"
+    environment = {name: value for name, value in os.environ.items() if name != "HITHER_PASSWORD"}
+    # Without a terminal that could be asked.
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, start_new_session=True, timeout=60
+    )
+    assert "set HITHER_PASSWORD, or `password` in Python" in told.stderr
+
+
+def test_a_directory_is_no_file_to_read(client, tmp_path):
+    require("nginx")
+    (tmp_path / "directory").mkdir()
+    with servers.nginx(Loopback(), tmp_path, locations="autoindex on;") as port:
+        url = f"http://127.0.0.1:{port}/directory/"
+        with client.open(url) as file, pytest.raises(ValueError, match="directory/ is a directory: list it with ls"):
+            file.read()
 
 
 def test_no_exception_contains_a_secret(site):

@@ -29,9 +29,9 @@ def test_names_are_made_listed_renamed_and_removed(tmp_path, client):
 def test_files_are_replaced_only_on_request(tmp_path, client):
     client.put(tmp_path / "a", b"1")
     client.put(tmp_path / "b", b"2")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="overwrite=True replaces it"):
         client.put(tmp_path / "a", b"3")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="overwrite=True replaces it"):
         client.rename(tmp_path / "a", tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == b"1"
     client.rename(tmp_path / "a", tmp_path / "b", overwrite=True)

@@ -118,7 +118,11 @@ impl ClientOptions {
         let from_environment = variable(environment, "HITHER_MAX_CONNECTIONS");
         let from_environment = from_environment.map(connection_count).transpose()?;
         if let Some(max) = self.max_connections.or(from_environment).or(max_connections) {
-            config.transport.max_connections = usize::from(max.max(1));
+            if max == 0 {
+                let what = "max_connections is 0, expected at least 1 connection";
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            config.transport.max_connections = usize::from(max);
         }
         if let Some(seconds) = self.connect_timeout.or(connect_timeout) {
             config.transport.connect_timeout = timeout("connect_timeout", seconds)?;
