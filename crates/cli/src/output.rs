@@ -1,6 +1,6 @@
 //! Output of the command: results on the standard output, messages on the standard error.
 
-use hither::{DirEntry, FileKind, StoragePath};
+use hither::{DirEntry, FileKind, StoragePath, counted};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,14 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 pub(crate) fn eprint_line(line: &str) {
     // Nothing can be done about a terminal that is gone.
     drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// The connections that a job opened, after "on".
+pub(crate) fn connections(opened: u64) -> String {
+    match opened {
+        0 => "connections that were open".to_owned(),
+        opened => counted(opened, "connection"),
+    }
 }
 
 /// Writes notices about a job that succeeded to the standard error.

@@ -2,7 +2,7 @@
 
 use crate::arguments::Draw;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print, print_notices};
+use crate::output::{connections, human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use crate::progress_bar;
 use hither::{Client, DrawRequest, DrawResult, TreeUrl, counted};
@@ -23,7 +23,7 @@ pub(super) fn run(client: &Client, arguments: &Draw, json: bool) -> Result<(), C
             report.seconds,
             counted(report.round_trips, "round trip"),
             counted(report.requests, "request"),
-            counted(report.connections, "connection"),
+            connections(report.connections),
             human_bytes(report.bytes_received),
         ))?;
     }

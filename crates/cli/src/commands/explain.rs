@@ -3,7 +3,7 @@
 use super::{cat, cp, draw};
 use crate::arguments::{Explain, ExplainedJob, ExplanationArgs};
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print};
+use crate::output::{connections, human_bytes, print};
 use chrono::DateTime;
 use hither::{
     Client, Diagnosis, DrawResult, Error, ErrorKind, Explanation, LoggedRequest, MeasuredJob,
@@ -161,7 +161,7 @@ fn draw_times(drawing: &DrawResult) -> String {
         format!(
             "{:8}     on {}, {} retried",
             report.requests,
-            counted(report.connections, "connection"),
+            connections(report.connections),
             report.retries
         ),
     );

@@ -2,7 +2,7 @@
 
 use crate::arguments::Tree;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print};
+use crate::output::{human_bytes, print, print_notices};
 use hither::{
     Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
     TreeUrl, counted,
@@ -21,7 +21,9 @@ pub(super) fn run(client: &Client, request: &Tree, json: bool) -> Result<(), Com
     }
     let target = TreeUrl::parse(request.target.as_deref().unwrap_or_default());
     if request.learned || request.export.is_some() {
-        let listings = client.learned(&target.url, target.tree.as_deref())?;
+        let listings = client
+            .learned(&target.url, target.tree.as_deref())
+            .map_err(|error| client.block_on(client.explain_read(&target.url, error)))?;
         return match &request.export {
             Some(path) => export(&listings, path),
             None => show(&target, &listings, json),
@@ -88,6 +90,11 @@ fn sets_of_branches(sets: &[LearnedSet]) -> String {
 }
 
 fn export(listings: &[LearnedListing], path: &Path) -> Result<(), CommandError> {
+    if listings.iter().all(|listing| listing.learned.sets.is_empty()) {
+        let what = "nothing was learned of these trees yet, so the export has no branches: a \
+                    program has to read them first, with a store";
+        print_notices(&[what.to_owned()]);
+    }
     let export = LearnedExport::new(listings);
     let text = serde_json::to_string_pretty(&export)
         .map_err(|error| CommandError::local("cannot write the learned sets", error))?;

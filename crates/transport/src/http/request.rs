@@ -202,7 +202,9 @@ pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Er
         // (RFC 9112 section 9.3.1). This is no error.
         (ErrorKind::Unavailable, "the server closed the connection between two requests")
     } else {
-        (ErrorKind::Unavailable, "the server closed the connection without a response")
+        let what = "the server closed the connection without a response: does it serve http? An \
+                    XRootD server is named by root://";
+        (ErrorKind::Unavailable, what)
     };
     let retry = match kind {
         ErrorKind::Protocol => Retry::OtherServer,

@@ -2,7 +2,7 @@
 
 use crate::arguments::Replay;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print};
+use crate::output::{connections, human_bytes, print};
 use hither::trace::{ReplayReport, ReplayRequest};
 use hither::{Client, counted};
 use serde_json::json;
@@ -48,7 +48,7 @@ fn text(done: &ReplayReport) -> String {
         done.paused_seconds,
         report.round_trips,
         report.requests,
-        counted(report.connections, "connection"),
+        connections(report.connections),
         human_bytes(report.bytes_requested),
         human_bytes(report.bytes_payload),
     )

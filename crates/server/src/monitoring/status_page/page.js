@@ -160,6 +160,7 @@ function show(now) {
   rows("times", [line("Time to first byte", past.head), line("Time to last byte", past.whole)]);
   rows("top", past.files.map((file) => [file.path, number(file.requests), bytes(file.bytes)]), "none");
   const servers = now.servers ?? [];
+  document.title = servers.length === 0 ? "hither serve" : "hither federate";
   at("servers-section").hidden = servers.length === 0;
   rows("servers", servers.map((server) => [server.name, server.is_up ? "up" : "down",
     server.answer_seconds > 0 ? milliseconds(server.answer_seconds * 1000) : "–",

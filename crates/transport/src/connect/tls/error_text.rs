@@ -34,7 +34,7 @@ impl TlsErrorText {
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionAborted => {
-                "the server closed the connection during the TLS handshake: does it serve https, and is it up?"
+                "the server closed the connection during the TLS handshake: does it serve https, and is it up? An XRootD server is named by root://"
             }
             _ => "the TLS handshake failed",
         };
