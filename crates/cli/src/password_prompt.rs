@@ -39,9 +39,7 @@ impl Drop for Silent<'_> {
 pub(crate) fn ask_password(question: &str) -> Result<Secret, Error> {
     let missing = |what| Error::new(ErrorKind::Invalid, what);
     let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
-        missing({
-            "no terminal to ask for the password: set HITHER_PASSWORD, or `password` in Python"
-        })
+        missing("no terminal to ask for the password: set HITHER_PASSWORD, or `password` in Python")
     })?;
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Local, "cannot ask for the password").with_source(error)

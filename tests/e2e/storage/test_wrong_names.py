@@ -90,7 +90,7 @@ def test_a_server_that_hangs_up_may_be_one_of_xrootd(run):
 
 @pytest.mark.parametrize(
     ("option", "code"),
-    [("--token-file", 4), ("--cert", 4), ("--key", 4), ("--proxy-cert", 4), ("--ca", 1), ("--ca-dir", 1)],
+    [("--token-file", 4), ("--cert", 4), ("--proxy-cert", 4), ("--ca", 1), ("--ca-dir", 1)],
 )
 def test_a_file_that_an_option_names_has_to_be_there_for_http_too(run, tmp_path, option, code):
     with serving(tmp_path) as served:
