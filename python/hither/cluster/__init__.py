@@ -105,7 +105,7 @@ def copy(
     options = ClusterOptions(
         source=str(source),
         destination=str(destination),
-        max_connections=max_connections,
+        max_connections=max(1, max_connections),
         bandwidth=None if bandwidth is None else parse_bytes(bandwidth),
         third_party=third_party,
         include=tuple(include),

@@ -188,11 +188,11 @@ class Coordinator:
             self._fences.remove(lease.name, self._fence_is_gone)
 
     def _grant(self) -> None:
-        """Deal out leases: as many as the workers have threads, and some to wait at each."""
+        """Deal out leases, a connection for each: as many as there are threads, some to wait."""
         if time.monotonic() < self._pause_until:
             return
-        slots = self._workers.slots()
-        while len(self._granted) + self._fences.making < slots + max(1, len(self._workers.threads())):
+        most = self._workers.slots() + max(1, len(self._workers.threads()))
+        while len(self._granted) + self._fences.making < min(most, self._options.max_connections):
             large = sum(granted.lease.kind != "files" for granted in self._granted.values())
             lease = self._manifest.next(self._sizing.size, large_first=large <= len(self._granted) / 2)
             if lease is None:
@@ -210,14 +210,14 @@ class Coordinator:
             self._absorb(lease.name, {"error": [_kind(error), str(error)]})
 
     def _submit(self, lease: Lease, fence: str, worker: str | None = None) -> None:
-        slots = self._workers.slots()
+        shares = min(self._workers.slots(), self._options.max_connections)
         work = self._manifest.work(lease, below(self._destination.aside, "file-"))
         document = {
             "source": absolute(contents(self._options.source)),
             "target": self._destination.target,
             "fence": fence,
-            "connections": max(1, self._options.max_connections // slots),
-            "bandwidth": None if self._options.bandwidth is None else max(1, self._options.bandwidth // slots),
+            "connections": self._options.max_connections // shares,
+            "bandwidth": None if self._options.bandwidth is None else max(1, self._options.bandwidth // shares),
             "third_party": self._options.third_party,
             "work": work,
         }

@@ -14,7 +14,7 @@ from e2e.loopback_server import LoopbackServer, QuietHandler
 from needs import require
 
 from bench.cluster.nodes import nodes, wait_until
-from bench.harness import servers
+from bench.harness import access_log, servers
 from bench.harness.links import Loopback
 
 distributed = pytest.importorskip("distributed")
@@ -129,6 +129,22 @@ def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
     assert content(tmp_path / "www" / "to") == content(root)
     for name in ("large1", "d1/ä 8%"):
         assert int((tmp_path / "www" / "to" / name).stat().st_mtime) == int((root / name).stat().st_mtime)
+
+
+def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp_path):
+    require("nginx")
+    root = tmp_path / "www" / "tree"
+    write_tree(root, smalls=0, larges=3)
+    # Another request at the same time gets the status 503; requests are slow so that they meet.
+    limit = "location ~ /large { limit_conn all 3; limit_rate 8m; }"
+    zone = "limit_conn_zone $server_name zone=all:1m;"
+    log = tmp_path / "access.log"
+    with servers.nginx(Loopback(), tmp_path / "www", log, f"autoindex on; {limit}", zone) as port:
+        url = f"http://127.0.0.1:{port}/tree"
+        done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB", max_connections=3)
+    assert done.failures == {}
+    assert content(tmp_path / "to") == content(root)
+    assert {row.status for row in access_log.table_rows(log.read_text())} <= {200, 206, 301}
 
 
 def test_a_file_that_cannot_be_copied_fails_alone_and_is_tried_again_by_the_next_copy(dask, source, tmp_path):
