@@ -12,155 +12,33 @@ byte. What was sent again is what the server sent beyond the size of the tree; *
 of the leases that nodes had when the fault came, and *in hand* what had come of them. The dip is
 the longest time in which nothing came. Faults of `nic` and `link` are those of one of the two lines
 that the nodes have in such a run: its interface notices, or packets vanish. The server logs a
-request when its connection ends, on a dead line maybe after the run: *sent again* is then too low.
+request when its connection ends, for which it waits DEAD_SECONDS on a dead line. It counts what it
+has handed to its kernel, so *sent again* is an upper limit, and has the heads of the responses.
 """
 
 import csv
-import filecmp
 import itertools
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
-from distributed import Client
-
-import hither.cluster
 from bench.cluster.machines import Machines, busy_seconds
 from bench.cluster.nodes import Nodes
-from bench.harness import access_log, servers, tables
+from bench.cluster.site import MBIT, PAYLOAD, Watched, copy, is_equal, nginx, run_copy, site, write_source
+from bench.harness import access_log, tables
 from bench.harness.arguments import Arguments
-from bench.harness.content import numbered_blocks, write_tree
 from bench.harness.interleaved import say
 from bench.harness.paths import MEMORY, temporary_folder
 
-MBIT = 100
-LINE = MBIT * 1e6 / 8
-PAYLOAD = 1448 / 1514
-"""The share of payload in a full packet on the line, its headers included."""
-SMALL_FILES = 2000
-LARGE_MB = 32
 STOPPED_SECONDS = 12
 FAULTS = ("node", "nic", "link", "scheduler", "client", "stop", "cut", "mover")
 OF_A_LINE = ("nic", "link")
-CAP_SECONDS = 150
-
-
-def write_source(root: Path, size: int) -> int:
-    """Large files, and a tenth of the bytes in small ones; returns the size of all."""
-    write_tree(root / "small", SMALL_FILES, max(100, size // 10 // SMALL_FILES))
-    for number in range(max(1, round(0.9 * size / (LARGE_MB << 20)))):
-        with (root / f"large{number:03}").open("wb") as file:
-            file.writelines(numbered_blocks(LARGE_MB, 1 << 20))
-    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-
-
-def is_equal(one: Path, other: Path) -> bool:
-    names = [sorted(path.relative_to(root) for path in root.rglob("*")) for root in (one, other)]
-    files = [str(name) for name in names[0] if (one / name).is_file()]
-    return names[0] == names[1] and filecmp.cmpfiles(one, other, files, shallow=False)[0] == files
-
-
-@contextmanager
-def site(folder: Path, names: str, lines: int = 1):
-    """A server and nodes on their machines; yields them."""
-    with ExitStack() as stack:
-        machines = stack.enter_context(Machines(names, MBIT, lines))
-        log = folder / "access.log"
-        port = stack.enter_context(servers.nginx(machines.hub, folder / "www", log, "autoindex on;", workers=2))
-        nodes = Nodes(folder, machines.hub)
-        stack.callback(nodes.close)
-        nodes.start_scheduler(machines.hub.server_host)
-        for name in names:
-            nodes.start(name, machines.machines[name])
-        yield machines, nodes, f"http://{machines.hub.server_host}:{port}/tree", log
-
-
-def copy(machines: Machines, nodes: Nodes, url: str, target: Path) -> subprocess.Popen:
-    """Starts the client at the hub; it writes what it sees to a file."""
-    command = [
-        sys.executable,
-        "-m",
-        "bench.cluster",
-        "--copy",
-        nodes.scheduler_file,
-        url,
-        target,
-        "--wait",
-        len(machines.machines),
-        *[f"--source={line}" for line in machines.lines() if len(machines.lines()) > 1],
-    ]
-    environment = {
-        **os.environ,
-        "XDG_STATE_HOME": str(nodes.folder / "client"),
-        "XDG_CACHE_HOME": str(nodes.folder / "client"),
-    }
-    words = machines.hub.client([str(word) for word in command])
-    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def run_copy(scheduler_file: str, url: str, target: str, workers: int, sources: list[str]) -> None:
-    """The client's end: prints a row each tenth of a second, and the summary."""
-    with Client(scheduler_file=scheduler_file, timeout=30) as dask:
-        dask.wait_for_workers(workers, timeout=60)
-        began = time.monotonic()
-        print("begun", flush=True)
-
-        def show(progress: hither.cluster.ClusterProgress) -> None:
-            in_hand = sum(sum(node.open.values()) for node in progress.nodes)
-            shares = (node.bytes + sum(node.open.values()) for node in progress.nodes)
-            row = [f"{time.monotonic() - began:.2f}", progress.bytes_arrived, in_hand, progress.bytes_leased, *shares]
-            print(*row, flush=True)
-
-        done = hither.cluster.copy(dask, url, target, large="16 MiB", source_addresses=sources, progress=show)
-        shares = ",".join(f"{name}={size}" for name, size in done.nodes.items())
-        print(f"done {time.monotonic() - began:.2f} {done.files_failed} {shares}", flush=True)
-
-
-class Watched:
-    """A client, and what it prints."""
-
-    def __init__(self, process: subprocess.Popen):
-        self.process = process
-        self.rows: list[tuple[float, ...]] = []
-        """Time, and bytes: that came, of those in open leases, of the leases, and of each node."""
-        self.done = None
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        for line in self.process.stdout:
-            words = line.split()
-            if words[0] == "done":
-                self.done = float(words[1]), int(words[2]), words[3] if len(words) > 3 else ""
-            elif words[0] != "begun":
-                self.rows.append((float(words[0]), *map(int, words[1:])))
-
-    def until(self, size: float) -> bool:
-        """Waits for some bytes; tells whether the copy is still under way."""
-        while self.process.poll() is None:
-            if self.rows and self.rows[-1][1] >= size:
-                return True
-            time.sleep(0.02)
-        return False
-
-    def end(self) -> int:
-        code = self.process.wait(CAP_SECONDS)
-        self._thread.join()
-        return code
-
-    def dip(self) -> float:
-        """The longest time in which nothing arrived."""
-        changes = [
-            rows[0][0] for _, group in itertools.groupby(self.rows, key=lambda row: row[1]) for rows in [list(group)]
-        ]
-        return max((after - before for before, after in itertools.pairwise(changes)), default=0.0)
+DEAD_SECONDS = 6
+"""The server gives up a connection on which nothing has moved for this long."""
 
 
 def scale(options, folder: Path) -> list[dict]:
@@ -168,32 +46,33 @@ def scale(options, folder: Path) -> list[dict]:
     for names in options.names.split(","):
         place = folder / names
         (place / "www").mkdir(parents=True)
-        size = write_source(place / "www" / "tree", int(len(names) * options.lines * LINE * PAYLOAD * options.seconds))
-        with site(place, names, options.lines) as (machines, nodes, url, _):
+        lines = len(names) * options.lines
+        most = lines * MBIT * 1e6 / 8 * PAYLOAD
+        size = write_source(place / "www" / "tree", int(most * options.seconds))
+        with site(place, names, nginx, options.lines) as (machines, nodes, url):
             work = busy_seconds()
-            client = Watched(copy(machines, nodes, url, place / "to"))
+            client = Watched(copy(nodes, url, place / "to", machines.lines()))
             client.end()
             seconds, failed, shares = client.done
             busy, had = (after - before for before, after in zip(work, busy_seconds(), strict=True))
             received = [machines.received(name, line) for name in names for line in range(options.lines)]
         equal = is_equal(place / "www" / "tree", place / "to")
         uneven = max(received) / (sum(received) / len(received)) - 1
+        rate = size / seconds / 1e6
         rows.append(
             {
                 "nodes": len(names),
-                "NICs": len(received),
+                "NICs": lines,
                 "GB": round(size / 1e9, 3),
                 "seconds": seconds,
-                "MB/s": round(size / seconds / 1e6, 2),
-                "of one node": "",
-                "of the lines %": round(100 * size / seconds / (len(received) * LINE * PAYLOAD), 1),
+                "MB/s": round(rate, 2),
+                "of one node": round(rate / rows[0]["MB/s"], 2) if rows and rows[0]["nodes"] == 1 else "",
+                "of the lines %": round(1e8 * rate / most, 1),
                 "uneven %": round(100 * uneven, 1),
                 "CPU %": round(100 * busy / had, 1),
                 "equal": equal and not failed,
             }
         )
-        if rows[0]["nodes"] == 1:
-            rows[-1]["of one node"] = round(rows[-1]["MB/s"] / rows[0]["MB/s"], 2)
         say(f"{rows[-1]} {shares}")
         shutil.rmtree(place)
     return rows
@@ -228,8 +107,9 @@ def kills(options, folder: Path) -> list[dict]:
         place = folder / str(number)
         (place / "www").mkdir(parents=True)
         size = write_source(place / "www" / "tree", options.megabytes << 20)
-        with site(place, "ab", 2 if fault in OF_A_LINE else 1) as (machines, nodes, url, log):
-            client = Watched(copy(machines, nodes, url, place / "to"))
+        serve = partial(nginx, dead=DEAD_SECONDS if fault in ("cut", *OF_A_LINE) else 60)
+        with site(place, "ab", serve, 2 if fault in OF_A_LINE else 1) as (machines, nodes, url):
+            client = Watched(copy(nodes, url, place / "to", machines.lines()))
             moment = chance.uniform(0.02, 0.9)
             hit = client.until(moment * size)
             in_hand, leased = client.rows[-1][2:4] if client.rows else (0, 0)
@@ -244,14 +124,19 @@ def kills(options, folder: Path) -> list[dict]:
                     nodes.start_scheduler(machines.hub.server_host)
                     for name in "ab":
                         nodes.start(name)
-                again = Watched(copy(machines, nodes, url, place / "to"))
+                again = Watched(copy(nodes, url, place / "to", machines.lines()))
                 code = again.end()
                 dip = max(dip, again.dip())
             else:
                 again = client
-            time.sleep(STOPPED_SECONDS if fault in ("stop", "cut") else 0)
+            # Until the server has logged everything.
+            time.sleep(STOPPED_SECONDS if fault in ("stop", "cut") else DEAD_SECONDS + 1 if fault in OF_A_LINE else 1)
             equal = is_equal(place / "www" / "tree", place / "to")
-            sent = sum(row.bytes_sent for row in access_log.table_rows(log.read_text()) if row.method == "GET")
+            sent = sum(
+                row.bytes_sent
+                for row in access_log.table_rows((place / "access.log").read_text())
+                if row.method == "GET"
+            )
         rows.append(
             {
                 "seed": f"{options.seed}.{number}",

@@ -1,7 +1,8 @@
 """Network namespaces as machines on one switch, each with lines of its own of some rate.
 
-The switch is a bridge in the namespace of the *hub*, which has no limit: there are the server, the
-scheduler and the client. A machine's line is a pair of interfaces with a token bucket at both ends.
+The switch is a bridge in the namespace of the *hub*, which has no limit unless one is set for what
+it sends: there are the server, the scheduler and the client. A machine's line is a pair of
+interfaces with a token bucket at both ends.
 """
 
 import contextlib
@@ -32,8 +33,9 @@ class Machine(Loopback):
 class Machines:
     """The hub and machines by letters, as long as the block lasts."""
 
-    def __init__(self, names: str, mbit: float, lines: int = 1):
+    def __init__(self, names: str, mbit: float, lines: int = 1, hub_mbit: float | None = None):
         self._mbit = mbit
+        self._hub_mbit = hub_mbit
         self._lines = lines
         self._prefix = f"hc{os.getpid() % 100000}"
         self.hub = Machine(f"{self._prefix}-hub", f"{NETWORK}1")
@@ -48,6 +50,8 @@ class Machines:
             ip("-n", hub, "link", "add", "switch", "type", "bridge")
             ip("-n", hub, "addr", "add", f"{self.hub.server_host}/24", "dev", "switch")
             ip("-n", hub, "link", "set", "switch", "up")
+            if self._hub_mbit:
+                self._limit(hub, "switch", self._hub_mbit)
             for name, machine in self.machines.items():
                 ip("netns", "add", machine.name)
                 ip("-n", machine.name, "link", "set", "lo", "up")
@@ -89,11 +93,11 @@ class Machines:
         ip("-n", hub, "link", "set", switch, "master", "switch", "up")
         ip("-n", machine.name, "addr", "add", f"{network}.{int(last) + 100 * line}/24", "dev", end)
         ip("-n", machine.name, "link", "set", end, "up")
-        self._limit(hub, switch)
-        self._limit(machine.name, end)
+        self._limit(hub, switch, self._mbit)
+        self._limit(machine.name, end, self._mbit)
 
-    def _limit(self, namespace: str, device: str) -> None:
-        rate = ["tbf", "rate", f"{self._mbit}mbit", "burst", BUCKET, "latency", "50ms"]
+    def _limit(self, namespace: str, device: str, mbit: float) -> None:
+        rate = ["tbf", "rate", f"{mbit:g}mbit", "burst", BUCKET, "latency", "50ms"]
         command = ["ip", "netns", "exec", namespace, "tc", "qdisc", "add", "dev", device, "root", *rate]
         subprocess.run(command, check=True)
 

@@ -26,7 +26,7 @@ class Nodes:
     def __init__(self, folder: Path, where: Loopback | None = None):
         self.folder = folder
         self.scheduler_file = folder / "scheduler.json"
-        self._where = where or Loopback()
+        self.where = where or Loopback()
         self._places: dict[str, Loopback] = {}
         self._processes: dict[str, subprocess.Popen] = {}
 
@@ -34,7 +34,7 @@ class Nodes:
         """Starts the scheduler; returns its address."""
         self.scheduler_file.unlink(missing_ok=True)
         command = ["scheduler", "--host", host, "--port", port, "--no-dashboard", "--no-show"]
-        self._start("scheduler", self._where, [*command, "--scheduler-file", self.scheduler_file])
+        self._start("scheduler", self.where, [*command, "--scheduler-file", self.scheduler_file])
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(FileNotFoundError, ValueError):
@@ -44,7 +44,7 @@ class Nodes:
 
     def start(self, name: str, where: Loopback | None = None, threads: int = 2) -> None:
         """Starts a node."""
-        self._places[name] = where or self._places.get(name) or self._where
+        self._places[name] = where or self._places.get(name) or self.where
         command = ["worker", "--scheduler-file", self.scheduler_file, "--name", name, "--nthreads", threads]
         more = ["--no-nanny", "--no-dashboard", "--death-timeout", 20, "--local-directory", self.folder / name / "dask"]
         self._start(name, self._places[name], [*command, *more])
@@ -77,6 +77,9 @@ class Nodes:
     def leases(self, name: str) -> list[Path]:
         """Returns the leases that the node's movers have begun."""
         return list((self.folder / name / "hither" / "cluster" / "movers").glob("*/*/running/*"))
+
+    def names(self) -> list[str]:
+        return list(self._places)
 
     def log(self, name: str) -> str:
         return (self.folder / name / "log").read_text(errors="replace")[-3000:]
