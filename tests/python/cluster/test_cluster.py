@@ -134,7 +134,7 @@ def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
 def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp_path):
     require("nginx")
     root = tmp_path / "www" / "tree"
-    write_tree(root, smalls=0, larges=3)
+    write_tree(root, smalls=1, larges=3)
     # Another request at the same time gets the status 503; requests are slow so that they meet.
     limit = "location ~ /large { limit_conn all 3; limit_rate 8m; }"
     zone = "limit_conn_zone $server_name zone=all:1m;"
