@@ -6,6 +6,10 @@ are at the hub, where no line limits them. The nodes share the file system of th
     python -m bench.cluster --scale --seconds 60
     python -m bench.cluster --scale --names ab --lines 2
     python -m bench.cluster --kills 10 --seed 1 [--faults node,stop]
+    python -m bench.cluster --scale --server-mbit 250
+    python -m bench.cluster --million 1000000
+    python -m bench.cluster --delays 0.2,120
+    python -m bench.cluster --figures
 
 Rates are those of payload. A run counts when the copy is complete and equal to its source, byte by
 byte. What was sent again is what the server sent beyond the size of the tree; *leased* is the size
@@ -18,6 +22,7 @@ has handed to its kernel, so *sent again* is an upper limit, and has the heads o
 
 import csv
 import itertools
+import math
 import random
 import shutil
 import signal
@@ -26,7 +31,10 @@ import time
 from functools import partial
 from pathlib import Path
 
+from bench.cluster.delays import delays
+from bench.cluster.figures import draw
 from bench.cluster.machines import Machines, busy_seconds
+from bench.cluster.million import million
 from bench.cluster.nodes import Nodes
 from bench.cluster.site import MBIT, PAYLOAD, Watched, copy, is_equal, nginx, run_copy, site, write_source
 from bench.harness import access_log, tables
@@ -42,14 +50,16 @@ DEAD_SECONDS = 6
 
 
 def scale(options, folder: Path) -> list[dict]:
+    """The model of scale: the first run's rate for each line, until the server's line is full."""
     rows = []
     for names in options.names.split(","):
         place = folder / names
         (place / "www").mkdir(parents=True)
-        lines = len(names) * options.lines
-        most = lines * MBIT * 1e6 / 8 * PAYLOAD
+        most = min(len(names) * options.lines * MBIT, options.server_mbit or math.inf) * 1e6 / 8 * PAYLOAD
         size = write_source(place / "www" / "tree", int(most * options.seconds))
-        with site(place, names, nginx, options.lines) as (machines, nodes, url):
+        lines = len(names) * options.lines
+        model = rows and min(lines * rows[0]["MB/s"] / rows[0]["NICs"], most / 1e6)
+        with site(place, names, nginx, options.lines, options.server_mbit) as (machines, nodes, url):
             work = busy_seconds()
             client = Watched(copy(nodes, url, place / "to", machines.lines()))
             client.end()
@@ -63,9 +73,12 @@ def scale(options, folder: Path) -> list[dict]:
             {
                 "nodes": len(names),
                 "NICs": lines,
+                "server Mbit/s": options.server_mbit or "",
                 "GB": round(size / 1e9, 3),
                 "seconds": seconds,
                 "MB/s": round(rate, 2),
+                "model MB/s": round(model, 2) if model else "",
+                "off %": round(100 * (rate / model - 1), 1) if model else "",
                 "of one node": round(rate / rows[0]["MB/s"], 2) if rows and rows[0]["nodes"] == 1 else "",
                 "of the lines %": round(1e8 * rate / most, 1),
                 "uneven %": round(100 * uneven, 1),
@@ -174,10 +187,14 @@ def main() -> None:
     )
     parser.add_argument("--names", default="a,ab,abcd", help="the nodes of each run (default %(default)s)")
     parser.add_argument("--lines", type=int, default=1, help="network interfaces of a node (default %(default)s)")
+    parser.add_argument("--server-mbit", type=float, help="rate of the server's line (default no limit)")
+    parser.add_argument("--delays", default="", help="round trips in ms of runs over TLS, such as 0.2,120")
+    parser.add_argument("--figures", action="store_true", help="draw a run on a disk, in which things fail")
     parser.add_argument("--kills", type=int, default=0, help="runs with a fault")
     parser.add_argument("--faults", default=",".join(FAULTS), help="their kinds, in turn (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default %(default)s)")
     parser.add_argument("--megabytes", type=int, default=150, help="size of a tree with a fault (default %(default)s)")
+    parser.add_argument("--million", type=int, default=0, help="small files of a run with elephants")
     parser.add_argument("--copy", nargs=3, help="run as the client of a run")
     parser.add_argument("--source", action="append", default=[], help="interfaces that nodes use")
     parser.add_argument("--wait", type=int, default=1, help="workers that the client waits for")
@@ -187,9 +204,17 @@ def main() -> None:
         return
     if options.quick:
         options.seconds, options.kills, options.megabytes = 3, 6, 60
+    if options.figures:
+        draw(options.output, options.seconds)
     with temporary_folder(MEMORY) as folder:
         if options.scale or options.quick:
             write_tables(Path(f"{options.output}-scale"), "# One, two and four nodes", scale(options, folder))
+        if options.delays:
+            write_tables(
+                Path(f"{options.output}-delay"), "# Two nodes far from a server, over TLS", delays(options, folder)
+            )
+        if options.million:
+            write_tables(Path(f"{options.output}-million"), "# A million files", [million(options.million, folder)])
         if options.kills:
             write_tables(Path(f"{options.output}-faults"), "# Nodes that fail", kills(options, folder))
 
