@@ -100,6 +100,7 @@ def plot(path: Path, client: Watched, seen: Seen, marks: list[tuple[float, str]]
     rate = axes[3].twinx()
     step(rate, grid, looked, written, "written", MEGABIT, color="tab:orange")
     rate.set_ylabel("written, Mbit/s")
+    rate.set_ylim(bottom=0)
     axes[3].legend(handles=[*axes[3].lines, *rate.lines], loc="lower left")
     for axis, what in zip(axes, ("arrived, Mbit/s", "arrived by node", "on the wire by interface"), strict=False):
         axis.set_ylabel(what)
