@@ -226,7 +226,7 @@ class Coordinator:
             _node.carry_out,
             self._job,
             lease.name,
-            document,
+            _node.packed(document),
             self._options.source_addresses,
             key=f"hither-{lease.kind}-{self._job}-{lease.name}",
             workers=to,
@@ -257,6 +257,8 @@ class Coordinator:
     def _absorb(self, name: str, result: dict[str, Any]) -> None:
         """Take a result, of a lease that may have been taken back meanwhile."""
         granted = self._granted.pop(name, None)
+        if granted is not None:
+            granted.future.release()
         if granted is not None and "node" in result:
             node = self._workers.node(result["node"])
             # What it told itself counts, and of others that had the lease what they last reported.
