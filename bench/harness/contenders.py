@@ -156,10 +156,11 @@ def peer(program: str, *arguments: object) -> list[str]:
 
 
 def compiled_peer(program: str, *flags: str) -> Path:
-    """A C++ program of `peers`, compiled unless its binary is newer than its source."""
+    """A C++ program of `peers`, compiled unless its binary is newer than source and archives."""
     source = PEERS / f"{program}.cpp"
     binary = BUILT_PEERS / source.stem
-    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
+    made_of = [source, *(Path(flag) for flag in flags if flag.endswith(".a"))]
+    if not binary.exists() or binary.stat().st_mtime < max(part.stat().st_mtime for part in made_of):
         BUILT_PEERS.mkdir(parents=True, exist_ok=True)
         subprocess.run(["g++", "-std=c++17", "-O2", source, "-o", binary, *flags], check=True)
     return binary

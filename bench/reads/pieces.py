@@ -1,9 +1,10 @@
 """10,000 random pieces of 2 KB, in one call: hither, its C library, davix, ROOT, XrdCl, the wire.
 
-At 22 ms and 150 ms and 1 Gbit/s, from nginx, Apache, Caddy and xrootd's HTTP, and over root:// from
-the same xrootd (`--servers xrootd --only root,wire`). All read the pieces in the order of the file,
-without overlaps, and write them to a file whose hash is checked. The wire is one TCP connection (or
-64) that carries the same number of bytes and nothing else. Needs root, for the links.
+At 22 ms and 150 ms (`--rtt 0.3,22`: within a site, too) and 1 Gbit/s, from nginx, Apache, Caddy and
+xrootd's HTTP, and over root:// from the same xrootd (`--servers xrootd --only root,wire`). All read
+the pieces in the order of the file, without overlaps, and write them to a file whose hash is
+checked. The wire is one TCP connection (or 64) that carries the same number of bytes and nothing
+else. Needs root, for the links.
 """
 
 import sys
@@ -22,7 +23,11 @@ from bench.harness.ranges import RangesJob, scattered
 
 PIECES = 10_000
 PIECE_BYTES = 2048
-LINKS = (Link("h", 22, 1000, "across a country"), Link("i", 150, 1000, "across an ocean"))
+LINKS = (
+    Link("l", 0.3, 1000, "within a site"),
+    Link("h", 22, 1000, "across a country"),
+    Link("i", 150, 1000, "across an ocean"),
+)
 MAX_OF_WIRE = {
     "hither": 1.3,
     "hither, server known": 1.3,
@@ -105,11 +110,13 @@ def check_targets(played: Rounds, chosen: list[Link]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = Arguments(__doc__, "reads/pieces", quick="one run each, at 150 ms only")
+    parser = Arguments(__doc__, "reads/pieces", quick="one run each, at the longest only")
     parser.add_argument("--servers", default=",".join(SERVERS), help="default %(default)s")
     parser.add_argument("--only", default="", help="parts of contenders' names, comma separated")
+    parser.add_argument("--rtt", default="22,150", help="round trip times in ms, comma separated (default %(default)s)")
     options = parser.parse()
-    chosen = LINKS[-1:] if options.quick else LINKS
+    chosen = [link for link in LINKS if f"{link.rtt_ms:g}" in options.rtt.split(",")]
+    chosen = chosen[-1:] if options.quick else chosen
     played = Rounds(options.runs, timeout=60)
     size = eventfile.ensure()["bytes"]
     with interleaved.until_interrupted(), temporary_folder() as folder:
