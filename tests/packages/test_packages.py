@@ -1,11 +1,13 @@
 """Every package of dist/, installed into an empty environment, answers a first query there.
 
 `make packages-test` runs this after `make packages`. Wheel and source package go into fresh virtual
-environments, the .deb and the .rpm into fresh minimal Debian systems, which need root, apt and mmdebstrap.
+environments, the .deb and the .rpm into fresh minimal Debian systems, which need root, apt and mmdebstrap. The programs
+that use the C library are compiled outside of it, by gcc and cmake, and run there.
 """
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -114,6 +116,18 @@ def minimal_system(tmp_path_factory):
     return archive
 
 
+def new_system(folder, archive):
+    system = folder / "system"
+    system.mkdir()
+    run("tar", "-xf", archive, "-C", system)
+    return system
+
+
+def check_glibc(binary):
+    needed = re.findall(r"GLIBC_2\.(\d+)", run("readelf", "-V", binary))
+    assert 2 < max(map(int, needed)) <= 28, f"{binary.name} needs another glibc than that of 2018: {sorted(set(needed))}"
+
+
 def install_deb(system, file):
     shutil.copy(file, system / "tmp")
     run("chroot", system, "dpkg", "-i", f"/tmp/{file.name}")
@@ -141,9 +155,7 @@ def remove_rpm(system):
     ids=["deb", "rpm"],
 )
 def test_the_system_packages(tmp_path, minimal_system, small_file, names, install, remove, zsh):
-    system = tmp_path / "system"
-    system.mkdir()
-    run("tar", "-xf", minimal_system, "-C", system)
+    system = new_system(tmp_path, minimal_system)
     for name in names:
         install(system, package(name))
 
@@ -164,8 +176,7 @@ def test_the_system_packages(tmp_path, minimal_system, small_file, names, instal
     binary = system / "usr/bin/hither"
     assert binary.stat().st_size <= MAX_BINARY_BYTES
     assert ".symtab" not in run("readelf", "-S", binary)
-    needed = re.findall(r"GLIBC_2\.(\d+)", run("readelf", "-V", binary))
-    assert 2 < max(map(int, needed)) <= 28, f"the command needs another glibc than that of 2018: {sorted(set(needed))}"
+    check_glibc(binary)
     identity = re.search(r"Build ID: (\w\w)(\w+)", run("readelf", "-n", binary))
     debug = system / f"usr/lib/debug/.build-id/{identity[1]}/{identity[2]}.debug"
     assert ".debug_line" in run("readelf", "-S", "-W", debug)
@@ -175,3 +186,42 @@ def test_the_system_packages(tmp_path, minimal_system, small_file, names, instal
     remove(system)
     assert not binary.exists()
     assert list((system / "etc/hither").iterdir()), "what was changed in the configuration is lost"
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.16)
+project(read CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(Hither REQUIRED)
+add_executable(read EXAMPLE)
+target_link_libraries(read Hither::hither_static)
+"""
+
+
+def test_the_c_library(tmp_path, minimal_system):
+    system = new_system(tmp_path, minimal_system)
+    for name in ("hither_*.deb", "libhither-dev_*.deb"):
+        install_deb(system, package(name))
+    libraries = system / f"usr/lib/{platform.machine()}-linux-gnu"
+    check_glibc(libraries / "libhither.so.1")
+    names = re.findall(r" T (.*)", run("nm", "--dynamic", "--defined-only", libraries / "libhither.so.1"))
+    assert names and all(name.startswith("hither_") for name in names), names
+
+    # With the shared library, by pkg-config.
+    found = {"PKG_CONFIG_SYSROOT_DIR": str(system), "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
+    found |= {f"PKG_CONFIG_ALLOW_SYSTEM_{kind}": "1" for kind in ("CFLAGS", "LIBS")}
+    flags = run("pkg-config", "--cflags", "--libs", "hither", env=os.environ | found).split()
+    run("gcc", "-D_GNU_SOURCE", ROOT / "crates/capi/examples/read.c", "-o", system / "srv/read-c", *flags)
+    # With the static one, by CMake.
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(CMAKE.replace("EXAMPLE", str(ROOT / "crates/capi/examples/read.cpp")))
+    run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={system / 'usr'}")
+    run("cmake", "--build", project / "build")
+
+    (system / "srv/data").mkdir()
+    (system / "srv/data/file").write_bytes(bytes(1_000_100))
+    with served(["chroot", system, "hither"], "/srv/data") as url:
+        url = f"{url.rstrip('/')}/file"
+        assert run("chroot", system, "/srv/read-c", url).startswith("1000100 bytes\n")
+        assert run(project / "build/read", url).startswith("1000100 bytes\n")
