@@ -143,6 +143,12 @@ impl Exchange<'_> {
         }
     }
 
+    /// Returns true if a 416 says that the file is empty: it states the size (S3 does not), or the
+    /// first byte alone was requested.
+    fn shows_empty(&self, told: Option<u64>) -> bool {
+        told.map_or_else(|| self.sent() == (&[0..1], 0), |size| size == 0)
+    }
+
     /// The number of ranges in the field; the tail counts as one.
     fn ranges_asked(&self) -> usize {
         let (ranges, tail) = self.sent();
@@ -247,7 +253,7 @@ impl Exchange<'_> {
                 scheme_mismatch::explained(status, &body, self.pool)
                     .map_or(settled, ExchangeResult::failed)
             }
-            codec::RangeResponse::Unsatisfied { size: Some(0) } => {
+            codec::RangeResponse::Unsatisfied { size } if self.shows_empty(size) => {
                 // An empty file is complete. The server may announce a body that never comes
                 // (XrdHttp).
                 delivery.size = Some(0);
