@@ -1,0 +1,30 @@
+"""The scenarios of davix-tester, in C++ over libhither, at each kind of storage."""
+
+import subprocess
+
+import pytest
+from served import run
+from storage.test_hostile_names import storage
+
+from bench.harness.paths import BINARIES, ROOT
+
+CAPI = ROOT / "crates/capi"
+
+
+@pytest.fixture(scope="module")
+def scenarios(tmp_path_factory):
+    program = tmp_path_factory.mktemp("program") / "scenarios"
+    source, archive = CAPI / "tests/programs/scenarios.cpp", BINARIES / "libhither_capi.a"
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{CAPI / 'include'}", "-pthread"]
+    run("g++", *flags, source, archive, "-lutil", "-lrt", "-lm", "-ldl", "-o", program)
+    return program
+
+
+@pytest.mark.parametrize("kind", ["hither", "apache", "root", "s3"])
+def test_the_scenarios_of_davix_pass(scenarios, tmp_path, monkeypatch, kind):
+    local = tmp_path / "local"
+    local.mkdir()
+    with storage(kind, tmp_path, monkeypatch) as (_, url):
+        done = subprocess.run([scenarios, f"{url}/davix-tests", local], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "all scenarios passed\n"
