@@ -116,11 +116,15 @@ def minimal_system(tmp_path_factory):
     return archive
 
 
-def new_system(folder, archive):
-    system = folder / "system"
+@pytest.fixture
+def system(tmp_path, minimal_system):
+    """The root directory of a new system; the server looks for its own program in /proc."""
+    system = tmp_path / "system"
     system.mkdir()
-    run("tar", "-xf", archive, "-C", system)
-    return system
+    run("tar", "-xf", minimal_system, "-C", system)
+    run("mount", "-t", "proc", "proc", system / "proc")
+    yield system
+    run("umount", system / "proc")
 
 
 def check_glibc(binary):
@@ -154,8 +158,7 @@ def remove_rpm(system):
     ],
     ids=["deb", "rpm"],
 )
-def test_the_system_packages(tmp_path, minimal_system, small_file, names, install, remove, zsh):
-    system = new_system(tmp_path, minimal_system)
+def test_the_system_packages(system, small_file, names, install, remove, zsh):
     for name in names:
         install(system, package(name))
 
@@ -198,8 +201,7 @@ target_link_libraries(read Hither::hither_static)
 """
 
 
-def test_the_c_library(tmp_path, minimal_system):
-    system = new_system(tmp_path, minimal_system)
+def test_the_c_library(tmp_path, system):
     for name in ("hither_*.deb", "libhither-dev_*.deb"):
         install_deb(system, package(name))
     libraries = system / f"usr/lib/{platform.machine()}-linux-gnu"
