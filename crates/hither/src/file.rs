@@ -15,6 +15,7 @@ use crate::file::open_options::OpenOptions;
 use crate::file::origin::{FileLocation, FileOrigin};
 use crate::file::read_path::{ReadPath, compose};
 use crate::open_ahead::prefetched::PrefetchedEnds;
+use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Endpoint, SourceReport};
 use hither_transport::{Location, is_metalink};
@@ -172,7 +173,9 @@ impl RemoteFile {
             (Some(known.size), known.validator)
         } else {
             let response = self.origin.first_byte(None).await?;
-            if response.size.is_none() || response.validator.is_none() {
+            // A page about a directory has neither a version nor ranges.
+            let has_ranges = self.endpoint().ranges != RangeSupport::Whole;
+            if response.size.is_none() || (response.validator.is_none() && !has_ranges) {
                 self.origin.check_no_directory().await?;
             }
             (response.size, response.validator)
