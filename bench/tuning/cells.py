@@ -1,6 +1,6 @@
 """The tuner of `hither cp` beside fixed numbers of connections, over emulated links.
 
-    python -m bench.tuning --cells near,far --runs 3 --former OTHER/hither
+    python -m bench.tuning.cells --cells near,far --runs 3 --former OTHER/hither
 
 Each round of a cell copies one file with at most 4, 16 and 64 connections (`--max-connections`, the
 oracle is the best of them by its median), with the default, and with the default of another build

@@ -1,6 +1,6 @@
 """`hither cp` on a path that it shares with its own kind and with others, or that changes.
 
-    python -m bench.sharing [--quick]
+    python -m bench.tuning.sharing [--quick]
 
 Over 20 ms and 200 Mbit/s with cubic, from one nginx. Rates are the bytes that the client's kernel
 has received for each process, second by second.
@@ -182,7 +182,7 @@ def moving_capacity(path: SharedPath) -> list[str]:
 
 
 def alone(path: SharedPath, seconds: int) -> list[str]:
-    """One copy that takes so many seconds at nine tenths of the capacity, and how it was tuned."""
+    """A copy that takes `seconds` at nine tenths of the capacity, and how it was tuned."""
     (path.folder / "whole").touch()
     os.truncate(path.folder / "whole", int(0.9 * FULL * seconds))
     words = path.where.client(
@@ -208,7 +208,7 @@ def alone(path: SharedPath, seconds: int) -> list[str]:
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "sharing", quick="one minute alone", runs=1)
+    parser = Arguments(__doc__, "tuning/sharing", output="sharing", quick="one minute alone", runs=1)
     arguments = parser.parse_args()
     lines = ["# `hither cp` on a path that it shares", "", f"{tables.machine()} {LINK.label}, cubic, from nginx.", ""]
     for _ in range(arguments.runs):
