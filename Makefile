@@ -9,7 +9,8 @@
 #   make docs    the documentation site (guides, reference, decisions) in target/docs
 #   make packages        the wheel, the source package, .deb and .rpm in dist/
 #   make packages-test   installs each of them into an empty environment and runs a query there
-#   make soak    the C library under address sanitizer and valgrind, and its ABI beside that of the first version (abigail-tools)
+#   make soak    the C library under the sanitizers of addresses and threads, and valgrind, and its ABI beside that of the first
+#                version (abigail-tools)
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
@@ -80,6 +81,7 @@ fuzz:
 
 soak:
 	cargo test --locked -p hither-capi --test it -- --ignored
+	tools/thread-sanitizer
 
 data:
 	tools/setup-peers demo

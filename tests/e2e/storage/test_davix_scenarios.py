@@ -1,6 +1,8 @@
 """The scenarios of davix-tester, in C++ over libhither, at each kind of storage."""
 
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from served import run
@@ -13,6 +15,8 @@ CAPI = ROOT / "crates/capi"
 
 @pytest.fixture(scope="module")
 def scenarios(tmp_path_factory):
+    if built := os.environ.get("HITHER_SCENARIOS"):
+        return Path(built).resolve()
     program = tmp_path_factory.mktemp("program") / "scenarios"
     source, archive = CAPI / "tests/programs/scenarios.cpp", BINARIES / "libhither_capi.a"
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{CAPI / 'include'}", "-pthread"]
