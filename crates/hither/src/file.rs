@@ -15,7 +15,6 @@ use crate::file::open_options::OpenOptions;
 use crate::file::origin::{FileLocation, FileOrigin};
 use crate::file::read_path::{ReadPath, compose};
 use crate::open_ahead::prefetched::PrefetchedEnds;
-use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Endpoint, SourceReport};
 use hither_transport::{Location, is_metalink};
@@ -174,8 +173,8 @@ impl RemoteFile {
         } else {
             let response = self.origin.first_byte(None).await?;
             // A page about a directory has neither a version nor ranges.
-            let has_ranges = self.endpoint().ranges != RangeSupport::Whole;
-            if response.size.is_none() || (response.validator.is_none() && !has_ranges) {
+            let is_page = response.validator.is_none() && response.unasked_bytes > 0;
+            if response.size.is_none() || is_page {
                 self.origin.check_no_directory().await?;
             }
             (response.size, response.validator)

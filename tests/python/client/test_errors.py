@@ -103,7 +103,7 @@ def test_a_directory_is_no_file_to_read(client, tmp_path):
     with servers.nginx(Loopback(), tmp_path, locations="autoindex on;") as port:
         url = f"http://127.0.0.1:{port}/directory/"
         with client.open(url) as file, pytest.raises(ValueError, match="directory/ is a directory: list it with ls"):
-            file.read()
+            file.stat()
 
 
 def test_no_exception_contains_a_secret(site):
