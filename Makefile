@@ -79,9 +79,9 @@ fuzz:
 		mkdir -p corpus/$$target && cargo +$(NIGHTLY) fuzz run $$target corpus/$$target seeds/$$target -- \
 		-max_total_time=$(SECONDS_EACH) -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
-soak:
+soak: python
 	cargo test --locked -p hither-capi --test it -- --ignored
-	tools/thread-sanitizer
+	tools/thread-sanitizer $(NIGHTLY)
 
 data:
 	tools/setup-peers demo
