@@ -20,7 +20,7 @@ pub(crate) mod version;
 pub(crate) mod write;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::target_directory::TargetDirectory;
-use crate::destination::Target;
+use crate::destination::{CopyPath, Target};
 use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file::PartialFile;
 use crate::file::piece_buffer::PieceBuffer;
@@ -77,6 +77,24 @@ pub(crate) struct CopyItem {
 }
 
 impl CopyItem {
+    /// The file at `source`, of which nothing was copied yet.
+    pub(crate) fn new(source: CopyPath, entry: Option<DirEntry>, target: Target) -> Self {
+        Self {
+            name: source.name(),
+            storage: source.storage,
+            path: source.path,
+            local: source.local,
+            entry,
+            mode: None,
+            target,
+            directory: None,
+            restarted: false,
+            attempts: 0,
+            is_small: false,
+            range: None,
+        }
+    }
+
     /// The bytes to be copied of a file of `size` bytes.
     pub(crate) fn bytes(&self, size: u64) -> u64 {
         self.range.as_ref().map_or(size, |part| range::len(&part.range))

@@ -324,26 +324,20 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::destination::Target;
+    use crate::destination::{CopyPath, Target};
     use futures_util::FutureExt;
     use hither_transport::LocalStorage;
 
     #[test]
     fn a_finder_waits_while_too_many_files_are_not_opened() {
-        let item = CopyItem {
+        let source = CopyPath {
             storage: Arc::new(LocalStorage::new("/", Arc::default())),
             path: "x".to_owned(),
-            name: "x".to_owned(),
             local: None,
-            entry: None,
-            mode: None,
-            target: Target::Discard,
-            directory: None,
-            restarted: false,
-            attempts: 0,
-            is_small: false,
-            range: None,
+            is_directory: false,
+            contents: false,
         };
+        let item = CopyItem::new(source, None, Target::Discard);
         let all = FileLimits { large: usize::MAX, small: 1, all: usize::MAX };
         let queue = Queue::new(usize::MAX, 1);
         for _ in 0..MAX_FOUND {

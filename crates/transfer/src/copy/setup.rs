@@ -88,21 +88,7 @@ pub(crate) async fn begin(
         looked => looked?,
     };
     let Looked::File(entry) = looked else { return Ok(()) };
-    let item = CopyItem {
-        name: source.name(),
-        storage: source.storage,
-        path: source.path,
-        local: source.local,
-        entry,
-        mode: None,
-        target,
-        directory: None,
-        restarted: false,
-        attempts: 0,
-        is_small: false,
-        range: None,
-    };
-    shared.found(item).await;
+    shared.found(CopyItem::new(source, entry, target)).await;
     Ok(())
 }
 

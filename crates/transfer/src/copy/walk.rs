@@ -269,26 +269,9 @@ pub(crate) fn item(
     local: Option<PathBuf>,
     target: Target,
 ) -> CopyItem {
-    let path = entry.path.clone();
-    let name = match &local {
-        Some(path) => path.display().to_string(),
-        None => format!("{}/{path}", storage.name().trim_end_matches('/')),
-    };
-    let storage = Arc::clone(storage);
-    CopyItem {
-        storage,
-        path,
-        name,
-        local,
-        entry: Some(entry),
-        mode: None,
-        target,
-        directory: None,
-        restarted: false,
-        attempts: 0,
-        is_small: false,
-        range: None,
-    }
+    let (storage, path) = (Arc::clone(storage), entry.path.clone());
+    let source = CopyPath { storage, path, local, is_directory: false, contents: false };
+    CopyItem::new(source, Some(entry), target)
 }
 
 /// Makes a directory if it is not there. Whether it was made.
