@@ -269,7 +269,8 @@ pub(crate) fn item(
     local: Option<PathBuf>,
     target: Target,
 ) -> CopyItem {
-    let (storage, path) = (Arc::clone(storage), entry.path.clone());
+    let storage = Arc::clone(storage);
+    let path = entry.path.clone();
     let source = CopyPath { storage, path, local, is_directory: false, contents: false };
     CopyItem::new(source, Some(entry), target)
 }
