@@ -5,22 +5,31 @@
 //! ```text
 //! # DXT, file_id: 17855743881390289785, file_name: /data/f.root
 //! # DXT, rank: 3, hostname: node7
-//! # Module    Rank  Wt/Rd  Segment          Offset       Length    Start(s)      End(s)
-//!  X_POSIX       3   read        0               0       262144      0.1041      0.1052
+//! # Module    Rank  Wt/Rd  Segment          Offset          Length    Start(s)      End(s)   Pthread-ID
+//!  X_POSIX       3   read        0               0          262144      0.1041      0.1052   140637148894720
 //! ```
 //!
-//! Times are seconds since the start of the job, a rank is a thread here. Calls of MPI-IO
-//! (`X_MPIIO`) are left out: they appear again as the calls of POSIX that they made.
+//! Times are seconds since the start of the job. A thread here is a rank, or a thread of one where
+//! they are told apart (since Darshan 3.5). Calls of MPI-IO (`X_MPIIO`) are left out: they appear
+//! again as the calls of POSIX that they made.
 
 use super::{Importer, Line, Read};
-use hither_core::error::Result;
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::trace::ReadTimes;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-/// The file under which the next reads stand.
+/// Most threads in a record.
+const MAX_THREADS: usize = 1 << 16;
+
 #[derive(Debug, Default)]
 pub(super) struct Darshan {
+    /// The file under which the next reads stand.
     name: Option<String>,
+    /// Numbers of threads, by rank and, if there is one, identifier. Invariant: at most
+    /// [`MAX_THREADS`].
+    threads: BTreeMap<(u32, Option<u64>), u32>,
 }
 
 impl Importer for Darshan {
@@ -32,12 +41,25 @@ impl Importer for Darshan {
         if line.trim().is_empty() || line.starts_with('#') {
             return Ok(Line::Other);
         }
-        Ok(self.operation(line).unwrap_or(Line::Unknown))
+        self.operation(line).unwrap_or(Ok(Line::Unknown))
     }
 }
 
 impl Darshan {
-    fn operation(&self, line: &str) -> Option<Line> {
+    /// The number of a thread.
+    fn thread(&mut self, rank: u32, identifier: Option<u64>) -> Result<u32> {
+        let count = self.threads.len();
+        match self.threads.entry((rank, identifier)) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(_) if count >= MAX_THREADS => {
+                let message = format!("the record has more than {MAX_THREADS} threads");
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+            Entry::Vacant(new) => Ok(*new.insert(u32::try_from(count).unwrap_or(u32::MAX))),
+        }
+    }
+
+    fn operation(&mut self, line: &str) -> Option<Result<Line>> {
         let mut fields = line.split_whitespace();
         let mut next = || fields.next();
         let module = next()?;
@@ -50,14 +72,14 @@ impl Darshan {
         let completed = time(next()?)?.max(submitted);
         if module != "X_POSIX" || operation != "read" || length == 0 {
             let is_known = module.starts_with("X_") && ["read", "write"].contains(&operation);
-            return is_known.then_some(Line::Other);
+            return is_known.then_some(Ok(Line::Other));
         }
-        Some(Line::Read(Read {
-            name: self.name.clone()?,
-            thread: rank.parse().ok()?,
-            ranges: vec![offset..offset.checked_add(length)?],
-            times: ReadTimes { submitted, completed, consumed: completed },
-        }))
+        let identifier = next().and_then(|it| it.parse().ok());
+        let name = self.name.clone()?;
+        let ranges = vec![offset..offset.checked_add(length)?];
+        let times = ReadTimes { submitted, completed, consumed: completed };
+        let thread = self.thread(rank.parse().ok()?, identifier);
+        Some(thread.map(|thread| Line::Read(Read { name, thread, ranges, times })))
     }
 }
 

@@ -200,6 +200,20 @@ const DXT: &str = "# darshan log version: 3.41
 ";
 
 #[test]
+fn threads_of_a_rank_are_told_apart() {
+    // As Darshan 3.5 prints it.
+    let text = "# DXT, file_id: 1, file_name: /data/f
+ X_POSIX       0   read        0               0              10      0.1000      0.2000   140637148894720
+ X_POSIX       0   read        1              10              10      0.1000      0.2000   140637148890000  [OST: 3]
+ X_POSIX       1   read        0              20              10      0.3000      0.4000   140637148894720
+ X_POSIX       0   read        2              30              10      0.5000      0.6000   140637148894720
+";
+    let (reads, _) = imported(ImportFormat::Darshan, text).unwrap();
+    let threads: Vec<_> = reads.iter().map(|(_, it)| it.thread).collect();
+    assert_eq!(threads, [0, 1, 2, 0]);
+}
+
+#[test]
 fn extended_traces_of_darshan_are_imported() {
     let (reads, summary) = imported(ImportFormat::Darshan, DXT).unwrap();
     let found: Vec<_> = reads.iter().map(|(name, it)| at(name, it.thread, &it.ranges)).collect();
