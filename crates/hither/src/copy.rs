@@ -13,7 +13,7 @@ use hither_transfer::{
     OverwritePolicy, SyncOptions, TreeDifference,
 };
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tuning::ClientTuning;
 
 /// The folder of the journals, within the store.
@@ -29,7 +29,8 @@ impl Client {
         options.journal = store.map(|store| store.join(JOURNALS));
         let network = Arc::clone(&self.context.network);
         let store = self.context.store.clone();
-        options.tuning = Some(Arc::new(ClientTuning { network, store }));
+        options.tuning =
+            Some(Arc::new(ClientTuning { network, store, shortest: Mutex::default() }));
         options
     }
 

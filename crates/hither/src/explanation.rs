@@ -92,7 +92,7 @@ impl Client {
     /// The kernel's counters of the connections that are open.
     fn tcp_counters(&self) -> TcpCounters {
         let mut sums = TcpCounters::default();
-        for tcp in self.context.network.tcp_info() {
+        for (_, tcp) in self.context.network.tcp_info() {
             sums.segments_received += u64::from(tcp.segments_received);
             sums.out_of_order += u64::from(tcp.out_of_order);
             sums.segments_sent += u64::from(tcp.segments_sent);

@@ -133,7 +133,7 @@ impl MeasuredConnection {
 
     /// The statistics of the connection of most bytes: another one was to a server that redirected.
     fn tcp(&self) -> Option<TcpInfo> {
-        self.network.tcp_info().into_iter().max_by_key(|it| it.segments_received)
+        self.network.tcp_info().into_iter().map(|(_, it)| it).max_by_key(|it| it.segments_received)
     }
 }
 

@@ -126,6 +126,8 @@ pub(crate) enum Sink {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) buffer: PieceBuffer,
+    /// The number of its worker.
+    worker: usize,
     /// Wakes the worker when the piece was cut off.
     pub(crate) cut_off: AtomicWaker,
     /// When it was taken, by the clock of the source.
@@ -140,8 +142,14 @@ impl Piece {
         RequestProgress { sent: self.sent, received_bytes, missing_bytes }
     }
 
-    fn new(range: Range<u64>, sent: Duration, patience: Duration) -> Self {
-        Self { buffer: PieceBuffer::new(range), cut_off: AtomicWaker::new(), sent, patience }
+    fn new(worker: usize, range: Range<u64>, sent: Duration, patience: Duration) -> Self {
+        Self {
+            buffer: PieceBuffer::new(range),
+            worker,
+            cut_off: AtomicWaker::new(),
+            sent,
+            patience,
+        }
     }
 
     /// Returns true if its progress says something: it has brought bytes, or should have.
@@ -263,7 +271,7 @@ impl FileCopy {
                 state.blocks.take(max_bytes)
             }
         };
-        range.map(|range| self.start(&mut state, range, Duration::ZERO))
+        range.map(|range| self.start(&mut state, worker, range, Duration::ZERO))
     }
 
     fn share(&self, worker: usize, state: &FileCopyState) -> u64 {
@@ -296,7 +304,7 @@ impl FileCopy {
     /// A piece that was taken from a silent one may be silent for twice as long. Else, where a
     /// queue on the path is longer than the latency that was measured, idle workers would take the
     /// same bytes from each other for ever, each before the first one has arrived.
-    pub(crate) fn split_slowest_piece(&self) -> Option<Arc<Piece>> {
+    pub(crate) fn split_slowest_piece(&self, worker: usize) -> Option<Arc<Piece>> {
         let rtt = self.balancing_rtt()?;
         let best = self.replicas.as_ref().and_then(|replicas| replicas.best_speed());
         let rule = match best {
@@ -324,17 +332,32 @@ impl FileCopy {
         let offset = given.start;
         let bytes = range::len(&given);
         debug!(file = self.item.name, offset, bytes, "slowest piece split for an idle worker");
-        Some(self.start(&mut state, given, patience))
+        Some(self.start(&mut state, worker, given, patience))
+    }
+
+    /// Takes what is missing of the pieces of workers above `workers` back, for others to fetch.
+    /// Their connections end with that, and their share of the path is free at once.
+    pub(crate) fn take_back(&self, workers: usize) {
+        if self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
+            return;
+        }
+        let mut state = self.state();
+        let FileCopyState { blocks, running, .. } = &mut *state;
+        for piece in running.iter().filter(|piece| piece.worker > workers) {
+            blocks.put_back(piece.buffer.give(0.0));
+            piece.cut_off.wake();
+        }
     }
 
     fn start(
         &self,
         state: &mut FileCopyState,
+        worker: usize,
         range: Range<u64>,
         patience: Duration,
     ) -> Arc<Piece> {
         let sent = self.source.clock().now();
-        let piece = Arc::new(Piece::new(range, sent, patience));
+        let piece = Arc::new(Piece::new(worker, range, sent, patience));
         state.running.push(Arc::clone(&piece));
         piece
     }
@@ -588,13 +611,13 @@ mod tests {
         let answers_after = 10 * LATENCY;
         let rule = SplitRule { min_bytes: 1, ..SplitRule::COPY };
         let mut now = Duration::ZERO;
-        let mut piece = Piece::new(0..9, now, Duration::ZERO);
+        let mut piece = Piece::new(1, 0..9, now, Duration::ZERO);
         let mut taken = 0;
         while now < piece.sent + answers_after {
             now += LATENCY / 4;
             let judged = std::iter::once((piece.progress(), ())).filter(|_| piece.is_judged(now));
             if rule.slowest(judged, now, LATENCY).is_some() {
-                piece = Piece::new(piece.buffer.give(0.0), now, piece.patience_of_next(now));
+                piece = Piece::new(1, piece.buffer.give(0.0), now, piece.patience_of_next(now));
                 taken += 1;
             }
         }

@@ -17,7 +17,7 @@ use hither_core::error::{Error, Result};
 use hither_core::sync::lock;
 use hither_core::{Endpoint, EndpointStore};
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
@@ -112,9 +112,9 @@ impl Network {
         self.shared.dialer.address(location)
     }
 
-    /// The kernel's statistics of the open connections.
+    /// The kernel's statistics of the open connections, each with the address of its other end.
     #[must_use]
-    pub fn tcp_info(&self) -> Vec<TcpInfo> {
+    pub fn tcp_info(&self) -> Vec<(IpAddr, TcpInfo)> {
         self.shared.dialer.tcp_info()
     }
 

@@ -27,7 +27,8 @@
 //!    seen (`shared_path`): transfers that do this share a path evenly.
 //!
 //! A setting is a limit. Connections above it are parked, not closed: opening them again would cost
-//! slow start in each measurement.
+//! slow start in each measurement. Only on a shared path are those in use above it ended at once
+//! ([`Tuner::is_sharing`]), since what they go on taking is not theirs.
 
 mod decision;
 mod hold;
@@ -145,6 +146,12 @@ impl Tuner {
             Phase::Hold(holding) => holding.has_reference().then(|| holding.setting()),
             Phase::Ladder(_) | Phase::Settle(_) | Phase::Share(_) => None,
         }
+    }
+
+    /// Returns true if packets queue on the path: connections above the setting take from others.
+    #[must_use]
+    pub fn is_sharing(&self) -> bool {
+        matches!(self.phase, Phase::Share(_))
     }
 
     /// The decisions so far, the oldest first; at most the last 512.

@@ -1,10 +1,13 @@
 //! Tuned settings in the store, and the state of paths by the kernel's statistics of connections.
 
+use hither_core::sync::lock;
 use hither_core::tune::tuner::PathSignal;
 use hither_store::Store;
 use hither_transfer::TuningMemory;
 use hither_transport::{Network, TcpInfo};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 /// Segments from which on the round-trip time of a connection is that of the path.
@@ -16,6 +19,9 @@ const MAX_IDLE_MS: u32 = 500;
 pub(super) struct ClientTuning {
     pub(super) network: Arc<Network>,
     pub(super) store: Option<Arc<Store>>,
+    /// The shortest round-trip times by address, in milliseconds. A connection that is opened when
+    /// packets queue has not seen the path without them.
+    pub(super) shortest: Mutex<BTreeMap<IpAddr, f64>>,
 }
 
 impl TuningMemory for ClientTuning {
@@ -30,24 +36,38 @@ impl TuningMemory for ClientTuning {
     }
 
     fn path_signal(&self) -> PathSignal {
-        path_signal(&self.network.tcp_info())
+        let connections = self.network.tcp_info();
+        let mut shortest = lock(&self.shortest);
+        for (peer, tcp) in &connections {
+            if let Some(rtt) = tcp.min_rtt_ms {
+                let known = shortest.entry(*peer).or_insert(rtt);
+                *known = known.min(rtt);
+            }
+        }
+        path_signal(&connections, &shortest)
     }
 }
 
-/// The state of the path: the median round-trip time of the connections that receive data, and the
-/// shortest one of any of them. Which congestion control the servers use is not known here.
-fn path_signal(connections: &[TcpInfo]) -> PathSignal {
-    let is_busy = |it: &&TcpInfo| {
+/// The state of the path, by the connections that receive data: the round-trip time of each beside
+/// the shortest one to the same address so far, and of these the pair with the median ratio. Which
+/// congestion control the servers use is not known here.
+fn path_signal(
+    connections: &[(IpAddr, TcpInfo)],
+    shortest: &BTreeMap<IpAddr, f64>,
+) -> PathSignal {
+    let is_busy = |it: &TcpInfo| {
         it.segments_received >= MIN_SEGMENTS && it.idle_ms <= MAX_IDLE_MS && it.receive_rtt_ms > 0.0
     };
-    let busy: Vec<_> = connections.iter().filter(is_busy).collect();
-    let mut rtts: Vec<f64> = busy.iter().map(|it| it.receive_rtt_ms).collect();
-    rtts.sort_by(f64::total_cmp);
-    let min_rtt = busy.iter().filter_map(|it| it.min_rtt_ms).min_by(f64::total_cmp);
+    let busy = connections.iter().filter(|(_, it)| is_busy(it));
+    let mut rtts: Vec<(f64, f64)> = busy
+        .filter_map(|(peer, it)| Some((it.receive_rtt_ms, *shortest.get(peer)?)))
+        .collect();
+    rtts.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
     let duration = |millis: f64| Duration::from_secs_f64(millis / 1e3);
+    let median = rtts.get(rtts.len() / 2);
     PathSignal {
-        rtt: rtts.get(rtts.len() / 2).copied().map(duration),
-        min_rtt: min_rtt.map(duration),
+        rtt: median.map(|it| duration(it.0)),
+        min_rtt: median.map(|it| duration(it.1)),
         ..PathSignal::default()
     }
 }

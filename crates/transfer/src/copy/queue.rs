@@ -259,12 +259,21 @@ impl Queue {
         }
         if state.found.is_empty() {
             for file in &state.open {
-                if let Some(piece) = file.split_slowest_piece() {
+                if let Some(piece) = file.split_slowest_piece(worker) {
                     return NextTask::Piece(Arc::clone(file), piece);
                 }
             }
         }
         if state.is_over() { NextTask::Over } else { NextTask::Wait }
+    }
+
+    /// Takes what is missing of the pieces of workers above `workers` back, for others to fetch.
+    pub(crate) fn take_back(&self, workers: usize) {
+        let open = self.state().open.clone();
+        for file in open {
+            file.take_back(workers);
+        }
+        self.changed.notify_waiters();
     }
 
     /// Pieces of the file may be taken.

@@ -118,12 +118,16 @@ impl CopyTuning {
     }
 
     /// Records what workers brought, but for time and latency. Returns the source of the files, and
-    /// the number of workers from now on.
-    pub(crate) fn sample_workers(&self, seen: Observation) -> Option<(Arc<dyn Source>, usize)> {
+    /// the number of workers from now on, and whether others share the path.
+    pub(crate) fn sample_workers(
+        &self,
+        seen: Observation,
+    ) -> Option<(Arc<dyn Source>, usize, bool)> {
         let mut running = lock(&self.workers);
         let running = running.as_mut()?;
         running.observe(seen);
-        Some((Arc::clone(&running.source), running.tuner.setting()))
+        let tuner = &running.tuner;
+        Some((Arc::clone(&running.source), tuner.setting(), tuner.is_sharing()))
     }
 
     /// Records that `done` files are done, and whether others wait for room in memory (`is_full`)

@@ -325,7 +325,7 @@ impl CopyContext {
             source: &file.source,
             servers: format!("{} {}", file.item.storage.name(), file.item.target.server()),
             size: file.version.size,
-            is_replicated: file.replicas.is_some(),
+            is_replicated: file.replicas.as_ref().is_some_and(|it| it.usable().len() > 1),
             memory: self.options.tuning.as_deref(),
             done,
         }
@@ -344,11 +344,14 @@ impl CopyContext {
             signal,
             ..Observation::default()
         };
-        if let Some((source, workers)) = self.tuning.sample_workers(seen) {
+        if let Some((source, workers, is_shared)) = self.tuning.sample_workers(seen) {
             let before = self.workers.load(Ordering::Acquire);
             if workers < before {
-                debug!(workers, before, "workers parked");
+                debug!(workers, before, is_shared, "workers parked");
                 self.workers.store(workers, Ordering::Release);
+                if is_shared {
+                    self.queue.take_back(workers);
+                }
             } else {
                 self.raise_workers(&*source, workers);
             }

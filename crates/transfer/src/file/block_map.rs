@@ -141,6 +141,14 @@ impl BlockMap {
         Some(first.start..end)
     }
 
+    /// What was taken and has not come is to be fetched again.
+    pub(crate) fn put_back(&mut self, range: Range<u64>) {
+        if !range.is_empty() {
+            let at = self.todo.partition_point(|it| it.start < range.start);
+            self.todo.insert(at, range);
+        }
+    }
+
     /// Everything that is left, as one piece: for what comes in one stream.
     pub(crate) fn take_rest(&mut self) -> Option<Range<u64>> {
         let first = self.todo.pop_front()?;
@@ -257,8 +265,7 @@ impl BlockMap {
         let run = self.runs.remove(&start)?;
         self.written_bytes -= range::len(&whole);
         self.taken_back += 1;
-        let at = self.todo.partition_point(|range| range.start < start);
-        self.todo.insert(at, whole.clone());
+        self.put_back(whole.clone());
         Some((whole, run.checksums.crc32c))
     }
 
@@ -364,6 +371,19 @@ mod tests {
         assert_eq!(blocks.take(u64::MAX), Some(4..8));
         blocks.written(4..8, checksums(b"efgh"));
         assert_eq!(blocks.checksums(), Some(checksums(b"abcdefghij")));
+    }
+
+    #[test]
+    fn what_was_put_back_is_taken_again_in_its_order() {
+        let mut blocks = BlockMap::new(12, 4);
+        while blocks.take(u64::MAX).is_some() {}
+        blocks.put_back(10..12);
+        blocks.put_back(2..4);
+        blocks.put_back(8..8);
+        assert_eq!(blocks.untaken_bytes(), 4);
+        assert_eq!(blocks.take(u64::MAX), Some(2..4));
+        assert_eq!(blocks.take(u64::MAX), Some(10..12));
+        assert_eq!(blocks.take(u64::MAX), None);
     }
 
     proptest! {

@@ -26,7 +26,7 @@ use crate::location::Location;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::sync::lock;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -44,7 +44,7 @@ pub(crate) struct Dialer {
     sources: SourceBalancer,
     tls: TlsClient,
     /// Open connections.
-    sockets: Mutex<Vec<Weak<SocketRef>>>,
+    sockets: Mutex<Vec<(IpAddr, Weak<SocketRef>)>>,
 }
 
 /// A connection to a server, or to its proxy, on which nothing was sent yet.
@@ -127,8 +127,8 @@ impl Dialer {
                 recorder.connected(rtt);
             }
             let (socket, guard) = SocketRef::to(&tcp);
-            lock(&self.sockets).retain(|it| it.strong_count() > 0);
-            lock(&self.sockets).push(Arc::downgrade(&socket));
+            lock(&self.sockets).retain(|(_, it)| it.strong_count() > 0);
+            lock(&self.sockets).push((address.ip(), Arc::downgrade(&socket)));
             if let Some(source) = source {
                 source.watch(&socket, address);
                 tap.set_source(source);
@@ -194,9 +194,10 @@ impl Dialer {
         self.addresses.winner(location.host(), location.port())
     }
 
-    /// The kernel's statistics of the open connections.
-    pub(crate) fn tcp_info(&self) -> Vec<TcpInfo> {
-        lock(&self.sockets).iter().filter_map(|it| it.upgrade()?.info()).collect()
+    /// The kernel's statistics of the open connections, each with the address of its other end.
+    pub(crate) fn tcp_info(&self) -> Vec<(IpAddr, TcpInfo)> {
+        let sockets = lock(&self.sockets);
+        sockets.iter().filter_map(|(peer, it)| Some((*peer, it.upgrade()?.info()?))).collect()
     }
 
     /// The traffic of each source address.

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Ratio of the round-trip time to its minimum from which on packets queue, where senders fill
 /// queues until packets are lost (CUBIC).
 const QUEUED_RATIO: f64 = 1.25;
-/// The same where it is not known who sends, as in downloads: as many bytes queue as are on the
-/// path, which is full by any measure.
-const UNKNOWN_QUEUED_RATIO: f64 = 2.0;
+/// The same where it is not known who sends, as in downloads, whose receivers measure the time with
+/// less precision. A path on which packets queue is full, whoever sends.
+const UNKNOWN_QUEUED_RATIO: f64 = 1.3;
 /// The same where BBR sends, which keeps up to two bandwidth-delay products in flight beside other
 /// flows: a ratio of two is its normal state.
 const BBR_QUEUED_RATIO: f64 = 2.5;

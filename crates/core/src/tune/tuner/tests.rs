@@ -235,7 +235,7 @@ fn signals_of_queues_depend_on_the_sender() {
     assert!(!signal(110, 100, cubic).is_queued());
     assert!(!signal(200, 100, bbr).is_queued(), "BBR beside other flows");
     assert!(signal(260, 100, bbr).is_queued());
-    assert!(!signal(190, 100, None).is_queued() && signal(200, 100, None).is_queued());
+    assert!(!signal(120, 100, None).is_queued() && signal(130, 100, None).is_queued());
     assert!(!signal(4, 1, cubic).is_queued(), "a late processor");
     assert!(PathSignal { lost_share: 0.01, ..PathSignal::default() }.is_queued());
     assert!(!PathSignal { lost_share: 0.01, sender: bbr, ..PathSignal::default() }.is_queued());
