@@ -12,6 +12,7 @@ pub struct CopyProgress {
     bytes_done: AtomicU64,
     bytes_arrived: AtomicU64,
     bytes_useless: AtomicU64,
+    bytes_moved_by_servers: AtomicU64,
     pub(crate) fetch: StageClock,
     pub(crate) verify: StageClock,
     pub(crate) write: StageClock,
@@ -70,6 +71,16 @@ impl CopyProgress {
 
     pub(crate) fn done_bytes(&self, bytes: u64) {
         self.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that servers have moved between them.
+    pub(crate) fn moved_by_servers(&self, bytes: u64) {
+        self.bytes_moved_by_servers.fetch_add(bytes, Ordering::Relaxed);
+        self.done_bytes(bytes);
+    }
+
+    pub(crate) fn bytes_moved_by_servers(&self) -> u64 {
+        self.bytes_moved_by_servers.load(Ordering::Relaxed)
     }
 
     /// Takes back bytes that were counted as done and have to be moved again.

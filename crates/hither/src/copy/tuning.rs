@@ -51,17 +51,13 @@ impl TuningMemory for ClientTuning {
 /// The state of the path, by the connections that receive data: the round-trip time of each beside
 /// the shortest one to the same address so far, and of these the pair with the median ratio. Which
 /// congestion control the servers use is not known here.
-fn path_signal(
-    connections: &[(IpAddr, TcpInfo)],
-    shortest: &BTreeMap<IpAddr, f64>,
-) -> PathSignal {
+fn path_signal(connections: &[(IpAddr, TcpInfo)], shortest: &BTreeMap<IpAddr, f64>) -> PathSignal {
     let is_busy = |it: &TcpInfo| {
         it.segments_received >= MIN_SEGMENTS && it.idle_ms <= MAX_IDLE_MS && it.receive_rtt_ms > 0.0
     };
     let busy = connections.iter().filter(|(_, it)| is_busy(it));
-    let mut rtts: Vec<(f64, f64)> = busy
-        .filter_map(|(peer, it)| Some((it.receive_rtt_ms, *shortest.get(peer)?)))
-        .collect();
+    let mut rtts: Vec<(f64, f64)> =
+        busy.filter_map(|(peer, it)| Some((it.receive_rtt_ms, *shortest.get(peer)?))).collect();
     rtts.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
     let duration = |millis: f64| Duration::from_secs_f64(millis / 1e3);
     let median = rtts.get(rtts.len() / 2);

@@ -1,4 +1,5 @@
-//! Tuners of a copy: its workers, and its small files at a time, while files come from a server.
+//! Tuners of a copy: its workers, and its small files at a time, while files come from a server; or
+//! the files at a time that two servers move between them.
 //!
 //! Both begin with what the link is worth ([`hither_core::tune::connections`]), or with what an
 //! earlier copy between the same two servers settled on ([`TuningMemory`]), and go on by
@@ -13,6 +14,7 @@ use hither_core::tune::tuner::{
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::time::Instant;
 use tracing::debug;
 
 /// Interval at which samples are taken.
@@ -21,6 +23,45 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 const MIN_WORKERS: usize = 2;
 /// Size from which on a file is large, in bytes.
 const LARGE_BYTES: u64 = 64 << 20;
+
+/// The eighth part of the time in which files moved by servers show a rate: a server tells of its
+/// progress every five seconds.
+const THIRD_PARTY_LATENCY: Duration = Duration::from_secs(1);
+
+/// Where the files of a tuner come from.
+#[derive(Debug, Clone)]
+enum TunedPath {
+    Source(Arc<dyn Source>),
+    /// From one server to another, since this time.
+    ThirdParty(Instant),
+}
+
+impl TunedPath {
+    fn now(&self) -> Duration {
+        match self {
+            Self::Source(source) => source.clock().now(),
+            Self::ThirdParty(began) => began.elapsed(),
+        }
+    }
+
+    fn latency(&self) -> Duration {
+        match self {
+            Self::Source(source) => source.link().latency().unwrap_or_default(),
+            Self::ThirdParty(_) => THIRD_PARTY_LATENCY,
+        }
+    }
+}
+
+/// What a sample of the workers has led to.
+#[derive(Debug)]
+pub(crate) struct WorkerSample {
+    /// The source of the files; none if servers move them.
+    pub(crate) source: Option<Arc<dyn Source>>,
+    /// The number of workers from now on.
+    pub(crate) workers: usize,
+    /// Others share the path.
+    pub(crate) is_shared: bool,
+}
 
 /// The files that a tuner begins with.
 #[derive(Debug)]
@@ -46,7 +87,7 @@ pub(crate) struct CopyTuning {
 
 #[derive(Debug)]
 struct RunningTuner {
-    source: Arc<dyn Source>,
+    path: TunedPath,
     tuner: Tuner,
     /// The number by the rule for the link, the last time.
     rule: usize,
@@ -59,9 +100,36 @@ struct RunningTuner {
 }
 
 impl RunningTuner {
+    /// Begins with what is remembered for the servers, or by the rule for the link.
+    fn begin(
+        path: TunedPath,
+        knob: TunedKnob,
+        servers: &str,
+        class: &str,
+        (rule, limits): (usize, TunerLimits),
+        memory: Option<&dyn TuningMemory>,
+        done: u64,
+    ) -> Self {
+        let key = format!("{} {servers} {class}", knob.name());
+        let known = memory.and_then(|memory| memory.recall(&key));
+        let least = limits.min.min(limits.max);
+        let first = known.map_or(rule, |known| known.clamp(least, limits.max));
+        let now = path.now();
+        debug!(key, rule, known, "tuning begins");
+        Self {
+            path,
+            tuner: Tuner::new(knob, first, limits, done, now),
+            rule,
+            key,
+            began: now,
+            sampled: now,
+            stages: StageTimes::default(),
+        }
+    }
+
     fn observe(&mut self, seen: Observation) {
-        self.sampled = self.source.clock().now();
-        let latency = self.source.link().latency().unwrap_or_default();
+        self.sampled = self.path.now();
+        let latency = self.path.latency();
         self.tuner.observe(&Observation { now: self.sampled, latency, ..seen });
     }
 
@@ -92,7 +160,9 @@ impl CopyTuning {
     /// to tune it.
     pub(crate) fn workers(&self, files: &TunedFiles<'_>, rule: usize, max: usize) -> usize {
         let mut running = lock(&self.workers);
-        if let Some(running) = &mut *running {
+        if let Some(running) = &mut *running
+            && matches!(running.path, TunedPath::Source(_))
+        {
             running.follow(rule, files.is_replicated);
             return running.tuner.setting();
         }
@@ -117,17 +187,42 @@ impl CopyTuning {
         running.insert(begun).tuner.setting()
     }
 
-    /// Records what workers brought, but for time and latency. Returns the source of the files, and
-    /// the number of workers from now on, and whether others share the path.
+    /// The number of files at a time that two servers move, the names of which are `servers`, when
+    /// `done` bytes have been moved. Begins to tune it.
+    pub(crate) fn third_party_files(
+        &self,
+        servers: &str,
+        memory: Option<&dyn TuningMemory>,
+        rule: usize,
+        max: usize,
+        done: u64,
+    ) -> usize {
+        let mut running = lock(&self.workers);
+        let running = running.get_or_insert_with(|| {
+            let path = TunedPath::ThirdParty(Instant::now());
+            let limits = TunerLimits { min: MIN_WORKERS, max };
+            let knob = TunedKnob::ThirdPartyFiles;
+            RunningTuner::begin(path, knob, servers, "files", (rule, limits), memory, done)
+        });
+        running.tuner.setting()
+    }
+
+    /// Records what workers brought, but for time and latency: the totals of files from a server,
+    /// or of those that servers move.
     pub(crate) fn sample_workers(
         &self,
-        seen: Observation,
-    ) -> Option<(Arc<dyn Source>, usize, bool)> {
+        from_server: Observation,
+        third_party: Observation,
+    ) -> Option<WorkerSample> {
         let mut running = lock(&self.workers);
         let running = running.as_mut()?;
-        running.observe(seen);
+        let source = match &running.path {
+            TunedPath::Source(source) => Some(Arc::clone(source)),
+            TunedPath::ThirdParty(_) => None,
+        };
+        running.observe(if source.is_some() { from_server } else { third_party });
         let tuner = &running.tuner;
-        Some((Arc::clone(&running.source), tuner.setting(), tuner.is_sharing()))
+        Some(WorkerSample { source, workers: tuner.setting(), is_shared: tuner.is_sharing() })
     }
 
     /// Records that `done` files are done, and whether others wait for room in memory (`is_full`)
@@ -141,7 +236,7 @@ impl CopyTuning {
     ) -> Option<usize> {
         let mut running = lock(&self.small_files);
         let running = running.as_mut()?;
-        let passed = running.source.clock().now().saturating_sub(running.sampled);
+        let passed = running.path.now().saturating_sub(running.sampled);
         match (is_full, has_more) {
             (true, _) => running.stages.blocked += passed,
             (false, true) => running.stages.busy += passed,
@@ -173,7 +268,6 @@ impl CopyTuning {
 }
 
 impl TunedFiles<'_> {
-    /// Begins a tuner with what is remembered for the servers, or by the rule for the link.
     fn begin(
         &self,
         knob: TunedKnob,
@@ -181,20 +275,8 @@ impl TunedFiles<'_> {
         rule: usize,
         limits: TunerLimits,
     ) -> RunningTuner {
-        let key = format!("{} {} {class}", knob.name(), self.servers);
-        let known = self.memory.and_then(|memory| memory.recall(&key));
-        let least = limits.min.min(limits.max);
-        let first = known.map_or(rule, |known| known.clamp(least, limits.max));
-        let now = self.source.clock().now();
-        debug!(key, rule, known, "tuning begins");
-        RunningTuner {
-            source: Arc::clone(self.source),
-            tuner: Tuner::new(knob, first, limits, self.done, now),
-            rule,
-            key,
-            began: now,
-            sampled: now,
-            stages: StageTimes::default(),
-        }
+        let path = TunedPath::Source(Arc::clone(self.source));
+        let by_rule = (rule, limits);
+        RunningTuner::begin(path, knob, &self.servers, class, by_rule, self.memory, self.done)
     }
 }

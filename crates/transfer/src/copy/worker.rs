@@ -9,7 +9,7 @@
 use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::queue::{MAX_FOUND, NextTask};
-use crate::copy::tuning::{self, TunedFiles};
+use crate::copy::tuning::{self, TunedFiles, WorkerSample};
 use crate::file::finish::Finished;
 use crate::file::open::OpenResult;
 use crate::file::{CopyItem, FileCopy, Piece, fetch, finish, open};
@@ -138,6 +138,7 @@ impl CopyContext {
         slot: Option<SmallSlot>,
     ) -> Option<Arc<FileCopy>> {
         if let Some(mover) = &self.options.third_party {
+            self.tune_third_party(&item);
             match third_party::run(self, &**mover, &item).await {
                 Ok(MoveResult::FallBack) => {}
                 result => {
@@ -308,14 +309,29 @@ impl CopyContext {
         };
         let wanted = by_path.max(by_target.min(cap));
         if file.item.local.is_some() || file.is_exact() || by_bandwidth < usize::MAX {
-            return self.raise_workers(&*file.source, wanted);
+            return self.raise_workers(Some(&*file.source), wanted);
         }
         let was_running = self.tuning.is_running();
         let files = self.tuned_files(file, self.progress.figures().bytes_arrived);
         let tuned = self.tuning.workers(&files, wanted, self.options.max_workers);
-        self.raise_workers(&*file.source, tuned);
+        self.raise_workers(Some(&*file.source), tuned);
         if !was_running {
             // Whoever runs the workers begins to take samples.
+            self.workers_changed.notify_one();
+        }
+    }
+
+    /// Adapts the number of files that servers move at a time to what other numbers have brought.
+    fn tune_third_party(&self, item: &CopyItem) {
+        let servers = format!("{} {}", item.storage.name(), item.target.server());
+        let max = self.options.max_workers;
+        let rule = connections::MIN_BULK.min(max);
+        let done = self.progress.bytes_moved_by_servers();
+        let was_running = self.tuning.is_running();
+        let memory = self.options.tuning.as_deref();
+        let files = self.tuning.third_party_files(&servers, memory, rule, max, done);
+        self.raise_workers(None, files);
+        if !was_running {
             self.workers_changed.notify_one();
         }
     }
@@ -336,15 +352,20 @@ impl CopyContext {
         let memory = self.options.tuning.as_deref();
         let signal = memory.map_or_else(PathSignal::default, |it| it.path_signal());
         let figures = self.progress.figures();
-        let seen = Observation {
-            done: figures.bytes_arrived,
+        let third_party = Observation {
+            done: self.progress.bytes_moved_by_servers(),
             stages: self.progress.fetch.times().into(),
             workers: self.workers(),
-            active: self.fetching.load(Ordering::Acquire),
-            signal,
             ..Observation::default()
         };
-        if let Some((source, workers, is_shared)) = self.tuning.sample_workers(seen) {
+        let from_server = Observation {
+            done: figures.bytes_arrived,
+            active: self.fetching.load(Ordering::Acquire),
+            signal,
+            ..third_party
+        };
+        let sample = self.tuning.sample_workers(from_server, third_party);
+        if let Some(WorkerSample { source, workers, is_shared }) = sample {
             let before = self.workers.load(Ordering::Acquire);
             if workers < before {
                 debug!(workers, before, is_shared, "workers parked");
@@ -353,7 +374,7 @@ impl CopyContext {
                     self.queue.take_back(workers);
                 }
             } else {
-                self.raise_workers(&*source, workers);
+                self.raise_workers(source.as_deref(), workers);
             }
         }
         let is_full = !self.budget.has_room();
@@ -369,14 +390,17 @@ impl CopyContext {
     pub(crate) fn add_workers_for(&self, source: &dyn Source, min: usize, max: usize) {
         let cap = self.options.max_workers.min(max).max(1);
         let wanted = connections::for_bulk(&source.link(), cap).max(min.min(cap));
-        self.raise_workers(source, wanted);
+        self.raise_workers(Some(source), wanted);
     }
 
-    fn raise_workers(&self, source: &dyn Source, wanted: usize) {
+    fn raise_workers(&self, source: Option<&dyn Source>, wanted: usize) {
         let before = self.workers.fetch_max(wanted, Ordering::AcqRel);
         if wanted > before {
-            debug!(workers = wanted, before, source = source.name(), "workers added");
-            source.preconnect(wanted.min(source.max_connections()));
+            let name = source.map(Source::name);
+            debug!(workers = wanted, before, source = name, "workers added");
+            if let Some(source) = source {
+                source.preconnect(wanted.min(source.max_connections()));
+            }
             self.workers_changed.notify_one();
         }
     }

@@ -88,7 +88,7 @@ async fn move_between(
         Arc::new(move |bytes: u64| {
             let bytes = bytes.min(size);
             let before = counted.fetch_max(bytes, Ordering::Relaxed);
-            progress.done_bytes(bytes.saturating_sub(before));
+            progress.moved_by_servers(bytes.saturating_sub(before));
         })
     };
     let result = async {
@@ -99,7 +99,7 @@ async fn move_between(
     let counted = counted.load(Ordering::Relaxed);
     match result {
         Ok(seen) => {
-            shared.progress.done_bytes(entry.size.saturating_sub(counted));
+            shared.progress.moved_by_servers(entry.size.saturating_sub(counted));
             debug!(file = item.name, bytes = entry.size, "file moved by the servers");
             let mut tally = shared.tally();
             tally.files += 1;

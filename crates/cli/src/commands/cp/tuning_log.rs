@@ -30,7 +30,9 @@ pub(crate) fn print_table(decisions: &[TuningDecision]) {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people")]
 fn rate(decision: &TuningDecision) -> String {
     match decision.knob {
-        TunedKnob::Connections => format!("{}/s", human_bytes(decision.rate as u64)),
+        TunedKnob::Connections | TunedKnob::ThirdPartyFiles => {
+            format!("{}/s", human_bytes(decision.rate as u64))
+        }
         TunedKnob::SmallFiles => format!("{:.0} files/s", decision.rate),
     }
 }

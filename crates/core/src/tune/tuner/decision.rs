@@ -12,6 +12,8 @@ pub enum TunedKnob {
     Connections,
     /// Small files at a time; its units are files.
     SmallFiles,
+    /// Files at a time that servers move between them; its units are bytes.
+    ThirdPartyFiles,
 }
 
 /// The phase after a decision.
@@ -103,6 +105,7 @@ impl TunedKnob {
         match self {
             Self::Connections => "connections",
             Self::SmallFiles => "small_files",
+            Self::ThirdPartyFiles => "files",
         }
     }
 }
