@@ -64,6 +64,16 @@ class MoverFolder:
         aside.write_bytes(zlib.decompress(lease))
         aside.rename(self.path / "inbox" / f"{name}.json")
 
+    def share(self) -> dict[str, Any] | None:
+        """Return the share that the mover has of the whole job's limits; none if it has none."""
+        return _read(self.path / "share.json")
+
+    def take_share(self, share: dict[str, Any]) -> None:
+        """Give the mover another share."""
+        aside = self.path / "share.new"
+        aside.write_text(json.dumps(share), "utf-8")
+        aside.rename(self.path / "share.json")
+
     def result(self, name: str) -> dict[str, Any] | None:
         """Return what became of a lease; none if it has not ended."""
         return _read(self.path / "results" / f"{name}.json")
@@ -134,7 +144,9 @@ def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]
         if now - reported >= REPORT_SECONDS:
             reported = now
             beat = _beat(folder)
-            _report(job, {"lease": name, "node": node_name(), "alive": beat, **_progress(folder.status(), name)})
+            progress = _progress(folder.status(), name)
+            event = {"lease": name, "node": node_name(), "alive": beat, "has_share": folder.share() is not None}
+            _report(job, {**event, **progress})
             folder.ensure_mover(source_addresses)
             if beat != heard[0]:
                 heard = (beat, now)
@@ -149,7 +161,13 @@ def survey(job: str) -> dict[str, Any]:
     folder = MoverFolder(job)
     # What ends between the two is among the results, at the latest.
     under_way = folder.under_way()
-    return {"node": node_name(), "results": dict(folder.results()), "under_way": under_way}
+    results = dict(folder.results())
+    return {"node": node_name(), "results": results, "under_way": under_way, "share": folder.share()}
+
+
+def take_share(job: str, share: dict[str, Any]) -> None:
+    """Give this node's mover another share. Runs on a worker, beside its tasks."""
+    MoverFolder(job).take_share(share)
 
 
 def clean(job: str) -> None:
