@@ -103,14 +103,19 @@ class Coordinator:
 
     def run(self, show: Callable[[ClusterProgress], object] = lambda _: None) -> ClusterProgress:
         """Copy until nothing is left to do."""
-        self._destination = Destination(self._options, self._manifest, self._job)
+        # The listing reads only, and takes round trips, as does what follows.
+        self._listing.start()
+        try:
+            self._destination = Destination(self._options, self._manifest, self._job)
+        except BaseException:
+            self._listing.stop()
+            raise
         self._fences = Fences(self._destination, self._events.put, self._notices)
         self._manifest.retry_failed()
         topic = _node.topic(self._job)
         self._dask.subscribe_topic(topic, lambda event: self._events.put(lambda: self._reported(event[1])))
         try:
             self._survey()
-            self._listing.start()
             while not self._manifest.is_over():
                 self._listing.check()
                 self._grant()
@@ -175,7 +180,8 @@ class Coordinator:
 
     def _survey(self) -> None:
         """Take what nodes have done since an earlier run; take back what no mover has any more."""
-        futures = {worker: self._workers.submit_to(worker, _node.survey) for worker in self._workers.threads()}
+        sources = self._options.source_addresses
+        futures = {worker: self._workers.submit_to(worker, _node.survey, sources) for worker in self._workers.threads()}
         found = gather(list(futures.values()), SURVEY_SECONDS)
         under_way: dict[str, str] = {}
         for worker, future in futures.items():
@@ -197,10 +203,10 @@ class Coordinator:
         self._remove_revoked()
 
     def _grant(self) -> None:
-        """Deal out leases, a connection for each: as many as there are threads, and some to wait."""
+        """Deal out leases, a connection for each: two for each thread, the second to follow."""
         if time.monotonic() < self._pause_until:
             return
-        most = self._workers.slots() + max(1, len(self._workers.threads()))
+        most = 2 * self._workers.slots()
         while len(self._granted) + self._fences.making < min(most, self._options.max_connections):
             large = sum(granted.lease.kind != "files" for granted in self._granted.values())
             lease = self._manifest.next(self._sizing.size, large_first=large <= len(self._granted) / 2)
@@ -235,6 +241,7 @@ class Coordinator:
             self._job,
             lease.name,
             _node.packed(document),
+            size,
             self._options.source_addresses,
             key=f"hither-{lease.kind}-{self._job}-{lease.name}",
             workers=to,

@@ -128,13 +128,21 @@ def packed(lease: dict[str, Any]) -> bytes:
     return zlib.compress(json.dumps(lease).encode())
 
 
-def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]) -> dict[str, Any]:
-    """Have this node's mover carry out a lease; return its result. Runs as a task of Dask."""
+def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Sequence[str]) -> dict[str, Any]:
+    """Have this node's mover carry out a lease of ``size`` bytes; return its result.
+
+    Runs as a task of Dask. It leaves its thread to the next one when half of the lease has arrived,
+    so that the end of a lease, when few connections have anything left to do, is the middle of
+    another.
+    """
+    from distributed import secede
+
     folder = MoverFolder(job)
     folder.give(name, lease)
     began = time.monotonic()
     reported = -REPORT_SECONDS
     heard = (0.0, began)
+    is_ending = False
     while True:
         result = folder.result(name)
         if result is not None:
@@ -147,6 +155,9 @@ def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]
             progress = _progress(folder.status(), name)
             event = {"lease": name, "node": node_name(), "alive": beat, "has_share": folder.share() is not None}
             _report(job, {**event, **progress})
+            if not is_ending and 2 * progress["arrived"] >= size > 0:
+                is_ending = True
+                secede()
             folder.ensure_mover(source_addresses)
             if beat != heard[0]:
                 heard = (beat, now)
@@ -156,9 +167,13 @@ def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]
         time.sleep(POLL_SECONDS)
 
 
-def survey(job: str) -> dict[str, Any]:
-    """Return the results that this node has, and the leases that its mover carries out."""
+def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
+    """Return the results that this node has, and the leases that its mover carries out.
+
+    It starts the mover, which takes a moment, before there are leases.
+    """
     folder = MoverFolder(job)
+    folder.ensure_mover(source_addresses)
     # What ends between the two is among the results, at the latest.
     under_way = folder.under_way()
     results = dict(folder.results())
