@@ -219,12 +219,12 @@ impl PieceFetch<'_> {
                 ready!(pause.as_mut().poll(context));
                 self.pause = None;
             }
+            let now = self.now();
             let directions = self.file.item.directions();
             let limiter = self.file.shared.options.bandwidth.as_ref();
             let Some(pause) = limiter.and_then(|limiter| limiter.pause(directions)) else {
                 return Poll::Ready(());
             };
-            let now = self.now();
             self.times.block(true, now);
             self.pause = Some(pause);
         }
