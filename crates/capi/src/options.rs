@@ -2,10 +2,11 @@
 
 use crate::foreign::invalid;
 use hither::{
-    BandwidthLimit, ClientConfig, ClientOptions, CopyOptions, Error, OpenOptions, OverwritePolicy,
-    Secret, Suggestion, Verify, byte_size, duration,
+    BandwidthLimit, BandwidthLimiter, ClientConfig, ClientOptions, CopyOptions, Error, OpenOptions,
+    OverwritePolicy, Secret, Suggestion, Verify, byte_size, duration,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Names of the options of a client. Those of the configuration file have its names.
 const CLIENT_OPTIONS: [&str; 25] = [
@@ -142,7 +143,9 @@ pub(crate) fn copy_options(
             "bwlimit" => {
                 let timetable = parsed(name, value.parse())?;
                 let minute_of_week = hither_cli::minute_of_week;
-                options.bandwidth = Some(BandwidthLimit { timetable, minute_of_week });
+                let limit = BandwidthLimit { timetable, minute_of_week };
+                let clock = Arc::new(hither::MonotonicClock::start());
+                options.bandwidth = Some(Arc::new(BandwidthLimiter::new(limit, clock)));
             }
             "checksum" if value == "none" => options.verify = Verify::Nothing,
             "checksum" if value.contains(':') => options.verify = Verify::Value(value.parse()?),

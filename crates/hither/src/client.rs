@@ -118,6 +118,12 @@ impl Client {
         self.context.store_error.as_ref()
     }
 
+    /// Changes the maximum number of connections to a server, in place of
+    /// [`TransportConfig::max_connections`](hither_transport::TransportConfig::max_connections).
+    pub(crate) fn set_max_connections(&self, connections: usize) {
+        self.context.network.set_max_connections(connections);
+    }
+
     /// The traffic of each source address that the client was given.
     #[must_use]
     pub fn source_traffic(&self) -> Vec<SourceTraffic> {

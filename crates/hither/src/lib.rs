@@ -68,10 +68,10 @@ pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_store::{LearnedSet, LearnedTree};
 pub use hither_transfer::{
-    BandwidthLimit, CheckOptions, CheckSummary, CompareBy, CopyControl, CopyFailure, CopyOptions,
-    CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind, FileChecksum, Filter,
-    FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes, SyncOptions, TreeDifference,
-    Verify, WRITE_BYTES as COPY_WRITE_BYTES, next_pause,
+    BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyControl,
+    CopyFailure, CopyOptions, CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind,
+    FileChecksum, Filter, FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes,
+    SyncOptions, TreeDifference, Verify, WRITE_BYTES as COPY_WRITE_BYTES, next_pause,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;

@@ -10,6 +10,8 @@
 //!   and says so in their results;
 //! - `results/NAME.json`: the journal: what became of each lease, with the checksums of ranges.
 //!   It stays until the job is over, so that whoever deals out leases can be replaced;
+//! - `share.json`: what this node may use of the job's connections and bandwidth ([`share`]); no
+//!   lease begins without it;
 //! - `status.json`: written twice a second, and when a lease ends: how far each has come, and what
 //!   has moved over each source address;
 //! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
@@ -18,6 +20,7 @@
 //! write to the folder may have files copied with the user's credentials, so the folder is private.
 
 pub(crate) mod lease;
+mod share;
 mod take_over;
 #[cfg(test)]
 mod tests;
@@ -30,6 +33,7 @@ use hither_transfer::CopyProgress;
 use hither_transport::SourceTraffic;
 use lease::{Lease, LeaseResult};
 use serde_json::json;
+use share::{LeaseLimits, Share, SharedLimits};
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -40,6 +44,8 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 use work::MadeDirectories;
 
+/// The file of the node's share.
+const SHARE: &str = "share.json";
 /// The pause between two looks into the inbox: small beside the seconds that a lease takes.
 const POLL: Duration = Duration::from_millis(50);
 /// The interval at which the status is written.
@@ -61,34 +67,36 @@ impl Client {
         let made = MadeDirectories::default();
         let mut running = FuturesUnordered::new();
         let mut under_way = BTreeMap::new();
+        let mut limits = SharedLimits::default();
         let mut worked = Instant::now();
         let mut status_at = worked;
         loop {
-            for name in folder.waiting(MAX_RUNNING - running.len())? {
-                let progress = Arc::new(CopyProgress::default());
-                under_way.insert(name.clone(), Arc::clone(&progress));
-                let folder = &folder;
-                let made = &made;
-                running.push(async move {
-                    let result = match folder.begin(&name) {
-                        Ok(lease) => self.carry_out(&lease, made, &progress).await,
-                        Err(error) => LeaseResult::failed(&error),
-                    };
-                    (name, result, progress)
-                });
+            limits.set(folder.share()?, self);
+            let room = if limits.share().is_some() { MAX_RUNNING - running.len() } else { 0 };
+            let begun = folder.waiting(room)?;
+            let leases = under_way.len() + begun.len();
+            for name in begun {
+                let lease = Arc::new(LeaseUnderWay::new(limits.for_lease(leases)));
+                under_way.insert(name.clone(), Arc::clone(&lease));
+                running.push(self.run_lease(&folder, name, lease, &made));
             }
+            limits.divide(under_way.values().map(|lease| &lease.limits));
             if !running.is_empty() {
                 worked = Instant::now();
             } else if worked.elapsed() >= idle {
                 return Ok(());
+            } else if worked.elapsed() >= share::IDLE && limits.share().is_some() {
+                folder.end_share();
             }
             tokio::select! {
-                Some((name, result, progress)) = running.next(), if !running.is_empty() => {
+                Some((name, result)) = running.next(), if !running.is_empty() => {
                     under_way.remove(&name);
-                    let bytes_arrived = progress.figures().bytes_arrived;
+                    if result.is_taken_back() {
+                        folder.end_share();
+                    }
                     // Who finds the result finds what moved for it, too.
                     folder.write_status(&under_way, &self.source_traffic())?;
-                    folder.end(&name, &LeaseResult { bytes_arrived, ..result })?;
+                    folder.end(&name, &result)?;
                 }
                 () = tokio::time::sleep(POLL) => {}
             }
@@ -97,6 +105,35 @@ impl Client {
                 folder.write_status(&under_way, &self.source_traffic())?;
             }
         }
+    }
+
+    /// Carries out a lease that has begun.
+    async fn run_lease(
+        &self,
+        folder: &MoverFolder,
+        name: String,
+        lease: Arc<LeaseUnderWay>,
+        made: &MadeDirectories,
+    ) -> (String, LeaseResult) {
+        let LeaseUnderWay { limits, progress } = &*lease;
+        let result = match folder.begin(&name) {
+            Ok(lease) => self.carry_out(&lease, limits, made, progress).await,
+            Err(error) => LeaseResult::failed(&error),
+        };
+        let bytes_arrived = progress.figures().bytes_arrived;
+        (name, LeaseResult { bytes_arrived, ..result })
+    }
+}
+
+/// A lease that is being carried out.
+struct LeaseUnderWay {
+    limits: LeaseLimits,
+    progress: Arc<CopyProgress>,
+}
+
+impl LeaseUnderWay {
+    fn new(limits: LeaseLimits) -> Self {
+        Self { limits, progress: Arc::default() }
     }
 }
 
@@ -123,6 +160,9 @@ impl MoverFolder {
             Err(TryLockError::Error(error)) => return Err(failed(&lock, error)),
         }
         let folder = Self { path: path.to_owned(), _lock: file };
+        if !folder.has_new_share() {
+            folder.end_share();
+        }
         let what = "the mover was killed while it carried out this lease";
         let killed = LeaseResult::failed(&Error::new(ErrorKind::Cancelled, what));
         for name in folder.names("running")? {
@@ -165,12 +205,35 @@ impl MoverFolder {
         std::fs::remove_file(&path).map_err(|error| failed(&path, error))
     }
 
+    /// The share that this node has; none if there is no file, or one that cannot be read.
+    fn share(&self) -> Result<Option<Share>> {
+        let path = self.path.join(SHARE);
+        match std::fs::read(&path) {
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(&path, error)),
+        }
+    }
+
+    /// Returns true if there is a share that no mover can have used and left.
+    fn has_new_share(&self) -> bool {
+        let written = std::fs::metadata(self.path.join(SHARE)).and_then(|it| it.modified());
+        let age = written.ok().and_then(|written| written.elapsed().ok());
+        age.is_some_and(|age| age < share::IDLE)
+    }
+
+    /// Ends the share, if there is one.
+    fn end_share(&self) {
+        drop(std::fs::remove_file(self.path.join(SHARE)));
+    }
+
     fn write_status(
         &self,
-        under_way: &BTreeMap<String, Arc<CopyProgress>>,
+        under_way: &BTreeMap<String, Arc<LeaseUnderWay>>,
         traffic: &[SourceTraffic],
     ) -> Result<()> {
-        let done = |(name, it): (&String, &Arc<CopyProgress>)| (name.clone(), it.figures());
+        let done =
+            |(name, it): (&String, &Arc<LeaseUnderWay>)| (name.clone(), it.progress.figures());
         let leases: BTreeMap<_, _> =
             under_way.iter().map(done).map(|(name, it)| (name, it.bytes_arrived)).collect();
         let moved = |it: &SourceTraffic| (it.source.clone(), it.bytes_received + it.bytes_sent);

@@ -1,8 +1,9 @@
 //! Copies, syncs and checks: their options from Python, and their results as dictionaries.
 
 use hither::{
-    BandwidthLimit, CheckOptions, CheckSummary, CompareBy, CopyOptions, CopySummary, Error,
-    ErrorKind, Filter, FilterOptions, OverwritePolicy, SyncOptions, TreeDifference, Verify,
+    BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyOptions,
+    CopySummary, Error, ErrorKind, Filter, FilterOptions, OverwritePolicy, SyncOptions,
+    TreeDifference, Verify,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -55,9 +56,9 @@ impl PyCopyOptions {
         })?);
         let timetable = self.bandwidth.as_deref().map(str::parse).transpose();
         let timetable = timetable.map_err(|why: String| Error::new(ErrorKind::Invalid, why))?;
-        options.bandwidth = timetable.map(|timetable| BandwidthLimit {
-            timetable,
-            minute_of_week: hither_cli::minute_of_week,
+        options.bandwidth = timetable.map(|timetable| {
+            let limit = BandwidthLimit { timetable, minute_of_week: hither_cli::minute_of_week };
+            Arc::new(BandwidthLimiter::new(limit, Arc::new(hither::MonotonicClock::start())))
         });
         options.transfers = self.transfers;
         options.attempts = self.retry;

@@ -16,6 +16,8 @@ pub struct CopyControl {
     /// 0 for not set, as in the others.
     workers: AtomicUsize,
     transfers: AtomicUsize,
+    /// 0 for not set, and a limit only: fewer may be of use.
+    max_workers: AtomicUsize,
     io_depth: AtomicUsize,
     writing: AtomicUsize,
     pub(crate) changed: Notify,
@@ -26,6 +28,11 @@ impl CopyControl {
     /// Sets the number of workers, 1 to 1024, in place of what the link would be worth.
     pub fn set_workers(&self, workers: usize) {
         self.set(&self.workers, workers);
+    }
+
+    /// Sets the most workers, 1 to 1024.
+    pub fn set_max_workers(&self, workers: usize) {
+        self.set(&self.max_workers, workers);
     }
 
     /// Sets the most files that are copied at a time, 1 to 1024.
@@ -47,6 +54,14 @@ impl CopyControl {
     /// The number of workers that was set.
     pub(crate) fn workers(&self) -> Option<usize> {
         Some(self.workers.load(Ordering::Acquire)).filter(|workers| *workers > 0)
+    }
+
+    /// The most workers that were set.
+    pub(crate) fn max_workers(&self) -> usize {
+        match self.max_workers.load(Ordering::Acquire) {
+            0 => usize::MAX,
+            most => most,
+        }
     }
 
     /// The number of files at a time that was set.

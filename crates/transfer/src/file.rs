@@ -18,6 +18,7 @@ pub(crate) mod suspects;
 pub(crate) mod upload_sink;
 pub(crate) mod version;
 pub(crate) mod write;
+use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::target_directory::TargetDirectory;
 use crate::destination::{CopyPath, Target};
@@ -77,6 +78,11 @@ pub(crate) struct CopyItem {
 }
 
 impl CopyItem {
+    /// The directions in which it moves through this machine.
+    pub(crate) fn directions(&self) -> Directions {
+        Directions { down: self.local.is_none(), up: matches!(self.target, Target::Remote(..)) }
+    }
+
     /// The file at `source`, of which nothing was copied yet.
     pub(crate) fn new(source: CopyPath, entry: Option<DirEntry>, target: Target) -> Self {
         Self {

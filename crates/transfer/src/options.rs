@@ -1,10 +1,10 @@
 //! Options of a copy.
 
 use crate::control::CopyControl;
+use crate::copy::bandwidth_limiter::BandwidthLimiter;
 use crate::filter::Filter;
 use crate::server_actions::{Stager, ThirdPartyMover};
 use hither_core::checksum::{Algorithm, Checksum};
-use hither_core::tune::bandwidth::BandwidthTimetable;
 use hither_core::tune::tuner::PathSignal;
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -64,15 +64,6 @@ impl Verify {
     }
 }
 
-/// A limit of bandwidth that changes with the time of the week.
-#[derive(Debug, Clone)]
-pub struct BandwidthLimit {
-    /// The rates.
-    pub timetable: BandwidthTimetable,
-    /// Returns the minute of the week by the user's clock; a week begins on Sunday at midnight.
-    pub minute_of_week: fn() -> u32,
-}
-
 /// The knowledge of tuners from outside of the copy.
 pub trait TuningMemory: Send + Sync + Debug {
     /// The setting that was remembered under `key`, if it is recent enough.
@@ -116,8 +107,8 @@ pub struct CopyOptions {
     /// available, a timeout, damaged bytes. One by default, besides the attempts for single
     /// requests.
     pub attempts: u32,
-    /// Limit of bandwidth, over all connections. None by default.
-    pub bandwidth: Option<BandwidthLimit>,
+    /// Limit of bandwidth, over all connections, and over all copies that have it. None by default.
+    pub bandwidth: Option<Arc<BandwidthLimiter>>,
     /// A handle that changes limits while the copy runs.
     pub control: Arc<CopyControl>,
     /// Has the servers move files between them, instead of through this machine. None by default.

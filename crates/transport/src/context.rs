@@ -8,6 +8,7 @@ use futures_core::future::BoxFuture;
 use hither_core::tune::connections;
 use hither_core::{Clock, EndpointStore, SlotClaim};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -21,6 +22,9 @@ pub(crate) struct NetworkContext {
     pub(crate) runtime: Handle,
     pub(crate) dialer: Dialer,
     pub(crate) ledger: Option<Arc<dyn EndpointStore>>,
+    /// The connections to a server that are allowed at the moment: at first, those of the
+    /// configuration.
+    pub(crate) most_connections: AtomicUsize,
 }
 
 impl NetworkContext {
@@ -36,10 +40,8 @@ impl NetworkContext {
     /// The maximum number of connections to a server that refused more than `refused_above`; 0 if
     /// it refused none.
     pub(crate) fn max_connections(&self, refused_above: usize) -> usize {
-        match refused_above {
-            0 => self.config.max_connections.max(1),
-            n => self.config.max_connections.clamp(1, n),
-        }
+        let most = self.most_connections.load(Ordering::Acquire).max(1);
+        if refused_above == 0 { most } else { most.min(refused_above) }
     }
 }
 

@@ -18,6 +18,7 @@ use hither_core::sync::lock;
 use hither_core::{Endpoint, EndpointStore};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
@@ -63,7 +64,9 @@ impl Network {
         ledger: Option<Arc<dyn EndpointStore>>,
     ) -> Arc<Self> {
         let dialer = Dialer::new(&config);
-        let shared = NetworkContext { config, account: Arc::default(), runtime, dialer, ledger };
+        let most_connections = AtomicUsize::new(config.max_connections);
+        let account = Arc::default();
+        let shared = NetworkContext { config, account, runtime, dialer, ledger, most_connections };
         let pools = Mutex::default();
         let sessions = Mutex::default();
         let to_clean_up = watch::Sender::new(0);
@@ -103,6 +106,14 @@ impl Network {
     #[must_use]
     pub fn account(&self) -> &Arc<TransferCounters> {
         &self.shared.account
+    }
+
+    /// Changes the maximum number of connections to a server. Where more are open, idle ones are
+    /// closed, and others when their responses end.
+    pub fn set_max_connections(&self, connections: usize) {
+        self.shared.most_connections.store(connections, Ordering::Release);
+        let pools: Vec<_> = self.pools().values().cloned().collect();
+        pools.iter().for_each(|pool| pool.close_surplus());
     }
 
     /// The last address of the server of `location`; `None` if it was never reached, or behind a

@@ -271,9 +271,23 @@ impl Pool {
         handed.and_then(|mut handed| handed.connection.take().ok_or_else(shut_down))
     }
 
-    /// Gives a connection to the first waiter, or keeps it.
-    fn release(self: &Arc<Self>, connection: Http1Connection) {
+    /// Closes idle connections above the limit.
+    pub(crate) fn close_surplus(&self) {
+        let max = self.max_alone();
         let mut state = self.state();
+        while state.open > max && state.idle.pop().is_some() {
+            state.open -= 1;
+        }
+    }
+
+    /// Gives a connection to the first waiter, or keeps it, unless the limit has fallen below.
+    fn release(self: &Arc<Self>, connection: Http1Connection) {
+        let max = self.max_alone();
+        let mut state = self.state();
+        if state.open > max {
+            state.open -= 1;
+            return;
+        }
         state.serves_several |=
             connection.answers > 0 && state.idle.iter().any(|it| it.answers > 0);
         let mut handed = ConnectionHandoff { pool: Arc::clone(self), connection: Some(connection) };

@@ -20,7 +20,8 @@ import os
 import queue
 import secrets
 import time
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hither.cluster import _node
@@ -29,6 +30,7 @@ from hither.cluster._lease_sizing import LeaseSizing
 from hither.cluster._listing import Listing
 from hither.cluster._manifest import Lease, Manifest, Totals
 from hither.cluster._names import absolute, below, contents
+from hither.cluster._shares import Share, Shares
 from hither.cluster._workers import ClusterLostError, NodeFigures, Workers, gather
 from hither.exceptions import HitherError
 
@@ -42,6 +44,8 @@ SILENCE_SECONDS = 4.0
 """A node that has said nothing for this long is suspected: eight reports of its tasks."""
 START_SECONDS = 20.0
 """The same for a mover that is only being started."""
+DEALERS = 16
+"""Nodes that are given their shares at the same time."""
 SURVEY_SECONDS = 15.0
 """A node that does not answer after this time has nothing to say."""
 
@@ -89,6 +93,8 @@ class Coordinator:
         self._workers = Workers(dask, self._job)
         self._listing = Listing(options, self._open_manifest)
         self._sizing = LeaseSizing()
+        self._shares = Shares(Share(options.max_connections, options.bandwidth))
+        self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
         self._began = time.monotonic()
@@ -97,17 +103,23 @@ class Coordinator:
 
     def run(self, show: Callable[[ClusterProgress], object] = lambda _: None) -> ClusterProgress:
         """Copy until nothing is left to do."""
-        self._destination = Destination(self._options, self._manifest, self._job)
+        # The listing reads only, and takes round trips, as does what follows.
+        self._listing.start()
+        try:
+            self._destination = Destination(self._options, self._manifest, self._job)
+        except BaseException:
+            self._listing.stop()
+            raise
         self._fences = Fences(self._destination, self._events.put, self._notices)
         self._manifest.retry_failed()
         topic = _node.topic(self._job)
         self._dask.subscribe_topic(topic, lambda event: self._events.put(lambda: self._reported(event[1])))
         try:
             self._survey()
-            self._listing.start()
             while not self._manifest.is_over():
                 self._listing.check()
                 self._grant()
+                self._deal_shares()
                 self._look_for_silence()
                 self._wait()
                 show(self.progress())
@@ -120,6 +132,7 @@ class Coordinator:
             for granted in self._granted.values():
                 granted.future.release()
             self._fences.close()
+            self._dealer.shutdown(wait=True, cancel_futures=True)
         self._dask.unsubscribe_topic(topic)
         self._end()
         return progress
@@ -167,7 +180,8 @@ class Coordinator:
 
     def _survey(self) -> None:
         """Take what nodes have done since an earlier run; take back what no mover has any more."""
-        futures = {worker: self._workers.submit_to(worker, _node.survey) for worker in self._workers.threads()}
+        sources = self._options.source_addresses
+        futures = {worker: self._workers.submit_to(worker, _node.survey, sources) for worker in self._workers.threads()}
         found = gather(list(futures.values()), SURVEY_SECONDS)
         under_way: dict[str, str] = {}
         for worker, future in futures.items():
@@ -177,6 +191,8 @@ class Coordinator:
             for name, result in told["results"].items():
                 self._manifest.absorb(name, result)
             under_way.update(dict.fromkeys(told["under_way"], worker))
+            if told["share"] is not None and told["under_way"]:
+                self._shares.found(told["node"], Share(**told["share"]), time.monotonic())
         for lease in self._manifest.open_leases():
             its_worker = under_way.get(lease.name)
             if its_worker is None:
@@ -184,14 +200,13 @@ class Coordinator:
             else:
                 # Its mover has it: a task there waits for the result.
                 self._submit(lease, self._destination.fence(lease.name), its_worker)
-        for lease in self._manifest.open_leases("revoking"):
-            self._fences.remove(lease.name, self._fence_is_gone)
+        self._remove_revoked()
 
     def _grant(self) -> None:
-        """Deal out leases, a connection for each: as many as there are threads, some to wait."""
+        """Deal out leases, a connection for each: two for each thread, the second to follow."""
         if time.monotonic() < self._pause_until:
             return
-        most = self._workers.slots() + max(1, len(self._workers.threads()))
+        most = 2 * self._workers.slots()
         while len(self._granted) + self._fences.making < min(most, self._options.max_connections):
             large = sum(granted.lease.kind != "files" for granted in self._granted.values())
             lease = self._manifest.next(self._sizing.size, large_first=large <= len(self._granted) / 2)
@@ -210,31 +225,29 @@ class Coordinator:
             self._absorb(lease.name, {"error": [_kind(error), str(error)]})
 
     def _submit(self, lease: Lease, fence: str, worker: str | None = None) -> None:
-        shares = min(self._workers.slots(), self._options.max_connections)
         work = self._manifest.work(lease, below(self._destination.aside, "file-"))
         document = {
             "source": absolute(contents(self._options.source)),
             "target": self._destination.target,
             "fence": fence,
-            "connections": self._options.max_connections // shares,
-            "bandwidth": None if self._options.bandwidth is None else max(1, self._options.bandwidth // shares),
             "third_party": self._options.third_party,
             "work": work,
         }
+        files = work.get("files", ())
+        size = sum(file["size"] or 0 for file in files) + work.get("end", 0) - work.get("start", 0)
         to = [worker] if worker else self._workers.trusted()
         future = self._dask.submit(
             _node.carry_out,
             self._job,
             lease.name,
             _node.packed(document),
+            size,
             self._options.source_addresses,
             key=f"hither-{lease.kind}-{self._job}-{lease.name}",
             workers=to,
             allow_other_workers=False,
             pure=False,
         )
-        files = work.get("files", ())
-        size = sum(file["size"] or 0 for file in files) + work.get("end", 0) - work.get("start", 0)
         self._granted[lease.name] = _Granted(lease, future, fence, time.monotonic(), len(files), size)
         future.add_done_callback(lambda done: self._events.put(lambda: self._done(lease.name, done)))
 
@@ -270,6 +283,8 @@ class Coordinator:
                 self._sizing.learn(result["seconds"], result["bytes_arrived"], granted.files)
         self._close_reports(name)
         self._notices.update(dict.fromkeys(result.get("notices", ())))
+        if result.get("error") is None:
+            self._shares.ended(name, time.monotonic())
         if not self._manifest.absorb(name, result):
             return
         if result.get("error") is None:
@@ -277,7 +292,8 @@ class Coordinator:
         else:
             # Nothing is tried again at once where a server may be down.
             self._pause_until = time.monotonic() + 0.5
-            self._remove_revoked()
+            if name not in self._remove_revoked():
+                self._shares.ended(name, time.monotonic())
 
     def _take_back(self, name: str) -> None:
         granted = self._granted.pop(name, None)
@@ -291,12 +307,16 @@ class Coordinator:
         for node in self._workers.nodes.values():
             node.bytes += node.open.pop(name, 0)
 
-    def _remove_revoked(self) -> None:
-        for lease in self._manifest.open_leases("revoking"):
-            self._fences.remove(lease.name, self._fence_is_gone)
+    def _remove_revoked(self) -> list[str]:
+        """Remove the fences of leases that were taken back; return their names."""
+        names = [lease.name for lease in self._manifest.open_leases("revoking")]
+        for name in names:
+            self._fences.remove(name, self._fence_is_gone)
+        return names
 
     def _fence_is_gone(self, name: str) -> None:
         self._manifest.fence_removed(name)
+        self._shares.ended(name, time.monotonic())
 
     # Nodes.
 
@@ -308,6 +328,10 @@ class Coordinator:
         if granted is None:
             return
         now = time.monotonic()
+        self._shares.began(event["lease"], event["node"], now)
+        if not event["has_share"]:
+            self._shares.lost(event["node"])
+            self._deal_shares()
         granted.worker = worker
         self._workers.heard[worker] = now
         if event["alive"] != granted.beat:
@@ -317,6 +341,15 @@ class Coordinator:
         elif granted.heard is None:
             granted.heard = now
         node.open[event["lease"]] = event["arrived"]
+
+    def _deal_shares(self) -> None:
+        for node, share in self._shares.deal(time.monotonic()).items():
+            give = self._workers.run_on(node, _node.take_share, asdict(share))
+            self._dealer.submit(self._give, node, share, give)
+
+    def _give(self, node: str, share: Share, give: Callable[[], bool]) -> None:
+        confirmed = give()
+        self._events.put(lambda: self._shares.answered(node, share, confirmed=confirmed))
 
     def _look_for_silence(self) -> None:
         now = time.monotonic()

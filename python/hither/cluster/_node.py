@@ -64,6 +64,16 @@ class MoverFolder:
         aside.write_bytes(zlib.decompress(lease))
         aside.rename(self.path / "inbox" / f"{name}.json")
 
+    def share(self) -> dict[str, Any] | None:
+        """Return the share that the mover has of the whole job's limits; none if it has none."""
+        return _read(self.path / "share.json")
+
+    def take_share(self, share: dict[str, Any]) -> None:
+        """Give the mover another share."""
+        aside = self.path / "share.new"
+        aside.write_text(json.dumps(share), "utf-8")
+        aside.rename(self.path / "share.json")
+
     def result(self, name: str) -> dict[str, Any] | None:
         """Return what became of a lease; none if it has not ended."""
         return _read(self.path / "results" / f"{name}.json")
@@ -118,13 +128,21 @@ def packed(lease: dict[str, Any]) -> bytes:
     return zlib.compress(json.dumps(lease).encode())
 
 
-def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]) -> dict[str, Any]:
-    """Have this node's mover carry out a lease; return its result. Runs as a task of Dask."""
+def carry_out(job: str, name: str, lease: bytes, size: int, source_addresses: Sequence[str]) -> dict[str, Any]:
+    """Have this node's mover carry out a lease of ``size`` bytes; return its result.
+
+    Runs as a task of Dask. It leaves its thread to the next one when half of the lease has arrived,
+    so that the end of a lease, when few connections have anything left to do, is the middle of
+    another.
+    """
+    from distributed import secede
+
     folder = MoverFolder(job)
     folder.give(name, lease)
     began = time.monotonic()
     reported = -REPORT_SECONDS
     heard = (0.0, began)
+    is_ending = False
     while True:
         result = folder.result(name)
         if result is not None:
@@ -134,7 +152,12 @@ def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]
         if now - reported >= REPORT_SECONDS:
             reported = now
             beat = _beat(folder)
-            _report(job, {"lease": name, "node": node_name(), "alive": beat, **_progress(folder.status(), name)})
+            progress = _progress(folder.status(), name)
+            event = {"lease": name, "node": node_name(), "alive": beat, "has_share": folder.share() is not None}
+            _report(job, {**event, **progress})
+            if not is_ending and 2 * progress["arrived"] >= size > 0:
+                is_ending = True
+                secede()
             folder.ensure_mover(source_addresses)
             if beat != heard[0]:
                 heard = (beat, now)
@@ -144,12 +167,22 @@ def carry_out(job: str, name: str, lease: bytes, source_addresses: Sequence[str]
         time.sleep(POLL_SECONDS)
 
 
-def survey(job: str) -> dict[str, Any]:
-    """Return the results that this node has, and the leases that its mover carries out."""
+def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
+    """Return the results that this node has, and the leases that its mover carries out.
+
+    It starts the mover, which takes a moment, before there are leases.
+    """
     folder = MoverFolder(job)
+    folder.ensure_mover(source_addresses)
     # What ends between the two is among the results, at the latest.
     under_way = folder.under_way()
-    return {"node": node_name(), "results": dict(folder.results()), "under_way": under_way}
+    results = dict(folder.results())
+    return {"node": node_name(), "results": results, "under_way": under_way, "share": folder.share()}
+
+
+def take_share(job: str, share: dict[str, Any]) -> None:
+    """Give this node's mover another share. Runs on a worker, beside its tasks."""
+    MoverFolder(job).take_share(share)
 
 
 def clean(job: str) -> None:

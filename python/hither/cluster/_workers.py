@@ -99,9 +99,9 @@ class Workers:
             self._asked_at = now
         return self._threads
 
-    def ask(self, what: Callable[..., Any], **arguments: Any) -> Any:  # noqa: ANN401
+    def ask(self, what: Callable[..., Any], *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
         """Ask the scheduler. By itself the client would wait a minute for one that is gone."""
-        return self._dask.sync(what, callback_timeout=ANSWER_SECONDS, **arguments)
+        return self._dask.sync(what, *arguments, callback_timeout=ANSWER_SECONDS, **named)
 
     def slots(self) -> int:
         """Return how many tasks run at the same time."""
@@ -113,9 +113,24 @@ class Workers:
         trusted = [worker for worker in workers if worker not in self._suspected]
         return trusted if 0 < len(trusted) < len(workers) else None
 
-    def submit_to(self, worker: str, what: Callable[[str], Any]) -> Any:  # noqa: ANN401
+    def run_on(self, node: str, what: Callable[..., object], *arguments: object) -> Callable[[], bool]:
+        """Return a call that runs a function of the job on a node, beside its tasks.
+
+        The call may be made by another thread, and tells whether all went well.
+        """
+        workers = [worker for worker in self.node(node).workers if worker in self._threads][:1]
+
+        def run() -> bool:
+            try:
+                return bool(self.ask(self._dask._run, what, self._job, *arguments, workers=workers))  # noqa: SLF001
+            except Exception:  # noqa: BLE001
+                return False
+
+        return run
+
+    def submit_to(self, worker: str, what: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Have one worker run a function of the job."""
-        return self._dask.submit(what, self._job, workers=[worker], allow_other_workers=False, pure=False)
+        return self._dask.submit(what, self._job, *arguments, workers=[worker], allow_other_workers=False, pure=False)
 
     def waiting(self) -> dict[str, str]:
         """Return the worker of each task that waits or runs, by its key."""

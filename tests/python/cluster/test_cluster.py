@@ -1,5 +1,6 @@
 """Copies by a cluster of processes, of which any is killed or stopped meanwhile."""
 
+import contextlib
 import json
 import random
 import re
@@ -23,6 +24,7 @@ from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
 
 LARGE = 24 << 20
 RATE = 40_000_000
+SLOW = 2_000_000
 PATIENCE = 60
 
 
@@ -72,6 +74,15 @@ def source(tmp_path):
     secret = f"location /tree/d1/secret {{ if (!-f {tmp_path}/open) {{ return 403; }} }}"
     with servers.nginx(Loopback(), tmp_path / "www", locations=f"autoindex on; {secret}") as port:
         yield root, size, f"http://127.0.0.1:{port}/tree"
+
+
+def shares(cluster):
+    """The bytes a second that each node may move."""
+    found = {}
+    for path in cluster.folder.glob("*/hither/cluster/movers/*/*/share.json"):
+        with contextlib.suppress(FileNotFoundError):
+            found[path.parent.name] = json.loads(path.read_text())["bandwidth"]
+    return found
 
 
 class Running:
@@ -167,6 +178,16 @@ def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask
     done = copying.end()
     assert done.failures == {}
     assert content(tmp_path / "to") == content(root)
+
+
+def test_the_bandwidth_of_a_node_that_is_gone_goes_to_the_other(cluster, dask, source, tmp_path):
+    _, size, url = source
+    copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=SLOW)
+    wait_until(lambda: shares(cluster) == {"a": SLOW // 2, "b": SLOW // 2})
+    cluster.kill("b")
+    wait_until(lambda: shares(cluster)["a"] == SLOW)
+    assert copying.thread.is_alive(), f"it ended: {copying.error or copying.done}"
+    assert copying.end().bytes == size
 
 
 @pytest.mark.slow

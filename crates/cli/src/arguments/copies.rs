@@ -4,10 +4,12 @@ use crate::exit::CommandError;
 use crate::local_time::minute_of_week;
 use clap::Args;
 use hither::{
-    BandwidthLimit, BandwidthTimetable, CompareBy, CopyOptions, Filter, FilterOptions, ThirdParty,
+    BandwidthLimit, BandwidthLimiter, BandwidthTimetable, CompareBy, CopyOptions, Filter,
+    FilterOptions, MonotonicClock, ThirdParty,
 };
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The largest file of rules or names, in bytes.
 const MAX_LIST_BYTES: u64 = 1 << 30;
@@ -168,8 +170,10 @@ impl LimitArgs {
 
     /// Sets these limits.
     pub(crate) fn set(&self, options: &mut CopyOptions) {
-        let limit = |timetable| BandwidthLimit { timetable, minute_of_week };
-        options.bandwidth = self.bwlimit.clone().map(limit);
+        options.bandwidth = self.bwlimit.clone().map(|timetable| {
+            let limit = BandwidthLimit { timetable, minute_of_week };
+            Arc::new(BandwidthLimiter::new(limit, Arc::new(MonotonicClock::start())))
+        });
         options.transfers = self.transfers.map(usize::from);
         options.attempts = self.retry.unwrap_or(1);
     }

@@ -19,10 +19,6 @@ pub(crate) struct Lease {
     /// names. It is removed when the lease is given to another node: then nothing in it can be
     /// written or renamed any more.
     pub(crate) fence: String,
-    /// The number of connections, at the most.
-    pub(crate) connections: usize,
-    /// Bytes a second, at the most.
-    pub(crate) bandwidth: Option<u64>,
     /// Has the servers move the files: `auto`, `pull` or `push`.
     pub(crate) third_party: Option<String>,
     pub(crate) work: LeaseWork,
@@ -97,6 +93,12 @@ pub(crate) struct LeaseResult {
 }
 
 impl LeaseResult {
+    /// Returns true if the lease was taken back while it was carried out.
+    pub(crate) fn is_taken_back(&self) -> bool {
+        let cancelled = format!("{:?}", ErrorKind::Cancelled);
+        self.error.as_ref().is_some_and(|(kind, _)| *kind == cancelled)
+    }
+
     pub(crate) fn failed(error: &Error) -> Self {
         let error = Some((format!("{:?}", error.kind()), error.to_string()));
         Self { error, ..Self::default() }

@@ -58,10 +58,10 @@ impl Rig {
         let (source, target) = (self.path("from"), self.path("to"));
         let fence = self.path("to/aside").join(name);
         let lease = json!({
-            "source": source, "target": target, "fence": fence, "connections": 2,
-            "bandwidth": null, "third_party": null, "work": work,
+            "source": source, "target": target, "fence": fence, "third_party": null, "work": work,
         });
         let mover = self.path("mover");
+        fs::write(mover.join("share.json"), r#"{"connections": 2, "bandwidth": null}"#).unwrap();
         fs::write(mover.join(format!("inbox/{name}.json")), lease.to_string()).unwrap();
         self.client.block_on(self.client.run_mover(&mover, Duration::ZERO)).unwrap();
         let result = fs::read(mover.join(format!("results/{name}.json"))).unwrap();

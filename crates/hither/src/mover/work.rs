@@ -14,16 +14,15 @@
 use crate::client::Client;
 use crate::copy::third_party::ThirdParty;
 use crate::mover::lease::{LargeFile, Lease, LeaseResult, LeaseWork, ListedPath};
+use crate::mover::share::LeaseLimits;
 use crate::mover::take_over;
 use futures_util::stream::{StreamExt, TryStreamExt};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, parent};
 use hither_core::sync::lock;
-use hither_core::tune::bandwidth::BandwidthTimetable;
 use hither_core::{Algorithm, Checksum};
 use hither_transfer::{
-    BandwidthLimit, CopyOptions, CopyPath, CopyProgress, CopySummary, copy_listed, copy_range,
-    source_name,
+    CopyOptions, CopyPath, CopyProgress, CopySummary, copy_listed, copy_range, source_name,
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -50,16 +49,18 @@ impl Client {
     pub(super) async fn carry_out(
         &self,
         lease: &Lease,
+        limits: &LeaseLimits,
         made: &MadeDirectories,
         progress: &Arc<CopyProgress>,
     ) -> LeaseResult {
-        let done = self.try_to_carry_out(lease, made, progress).await;
+        let done = self.try_to_carry_out(lease, limits, made, progress).await;
         done.unwrap_or_else(|error| LeaseResult::failed(&error))
     }
 
     async fn try_to_carry_out(
         &self,
         lease: &Lease,
+        limits: &LeaseLimits,
         made: &MadeDirectories,
         progress: &Arc<CopyProgress>,
     ) -> Result<LeaseResult> {
@@ -71,7 +72,7 @@ impl Client {
         let claim = join(&places.fence.path, CLAIM);
         places.fence.storage.make_directory(&claim).await?;
         tokio::select! {
-            done = self.work(lease, &places, made, progress) => done,
+            done = self.work(lease, limits, &places, made, progress) => done,
             () = taken_back(&places.fence) => {
                 let what = "the lease was taken back while it was carried out";
                 Err(Error::new(ErrorKind::Cancelled, what))
@@ -82,11 +83,12 @@ impl Client {
     async fn work(
         &self,
         lease: &Lease,
+        limits: &LeaseLimits,
         places: &Places,
         made: &MadeDirectories,
         progress: &Arc<CopyProgress>,
     ) -> Result<LeaseResult> {
-        let options = self.lease_options(lease)?;
+        let options = self.lease_options(lease, limits)?;
         match &lease.work {
             LeaseWork::Files { files, directories } => {
                 for directory in directories {
@@ -126,16 +128,11 @@ impl Client {
         }
     }
 
-    fn lease_options(&self, lease: &Lease) -> Result<CopyOptions> {
+    fn lease_options(&self, lease: &Lease, limits: &LeaseLimits) -> Result<CopyOptions> {
         let mut options = self.copy_options();
-        options.max_workers = lease.connections.clamp(1, options.max_workers);
-        if let Some(rate) = lease.bandwidth {
-            let kilobytes = format!("{}k", rate.div_ceil(1024));
-            let timetable = kilobytes.parse::<BandwidthTimetable>();
-            let timetable = timetable.map_err(|why| Error::new(ErrorKind::Invalid, why))?;
-            // One rate at all times.
-            options.bandwidth = Some(BandwidthLimit { timetable, minute_of_week: || 0 });
-        }
+        options.max_workers = limits.connections.clamp(1, options.max_workers);
+        options.bandwidth = limits.bandwidth.clone();
+        options.control = Arc::clone(&limits.control);
         if let Some(mode) = &lease.third_party {
             options.third_party = Some(self.third_party(mode.parse::<ThirdParty>()?));
         }

@@ -1,7 +1,6 @@
 //! State that all tasks of a copy share, and the records that they make in it.
 
 use crate::copy::archive::{self, DirectoryAttributes};
-use crate::copy::bandwidth_limiter::BandwidthLimiter;
 use crate::copy::blocking_queue::BlockingQueue;
 use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
@@ -34,7 +33,6 @@ pub(crate) struct CopyContext {
     pub(crate) options: CopyOptions,
     /// Name of the job.
     pub(crate) job: String,
-    pub(crate) bandwidth: BandwidthLimiter,
     pub(crate) budget: MemoryBudget,
     pub(crate) journal: Option<Journal>,
     pub(crate) progress: Arc<CopyProgress>,
@@ -85,7 +83,6 @@ impl CopyContext {
         progress: Arc<CopyProgress>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            bandwidth: BandwidthLimiter::new(options.bandwidth.clone()),
             budget: MemoryBudget::new(options.budget_bytes),
             queue,
             to_stage: Mutex::default(),
@@ -109,7 +106,9 @@ impl CopyContext {
 
     /// Number of workers that help by now.
     pub(crate) fn workers(&self) -> usize {
-        self.options.control.workers().unwrap_or_else(|| self.workers.load(Ordering::Acquire))
+        let control = &self.options.control;
+        let workers = control.workers().unwrap_or_else(|| self.workers.load(Ordering::Acquire));
+        workers.min(control.max_workers())
     }
 
     /// Most files that are copied at a time.

@@ -6,7 +6,6 @@
 //! of memory has room for, and the limits of the job allow. A file that waits for the disk and its
 //! name is not counted.
 
-use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::queue::{MAX_FOUND, NextTask};
 use crate::copy::tuning::{self, TunedFiles, WorkerSample};
@@ -279,8 +278,7 @@ impl CopyContext {
             None => connections::for_small_files(&source.link(), source.max_small_files()),
         };
         let by_target = file.max_small_uploads().await.unwrap_or(usize::MAX);
-        let directions = Directions::of(&file.item);
-        let by_bandwidth = self.bandwidth.max_workers(directions, source.clock().now());
+        let by_bandwidth = self.workers_by_bandwidth(file);
         let small = match by_source.min(by_target) {
             usize::MAX => connections::MIN_SMALL_FILES,
             small => small,
@@ -296,10 +294,15 @@ impl CopyContext {
         self.small_files.store(tuned.max(1), Ordering::Release);
     }
 
+    /// The most workers that the limit of bandwidth keeps going.
+    fn workers_by_bandwidth(&self, file: &FileCopy) -> usize {
+        let limiter = self.options.bandwidth.as_ref();
+        limiter.map_or(usize::MAX, |limiter| limiter.max_workers(file.item.directions()))
+    }
+
     /// Adapts the number of workers to what the link of `file` is worth.
     fn add_workers(&self, file: &FileCopy) {
-        let now = file.source.clock().now();
-        let by_bandwidth = self.bandwidth.max_workers(Directions::of(&file.item), now);
+        let by_bandwidth = self.workers_by_bandwidth(file);
         let cap = self.options.max_workers.min(by_bandwidth).max(1);
         // An upload limits the blocks in flight itself; other targets take any number.
         let by_target = if file.is_exact() { file.max_pieces } else { 1 };

@@ -10,7 +10,6 @@
 //! A request that fails is sent again for the rest of the piece, if the error says that this can
 //! help, until [`ATTEMPTS`] in a row have failed without bringing a byte.
 
-use crate::copy::bandwidth_limiter::Directions;
 use crate::file::open::STAGING_TIMEOUT;
 use crate::file::{FileCopy, Piece};
 use futures_core::future::BoxFuture;
@@ -100,8 +99,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         ..Request::default()
     };
     let shared = Arc::clone(&file.shared);
-    let source = Arc::clone(&file.source);
-    let directions = Directions::of(&file.item);
+    let directions = file.item.directions();
     let buffer_of = Arc::clone(piece);
     let keep = !file.is_blind();
     let needs_room = keep && !file.is_small();
@@ -109,7 +107,9 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         let came = part.bytes.len() as u64;
         let taken = buffer_of.buffer.accept(&part, keep);
         shared.note_arrived(came, taken);
-        shared.bandwidth.take(came, directions, source.clock().now());
+        if let Some(limiter) = &shared.options.bandwidth {
+            limiter.take(came, directions);
+        }
         if needs_room {
             shared.budget.hold(taken);
         }
@@ -219,14 +219,14 @@ impl PieceFetch<'_> {
                 ready!(pause.as_mut().poll(context));
                 self.pause = None;
             }
-            let directions = Directions::of(&self.file.item);
             let now = self.now();
-            let wait = self.file.shared.bandwidth.wait(directions, now);
-            if wait.is_zero() {
+            let directions = self.file.item.directions();
+            let limiter = self.file.shared.options.bandwidth.as_ref();
+            let Some(pause) = limiter.and_then(|limiter| limiter.pause(directions)) else {
                 return Poll::Ready(());
-            }
+            };
             self.times.block(true, now);
-            self.pause = Some(self.file.source.clock().sleep(wait));
+            self.pause = Some(pause);
         }
     }
 

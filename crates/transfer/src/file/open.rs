@@ -5,7 +5,6 @@
 //! its first bytes instead, which tells the size and the version as well as a question for them
 //! would, and brings a small file whole.
 
-use crate::copy::bandwidth_limiter::Directions;
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::destination::Target;
 use crate::file::block_map::BlockMap;
@@ -83,7 +82,9 @@ pub(crate) async fn open(
     let room = shared.options.budget_bytes / (2 * blocks.block_bytes());
     let read_ahead = usize::try_from(room).unwrap_or(READ_AHEAD).clamp(1, READ_AHEAD);
     let arrived_bytes = head.as_ref().map_or(0, |head| head.bytes);
-    shared.bandwidth.take(arrived_bytes, Directions::of(&item), source.clock().now());
+    if let Some(limiter) = &shared.options.bandwidth {
+        limiter.take(arrived_bytes, item.directions());
+    }
     // An upload may take nothing but whole blocks.
     let takes_head = takes_any_bytes || !matches!(sink, Sink::Upload(_));
     let fits = takes_head || arrived_bytes == version.size;

@@ -10,7 +10,8 @@ use hither_core::{
     ResponseMeta, Result, Source, Storage,
 };
 use hither_transfer::{
-    BandwidthLimit, CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, copy,
+    BandwidthLimit, BandwidthLimiter, CopyOptions, CopyPath, CopyProgress, CopySummary,
+    Destination, copy,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,17 +24,27 @@ const SMALL_FILES: usize = 400;
 
 /// A clock that stands still unless somebody sleeps.
 #[derive(Debug, Default, Clone)]
-struct SleepersClock(Arc<AtomicU64>);
+struct SleepersClock {
+    time: Arc<AtomicU64>,
+    origin: u64,
+}
+
+impl SleepersClock {
+    /// The same time, counted from now on.
+    fn started(&self) -> Self {
+        Self { time: Arc::clone(&self.time), origin: self.time.load(Ordering::SeqCst) }
+    }
+}
 
 impl Clock for SleepersClock {
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::SeqCst))
+        Duration::from_nanos(self.time.load(Ordering::SeqCst) - self.origin)
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         let nanos = u64::try_from(duration.as_nanos()).unwrap();
-        let end = self.0.load(Ordering::SeqCst) + nanos;
-        self.0.fetch_max(end, Ordering::SeqCst);
+        let end = self.time.load(Ordering::SeqCst) + nanos;
+        self.time.fetch_max(end, Ordering::SeqCst);
         Box::pin(tokio::task::yield_now())
     }
 }
@@ -68,6 +79,8 @@ struct Zeros {
 struct ZeroFile {
     zeros: Arc<Zeros>,
     path: String,
+    /// As of real sources, its origin is when the file was opened.
+    clock: SleepersClock,
 }
 
 #[derive(Debug)]
@@ -86,7 +99,9 @@ impl Storage for ZeroStorage {
         Ok((0..self.0.files).map(entry).collect())
     }
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(ZeroFile { zeros: Arc::clone(&self.0), path: path.to_owned() }))
+        let (zeros, path) = (Arc::clone(&self.0), path.to_owned());
+        let clock = zeros.fetches.clock.started();
+        Ok(Arc::new(ZeroFile { zeros, path, clock }))
     }
 }
 
@@ -138,7 +153,7 @@ impl Source for ZeroFile {
         LinkEstimate { rtt: Some(Duration::from_millis(100)), ..LinkEstimate::default() }
     }
     fn clock(&self) -> &dyn Clock {
-        &self.zeros.fetches.clock
+        &self.clock
     }
     fn endpoint(&self) -> Endpoint {
         Endpoint::default()
@@ -189,11 +204,22 @@ async fn copied(
     files: usize,
     size: u64,
     failing: usize,
+    options: CopyOptions,
+    at_fetch: fn(usize, &Fetches, &CopyOptions) -> BoxFuture<'static, ()>,
+) -> Copied {
+    copied_by(SleepersClock::default(), files, size, failing, options, at_fetch).await
+}
+
+async fn copied_by(
+    clock: SleepersClock,
+    files: usize,
+    size: u64,
+    failing: usize,
     mut options: CopyOptions,
     at_fetch: fn(usize, &Fetches, &CopyOptions) -> BoxFuture<'static, ()>,
 ) -> Copied {
     options.recursive = true;
-    let fetches = Arc::new(Fetches { failing, ..Fetches::default() });
+    let fetches = Arc::new(Fetches { failing, clock, ..Fetches::default() });
     let zeros = Arc::new(Zeros {
         fetches: Arc::clone(&fetches),
         files,
@@ -214,18 +240,27 @@ async fn copied(
     Copied { summary, fetches, progress }
 }
 
-fn limited(rate: &str) -> CopyOptions {
+fn limited(rate: &str, clock: &SleepersClock) -> CopyOptions {
     let mut options = CopyOptions::default();
     let timetable = rate.parse().unwrap();
-    options.bandwidth = Some(BandwidthLimit { timetable, minute_of_week: || 0 });
+    let limit = BandwidthLimit { timetable, minute_of_week: || 0 };
+    let limiter = BandwidthLimiter::new(limit, Arc::new(clock.clone()));
+    options.bandwidth = Some(Arc::new(limiter));
     options
+}
+
+/// Copies with a limit of bandwidth.
+async fn within(rate: &str, transfers: Option<usize>, files: usize, size: u64) -> Copied {
+    let clock = SleepersClock::default();
+    let mut options = limited(rate, &clock);
+    options.transfers = transfers;
+    copied_by(clock, files, size, 0, options, nothing).await
 }
 
 #[tokio::test]
 async fn all_connections_together_keep_to_the_bandwidth() {
-    for (files, size) in [(1, 16 * MIB), (64, MIB / 4)] {
-        let Copied { summary, fetches, progress } =
-            copied(files, size, 0, limited("2M"), nothing).await;
+    for (transfers, files, size) in [(None, 1, 16 * MIB), (None, 64, MIB / 4), (Some(1), 16, MIB)] {
+        let Copied { summary, fetches, progress } = within("2M", transfers, files, size).await;
         assert_eq!(summary.bytes, 16 * MIB);
         let took = fetches.clock.now();
         // 8 s, less what a bucket holds at first; the clock may run ahead by a look at it.
@@ -235,7 +270,7 @@ async fn all_connections_together_keep_to_the_bandwidth() {
         assert!(stages.fetch.blocked >= Duration::from_secs(7), "{stages:?}");
     }
     // Uploads alone are limited.
-    let free = copied(1, 16 * MIB, 0, limited("2M:off"), nothing).await;
+    let free = within("2M:off", None, 1, 16 * MIB).await;
     assert_eq!(free.fetches.clock.now(), Duration::ZERO);
     assert_eq!(free.progress.stages().fetch.blocked, Duration::ZERO);
 }

@@ -131,6 +131,10 @@ impl Upload for LocalUpload {
         }
     }
 
+    fn takes_any_bytes(&self) -> bool {
+        !matches!(self.way, Way::Stream)
+    }
+
     fn token(&self) -> Option<String> {
         match &self.way {
             Way::Aside { name, .. } => Some(name.clone()),
