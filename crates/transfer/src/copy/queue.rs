@@ -9,7 +9,8 @@
 //! ([`crate::copy::worker`]): hundreds of them are under way at a time where the server takes that
 //! many requests. Beside large files they get half of what `--transfers` allows.
 
-use crate::file::{CopyItem, FileCopy, Piece};
+use crate::file::piece::Piece;
+use crate::file::{CopyItem, FileCopy};
 use crate::tree::small_files::{SmallFile, SmallFiles, TreeBatch};
 use hither_core::sync::lock;
 use std::collections::VecDeque;

@@ -52,7 +52,7 @@ impl TunedPath {
     }
 }
 
-/// What a sample of the workers has led to.
+/// The outcome of a sample of the workers.
 #[derive(Debug)]
 pub(crate) struct WorkerSample {
     /// The source of the files; none if servers move them.

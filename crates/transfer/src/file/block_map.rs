@@ -141,7 +141,7 @@ impl BlockMap {
         Some(first.start..end)
     }
 
-    /// What was taken and has not come is to be fetched again.
+    /// Gives back what was taken and has not come, to be fetched again.
     pub(crate) fn put_back(&mut self, range: Range<u64>) {
         if !range.is_empty() {
             let at = self.todo.partition_point(|it| it.start < range.start);

@@ -5,12 +5,12 @@
 //! ```text
 //! # DXT, file_id: 17855743881390289785, file_name: /data/f.root
 //! # DXT, rank: 3, hostname: node7
-//! # Module    Rank  Wt/Rd  Segment          Offset          Length    Start(s)      End(s)   Pthread-ID
-//!  X_POSIX       3   read        0               0          262144      0.1041      0.1052   140637148894720
+//! # Module    Rank  Wt/Rd  Segment      Offset      Length    Start(s)      End(s)   Pthread-ID
+//!  X_POSIX       3   read        0           0      262144      0.1041      0.1052   14063714889
 //! ```
 //!
-//! Times are seconds since the start of the job. A thread here is a rank, or a thread of one where
-//! they are told apart (since Darshan 3.5). Calls of MPI-IO (`X_MPIIO`) are left out: they appear
+//! Times are seconds since the start of the job. A thread here is a rank, or a thread of one since
+//! Darshan 3.5, which names them. Calls of MPI-IO (`X_MPIIO`) are left out: they appear
 //! again as the calls of POSIX that they made.
 
 use super::{Importer, Line, Read};
