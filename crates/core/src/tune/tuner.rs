@@ -173,6 +173,16 @@ impl Tuner {
         self.limits.max = max.max(self.limits.min).max(self.setting);
     }
 
+    /// Lowers the largest setting that is tried, and the setting with it: more were refused. The
+    /// ladder begins again from there.
+    pub fn lower_max(&mut self, max: usize) {
+        self.limits.max = max.max(self.limits.min);
+        if self.setting > self.limits.max {
+            self.setting = self.limits.max;
+            self.restart();
+        }
+    }
+
     /// Records what was measured. To be called several times in each interval of a quarter of a
     /// second or eight round trips.
     pub fn observe(&mut self, seen: &Observation) {

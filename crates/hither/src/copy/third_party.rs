@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use futures_util::future::BoxFuture;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::storage::Storage;
 use hither_transfer::{MovedBytes, ThirdPartyMove, ThirdPartyMover};
 use hither_transport::{Location, Network, Protocol, ThirdPartyCopy, ThirdPartyMode};
@@ -115,18 +115,21 @@ fn can_push(copy: &ThirdPartyCopy) -> bool {
     copy.source.protocol() == Protocol::Http && copy.target.protocol() == Protocol::Http
 }
 
-/// Returns true for errors of one way that another one may not have.
+/// Returns true for errors of one way that another one may not have. A server that is busy has the
+/// other copies of the same job.
 fn may_go_otherwise(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Unsupported
-            | ErrorKind::Unauthenticated
-            | ErrorKind::PermissionDenied
-            | ErrorKind::Unavailable
-            | ErrorKind::Timeout
-            | ErrorKind::Protocol
-            | ErrorKind::Invalid
-    )
+    let is_busy = matches!(error.retry(), Retry::Later { .. });
+    !is_busy
+        && matches!(
+            error.kind(),
+            ErrorKind::Unsupported
+                | ErrorKind::Unauthenticated
+                | ErrorKind::PermissionDenied
+                | ErrorKind::Unavailable
+                | ErrorKind::Timeout
+                | ErrorKind::Protocol
+                | ErrorKind::Invalid
+        )
 }
 
 fn on_server(storage: &dyn Storage, path: &str) -> Result<Location> {

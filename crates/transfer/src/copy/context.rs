@@ -47,6 +47,8 @@ pub(crate) struct CopyContext {
     pub(crate) workers: AtomicUsize,
     /// Workers that have a piece in hand, those above the limit that finish theirs included.
     pub(crate) fetching: AtomicUsize,
+    /// Files that servers move at the moment.
+    pub(crate) moving: AtomicUsize,
     /// Workers and small files by measurement, where the source is a server.
     pub(crate) tuning: CopyTuning,
     pub(crate) workers_changed: Notify,
@@ -95,6 +97,7 @@ impl CopyContext {
             tally: Mutex::default(),
             folders: Mutex::default(),
             fetching: AtomicUsize::new(0),
+            moving: AtomicUsize::new(0),
             tuning: CopyTuning::default(),
             workers_changed: Notify::new(),
             small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),

@@ -207,6 +207,13 @@ impl CopyTuning {
         running.tuner.setting()
     }
 
+    /// Notes that servers which move `files` at a time have refused one more.
+    pub(crate) fn refused_more(&self, files: usize) {
+        if let Some(running) = &mut *lock(&self.workers) {
+            running.tuner.lower_max(files);
+        }
+    }
+
     /// Records what workers brought, but for time and latency: the totals of files from a server,
     /// or of those that servers move.
     pub(crate) fn sample_workers(

@@ -139,7 +139,10 @@ impl CopyContext {
     ) -> Option<Arc<FileCopy>> {
         if let Some(mover) = &self.options.third_party {
             self.tune_third_party(&item);
-            match third_party::run(self, &**mover, &item).await {
+            self.moving.fetch_add(1, Ordering::AcqRel);
+            let moved = third_party::run(self, &**mover, &item).await;
+            self.moving.fetch_sub(1, Ordering::AcqRel);
+            match moved {
                 Ok(MoveResult::FallBack) => {}
                 result => {
                     match result {
@@ -338,6 +341,16 @@ impl CopyContext {
         if !was_running {
             self.workers_changed.notify_one();
         }
+    }
+
+    /// Waits with a file that servers have refused to move beside the others of this job, of which
+    /// fewer are asked for from now on. Returns their number.
+    pub(crate) async fn wait_to_move(&self, after: Duration) -> usize {
+        let others = self.moving.fetch_sub(1, Ordering::AcqRel).saturating_sub(1);
+        self.tuning.refused_more(others);
+        tokio::time::sleep(after).await;
+        self.moving.fetch_add(1, Ordering::AcqRel);
+        others
     }
 
     fn tuned_files<'a>(&'a self, file: &'a FileCopy, done: u64) -> TunedFiles<'a> {

@@ -2,20 +2,22 @@
 //!
 //! A [`ThirdPartyMover`] knows which servers can do that, and how. This module has what is the same
 //! for all of them: existing targets are treated as in every copy, and after the move sizes and
-//! checksums of both ends are compared.
+//! checksums of both ends are compared. A server that has a maximum of files at a time refuses
+//! more: fewer are asked for from then on, and a refused one waits for its turn.
 
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
 use crate::file::CopyItem;
-use crate::file::open::is_to_be_skipped;
+use crate::file::open::{STAGING_TIMEOUT, is_to_be_skipped};
 use crate::file::version::FileVersion;
 use crate::options::Verify;
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
 use crate::summary::FileChecksum;
 use hither_core::checksum::Checksum;
-use hither_core::{DirEntry, Error, ErrorKind, Result, Storage};
+use hither_core::{DirEntry, Error, ErrorKind, Result, Retry, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tracing::debug;
 
 /// Outcome of a move.
@@ -39,7 +41,27 @@ pub(crate) async fn run(
             let what = format!("{}: a third-party copy needs two servers", item.target.name());
             return Err(Error::new(ErrorKind::Unsupported, what));
         };
-        move_between(shared, mover, item, &**target, target_path).await
+        let entry = match &item.entry {
+            Some(entry) => entry.clone(),
+            None => item.storage.stat(&item.path).await?,
+        };
+        if item.entry.is_none() {
+            shared.progress.found_bytes(entry.size);
+        }
+        let mut waited = Duration::ZERO;
+        loop {
+            let moved = move_between(shared, mover, item, &entry, &**target, target_path).await;
+            let Err(error) = moved else { return moved };
+            let Retry::Later { after } = error.retry() else { return Err(error) };
+            shared.note_once(format!("files wait for their turn: {error}"));
+            // As long as others of this job are moved, its turn comes.
+            if shared.wait_to_move(after).await == 0 {
+                waited += after;
+            }
+            if waited >= STAGING_TIMEOUT {
+                return Err(error);
+            }
+        }
     };
     match moved.await {
         Err(error) if mover.falls_back(&error) => {
@@ -54,18 +76,12 @@ async fn move_between(
     shared: &Arc<CopyContext>,
     mover: &dyn ThirdPartyMover,
     item: &CopyItem,
+    entry: &DirEntry,
     target: &dyn Storage,
     target_path: &str,
 ) -> Result<MoveResult> {
     let key = item.target.name();
-    let entry = match &item.entry {
-        Some(entry) => entry.clone(),
-        None => item.storage.stat(&item.path).await?,
-    };
-    let version = FileVersion::of(&entry);
-    if item.entry.is_none() {
-        shared.progress.found_bytes(entry.size);
-    }
+    let version = FileVersion::of(entry);
     let known = shared.journal.as_ref().and_then(|journal| journal.known(&key));
     if is_to_be_skipped(shared, item, &version, known.as_ref()).await? {
         shared.progress.done_bytes(entry.size);
@@ -93,7 +109,7 @@ async fn move_between(
     };
     let result = async {
         mover.move_file(file, moved).await?;
-        verify(shared, item, &file, &entry).await
+        verify(shared, item, &file, entry).await
     };
     let result = result.await;
     let counted = counted.load(Ordering::Relaxed);

@@ -15,7 +15,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::network::third_party::{ThirdPartyCopy, ThirdPartyMode};
 use hither_auth::Authorization;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, Retry};
 use hither_core::sync::lock;
 use http::{HeaderValue, Method, StatusCode};
 use std::collections::BTreeMap;
@@ -26,6 +26,10 @@ use std::time::Duration;
 const MAX_LINE: usize = 4096;
 /// Stripes that are counted.
 const MAX_STRIPES: usize = 1024;
+/// The least pause before a copy that a server has refused for now is asked for again.
+const MIN_REFUSAL_PAUSE: Duration = Duration::from_secs(1);
+/// The pause where the server asks for a longer one than requests are repeated after.
+const MAX_REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 /// Time without a marker after which a copy is given up: servers send one every 30 s at the most.
 const SILENCE: Duration = Duration::from_secs(180);
 
@@ -77,6 +81,14 @@ impl Network {
             StatusCode::PRECONDITION_FAILED if !copy.overwrite => {
                 let what = format!("{} exists already", copy.target);
                 return Err(Error::new(ErrorKind::AlreadyExists, what));
+            }
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                let error = status_error::of_response(&reply, "COPY");
+                let after = match error.retry() {
+                    Retry::SameServer { after } => after.max(MIN_REFUSAL_PAUSE),
+                    _ => MAX_REFUSAL_PAUSE,
+                };
+                return Err(error.with_retry(Retry::Later { after }));
             }
             _ => return Err(status_error::of_response(&reply, "COPY")),
         }
