@@ -167,33 +167,33 @@ def test_no_byte_of_a_third_party_copy_passes_the_client(here, there, mode):
     assert (here.folder / "copied/below/small").read_bytes() == b"small"
 
 
-def moved_slowly(folder: Path, files: int, settings: str) -> dict:
-    """Has that many files of 2 MiB pulled from a server that sends each 200 kB/s; returns what the command told."""
+def moved_slowly(folder: Path, files: int, size: int, settings: str) -> dict:
+    """Has files pulled from a server that sends each of them 200 kB/s; returns what the command told."""
     slow = folder / "slow"
     slow.mkdir(mode=0o755)
     names = [f"{number:02}" for number in range(files)]
     for name in names:
-        (slow / name).write_bytes(LARGE[: 2 << 20])
+        (slow / name).write_bytes(LARGE[:size])
     limit = "limit_rate 200k;"
     with copying(folder / "here", SETTINGS + settings) as here, servers.nginx(Loopback(), slow, limits=limit) as port:
         urls = [f"http://127.0.0.1:{port}/{name}" for name in names]
         told, _ = third_party("pull", "--explain-tuning", *urls, here.url("copied/"))
-        copied = [(here.folder / "copied" / name).read_bytes() == LARGE[: 2 << 20] for name in names]
+        copied = [(here.folder / "copied" / name).read_bytes() == LARGE[:size] for name in names]
     assert (told["files"], all(copied)) == (files, True), told
     return told
 
 
 def test_files_wait_for_their_turn_where_the_server_moves_fewer_at_a_time(tmp_path):
-    told = moved_slowly(tmp_path, 12, "transfers = 4\n")
-    assert told["seconds"] < 60, told
+    told = moved_slowly(tmp_path, 10, 400_000, "transfers = 3\n")
+    assert told["seconds"] < 30, told
 
 
 def test_more_files_at_a_time_are_moved_where_that_brings_more(tmp_path):
-    told = moved_slowly(tmp_path, 45, "transfers = 64\n")
+    told = moved_slowly(tmp_path, 30, 1 << 20, "transfers = 64\n")
     first = told["tuning"][0]
     assert (first["knob"], first["phase"], first["to"]) == ("files", "ladder", 2 * first["from"]), told["tuning"]
-    # At ten files at a time it would take 45 s.
-    assert told["seconds"] < 38, told
+    # At four files at a time it would take 39 s.
+    assert told["seconds"] < 32, told
 
 
 def test_servers_that_cannot_copy_are_gone_around_only_by_auto(tmp_path):
