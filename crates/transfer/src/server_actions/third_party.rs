@@ -53,7 +53,8 @@ pub(crate) async fn run(
             let moved = move_between(shared, mover, item, &entry, &**target, target_path).await;
             let Err(error) = moved else { return moved };
             let Retry::Later { after } = error.retry() else { return Err(error) };
-            shared.note_once(format!("files wait for their turn: {error}"));
+            let server = item.target.server();
+            shared.note_once(format!("{server} moves no more files at a time: others wait"));
             // As long as others of this job are moved, its turn comes.
             if shared.wait_to_move(after).await == 0 {
                 waited += after;
