@@ -47,8 +47,10 @@ impl CopyControl {
     }
 
     fn set(&self, limit: &AtomicUsize, value: usize) {
-        limit.store(value.clamp(1, MAX), Ordering::Release);
-        self.changed.notify_one();
+        let value = value.clamp(1, MAX);
+        if limit.swap(value, Ordering::AcqRel) != value {
+            self.changed.notify_one();
+        }
     }
 
     /// The number of workers that was set.
