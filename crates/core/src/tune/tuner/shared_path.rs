@@ -13,6 +13,9 @@ const DECREASE: f64 = 0.8;
 /// settings took minutes.
 const INCREASE: f64 = 0.25;
 const INCREASE_SHARE: f64 = 0.02;
+/// Intervals without a queue in which the growth rises by as much again: the longer there is none,
+/// the likelier somebody has left the path, or it has become wider.
+const FASTER_AFTER: f64 = 8.0;
 /// Intervals without a queue after which the path counts as free.
 const FREE_INTERVALS: u32 = 32;
 
@@ -75,7 +78,8 @@ impl SharedPath {
             self.weight *= DECREASE;
             self.skips = if random < 0.5 { 1 } else { 2 };
         } else {
-            self.weight += (INCREASE + INCREASE_SHARE * self.weight) * (0.5 + random);
+            let growth = INCREASE + INCREASE_SHARE * self.weight;
+            self.weight += growth * (1.0 + f64::from(self.free) / FASTER_AFTER) * (0.5 + random);
         }
         self.weight = self.weight.clamp(limits.min as f64, limits.max as f64);
         (self.weight.ceil() as usize).clamp(limits.min, limits.max)
