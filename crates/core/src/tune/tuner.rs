@@ -178,8 +178,9 @@ impl Tuner {
     pub fn lower_max(&mut self, max: usize) {
         self.limits.max = max.max(self.limits.min);
         if self.setting > self.limits.max {
-            self.setting = self.limits.max;
+            let interval = self.meter.so_far();
             self.restart();
+            self.decide(self.limits.max, &interval, Reason::Refused);
         }
     }
 

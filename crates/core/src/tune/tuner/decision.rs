@@ -73,6 +73,8 @@ pub enum Reason {
     NoQueue,
     /// None have queued for long.
     QueueGone,
+    /// A server refused one more.
+    Refused,
 }
 
 /// One decision of a tuner.
@@ -145,6 +147,7 @@ impl fmt::Display for Reason {
             Self::Changed { change } => write!(f, "rate changed by {:+.0} %", percent(*change)),
             Self::QueueSeen => f.write_str("packets queue on the path: give way"),
             Self::NoQueue => f.write_str("no queue on the path: grow"),
+            Self::Refused => f.write_str("a server refused one more"),
             Self::QueueGone => f.write_str("no queue on the path for long: search again"),
         }
     }

@@ -223,6 +223,17 @@ fn steps_on_long_paths_are_as_long_as_windows_take_to_open() {
 }
 
 #[test]
+fn what_a_server_refuses_is_a_decision() {
+    let knob = TunedKnob::ThirdPartyFiles;
+    let mut tuner = Tuner::new(knob, 8, limits(2, 64), 0, Duration::ZERO);
+    tuner.observe(&Observation { now: 2 * SECOND, done: 100, ..Observation::default() });
+    tuner.lower_max(5);
+    tuner.lower_max(6);
+    let found: Vec<_> = tuner.decisions().map(|it| (it.from, it.to, it.rate, it.reason)).collect();
+    assert_eq!(found, [(8, 5, 50.0, Reason::Refused)]);
+}
+
+#[test]
 fn signals_of_queues_depend_on_the_sender() {
     let signal = |rtt, min_rtt, sender| PathSignal {
         rtt: Some(Duration::from_millis(rtt)),
