@@ -6,7 +6,10 @@ Three programs, each of which waits for a read before it makes the next:
   ms; the first time, the second time, and by read-ahead alone, without knowledge of trees. Beside
   them `hither draw`, cold and warm.
 - *steps*: seven branches in twenty steps of entries at 150 ms; each step is one vector read,
-  followed by a pause as long as uproot's decoding of it (measured before, on the local file).
+  followed by a pause as long as uproot's decoding of it (measured before, on the local file). That
+  consumes 3.4 MB in a round trip. A new connection brings ten segments in the first one and twice
+  as many in the second (RFC 6928), 64 of them 0.9 and 1.9 MB: so where no connection is warm, no
+  client with 64 of them has the second step before 118 ms have passed.
 - *cursors*: eight readers in eight parts of the file that take turns, 64 KiB at a time, 25 MB/s in
   total.
 
