@@ -12,6 +12,8 @@
 //!   It stays until the job is over, so that whoever deals out leases can be replaced;
 //! - `share.json`: what this node may use of the job's connections and bandwidth ([`share`]); no
 //!   lease begins without it;
+//! - `last`: there if no lease waits anywhere. Until then a lease is a part of something larger, and
+//!   what it does not use at its end is of use to others;
 //! - `status.json`: written twice a second, and when a lease ends: how far each has come, and what
 //!   has moved over each source address;
 //! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
@@ -46,6 +48,8 @@ use work::MadeDirectories;
 
 /// The file of the node's share.
 const SHARE: &str = "share.json";
+/// The file that says that no lease waits.
+const LAST: &str = "last";
 /// The pause between two looks into the inbox: small beside the seconds that a lease takes.
 const POLL: Duration = Duration::from_millis(50);
 /// The interval at which the status is written.
@@ -81,6 +85,8 @@ impl Client {
                 running.push(self.run_lease(&folder, name, lease, &made));
             }
             limits.divide(under_way.values().map(|lease| &lease.limits));
+            let has_last = folder.path.join(LAST).exists();
+            under_way.values().for_each(|lease| lease.limits.control.set_part(!has_last));
             if !running.is_empty() {
                 worked = Instant::now();
             } else if worked.elapsed() >= idle {

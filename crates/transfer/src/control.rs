@@ -3,7 +3,7 @@
 //! Workers beyond the limit are parked when they have finished their piece: they hold no request,
 //! and their connections stay open in the pool. They go on when the limit rises.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 /// The most workers, files and writes that can be asked for.
@@ -20,6 +20,7 @@ pub struct CopyControl {
     max_workers: AtomicUsize,
     io_depth: AtomicUsize,
     writing: AtomicUsize,
+    is_part: AtomicBool,
     pub(crate) changed: Notify,
     written: Notify,
 }
@@ -46,6 +47,13 @@ impl CopyControl {
         self.written.notify_waiters();
     }
 
+    /// Sets whether the copy is a part of a larger job, of which other parts begin before it ends.
+    /// Such a part is not tuned, for which it is too short. Its workers without work leave the path
+    /// to other parts: splitting the last pieces for them would close warm connections.
+    pub fn set_part(&self, is_part: bool) {
+        self.is_part.store(is_part, Ordering::Release);
+    }
+
     fn set(&self, limit: &AtomicUsize, value: usize) {
         let value = value.clamp(1, MAX);
         if limit.swap(value, Ordering::AcqRel) != value {
@@ -64,6 +72,10 @@ impl CopyControl {
             0 => usize::MAX,
             most => most,
         }
+    }
+
+    pub(crate) fn is_part(&self) -> bool {
+        self.is_part.load(Ordering::Acquire)
     }
 
     /// The number of files at a time that was set.

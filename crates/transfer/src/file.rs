@@ -267,7 +267,8 @@ impl FileCopy {
             Some(_) => SplitRule { min_bytes: MIN_TAKEN_BYTES, ..SplitRule::COPY },
             None => SplitRule::COPY,
         };
-        if self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
+        let is_part = self.shared.options.control.is_part();
+        if is_part || self.is_exact() || self.source.endpoint().ranges == RangeSupport::Whole {
             return None;
         }
         let now = self.source.clock().now();

@@ -28,7 +28,7 @@ from hither.cluster import _node
 from hither.cluster._destination import Destination, Fences
 from hither.cluster._lease_sizing import LeaseSizing
 from hither.cluster._listing import Listing
-from hither.cluster._manifest import Lease, Manifest, Totals
+from hither.cluster._manifest import Lease, LeaseSize, Manifest, Totals
 from hither.cluster._names import absolute, below, contents
 from hither.cluster._shares import Share, Shares
 from hither.cluster._workers import ClusterLostError, NodeFigures, Workers, gather
@@ -95,10 +95,12 @@ class Coordinator:
         self._sizing = LeaseSizing()
         self._shares = Shares(Share(options.max_connections, options.bandwidth))
         self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
+        self._knows_last: set[str] = set()
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
         self._began = time.monotonic()
         self._totals = self._manifest.totals()
+        self._totals_are_whole = False
         self._totals_at = self._began
 
     def run(self, show: Callable[[ClusterProgress], object] = lambda _: None) -> ClusterProgress:
@@ -141,6 +143,7 @@ class Coordinator:
         """Return the figures now."""
         now = time.monotonic()
         if now > self._totals_at:
+            self._totals_are_whole = self._manifest.is_listed
             self._totals = self._manifest.totals()
             # Of a million files that takes a while, and is not done all the time.
             self._totals_at = now + max(1.0, 20 * (time.monotonic() - now))
@@ -209,10 +212,28 @@ class Coordinator:
         most = 2 * self._workers.slots()
         while len(self._granted) + self._fences.making < min(most, self._options.max_connections):
             large = sum(granted.lease.kind != "files" for granted in self._granted.values())
-            lease = self._manifest.next(self._sizing.size, large_first=large <= len(self._granted) / 2)
+            lease = self._manifest.next(self._next_size(), large_first=large <= len(self._granted) / 2)
             if lease is None:
+                self._say_last()
                 return
             self._fences.make(lease, self._made)
+
+    def _say_last(self) -> None:
+        """Say to nodes that no lease waits, once everything is listed."""
+        if self._manifest.is_listed:
+            for node in self._workers.nodes.keys() - self._knows_last:
+                self._knows_last.add(node)
+                self._dealer.submit(self._workers.run_on(node, _node.say_last))
+
+    def _next_size(self) -> LeaseSize:
+        left = None
+        if self._totals_are_whole:
+            totals, granted = self._totals, self._granted.values()
+            left = LeaseSize(
+                max(0, totals.bytes_found - totals.bytes_done - sum(it.size for it in granted)),
+                max(0, totals.files_found - totals.files_done - sum(it.files for it in granted)),
+            )
+        return self._sizing.next(left, self._workers.slots())
 
     def _made(self, lease: Lease, error: Exception | None) -> None:
         if error is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hither.cluster._manifest import LeaseSize
 
-LEASE_SECONDS = 3.0
+LEASE_SECONDS = 6.0
 """The time that a lease should take: what a node that vanishes costs."""
 FIRST = LeaseSize(16 << 20, 500)
 """The size of leases until some have shown what a node does in a second."""
@@ -18,6 +18,19 @@ class LeaseSizing:
         """Know nothing yet."""
         self.size = FIRST
         self._rates = [0.0, 0.0]
+
+    def next(self, left: LeaseSize | None, slots: int) -> LeaseSize:
+        """Return the size of the next lease.
+
+        ``left`` is what no node has yet, if that is known; ``slots`` tasks run at the same time.
+        """
+        if left is None:
+            return self.size
+        # All have something left to do until the end.
+        return LeaseSize(
+            min(self.size.bytes, max(left.bytes // slots, SMALLEST.bytes)),
+            min(self.size.files, max(left.files // slots, SMALLEST.files)),
+        )
 
     def learn(self, seconds: float, arrived: int, files: int) -> None:
         """Adapt the size to what a lease has brought."""

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from hither.cluster._options import ClusterOptions
 
 LIST_BATCH = 5000
-"""Files that are added to the manifest in one step."""
+"""The most files that are added to the manifest in one step."""
+LIST_SECONDS = 0.1
+"""The time for which files may be kept back, to be added in one step."""
 HIDDEN = re.compile(r"(^|/)\.hither-")
 
 
@@ -93,12 +95,12 @@ class Listing:
 
 
 def _batches(entries: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield lists of some entries; a list is not kept back for more than a second."""
+    """Yield lists of some entries, each as soon as one comes after LIST_SECONDS."""
     batch: list[dict[str, Any]] = []
     since = time.monotonic()
     for entry in entries:
         batch.append(entry)
-        if len(batch) >= size or time.monotonic() - since > 1:
+        if len(batch) >= size or time.monotonic() - since > LIST_SECONDS:
             yield batch
             batch, since = [], time.monotonic()
     yield batch

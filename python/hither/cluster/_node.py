@@ -173,6 +173,7 @@ def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
     It starts the mover, which takes a moment, before there are leases.
     """
     folder = MoverFolder(job)
+    (folder.path / "last").unlink(missing_ok=True)
     folder.ensure_mover(source_addresses)
     # What ends between the two is among the results, at the latest.
     under_way = folder.under_way()
@@ -183,6 +184,11 @@ def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
 def take_share(job: str, share: dict[str, Any]) -> None:
     """Give this node's mover another share. Runs on a worker, beside its tasks."""
     MoverFolder(job).take_share(share)
+
+
+def say_last(job: str) -> None:
+    """Say to this node's mover that no lease waits anywhere. Runs on a worker, beside its tasks."""
+    (MoverFolder(job).path / "last").touch()
 
 
 def clean(job: str) -> None:

@@ -55,7 +55,7 @@ impl SplitRule {
     pub const COPY: Self = Self {
         min_active_round_trips: 0,
         min_remaining_round_trips: 3.0,
-        min_bytes: 256 << 10,
+        min_bytes: 64 << 10,
         splits_silent: true,
     };
 

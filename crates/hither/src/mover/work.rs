@@ -97,6 +97,9 @@ impl Client {
                 move_files(places, files, options, made, progress).await
             }
             LeaseWork::Begin { part } => {
+                // The ranges come in a moment, and find connections that are open.
+                let (path, _) = places.source.below(&part.file.path);
+                places.source.storage.source(&path)?.preconnect(limits.connections);
                 let token = begin(&self.copy_path(&part.aside, &[])?, part).await?;
                 Ok(LeaseResult { token, ..LeaseResult::default() })
             }

@@ -288,7 +288,8 @@ impl CopyContext {
             small => small,
         };
         let small = small.min(by_bandwidth).max(1);
-        let tuned = if file.item.local.is_none() && by_bandwidth == usize::MAX {
+        let is_tuned = !self.options.control.is_part() && file.item.local.is_none();
+        let tuned = if is_tuned && by_bandwidth == usize::MAX {
             let max = source.max_small_files().min(by_target).min(MAX_FOUND / 2);
             let done = self.progress.figures().files_done;
             self.tuning.small_files(&self.tuned_files(file, done), small, max)
@@ -315,7 +316,9 @@ impl CopyContext {
             None => connections::for_bulk(&file.source.link(), cap),
         };
         let wanted = by_path.max(by_target.min(cap));
-        if file.item.local.is_some() || file.is_exact() || by_bandwidth < usize::MAX {
+        let is_tuned =
+            !self.options.control.is_part() && file.item.local.is_none() && !file.is_exact();
+        if !is_tuned || by_bandwidth < usize::MAX {
             return self.raise_workers(Some(&*file.source), wanted);
         }
         let was_running = self.tuning.is_running();

@@ -360,3 +360,27 @@ async fn a_file_is_attempted_as_often_as_told() {
         assert_eq!(figures.bytes_done, if failures == 0 { MIB } else { 0 });
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn idle_workers_split_the_last_piece_unless_other_parts_of_the_job_follow() {
+    /// The first fetch brings nothing for twenty seconds, in which the other worker looks around.
+    fn at_fetch(nth: usize, fetches: &Fetches, _: &CopyOptions) -> BoxFuture<'static, ()> {
+        let clock = fetches.clock.clone();
+        Box::pin(async move {
+            for _ in 0..if nth == 0 { 100 } else { 0 } {
+                clock.sleep(Duration::from_millis(200)).await;
+                tokio::time::advance(Duration::from_millis(20)).await;
+            }
+        })
+    }
+    for is_part in [true, false] {
+        let mut options = CopyOptions::default();
+        options.block_bytes = MIB;
+        options.control.set_workers(2);
+        options.control.set_part(is_part);
+        let copied = copied(1, 2 * MIB, 0, options, at_fetch).await;
+        assert_eq!(copied.summary.bytes, 2 * MIB);
+        let begun = copied.fetches.begun.load(Ordering::SeqCst);
+        assert_eq!(begun == 2, is_part, "{begun} fetches");
+    }
+}
