@@ -12,8 +12,8 @@
 //!   It stays until the job is over, so that whoever deals out leases can be replaced;
 //! - `share.json`: what this node may use of the job's connections and bandwidth ([`share`]); no
 //!   lease begins without it;
-//! - `last`: there if no lease waits anywhere. Until then a lease is a part of something larger, and
-//!   what it does not use at its end is of use to others;
+//! - `last`: there if no lease waits anywhere. Until then a lease is a part of something larger,
+//!   and what it does not use at its end is of use to others;
 //! - `status.json`: written twice a second, and when a lease ends: how far each has come, and what
 //!   has moved over each source address;
 //! - `lock`: held as long as the mover lives. One that finds it held has nothing to do.
