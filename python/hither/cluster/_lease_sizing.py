@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hither.cluster._manifest import LeaseSize
 
-LEASE_SECONDS = 6.0
+LEASE_SECONDS = 4.0
 """The time that a lease should take: what a node that vanishes costs."""
 FIRST = LeaseSize(16 << 20, 500)
 """The size of leases until some have shown what a node does in a second."""
