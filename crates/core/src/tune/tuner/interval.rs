@@ -121,17 +121,14 @@ pub(super) struct IntervalMeter {
 
 impl IntervalMeter {
     /// The interval as far as it has come.
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     pub(super) fn so_far(&self) -> Interval {
-        let units = self.last.done.saturating_sub(self.began.done) as f64;
-        let seconds = self.last.now.saturating_sub(self.began.now).as_secs_f64();
-        let rate = units / seconds.max(1e-3);
+        let rate = rate(&self.began, &self.last);
         Interval {
             ended: self.last.now,
             rate,
             whole_rate: rate,
             is_bursty: false,
-            bottleneck: Bottleneck::Network,
+            bottleneck: bottleneck(&self.began, &self.last),
             signal: self.last.signal,
         }
     }

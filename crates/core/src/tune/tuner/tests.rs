@@ -226,7 +226,8 @@ fn steps_on_long_paths_are_as_long_as_windows_take_to_open() {
 fn what_a_server_refuses_is_a_decision() {
     let knob = TunedKnob::ThirdPartyFiles;
     let mut tuner = Tuner::new(knob, 8, limits(2, 64), 0, Duration::ZERO);
-    tuner.observe(&Observation { now: 2 * SECOND, done: 100, ..Observation::default() });
+    let (now, latency) = (2 * SECOND, SECOND);
+    tuner.observe(&Observation { now, done: 100, latency, ..Observation::default() });
     tuner.lower_max(5);
     tuner.lower_max(6);
     let found: Vec<_> = tuner.decisions().map(|it| (it.from, it.to, it.rate, it.reason)).collect();
