@@ -120,19 +120,6 @@ pub(super) struct IntervalMeter {
 }
 
 impl IntervalMeter {
-    /// The interval as far as it has come.
-    pub(super) fn so_far(&self) -> Interval {
-        let rate = rate(&self.began, &self.last);
-        Interval {
-            ended: self.last.now,
-            rate,
-            whole_rate: rate,
-            is_bursty: false,
-            bottleneck: bottleneck(&self.began, &self.last),
-            signal: self.last.signal,
-        }
-    }
-
     pub(super) fn new(done: u64, now: Duration) -> Self {
         let began = Observation { done, now, ..Observation::default() };
         Self {
@@ -149,6 +136,19 @@ impl IntervalMeter {
     #[cfg(test)]
     pub(super) fn done(&self) -> u64 {
         self.last.done
+    }
+
+    /// The interval as far as it has come.
+    pub(super) fn so_far(&self) -> Interval {
+        let rate = rate(&self.began, &self.last);
+        Interval {
+            ended: self.last.now,
+            rate,
+            whole_rate: rate,
+            is_bursty: false,
+            bottleneck: bottleneck(&self.began, &self.last),
+            signal: self.last.signal,
+        }
     }
 
     /// Begins an interval after a change at this observation: what was before does not count.
