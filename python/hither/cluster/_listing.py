@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LIST_BATCH = 5000
 """The most files that are added to the manifest in one step."""
-LIST_SECONDS = 0.1
-"""The time for which files may be kept back, to be added in one step."""
+FIRST_SECONDS, MOST_SECONDS = 0.1, 1.0
+"""The time for which the first files may be kept back, to be added in one step, and others."""
 HIDDEN = re.compile(r"(^|/)\.hither-")
 
 
@@ -95,12 +95,12 @@ class Listing:
 
 
 def _batches(entries: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield lists of some entries, each as soon as one comes after LIST_SECONDS."""
+    """Yield lists of some entries: short ones first, as nodes wait for them, then longer ones."""
     batch: list[dict[str, Any]] = []
-    since = time.monotonic()
+    since, kept = time.monotonic(), FIRST_SECONDS
     for entry in entries:
         batch.append(entry)
-        if len(batch) >= size or time.monotonic() - since > LIST_SECONDS:
+        if len(batch) >= size or time.monotonic() - since > kept:
             yield batch
-            batch, since = [], time.monotonic()
+            batch, since, kept = [], time.monotonic(), min(2 * kept, MOST_SECONDS)
     yield batch

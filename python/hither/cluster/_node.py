@@ -53,6 +53,8 @@ class MoverFolder:
             raise ValueError(message)
         self.path = state_folder() / "movers" / job / re.sub("[^A-Za-z0-9.-]", "-", node_name())
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.last = self.path / "last"
+        """There if no lease waits anywhere."""
         for part in ("inbox", "running", "results"):
             (self.path / part).mkdir(exist_ok=True, mode=0o700)
 
@@ -173,7 +175,7 @@ def survey(job: str, source_addresses: Sequence[str]) -> dict[str, Any]:
     It starts the mover, which takes a moment, before there are leases.
     """
     folder = MoverFolder(job)
-    (folder.path / "last").unlink(missing_ok=True)
+    folder.last.unlink(missing_ok=True)
     folder.ensure_mover(source_addresses)
     # What ends between the two is among the results, at the latest.
     under_way = folder.under_way()
@@ -188,7 +190,7 @@ def take_share(job: str, share: dict[str, Any]) -> None:
 
 def say_last(job: str) -> None:
     """Say to this node's mover that no lease waits anywhere. Runs on a worker, beside its tasks."""
-    (MoverFolder(job).path / "last").touch()
+    MoverFolder(job).last.touch()
 
 
 def clean(job: str) -> None:
