@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LIST_BATCH = 5000
 """The most files that are added to the manifest in one step."""
-FIRST_SECONDS, MOST_SECONDS = 0.1, 1.0
+FIRST_SECONDS, MAX_SECONDS = 0.1, 1.0
 """The time for which the first files may be kept back, to be added in one step, and others."""
 HIDDEN = re.compile(r"(^|/)\.hither-")
 
@@ -102,5 +102,5 @@ def _batches(entries: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict
         batch.append(entry)
         if len(batch) >= size or time.monotonic() - since > kept:
             yield batch
-            batch, since, kept = [], time.monotonic(), min(2 * kept, MOST_SECONDS)
+            batch, since, kept = [], time.monotonic(), min(2 * kept, MAX_SECONDS)
     yield batch
