@@ -37,23 +37,14 @@ from bench.harness.paths import HITHER, MEMORY, temporary_folder
 CAP_SECONDS = 60
 
 
-@dataclass(frozen=True)
-class LossyLink(Link):
-    """A link that loses packets."""
-
-    loss: str = "0.01%"
-
-    def options(self) -> list[str]:
-        return [*super().options(), "--loss", self.loss]
-
-
 FAR = Link("X", 120, 1000, "another continent")
+LOSSY = Link("Y", 120, 1000, "another continent", ("--loss", "0.01%"))
 MIDDLE = Link("Z", 50, 1000, "another country")
 LINKS: dict[str, tuple[str, Callable[[], Loopback]]] = {
     "loopback": ("loopback", Loopback),
     "middle": ("50 ms, 1 Gbit/s", lambda: Wan(MIDDLE)),
     "far": ("120 ms, 1 Gbit/s", lambda: Wan(FAR)),
-    "lossy": ("120 ms, 1 Gbit/s, 0.01 % loss", lambda: Wan(LossyLink("Y", 120, 1000, "another continent"))),
+    "lossy": ("120 ms, 1 Gbit/s, 0.01 % loss", lambda: Wan(LOSSY)),
 }
 
 

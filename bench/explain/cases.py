@@ -8,7 +8,6 @@ on the block device. So they need root and nginx.
 import contextlib
 import json
 import os
-import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +16,9 @@ from pathlib import Path
 
 from bench.harness import servers
 from bench.harness.links import Link, Loopback, Wan
-from bench.harness.paths import HITHER, temporary_folder
+from bench.harness.paths import HITHER, temporary_folder, throttled
 
 TIMEOUT = 120
-BLKIO = Path("/sys/fs/cgroup/blkio")
 
 
 @dataclass(frozen=True)
@@ -71,35 +69,8 @@ def content(folder: Path, name: str, size: int) -> Path:
     return path
 
 
-@dataclass(frozen=True)
-class LinkWith(Link):
-    """A link with further options of hither-wan."""
-
-    more: tuple = ()
-
-    def options(self) -> list[str]:
-        return [*super().options(), *self.more]
-
-
 def wan(rtt: float, mbit: float | None = None, *more: str, letter: str = "x") -> Wan:
-    return Wan(LinkWith(letter, rtt, mbit, "prepared", more))
-
-
-@contextlib.contextmanager
-def throttled(name: str, kind: str, folder: Path, rate: int) -> Iterator[list[str]]:
-    """A command prefix that limits reads or writes of a folder's device, in bytes per second."""
-    group = BLKIO / f"hither-explain-{os.getpid()}-{name}"
-    group.mkdir()
-    device = folder.stat().st_dev
-    whole = f"{os.major(device)}:{os.minor(device)}"
-    (group / f"blkio.throttle.{kind}_bps_device").write_text(f"{whole} {rate}")
-    try:
-        yield ["sh", "-c", f'echo $$ > {shlex.quote(str(group))}/cgroup.procs; exec "$@"', "sh"]
-    finally:
-        (group / f"blkio.throttle.{kind}_bps_device").write_text(f"{whole} 0")
-        # The group is empty once its processes are gone.
-        with contextlib.suppress(OSError):
-            group.rmdir()
+    return Wan(Link(letter, rtt, mbit, "prepared", more))
 
 
 def forget(path: Path) -> None:

@@ -25,6 +25,8 @@ class Link:
     rtt_ms: float
     mbit: float | None
     where: str
+    more: tuple[str, ...] = ()
+    """Further options of hither-wan."""
 
     @property
     def is_loopback(self) -> bool:
@@ -40,7 +42,7 @@ class Link:
     def options(self) -> list[str]:
         """For hither-wan and hither-proxy."""
         rate = ["--rate", f"{self.mbit:g}Mbit"] if self.mbit else []
-        return ["--rtt", f"{self.rtt_ms:g}ms", *rate]
+        return ["--rtt", f"{self.rtt_ms:g}ms", *rate, *self.more]
 
 
 LINKS = {

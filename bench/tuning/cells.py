@@ -2,53 +2,136 @@
 
     python -m bench.tuning.cells --cells near,far --runs 3 --former OTHER/hither
 
-Each round of a cell copies one file with at most 4, 16 and 64 connections (`--max-connections`, the
-oracle is the best of them by its median), with the default, and with the default of another build
-(`--former`), starting with another one each time. Each run begins without a store. The file lies in
-memory, the copies go to /dev/null. Needs root, nginx and hither-wan. Results are printed, and added
-to results/tuning.csv.
+Thirteen cells: links of 0.2 to 200 ms, 0.1 and 1 Gbit/s, with losses, with a limit for each
+connection; one large file, many small ones, both, and large ones that are uploaded; a slow disk.
+Each round of a cell copies the same files with at most 4, 16 and 64 connections
+(`--max-connections`, the oracle is the best of them by its median), with the default, and with the
+default of another build (`--former`), starting with another one each time. Each run begins without
+a store. The files lie in memory; single ones go to /dev/null, several to memory. Needs root, nginx
+and hither-wan. Every run is added to results/tuning.csv, in place of earlier ones of its cell;
+tuning.md is the table of all.
 """
 
-import argparse
 import csv
 import json
+import shutil
 import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.harness import servers
+from bench.harness import servers, tables
+from bench.harness.arguments import Arguments
 from bench.harness.contenders import timed
 from bench.harness.content import numbered_blocks
-from bench.harness.interleaved import rotated, say
+from bench.harness.interleaved import rotated, say, target_line
 from bench.harness.links import Link, Wan
-from bench.harness.paths import HITHER, MEMORY, RESULTS, temporary_folder
+from bench.harness.paths import HITHER, MEMORY, temporary_folder, throttled
 
-CAP_SECONDS = 60
+CAP_SECONDS = 90
 FIXED = (4, 16, 64)
+MIN_OF_BEST, MIN_OF_FORMER = 0.95, 0.90
+BLOCK = 1_000_000
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A link, the bytes to copy, and what the server sends each connection in a second."""
+    """A link, the files to copy by their sizes, and what is special about the way."""
 
     link: Link
-    size: int
+    sizes: tuple[int, ...]
+    what: str = "one file"
     each: int = 0
+    """Bytes that the server sends each connection in a second."""
+    disk: int = 0
+    """Bytes that the target's disk takes in a second."""
+    is_upload: bool = False
 
     @property
     def label(self) -> str:
+        more = self.link.more
+        loss = f", {float(more[more.index('--loss') + 1].rstrip('%')) / 100:g} lost" if more else ""
         granted = f", {self.each / 1e6:g} MB/s for each connection" if self.each else ""
-        return self.link.label + granted
+        return f"{self.link.label}{loss}{granted}; {self.what}"
 
 
+def lossy(letter: str, rtt_ms: float, percent: float) -> Link:
+    return Link(letter, rtt_ms, 1000, "with losses", ("--loss", f"{percent:g}%"))
+
+
+LARGE = 600 * BLOCK
+SMALL = 65_536
+COUNTRY = Link("T", 20, 1000, "another country")
+CONTINENT = Link("V", 100, 1000, "another continent")
 CELLS = {
-    "room": Cell(Link("R", 0.2, 1000, "the same room"), 600_000_000),
-    "narrow": Cell(Link("S", 20, 100, "another country"), 100_000_000),
-    "wide": Cell(Link("T", 20, 1000, "another country"), 600_000_000),
-    "far-narrow": Cell(Link("U", 100, 100, "another continent"), 100_000_000),
-    "far": Cell(Link("V", 100, 1000, "another continent"), 600_000_000),
-    "capped": Cell(Link("W", 20, 1000, "another country"), 100_000_000, each=1_000_000),
+    "room": Cell(Link("R", 0.2, 1000, "the same room"), (LARGE,)),
+    "narrow": Cell(Link("S", 20, 100, "another country"), (100 * BLOCK,)),
+    "wide": Cell(COUNTRY, (LARGE,)),
+    "far-narrow": Cell(Link("U", 100, 100, "another continent"), (100 * BLOCK,)),
+    "far": Cell(CONTINENT, (LARGE,)),
+    "farthest": Cell(Link("X", 200, 1000, "the other side"), (LARGE,)),
+    "lossy": Cell(lossy("L", 20, 0.01), (LARGE,)),
+    "far-lossy": Cell(lossy("M", 100, 0.1), (200 * BLOCK,)),
+    "capped": Cell(COUNTRY, (100 * BLOCK,), each=1_000_000),
+    "small": Cell(COUNTRY, (SMALL,) * 8_000, "8,000 files of 64 KiB"),
+    "mixed": Cell(CONTINENT, (200 * BLOCK,) * 2 + (SMALL,) * 3_000, "two files and 3,000 of 64 KiB"),
+    "disk": Cell(COUNTRY, (200 * BLOCK,), "one file to a disk of 20 MB/s", disk=20_000_000),
+    "upload": Cell(lossy("N", 100, 0.01), (12 * BLOCK,) * 50, "50 files, uploaded", is_upload=True),
 }
+
+
+def write_files(folder: Path, sizes: tuple[int, ...]) -> None:
+    folder.mkdir(mode=0o755)
+    for number, size in enumerate(sizes):
+        block = min(BLOCK, size)
+        with (folder / f"f{number:05}").open("wb") as file:
+            file.writelines(numbered_blocks(size // block, block))
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The copy of a cell: what is added to `hither cp`, what stands before it, what it leaves."""
+
+    words: list
+    prefix: list[str]
+    left: Path | None
+
+    def seconds(self, where: Wan, command: list) -> float | None:
+        """The duration by its own clock; none if it failed or took too long."""
+        words = [*self.prefix, *command, "--no-store", "--json", *self.words]
+        answer = timed(where, words, CAP_SECONDS)
+        if self.left:
+            shutil.rmtree(self.left, ignore_errors=True)
+            self.left.mkdir(mode=0o777)
+        if answer["exit"] != 0:
+            say(f"{command[1:]}: {answer['stderr'][-300:]}")
+            return None
+        return json.loads(answer["stdout"])["seconds"]
+
+
+@contextmanager
+def copy_of(cell: Cell, where: Wan) -> Iterator[Copy]:
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder(MEMORY))
+        write_files(folder / "files", cell.sizes)
+        (folder / "copies").mkdir(mode=0o777)
+        limits = f"limit_rate {cell.each};" if cell.each else ""
+        port = stack.enter_context(servers.nginx(where, folder, limits=limits, webdav=cell.is_upload))
+        base = f"http://{where.server_host}:{port}"
+        prefix: list[str] = []
+        if cell.is_upload:
+            words, left = ["-r", folder / "files/.", f"{base}/copies/"], folder / "copies"
+        elif len(cell.sizes) > 1:
+            words, left = ["-r", f"{base}/files/", folder / "copies"], folder / "copies"
+        elif cell.disk:
+            left = stack.enter_context(temporary_folder(Path("/var/tmp"))) / "copies"
+            left.mkdir()
+            prefix = stack.enter_context(throttled("cell", "write", left, cell.disk))
+            words = [f"{base}/files/f00000", left / "copy"]
+        else:
+            words, left = [f"{base}/files/f00000", "/dev/null"], None
+        yield Copy(words, prefix, left)
 
 
 def contenders(former: Path | None) -> dict[str, list]:
@@ -57,50 +140,56 @@ def contenders(former: Path | None) -> dict[str, list]:
     return fixed | default | ({"former": [former, "cp"]} if former else {})
 
 
-def write_file(path: Path, size: int) -> None:
-    with path.open("wb") as file:
-        file.writelines(numbered_blocks(size // 1_000_000, 1_000_000))
-
-
 def measure_cell(cell: Cell, runs: int, former: Path | None) -> dict[str, list[float]]:
     """Rates in MB/s of each contender."""
     rates: dict[str, list[float]] = {}
-    limits = f"limit_rate {cell.each};" if cell.each else ""
-    with temporary_folder(MEMORY) as folder, Wan(cell.link) as where:
-        write_file(folder / "data", cell.size)
-        with servers.nginx(where, folder, limits=limits) as port:
-            url = f"http://{where.server_host}:{port}/data"
-            for number in range(runs):
-                for name, command in rotated(list(contenders(former).items()), number):
-                    answer = timed(where, [*command, "--no-store", "--json", url, "/dev/null"], CAP_SECONDS)
-                    if answer["exit"] != 0:
-                        say(f"{cell.label}: {name}: {answer['stderr'][-300:]}")
-                        continue
-                    seconds = json.loads(answer["stdout"])["seconds"]
-                    rates.setdefault(name, []).append(cell.size / 1e6 / seconds)
+    with Wan(cell.link) as where, copy_of(cell, where) as copy:
+        for number in range(runs):
+            for name, command in rotated(list(contenders(former).items()), number):
+                seconds = copy.seconds(where, command)
+                rate = sum(cell.sizes) / 1e6 / (seconds or CAP_SECONDS)
+                rates.setdefault(name, []).append(rate)
     return rates
 
 
+def row(cell: Cell, rates: dict[str, list[float]]) -> tuple[list[str], list[str]]:
+    """The row of a table, and lines with its targets."""
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    best = max(rate for name, rate in medians.items() if name.startswith("at most"))
+    share = medians["tuner"] / best
+    lines = [target_line(f"{cell.label}: {share:.2f} of the best fixed number", share >= MIN_OF_BEST)]
+    if "former" in medians:
+        share = medians["tuner"] / medians["former"]
+        lines.append(target_line(f"{cell.label}: {share:.2f} of the former default", share >= MIN_OF_FORMER))
+    names = [f"at most {n}" for n in FIXED] + ["tuner"]
+    shown = [f"{medians[name]:.1f}" for name in names if name in medians]
+    return [cell.label, *shown, f"{medians['tuner'] / best:.2f}", str(len(rates["tuner"]))], lines
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__, "tuning/cells", output="tuning", runs=2)
     parser.add_argument("--cells", default=",".join(CELLS))
-    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--former", type=Path)
-    arguments = parser.parse_args()
-    output = RESULTS / "tuning.csv"
-    is_new = not output.exists()
-    with output.open("a", newline="") as file:
-        table = csv.writer(file)
-        if is_new:
-            table.writerow(["cell", "contender", "MB/s"])
-        for name in arguments.cells.split(","):
-            cell = CELLS[name]
-            rates = measure_cell(cell, arguments.runs, arguments.former)
+    options = parser.parse()
+    kept: dict[str, dict[str, list[float]]] = {}
+    path = options.output.with_suffix(".csv")
+    if path.exists():
+        with path.open(newline="") as file:
+            for found in csv.DictReader(file):
+                kept.setdefault(found["cell"], {}).setdefault(found["contender"], []).append(float(found["MB/s"]))
+    for name in options.cells.split(","):
+        kept[name] = measure_cell(CELLS[name], options.runs, options.former)
+        for line in row(CELLS[name], kept[name])[1]:
+            say(line)
+    with path.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["cell", "contender", "MB/s"])
+        for name, rates in kept.items():
             table.writerows([name, who, f"{rate:.2f}"] for who, found in rates.items() for rate in found)
-            medians = {who: statistics.median(found) for who, found in rates.items()}
-            best = max(rate for who, rate in medians.items() if who.startswith("at most"))
-            shown = ", ".join(f"{who} {rate:.1f}" for who, rate in medians.items())
-            say(f"{cell.label}: {shown} MB/s; tuner / best fixed {medians['tuner'] / best:.2f}")
+    rows = [row(CELLS[name], rates)[0] for name, rates in kept.items()]
+    heads = ["link and files", *(f"at most {n}" for n in FIXED), "tuner", "of the best", "runs"]
+    text = ["# The tuner beside fixed numbers of connections", "", f"MB/s, medians. {tables.machine()}", ""]
+    options.output.with_suffix(".md").write_text("\n".join([*text, *tables.markdown(heads, rows, "lrrrrrr")]) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import pytest
 from needs import require, require_network_namespaces
 from served import serving
 
-from bench.explain.cases import BLKIO, CASES, outcome
+from bench.explain.cases import CASES, outcome
 from bench.harness.links import is_root
+from bench.harness.paths import BLKIO
 
 # The others of the twelve take long, or show only on a machine at rest; `bench.explain` runs all.
 SHORT = ("server_disk", "path_rate", "round_trips", "connection_cap", "redirects", "local_disk")
