@@ -61,6 +61,8 @@ const PATIENCE: u32 = 1;
 const SETTLE_STEPS: u32 = 3;
 /// Intervals in a row with a queue on the path after which it counts as shared.
 const QUEUED_INTERVALS: u32 = 2;
+/// Time after which more is tried again than what a server has refused.
+const REFUSAL_HOLDS: Duration = Duration::from_secs(60);
 /// Most decisions that are kept: an hour of a path that is shared all the time.
 const MAX_DECISIONS: usize = 512;
 
@@ -84,6 +86,8 @@ pub struct Tuner {
     meter: IntervalMeter,
     /// Intervals in a row with a queue on the path.
     queued: u32,
+    /// The largest setting before a server refused one more, and when it did.
+    refused: Option<(usize, Duration)>,
     decisions: VecDeque<TuningDecision>,
 }
 
@@ -129,6 +133,7 @@ impl Tuner {
             curve: ResponseCurve::default(),
             meter: IntervalMeter::new(done, now),
             queued: 0,
+            refused: None,
             decisions: VecDeque::new(),
         }
     }
@@ -173,12 +178,14 @@ impl Tuner {
         self.limits.max = max.max(self.limits.min).max(self.setting);
     }
 
-    /// Lowers the largest setting that is tried, and the setting with it: more were refused. The
-    /// ladder begins again from there.
+    /// Lowers the largest setting that is tried, and the setting with it, for a minute: more were
+    /// refused. The ladder begins again from there.
     pub fn lower_max(&mut self, max: usize) {
+        let interval = self.meter.so_far();
+        let before = self.refused.map_or(self.limits.max, |(before, _)| before);
+        self.refused = Some((before, interval.ended));
         self.limits.max = max.max(self.limits.min);
         if self.setting > self.limits.max {
-            let interval = self.meter.so_far();
             self.restart();
             self.decide(self.limits.max, &interval, Reason::Refused);
         }
@@ -199,6 +206,12 @@ impl Tuner {
     fn end_interval(&mut self, interval: &Interval) {
         if interval.bottleneck == Bottleneck::Idle {
             return;
+        }
+        if let Some((before, _)) =
+            self.refused.filter(|(_, at)| interval.ended.saturating_sub(*at) >= REFUSAL_HOLDS)
+        {
+            self.refused = None;
+            self.limits.max = before;
         }
         self.queued = if interval.signal.is_queued() { self.queued + 1 } else { 0 };
         if self.queued >= QUEUED_INTERVALS && !matches!(self.phase, Phase::Share(_)) {

@@ -9,8 +9,8 @@
 
 use super::*;
 
-mod falcon;
 mod models;
+mod other_rules;
 mod sharing;
 
 use models::{Noise, Played, SimulatedPath, UslCurve, played};
@@ -232,6 +232,18 @@ fn what_a_server_refuses_is_a_decision() {
     tuner.lower_max(6);
     let found: Vec<_> = tuner.decisions().map(|it| (it.from, it.to, it.rate, it.reason)).collect();
     assert_eq!(found, [(8, 5, 50.0, Reason::Refused)]);
+}
+
+#[test]
+fn what_a_server_refused_is_tried_again_after_a_minute() {
+    let path = SimulatedPath { each: 3e5, ..SimulatedPath::default() };
+    let mut tuner = tuner(4, 16);
+    tuner.lower_max(4);
+    played(&mut tuner, &path, 50 * SECOND);
+    assert_eq!(tuner.settled(), Some(4));
+    let later = SimulatedPath { began: 50 * SECOND, ..path };
+    played(&mut tuner, &later, 100 * SECOND);
+    assert_eq!(tuner.settled(), Some(16));
 }
 
 #[test]
