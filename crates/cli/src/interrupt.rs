@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 
 /// Advice that is printed with the message of an interruption.
 static ADVICE: OnceLock<&str> = OnceLock::new();
+/// The report that is printed before that message.
+static REPORT: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 static HANDLER: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 static LISTENS: AtomicBool = AtomicBool::new(false);
 static HANDLED: AtomicBool = AtomicBool::new(false);
@@ -43,6 +45,12 @@ pub(crate) fn listen() -> std::io::Result<()> {
 pub(crate) fn advise(advice: &'static str) {
     // Only one command runs in a process.
     let _ = ADVICE.set(advice);
+}
+
+/// Runs `report` before the message of an interruption is printed.
+pub(crate) fn report(report: impl Fn() + Send + Sync + 'static) {
+    // Only one command runs in a process.
+    let _ = REPORT.set(Box::new(report));
 }
 
 /// Runs `handler` at the first Ctrl-C, instead of ending the process.
@@ -86,6 +94,10 @@ fn interrupted() {
 }
 
 fn end() -> ! {
+    if let Some(report) = REPORT.get() {
+        eprint_line("");
+        report();
+    }
     let advice = ADVICE.get().map(|advice| format!(": {advice}")).unwrap_or_default();
     eprint_line(&format!("\nhither: interrupted{advice}"));
     std::process::exit(130);

@@ -13,7 +13,7 @@ use hither_transfer::{
     OverwritePolicy, SyncOptions, TreeDifference,
 };
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tuning::ClientTuning;
 
 /// The folder of the journals, within the store.
@@ -29,8 +29,7 @@ impl Client {
         options.journal = store.map(|store| store.join(JOURNALS));
         let network = Arc::clone(&self.context.network);
         let store = self.context.store.clone();
-        options.tuning =
-            Some(Arc::new(ClientTuning { network, store, shortest: Mutex::default() }));
+        options.tuning = Some(Arc::new(ClientTuning::new(network, store)));
         options
     }
 

@@ -348,6 +348,16 @@ impl FileCopy {
         !std::mem::replace(&mut self.state().over, true)
     }
 
+    /// It is uploaded by one request, in order.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.order.is_some() && matches!(self.sink, Sink::Upload(_))
+    }
+
+    /// A worker has a piece of it.
+    pub(crate) fn is_under_way(&self) -> bool {
+        !self.state().running.is_empty()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.state().over
     }

@@ -31,7 +31,7 @@ pub use copy::listed::{copy_listed, copy_range, source_name};
 pub use destination::{CopyPath, Destination};
 pub use file::fetch::WRITE_BYTES;
 pub use filter::{Filter, FilterOptions};
-pub use options::{CopyOptions, OverwritePolicy, TuningMemory, Verify};
+pub use options::{CopyOptions, OverwritePolicy, TuningMemory, UploadState, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};
 pub use server_actions::staging::next_pause;
 pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdPartyMover};

@@ -9,6 +9,7 @@ use hither_core::tune::tuner::PathSignal;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Treatment of targets that exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,8 +71,22 @@ pub trait TuningMemory: Send + Sync + Debug {
     fn recall(&self, key: &str) -> Option<usize>;
     /// Remembers a setting under `key`.
     fn remember(&self, key: &str, setting: usize);
-    /// The state of the path by the connections that carry data now.
+    /// The state of the path by the connections that receive data now.
     fn path_signal(&self) -> PathSignal;
+    /// The state of uploads by the connections that send data now.
+    fn upload_state(&self) -> UploadState;
+}
+
+/// The state of uploads, by the kernel's statistics of connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UploadState {
+    /// Bytes that servers' kernels have confirmed so far: known at once, where a server's answer
+    /// comes when it has a whole block or file.
+    pub confirmed_bytes: u64,
+    /// The longest of the round-trip times to their addresses.
+    pub latency: Duration,
+    /// The state of the path.
+    pub signal: PathSignal,
 }
 
 /// Options of a copy.

@@ -1,7 +1,10 @@
 //! Counters that a display reads while the job runs.
 
+use crate::copy::tuning::CopyTuning;
 use crate::stage_clocks::{CopyStages, StageClock};
+use hither_core::tune::tuner::TuningDecision;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Progress of a copy. Cheap to read at any time, from any thread.
 #[derive(Debug, Default)]
@@ -16,6 +19,8 @@ pub struct CopyProgress {
     pub(crate) fetch: StageClock,
     pub(crate) verify: StageClock,
     pub(crate) write: StageClock,
+    /// The tuners of the first copy that has this progress.
+    pub(crate) tuning: OnceLock<Arc<CopyTuning>>,
 }
 
 /// The figures of [`CopyProgress`] at one instant.
@@ -55,6 +60,12 @@ impl CopyProgress {
             verify: self.verify.times(),
             write: self.write.times(),
         }
+    }
+
+    /// The decisions of the tuners of a copy that is under way, the oldest first for each knob.
+    #[must_use]
+    pub fn tuning(&self) -> Vec<TuningDecision> {
+        self.tuning.get().map(|tuning| tuning.decisions()).unwrap_or_default()
     }
 
     pub(crate) fn found_file(&self) {

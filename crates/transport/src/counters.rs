@@ -20,6 +20,7 @@ pub struct TransferCounters {
     round_trip_sent: AtomicU64,
     round_trip_received: AtomicU64,
     bytes_received: AtomicU64,
+    bytes_written: AtomicU64,
     bytes_requested: AtomicU64,
     bytes_payload: AtomicU64,
     connect_micros: AtomicU64,
@@ -123,6 +124,16 @@ impl TransferCounters {
 
     pub(crate) fn received(&self, bytes: u64) {
         self.bytes_received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that the kernel has taken for sending.
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that the kernel has taken for sending so far.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
     }
 
     pub(crate) fn whole_file(&self) {

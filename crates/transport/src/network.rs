@@ -129,6 +129,15 @@ impl Network {
         self.shared.dialer.tcp_info()
     }
 
+    /// Bytes that connections have sent so far, and the kernels at their other ends confirmed:
+    /// what was written but for what `connections` of [`Network::tcp_info`] still hold. Known to
+    /// a segment for each of these, so it may fall by that much.
+    #[must_use]
+    pub fn confirmed_bytes(&self, connections: &[(IpAddr, TcpInfo)]) -> u64 {
+        let held: u64 = connections.iter().map(|(_, it)| it.unconfirmed_bytes).sum();
+        self.account().bytes_written().saturating_sub(held)
+    }
+
     /// The traffic of each source address of the configuration.
     #[must_use]
     pub fn source_traffic(&self) -> Vec<SourceTraffic> {

@@ -1,6 +1,8 @@
 """A server that limits the rate of each connection: copies, reads and queries try more of them."""
 
 import os
+import signal
+import subprocess
 import time
 
 import pytest
@@ -8,7 +10,8 @@ from conftest import Site
 from needs import require
 
 from bench.harness import servers
-from bench.harness.links import Loopback
+from bench.harness.links import Link, Loopback, Wan
+from bench.harness.paths import HITHER
 
 SIZE = 16_000_000
 RATE = 300_000
@@ -61,3 +64,41 @@ def test_a_query_takes_more_connections_where_each_is_limited(hither, limited, t
     # Twice as long as it takes at rest. The description of the tree, 0.9 MB, alone takes a connection 3 s.
     payload = done.json["report"]["bytes_payload"]
     assert_many_connections(limited, talk.path.name, payload, seconds, as_fast_as=4)
+
+
+def test_an_interrupted_copy_shows_its_decisions(limited):
+    url = limited.put("file", os.urandom(SIZE))
+    command = [HITHER, "cp", "--no-store", "--explain-tuning", url, "/dev/null"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as copying:
+        # Four connections take 13 s, sixteen 3 s.
+        with pytest.raises(subprocess.TimeoutExpired):
+            copying.wait(timeout=1.5)
+        copying.send_signal(signal.SIGINT)
+        _, said = copying.communicate(timeout=20)
+    assert copying.returncode == 130, said
+    assert "connections  ladder" in said and "first rate known" in said and "interrupted" in said
+
+
+@pytest.mark.netns
+def test_more_files_at_a_time_are_uploaded_where_each_connection_is_limited(hither, netns, tmp_path):
+    require("nginx")
+    target = tmp_path / "www/copies"
+    target.mkdir(parents=True)
+    (tmp_path / "files").mkdir()
+    content = os.urandom(9_000_000)
+    for number in range(16):
+        (tmp_path / f"files/{number:02}").write_bytes(number.to_bytes(1) + content)
+    with (
+        Wan(Link("q", 20, None, "another country", ("--rate-each", "24Mbit"))) as where,
+        servers.nginx(where, tmp_path / "www", webdav=True) as port,
+    ):
+        url = f"http://{where.server_host}:{port}/copies/"
+        words = ("-r", "--no-store", "--json", "--explain-tuning", f"{tmp_path}/files/.", url)
+        told = hither("cp", *words, where=where)
+    assert told.code == 0, told.err
+    for number in range(16):
+        assert (target / f"{number:02}").read_bytes() == number.to_bytes(1) + content
+    first = told.json["tuning"][0]
+    assert (first["knob"], first["phase"], first["to"]) == ("uploads", "ladder", 2 * first["from"])
+    # 144 MB by the five that it begins with take 10 s, by sixteen 3 s.
+    assert told.json["seconds"] < 8, told.json["tuning"]

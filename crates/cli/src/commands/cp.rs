@@ -113,6 +113,9 @@ pub(super) fn copy(
     let resumable = options.journal.is_some();
     interrupt::advise(if resumable { RESUME } else { START_AGAIN });
     let progress = Arc::new(CopyProgress::default());
+    if arguments.limits.explain_tuning {
+        tuning_log::print_if_interrupted(&progress);
+    }
     #[expect(clippy::disallowed_methods, reason = "the command prints how long it took")]
     let started = Instant::now();
     let summary = progress_bar::with_progress_bar(&progress, arguments.quiet, || {

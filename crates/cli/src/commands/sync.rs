@@ -28,6 +28,10 @@ pub(super) fn run(client: &Client, arguments: &Sync, json: bool) -> Result<(), C
     let resumable = options.copy.journal.is_some();
     interrupt::advise(AGAIN);
     let progress = Arc::new(CopyProgress::default());
+    let explains = arguments.limits.explain_tuning;
+    if explains {
+        cp::tuning_log::print_if_interrupted(&progress);
+    }
     let output = Arc::new(DifferenceOutput::new(json));
     let shown = Arc::clone(&output);
     #[expect(clippy::disallowed_methods, reason = "the command prints how long it took")]
@@ -55,7 +59,6 @@ pub(super) fn run(client: &Client, arguments: &Sync, json: bool) -> Result<(), C
             cp::print_totals(&summary, seconds, false);
         }
     }
-    let explains = arguments.limits.explain_tuning;
     if explains && !json {
         cp::tuning_log::print_table(&summary.tuning);
     }

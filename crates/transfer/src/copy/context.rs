@@ -49,8 +49,10 @@ pub(crate) struct CopyContext {
     pub(crate) fetching: AtomicUsize,
     /// Files that servers move at the moment.
     pub(crate) moving: AtomicUsize,
-    /// Workers and small files by measurement, where the source is a server.
-    pub(crate) tuning: CopyTuning,
+    /// Large uploads that help at a time by now.
+    pub(crate) uploads: AtomicUsize,
+    /// The numbers of workers, uploads and small files by measurement.
+    pub(crate) tuning: Arc<CopyTuning>,
     pub(crate) workers_changed: Notify,
     /// Small files that help at a time by now.
     pub(crate) small_files: AtomicUsize,
@@ -84,6 +86,9 @@ impl CopyContext {
         journal: Option<Journal>,
         progress: Arc<CopyProgress>,
     ) -> Arc<Self> {
+        let tuning = Arc::new(CopyTuning::default());
+        // A second copy with the same progress is shown by its own summary only.
+        let _shown = progress.tuning.set(Arc::clone(&tuning));
         Arc::new(Self {
             budget: MemoryBudget::new(options.budget_bytes),
             queue,
@@ -98,7 +103,8 @@ impl CopyContext {
             folders: Mutex::default(),
             fetching: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),
-            tuning: CopyTuning::default(),
+            tuning,
+            uploads: AtomicUsize::new(usize::MAX),
             workers_changed: Notify::new(),
             small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),
             group_sync: GroupSync::default(),
@@ -119,6 +125,7 @@ impl CopyContext {
         let control = &self.options.control;
         let set = control.transfers().or(self.options.transfers);
         let large = set.unwrap_or_else(|| self.options.max_workers.max(self.workers())).max(1);
+        let large = large.min(self.uploads.load(Ordering::Acquire));
         let small = self.small_files.load(Ordering::Acquire);
         let small = small.min(control.workers().unwrap_or(usize::MAX)).max(1);
         FileLimits { large, small, all: set.unwrap_or(usize::MAX).max(1) }

@@ -2,8 +2,9 @@
 //!
 //! Every worker asks here for its next work. Pieces of open files come before files that are not
 //! open, so that few files are half done at any time; a worker for which there is neither takes
-//! half of what the slowest other one still owes. Whoever finds files waits while [`MAX_FOUND`] of
-//! them have not been opened.
+//! half of what the slowest other one still owes. A file that goes to its target as a stream has
+//! one worker, and more only where no other file can begin: one request is all that it has. Whoever
+//! finds files waits while [`MAX_FOUND`] of them have not been opened.
 //!
 //! Small files out of listings wait in a list of their own, for tasks of their own
 //! ([`crate::copy::worker`]): hundreds of them are under way at a time where the server takes that
@@ -210,6 +211,11 @@ impl Queue {
         Some(item)
     }
 
+    /// Large files that were begun and are not done.
+    pub(crate) fn in_hand(&self) -> usize {
+        self.state().in_hand
+    }
+
     /// Returns true if small files wait for others to be fetched.
     pub(crate) fn has_small(&self) -> bool {
         !self.state().singles.is_empty()
@@ -243,20 +249,25 @@ impl Queue {
             return NextTask::Batch(batch);
         }
         let is_last = state.has_found_all();
-        for file in &state.open {
-            if let Some(piece) = file.take(worker, is_last) {
-                return NextTask::Piece(Arc::clone(file), piece);
-            }
+        let may_open = state.in_hand < state.max_open.min(limits.large)
+            && state.fetching + state.in_hand < limits.all;
+        let of_file = |file: &Arc<FileCopy>| {
+            let piece = file.take(worker, is_last)?;
+            Some(NextTask::Piece(Arc::clone(file), piece))
+        };
+        let has_worker = |file: &&Arc<FileCopy>| file.is_stream() && file.is_under_way();
+        if let Some(task) = state.open.iter().filter(|it| !has_worker(it)).find_map(of_file) {
+            return task;
         }
-        if state.in_hand < state.max_open.min(limits.large)
-            && state.fetching + state.in_hand < limits.all
-            && let Some(item) = state.found.pop_front()
-        {
+        if may_open && let Some(item) = state.found.pop_front() {
             state.in_hand += 1;
             if state.found.len() == MAX_FOUND / 2 {
                 self.room.notify_waiters();
             }
             return NextTask::Open(Box::new(item));
+        }
+        if let Some(task) = state.open.iter().filter(has_worker).find_map(of_file) {
+            return task;
         }
         if state.found.is_empty() {
             for file in &state.open {

@@ -1,7 +1,8 @@
-//! Tuners of a copy: its workers, and its small files at a time, while files come from a server; or
-//! the files at a time that two servers move between them.
+//! Tuners of a copy: its workers, and its small files at a time, while files come from a server;
+//! the files or blocks at a time that are uploaded; or the files at a time that two servers move
+//! between them.
 //!
-//! Both begin with what the link is worth ([`hither_core::tune::connections`]), or with what an
+//! All begin with what the link is worth ([`hither_core::tune::connections`]), or with what an
 //! earlier copy between the same two servers settled on ([`TuningMemory`]), and go on by
 //! measurement ([`hither_core::tune::tuner`]). Whoever runs the workers takes samples. A worker
 //! that the tuner does not use is parked, and its connection stays open in the pool.
@@ -26,28 +27,29 @@ const LARGE_BYTES: u64 = 64 << 20;
 
 /// The eighth part of the time in which files moved by servers show a rate: a server tells of its
 /// progress every five seconds.
-const THIRD_PARTY_LATENCY: Duration = Duration::from_secs(1);
+pub(crate) const THIRD_PARTY_LATENCY: Duration = Duration::from_secs(1);
 
-/// Where the files of a tuner come from.
+/// The path that a tuner measures.
 #[derive(Debug, Clone)]
 enum TunedPath {
+    /// From a server to here.
     Source(Arc<dyn Source>),
-    /// From one server to another, since this time.
-    ThirdParty(Instant),
+    /// To a server, or between two of them, since this time. Whoever observes knows its latency.
+    ToServer(Instant),
 }
 
 impl TunedPath {
     fn now(&self) -> Duration {
         match self {
             Self::Source(source) => source.clock().now(),
-            Self::ThirdParty(began) => began.elapsed(),
+            Self::ToServer(began) => began.elapsed(),
         }
     }
 
-    fn latency(&self) -> Duration {
+    fn latency(&self, observed: Duration) -> Duration {
         match self {
             Self::Source(source) => source.link().latency().unwrap_or_default(),
-            Self::ThirdParty(_) => THIRD_PARTY_LATENCY,
+            Self::ToServer(_) => observed,
         }
     }
 }
@@ -55,10 +57,11 @@ impl TunedPath {
 /// The outcome of a sample of the workers.
 #[derive(Debug)]
 pub(crate) struct WorkerSample {
-    /// The source of the files; none if servers move them.
+    /// The source of the files; none if the path is one to a server.
     pub(crate) source: Option<Arc<dyn Source>>,
-    /// The number of workers from now on.
-    pub(crate) workers: usize,
+    pub(crate) knob: TunedKnob,
+    /// Its setting from now on.
+    pub(crate) setting: usize,
     /// Others share the path.
     pub(crate) is_shared: bool,
 }
@@ -88,6 +91,7 @@ pub(crate) struct CopyTuning {
 #[derive(Debug)]
 struct RunningTuner {
     path: TunedPath,
+    knob: TunedKnob,
     tuner: Tuner,
     /// The number by the rule for the link, the last time.
     rule: usize,
@@ -95,7 +99,7 @@ struct RunningTuner {
     key: String,
     began: Duration,
     sampled: Duration,
-    /// Times in which small files waited to be fetched, and in which they did not.
+    /// Times in which files waited for their turn, and in which they did not.
     stages: StageTimes,
 }
 
@@ -118,6 +122,7 @@ impl RunningTuner {
         debug!(key, rule, known, "tuning begins");
         Self {
             path,
+            knob,
             tuner: Tuner::new(knob, first, limits, done, now),
             rule,
             key,
@@ -127,9 +132,21 @@ impl RunningTuner {
         }
     }
 
+    /// Adds the time since the last sample, in which whoever takes files took no more (`is_full`),
+    /// or there were enough of them (`has_enough`). Returns the sums.
+    fn spent(&mut self, is_full: bool, has_enough: bool) -> StageTimes {
+        let passed = self.path.now().saturating_sub(self.sampled);
+        match (is_full, has_enough) {
+            (true, _) => self.stages.blocked += passed,
+            (false, true) => self.stages.busy += passed,
+            (false, false) => self.stages.starved += passed,
+        }
+        self.stages
+    }
+
     fn observe(&mut self, seen: Observation) {
         self.sampled = self.path.now();
-        let latency = self.path.latency();
+        let latency = self.path.latency(seen.latency);
         self.tuner.observe(&Observation { now: self.sampled, latency, ..seen });
     }
 
@@ -167,9 +184,8 @@ impl CopyTuning {
             return running.tuner.setting();
         }
         let max = max.min(files.source.max_connections()).max(rule);
-        let class = if files.size >= LARGE_BYTES { "large" } else { "medium" };
         let limits = TunerLimits { min: MIN_WORKERS, max };
-        let begun = files.begin(TunedKnob::Connections, class, rule, limits);
+        let begun = files.begin(TunedKnob::Connections, files.class(), rule, limits);
         running.insert(begun).tuner.setting()
     }
 
@@ -197,12 +213,44 @@ impl CopyTuning {
         max: usize,
         done: u64,
     ) -> usize {
+        let limits = TunerLimits { min: MIN_WORKERS, max };
+        let knob = TunedKnob::ThirdPartyFiles;
+        self.to_server(knob, servers, "files", (rule, limits), memory, done)
+    }
+
+    /// The number of files or blocks (`knob`) like those of `files` that are uploaded at a time.
+    /// Begins to tune it.
+    pub(crate) fn uploads(
+        &self,
+        files: &TunedFiles<'_>,
+        knob: TunedKnob,
+        rule: usize,
+        max: usize,
+    ) -> usize {
+        // A trial of fewer files at a time would wait until others have been uploaded.
+        let min = if knob == TunedKnob::Uploads { rule } else { MIN_WORKERS };
+        let by_rule = (rule, TunerLimits { min, max });
+        self.to_server(knob, &files.servers, files.class(), by_rule, files.memory, files.done)
+    }
+
+    fn to_server(
+        &self,
+        knob: TunedKnob,
+        servers: &str,
+        class: &str,
+        by_rule: (usize, TunerLimits),
+        memory: Option<&dyn TuningMemory>,
+        done: u64,
+    ) -> usize {
         let mut running = lock(&self.workers);
+        // Files that servers did not move go through here.
+        let is_other = |it: &RunningTuner| it.knob == TunedKnob::ThirdPartyFiles && it.knob != knob;
+        if running.as_ref().is_some_and(is_other) {
+            *running = None;
+        }
         let running = running.get_or_insert_with(|| {
-            let path = TunedPath::ThirdParty(Instant::now());
-            let limits = TunerLimits { min: MIN_WORKERS, max };
-            let knob = TunedKnob::ThirdPartyFiles;
-            RunningTuner::begin(path, knob, servers, "files", (rule, limits), memory, done)
+            let path = TunedPath::ToServer(Instant::now());
+            RunningTuner::begin(path, knob, servers, class, by_rule, memory, done)
         });
         running.tuner.setting()
     }
@@ -214,22 +262,33 @@ impl CopyTuning {
         }
     }
 
-    /// Records what workers brought, but for time and latency: the totals of files from a server,
-    /// or of those that servers move.
-    pub(crate) fn sample_workers(
-        &self,
-        from_server: Observation,
-        third_party: Observation,
-    ) -> Option<WorkerSample> {
+    /// The number that workers are tuned by, if they are.
+    pub(crate) fn knob(&self) -> Option<TunedKnob> {
+        lock(&self.workers).as_ref().map(|running| running.knob)
+    }
+
+    /// Records what workers brought, but for the time; and for the latency, if they fetch from a
+    /// server.
+    pub(crate) fn sample_workers(&self, seen: Observation) -> Option<WorkerSample> {
         let mut running = lock(&self.workers);
         let running = running.as_mut()?;
+        if running.knob == TunedKnob::Uploads {
+            // Workers that read ahead for a file do not count, files do.
+            let stages = running.spent(false, seen.active >= running.tuner.setting());
+            running.observe(Observation { stages, workers: 1, ..seen });
+        } else {
+            running.observe(seen);
+        }
         let source = match &running.path {
             TunedPath::Source(source) => Some(Arc::clone(source)),
-            TunedPath::ThirdParty(_) => None,
+            TunedPath::ToServer(_) => None,
         };
-        running.observe(if source.is_some() { from_server } else { third_party });
-        let tuner = &running.tuner;
-        Some(WorkerSample { source, workers: tuner.setting(), is_shared: tuner.is_sharing() })
+        Some(WorkerSample {
+            source,
+            knob: running.knob,
+            setting: running.tuner.setting(),
+            is_shared: running.tuner.is_sharing(),
+        })
     }
 
     /// Records that `done` files are done, and whether others wait for room in memory (`is_full`)
@@ -243,27 +302,30 @@ impl CopyTuning {
     ) -> Option<usize> {
         let mut running = lock(&self.small_files);
         let running = running.as_mut()?;
-        let passed = running.path.now().saturating_sub(running.sampled);
-        match (is_full, has_more) {
-            (true, _) => running.stages.blocked += passed,
-            (false, true) => running.stages.busy += passed,
-            (false, false) => running.stages.starved += passed,
-        }
+        let stages = running.spent(is_full, has_more);
         let before = running.tuner.setting();
-        let stages = running.stages;
         running.observe(Observation { done, stages, workers: 1, signal, ..Observation::default() });
         Some(running.tuner.setting()).filter(|setting| *setting != before)
     }
 
-    /// Remembers what was settled on, and returns the decisions, with times since their tuner
-    /// began.
+    /// Remembers what was settled on, and returns the decisions.
     pub(crate) fn end(&self, memory: Option<&dyn TuningMemory>) -> Vec<TuningDecision> {
-        let mut decisions = Vec::new();
+        let decisions = self.decisions();
         for running in [&self.workers, &self.small_files] {
             let Some(running) = lock(running).take() else { continue };
             if let (Some(memory), Some(setting)) = (memory, running.tuner.settled()) {
                 memory.remember(&running.key, setting);
             }
+        }
+        decisions
+    }
+
+    /// The decisions so far, with times since their tuner began.
+    pub(crate) fn decisions(&self) -> Vec<TuningDecision> {
+        let mut decisions = Vec::new();
+        for running in [&self.workers, &self.small_files] {
+            let running = lock(running);
+            let Some(running) = &*running else { continue };
             let since = |it: &TuningDecision| TuningDecision {
                 at: it.at.saturating_sub(running.began),
                 ..*it
@@ -275,6 +337,10 @@ impl CopyTuning {
 }
 
 impl TunedFiles<'_> {
+    fn class(&self) -> &'static str {
+        if self.size >= LARGE_BYTES { "large" } else { "medium" }
+    }
+
     fn begin(
         &self,
         knob: TunedKnob,

@@ -8,15 +8,15 @@
 
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::copy::queue::{MAX_FOUND, NextTask};
-use crate::copy::tuning::{self, TunedFiles, WorkerSample};
+use crate::copy::tuning::{self, THIRD_PARTY_LATENCY, TunedFiles, WorkerSample};
 use crate::file::finish::Finished;
 use crate::file::open::OpenResult;
 use crate::file::piece::Piece;
-use crate::file::{CopyItem, FileCopy, fetch, finish, open};
+use crate::file::{CopyItem, FileCopy, Sink, fetch, finish, open};
 use crate::server_actions::third_party::{self, MoveResult};
 use crate::tree::{fetch_batch, send_batch};
 use hither_core::tune::connections;
-use hither_core::tune::tuner::{Observation, PathSignal};
+use hither_core::tune::tuner::{Observation, PathSignal, StageTimes, TunedKnob};
 use hither_core::{Error, ErrorKind, Source};
 use std::pin::pin;
 use std::sync::Arc;
@@ -316,19 +316,43 @@ impl CopyContext {
             None => connections::for_bulk(&file.source.link(), cap),
         };
         let wanted = by_path.max(by_target.min(cap));
-        let is_tuned =
-            !self.options.control.is_part() && file.item.local.is_none() && !file.is_exact();
-        if !is_tuned || by_bandwidth < usize::MAX {
-            return self.raise_workers(Some(&*file.source), wanted);
-        }
+        let is_tuned = !self.options.control.is_part() && by_bandwidth == usize::MAX;
         let was_running = self.tuning.is_running();
-        let files = self.tuned_files(file, self.progress.figures().bytes_arrived);
-        let tuned = self.tuning.workers(&files, wanted, self.options.max_workers);
+        let tuned = match &file.sink {
+            Sink::Upload(_) if is_tuned => self.tune_uploads(file, wanted),
+            _ if is_tuned && file.item.local.is_none() && !file.is_exact() => {
+                let files = self.tuned_files(file, self.progress.figures().bytes_arrived);
+                self.tuning.workers(&files, wanted, self.options.max_workers)
+            }
+            _ => wanted,
+        };
         self.raise_workers(Some(&*file.source), tuned);
         if !was_running {
             // Whoever runs the workers begins to take samples.
             self.workers_changed.notify_one();
         }
+    }
+
+    /// Adapts the number of files, or blocks of them, that are uploaded at a time to what other
+    /// numbers have brought. Returns the number of workers, which is `wanted` by rule.
+    fn tune_uploads(&self, file: &FileCopy, wanted: usize) -> usize {
+        let Some(memory) = &self.options.tuning else { return wanted };
+        // A worker holds the block that it sends and the next one.
+        let by_memory = self.options.budget_bytes / (2 * file.block_bytes()).max(1);
+        let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
+        let files = self.tuned_files(file, memory.upload_state().confirmed_bytes);
+        if !file.is_stream() {
+            let max = self.options.max_workers.min(by_memory).max(wanted);
+            return self.tuning.uploads(&files, TunedKnob::Blocks, wanted, max);
+        }
+        // One is interrupted as a whole, so there are not more of them than help.
+        let blocks = file.version.size.div_ceil(file.block_bytes().max(1));
+        let by_blocks = wanted / usize::try_from(blocks).unwrap_or(usize::MAX).max(1);
+        let rule = connections::MIN_BULK.max(by_blocks).min(self.options.max_workers).max(1);
+        let max = self.options.max_workers.min(by_memory).max(rule);
+        let streams = self.tuning.uploads(&files, TunedKnob::Uploads, rule, max);
+        self.uploads.store(streams, Ordering::Release);
+        streams.max(wanted)
     }
 
     /// Adapts the number of files that servers move at a time to what other numbers have brought.
@@ -367,41 +391,78 @@ impl CopyContext {
         }
     }
 
+    /// The totals of what workers have brought, for the tuner of `knob`.
+    fn observation(&self, knob: TunedKnob, signal: PathSignal) -> Observation {
+        let stages: StageTimes = self.progress.fetch.times().into();
+        let seen = Observation {
+            stages,
+            workers: self.workers(),
+            active: self.fetching.load(Ordering::Acquire),
+            ..Observation::default()
+        };
+        match knob {
+            TunedKnob::Connections | TunedKnob::SmallFiles => {
+                Observation { done: self.progress.figures().bytes_arrived, signal, ..seen }
+            }
+            TunedKnob::ThirdPartyFiles => Observation {
+                done: self.progress.bytes_moved_by_servers(),
+                latency: THIRD_PARTY_LATENCY,
+                active: 0,
+                ..seen
+            },
+            TunedKnob::Uploads | TunedKnob::Blocks => {
+                let memory = self.options.tuning.as_deref();
+                let state = memory.map_or_else(Default::default, |it| it.upload_state());
+                let is_whole = knob == TunedKnob::Uploads;
+                Observation {
+                    done: state.confirmed_bytes,
+                    latency: state.latency,
+                    // Writing is what is measured.
+                    stages: StageTimes { blocked: Duration::ZERO, ..stages },
+                    active: if is_whole { self.queue.in_hand() } else { seen.active },
+                    signal: state.signal,
+                    ..seen
+                }
+            }
+        }
+    }
+
     /// Adapts workers and small files to what other numbers of them have brought.
     fn sample_tuners(&self) {
         let memory = self.options.tuning.as_deref();
         let signal = memory.map_or_else(PathSignal::default, |it| it.path_signal());
-        let figures = self.progress.figures();
-        let third_party = Observation {
-            done: self.progress.bytes_moved_by_servers(),
-            stages: self.progress.fetch.times().into(),
-            workers: self.workers(),
-            ..Observation::default()
-        };
-        let from_server = Observation {
-            done: figures.bytes_arrived,
-            active: self.fetching.load(Ordering::Acquire),
-            signal,
-            ..third_party
-        };
-        let sample = self.tuning.sample_workers(from_server, third_party);
-        if let Some(WorkerSample { source, workers, is_shared }) = sample {
-            let before = self.workers.load(Ordering::Acquire);
-            if workers < before {
-                debug!(workers, before, is_shared, "workers parked");
-                self.workers.store(workers, Ordering::Release);
-                if is_shared {
-                    self.queue.take_back(workers);
-                }
-            } else {
-                self.raise_workers(source.as_deref(), workers);
-            }
+        let knob = self.tuning.knob();
+        let sample =
+            knob.and_then(|knob| self.tuning.sample_workers(self.observation(knob, signal)));
+        if let Some(sample) = sample {
+            self.apply(&sample);
         }
+        let figures = self.progress.figures();
         let is_full = !self.budget.has_room();
         let has_small = self.queue.has_small();
         let files = self.tuning.sample_small_files(figures.files_done, is_full, has_small, signal);
         if let Some(files) = files {
             self.small_files.store(files, Ordering::Release);
+        }
+    }
+
+    fn apply(&self, sample: &WorkerSample) {
+        let WorkerSample { source, knob, setting, is_shared } = sample;
+        let workers = *setting;
+        self.uploads.store(workers, Ordering::Release);
+        if *knob == TunedKnob::Uploads {
+            // Those above it go on, so that no server waits for the rest of a file.
+            return self.raise_workers(None, workers);
+        }
+        let before = self.workers.load(Ordering::Acquire);
+        if workers < before {
+            debug!(workers, before, is_shared, "workers parked");
+            self.workers.store(workers, Ordering::Release);
+            if *is_shared {
+                self.queue.take_back(workers);
+            }
+        } else {
+            self.raise_workers(source.as_deref(), workers);
         }
     }
 

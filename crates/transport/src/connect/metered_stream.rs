@@ -109,6 +109,7 @@ impl ConnectionMeter {
     /// Counts the pending request as sent in round trip `round_trip`, if something was written.
     fn wrote(&self, round_trip: u64, polled: &Poll<std::io::Result<usize>>) {
         let Poll::Ready(Ok(written @ 1..)) = polled else { return };
+        self.account.wrote(*written as u64);
         self.source.get().inspect(|it| it.sent(*written as u64));
         let asked = lock(&self.asked).take();
         if let Some(recorder) = &self.recorder {

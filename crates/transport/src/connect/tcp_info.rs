@@ -51,6 +51,12 @@ pub struct TcpInfo {
     /// Time since data was received last, in milliseconds.
     #[serde(skip)]
     pub idle_ms: u32,
+    /// Time since data was sent last, in milliseconds.
+    #[serde(skip)]
+    pub idle_sending_ms: u32,
+    /// Bytes that the owner has written and the other end has not confirmed, to a segment.
+    #[serde(skip)]
+    pub unconfirmed_bytes: u64,
     /// Time since an acknowledgement was received last, in milliseconds.
     #[serde(skip)]
     last_ack_ms: u32,
@@ -98,6 +104,10 @@ impl TcpInfo {
                 .filter(|micros| (1..u32::MAX).contains(micros))
                 .map(milliseconds),
             idle_ms: later(offset_of!(libc::tcp_info, tcpi_last_data_recv)),
+            idle_sending_ms: later(offset_of!(libc::tcp_info, tcpi_last_data_sent)),
+            unconfirmed_bytes: u64::from(later(offset_of!(libc::tcp_info, tcpi_notsent_bytes)))
+                + u64::from(later(offset_of!(libc::tcp_info, tcpi_unacked)))
+                    * u64::from(later(offset_of!(libc::tcp_info, tcpi_snd_mss))),
             last_ack_ms: later(offset_of!(libc::tcp_info, tcpi_last_ack_recv)),
             unanswered: count(offset_of!(libc::tcp_info, tcpi_retransmits))
                 + count(offset_of!(libc::tcp_info, tcpi_probes)),

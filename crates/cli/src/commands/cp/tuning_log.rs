@@ -1,15 +1,21 @@
 //! The decisions of the tuners of a copy, as a table and as JSON.
 
+use crate::interrupt;
 use crate::output::{eprint_line, human_bytes};
-use hither::{TunedKnob, TuningDecision};
+use hither::{CopyProgress, TunedKnob, TuningDecision};
 use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Prints the decisions so far of a copy that Ctrl-C ends.
+pub(crate) fn print_if_interrupted(progress: &Arc<CopyProgress>) {
+    let progress = Arc::clone(progress);
+    interrupt::report(move || print_table(&progress.tuning()));
+}
 
 /// Prints the decisions as a table.
 pub(crate) fn print_table(decisions: &[TuningDecision]) {
     if decisions.is_empty() {
-        return eprint_line(
-            "nothing to tune: no file came from a server, or the copy was too short",
-        );
+        return eprint_line("nothing to tune: no server took part, or the copy was too short");
     }
     eprint_line("  time  what         phase   limited by        rate   rtt   setting  why");
     for it in decisions {
@@ -29,11 +35,10 @@ pub(crate) fn print_table(decisions: &[TuningDecision]) {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people")]
 fn rate(decision: &TuningDecision) -> String {
-    match decision.knob {
-        TunedKnob::Connections | TunedKnob::ThirdPartyFiles => {
-            format!("{}/s", human_bytes(decision.rate as u64))
-        }
-        TunedKnob::SmallFiles => format!("{:.0} files/s", decision.rate),
+    if decision.knob == TunedKnob::SmallFiles {
+        format!("{:.0} files/s", decision.rate)
+    } else {
+        format!("{}/s", human_bytes(decision.rate as u64))
     }
 }
 

@@ -14,6 +14,10 @@ pub enum TunedKnob {
     SmallFiles,
     /// Files at a time that servers move between them; its units are bytes.
     ThirdPartyFiles,
+    /// Files at a time that are uploaded by one request each; its units are bytes.
+    Uploads,
+    /// Requests at a time that upload a block each; its units are bytes.
+    Blocks,
 }
 
 /// The phase after a decision.
@@ -108,6 +112,8 @@ impl TunedKnob {
             Self::Connections => "connections",
             Self::SmallFiles => "small_files",
             Self::ThirdPartyFiles => "files",
+            Self::Uploads => "uploads",
+            Self::Blocks => "blocks",
         }
     }
 }
