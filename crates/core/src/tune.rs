@@ -14,10 +14,9 @@
 //!   [`connections::fair_share`].
 //! - Workers of a copy: [`connections::for_bulk`], from round-trip time and bandwidth; for
 //!   transfer.
-//! - Connections, and small files at a time, of a job that lasts: [`tuner`], from what they
-//!   brought; for transfer. It starts from the numbers above.
-//! - More connections for a long read where each of them is limited: [`connection_trial`], from the
-//!   bytes that arrived; for [`crate::schedule`].
+//! - Connections, files and uploads at a time of a job that lasts: [`tuner`], from what they
+//!   brought; for transfer, and for long reads in [`crate::schedule`]. It starts from the numbers
+//!   above.
 //! - Requests in flight at one server: [`concurrency_limit`], from responses 429 and 503; for
 //!   transport, before every request.
 //! - Ranges and bytes in one request: [`limit_discovery`], from requests accepted and rejected; for
@@ -38,7 +37,6 @@
 
 pub mod bandwidth;
 pub mod concurrency_limit;
-pub mod connection_trial;
 pub mod connections;
 pub mod limit_discovery;
 pub mod link;

@@ -1,17 +1,20 @@
 //! More connections by trial, where a server limits each of them.
 //!
-//! The rule is [`connection_trial`](crate::tune::connection_trial). It is applied while a reader
-//! lacks much (`MIN_BYTES`). More connections are tried only while what is lacking takes longer
-//! than a trial (`STEPS_LEFT`), and while much less arrives than the path is known to carry
-//! (`PATH_SHARE`), so that a read that fills its path is not disturbed.
+//! A server that sends each connection some 300 kB a second (`limit_rate` of nginx, quotas of
+//! storage systems) looks like a narrow path, but eight connections bring eight times as much. Only
+//! a trial tells the two apart, and the [`Tuner`] makes it: never with fewer connections than the
+//! rules for reads say. It runs while a reader lacks much (`MIN_BYTES`). More connections are tried
+//! only while what is lacking takes longer than a trial (`STEPS_LEFT`), and while much less arrives
+//! than the path is known to carry (`PATH_SHARE`), so that a read that fills its path is not
+//! disturbed.
 //!
 //! By then the requests are in flight on few connections. So others take over halves of those that
 //! lack most, as they do of stragglers.
 
 use super::Reader;
 use crate::Clock;
-use crate::tune::connection_trial::ConnectionTrial;
 use crate::tune::link::LinkEstimate;
+use crate::tune::tuner::{Observation, TunedKnob, Tuner, TunerLimits};
 use futures_core::future::BoxFuture;
 use std::fmt;
 use std::time::Duration;
@@ -32,7 +35,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The trial of a reader.
 #[derive(Default)]
 pub(super) struct ReadTrial {
-    running: Option<ConnectionTrial>,
+    running: Option<Tuner>,
+    /// Nothing was to arrive since the last interval.
+    has_paused: bool,
     /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
     lacking_bytes: u64,
     arrived_bytes: u64,
@@ -70,7 +75,7 @@ impl ReadTrial {
             self.interval = Some(clock.sleep(INTERVAL));
         } else if self.interval.is_none() {
             // What arrives until there is another one says nothing.
-            self.running.iter_mut().for_each(ConnectionTrial::suspend);
+            self.has_paused = true;
         }
         self.interval.as_mut()
     }
@@ -79,7 +84,7 @@ impl ReadTrial {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn enough(&self, link: &LinkEstimate) -> f64 {
         let path = link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE;
-        let step = ConnectionTrial::step(link.latency().unwrap_or_default());
+        let step = Tuner::search_interval(link.latency().unwrap_or_default());
         path.min(self.lacking_bytes as f64 / (STEPS_LEFT * step.as_secs_f64()))
     }
 }
@@ -93,16 +98,24 @@ impl Reader<'_> {
             return;
         }
         let connections = self.connections;
-        let max = self.source.max_connections();
-        let bytes = self.trial.arrived_bytes;
-        let now = self.source.clock().now();
-        let enough = self.trial.enough(&link);
-        let begin = || ConnectionTrial::new(connections, max, bytes, now);
-        let trial = self.trial.running.get_or_insert_with(begin);
-        trial.raise(connections);
-        trial.stop_at(enough);
-        trial.observe(bytes, link.latency().unwrap_or_default(), now);
-        self.connections = trial.connections();
+        let limits = TunerLimits { min: connections, max: self.source.max_connections() };
+        let seen = Observation {
+            now: self.source.clock().now(),
+            done: self.trial.arrived_bytes,
+            latency: link.latency().unwrap_or_default(),
+            enough: Some(self.trial.enough(&link)),
+            ..Observation::default()
+        };
+        let knob = TunedKnob::Connections;
+        let begin = || Tuner::new(knob, connections, limits, seen.done, seen.now);
+        let tuner = self.trial.running.get_or_insert_with(begin);
+        tuner.raise(connections);
+        if std::mem::take(&mut self.trial.has_paused) {
+            tuner.resume(&seen);
+        } else {
+            tuner.observe(&seen);
+        }
+        self.connections = tuner.setting();
         if self.connections > connections {
             self.source.preconnect(self.connections);
             self.launch();
@@ -112,7 +125,7 @@ impl Reader<'_> {
 
     /// Connections that the trial uses for a read of `bytes`; 0 without one.
     pub(super) fn tried_connections(&self, bytes: u64) -> usize {
-        let tried = self.trial.running.as_ref().map_or(0, ConnectionTrial::connections);
+        let tried = self.trial.running.as_ref().map_or(0, Tuner::setting);
         tried.min(usize::try_from(bytes / MIN_HALF_BYTES).unwrap_or(usize::MAX))
     }
 

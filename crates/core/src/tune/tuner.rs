@@ -203,6 +203,18 @@ impl Tuner {
         }
     }
 
+    /// Goes on after a pause in which nothing was to be moved: the interval that it fell into begins
+    /// again.
+    pub fn resume(&mut self, seen: &Observation) {
+        self.meter.restart_at(seen);
+    }
+
+    /// The length of an interval while it searches, on a path of this latency.
+    #[must_use]
+    pub fn search_interval(latency: Duration) -> Duration {
+        interval::search_interval(latency)
+    }
+
     fn end_interval(&mut self, interval: &Interval) {
         if interval.bottleneck == Bottleneck::Idle {
             return;

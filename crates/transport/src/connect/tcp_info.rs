@@ -184,6 +184,7 @@ impl Drop for SocketGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
     #[test]
@@ -196,6 +197,25 @@ mod tests {
         assert_eq!(info.retransmits, 0);
         drop(guard);
         assert_eq!(link.info(), None);
+    }
+
+    #[test]
+    fn bytes_that_the_other_end_does_not_take_are_unconfirmed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let (link, _guard) = SocketRef::to(&stream);
+        stream.set_nonblocking(true).unwrap();
+        let mut written = 0;
+        while let Ok(bytes) = stream.write(&[0; 1 << 16]) {
+            written += bytes as u64;
+        }
+        let held = link.info().unwrap().unconfirmed_bytes;
+        assert!(0 < held && held < written, "{held} of {written}");
+        std::io::copy(&mut Read::by_ref(&mut peer).take(written), &mut std::io::sink()).unwrap();
+        // What was read was confirmed before, but for the last segments.
+        let held = link.info().unwrap().unconfirmed_bytes;
+        assert!(held < written / 10, "{held} of {written}");
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct Observation {
     /// Requests under way, where they may be more than the setting: what was under way when it fell
     /// ends by itself. 0 where that does not happen.
     pub active: usize,
+    /// The rate, in units per second, from which on more is of no use; none if there is no such.
+    pub enough: Option<f64>,
     /// The state of the path.
     pub signal: PathSignal,
 }
@@ -171,8 +173,11 @@ impl IntervalMeter {
         self.silent = if seen.done > self.last.done { 0 } else { self.silent + 1 };
         self.is_bursty |= self.silent >= SILENT_OBSERVATIONS && seen.done > self.began.done;
         self.last = *seen;
-        let least = if is_search { MIN_STEP } else { MIN_INTERVAL };
-        let length = least.max(seen.latency.saturating_mul(ROUND_TRIPS));
+        let length = if is_search {
+            search_interval(seen.latency)
+        } else {
+            search_interval(seen.latency).max(MIN_INTERVAL)
+        };
         let elapsed = seen.now.saturating_sub(self.began.now);
         if elapsed >= length / 2 && self.middle.is_none() {
             self.middle = Some(*seen);
@@ -200,7 +205,10 @@ impl IntervalMeter {
             rate,
             whole_rate,
             is_bursty: self.is_bursty,
-            bottleneck: bottleneck(&self.began, seen),
+            bottleneck: match seen.enough {
+                Some(enough) if rate >= enough => Bottleneck::Idle,
+                _ => bottleneck(&self.began, seen),
+            },
             signal: seen.signal,
         };
         self.restart();
@@ -208,6 +216,11 @@ impl IntervalMeter {
         self.is_changed = false;
         Some(interval)
     }
+}
+
+/// The length of an interval of a search on a path of this latency.
+pub(super) fn search_interval(latency: Duration) -> Duration {
+    MIN_STEP.max(latency.saturating_mul(ROUND_TRIPS))
 }
 
 /// Units per second between two observations.

@@ -223,6 +223,41 @@ fn steps_on_long_paths_are_as_long_as_windows_take_to_open() {
 }
 
 #[test]
+fn nothing_is_tried_once_the_rate_is_enough() {
+    for (enough, setting) in [(1e6, 4), (1e7, 8)] {
+        let mut tuner = tuner(4, 64);
+        let seen = |millis, done| Observation {
+            now: Duration::from_millis(millis),
+            done,
+            enough: Some(enough),
+            ..Observation::default()
+        };
+        // 4 MB a second.
+        tuner.observe(&seen(125, 500_000));
+        tuner.observe(&seen(250, 1_000_000));
+        assert_eq!(tuner.setting(), setting, "{enough}");
+    }
+}
+
+#[test]
+fn time_in_which_nothing_was_to_move_does_not_count() {
+    let mut tuner = tuner(4, 64);
+    let seen = |millis, done| Observation {
+        now: Duration::from_millis(millis),
+        done,
+        enough: Some(1e6),
+        ..Observation::default()
+    };
+    tuner.observe(&seen(50, 2_000_000));
+    tuner.resume(&seen(60_000, 2_000_000));
+    for tick in 1..=5 {
+        // 4 MB a second, a minute later.
+        tuner.observe(&seen(60_000 + 50 * tick, 2_000_000 + 200_000 * tick));
+    }
+    assert_eq!(tuner.setting(), 4);
+}
+
+#[test]
 fn what_a_server_refuses_is_a_decision() {
     let knob = TunedKnob::ThirdPartyFiles;
     let mut tuner = Tuner::new(knob, 8, limits(2, 64), 0, Duration::ZERO);
