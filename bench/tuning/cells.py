@@ -97,16 +97,17 @@ class Copy:
     prefix: list[str]
     left: Path | None
 
-    def seconds(self, where: Wan, command: list) -> float | None:
-        """The duration by its own clock; none if it failed or took too long."""
+    def seconds(self, where: Wan, command: list) -> float:
+        """The duration by its own clock; the longest that is waited for if it takes more."""
         words = [*self.prefix, *command, "--no-store", "--json", *self.words]
         answer = timed(where, words, CAP_SECONDS)
         if self.left:
             shutil.rmtree(self.left, ignore_errors=True)
             self.left.mkdir(mode=0o777)
+        if answer["timeout"]:
+            return CAP_SECONDS
         if answer["exit"] != 0:
-            say(f"{command[1:]}: {answer['stderr'][-300:]}")
-            return None
+            raise RuntimeError(f"{words}: {answer['stderr'][-300:]}")
         return json.loads(answer["stdout"])["seconds"]
 
 
@@ -117,7 +118,8 @@ def copy_of(cell: Cell, where: Wan) -> Iterator[Copy]:
         write_files(folder / "files", cell.sizes)
         (folder / "copies").mkdir(mode=0o777)
         limits = f"limit_rate {cell.each};" if cell.each else ""
-        port = stack.enter_context(servers.nginx(where, folder, limits=limits, webdav=cell.is_upload))
+        index = "" if cell.is_upload else "autoindex on;"
+        port = stack.enter_context(servers.nginx(where, folder, None, index, limits, webdav=cell.is_upload))
         base = f"http://{where.server_host}:{port}"
         prefix: list[str] = []
         if cell.is_upload:
@@ -147,8 +149,7 @@ def measure_cell(cell: Cell, runs: int, former: Path | None) -> dict[str, list[f
         for number in range(runs):
             for name, command in rotated(list(contenders(former).items()), number):
                 seconds = copy.seconds(where, command)
-                rate = sum(cell.sizes) / 1e6 / (seconds or CAP_SECONDS)
-                rates.setdefault(name, []).append(rate)
+                rates.setdefault(name, []).append(sum(cell.sizes) / 1e6 / seconds)
     return rates
 
 

@@ -200,10 +200,12 @@ def alone(path: SharedPath, seconds: int) -> list[str]:
         rates = Arrivals(path.where).rates(int(0.85 * seconds))[program.pid]
         told = json.loads(program.communicate()[0])
     spans = [statistics.fmean(rates[at : at + 10]) for at in range(SETTLED, len(rates) - 9, 10)]
+    low = sum(span < (1 - NEAR) * statistics.median(spans) for span in spans)
     kinds = Counter(decision["phase"] for decision in told["tuning"])
     return [
         f"alone for {told['seconds']:.0f} s: {mbit(told['bytes'] / told['seconds'])} Mbit/s, ten seconds each "
-        f"{mbit(min(spans))} to {mbit(max(spans))}; decisions: {dict(kinds)}"
+        f"{mbit(min(spans))} to {mbit(max(spans))}, {low} of {len(spans)} a tenth below the median; "
+        f"decisions: {dict(kinds)}"
     ]
 
 
