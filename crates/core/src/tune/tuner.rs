@@ -203,8 +203,8 @@ impl Tuner {
         }
     }
 
-    /// Goes on after a pause in which nothing was to be moved: the interval that it fell into begins
-    /// again.
+    /// Goes on after a pause in which nothing was to be moved: the interval that it fell into
+    /// begins again.
     pub fn resume(&mut self, seen: &Observation) {
         self.meter.restart_at(seen);
     }
