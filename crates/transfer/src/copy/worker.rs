@@ -449,8 +449,8 @@ impl CopyContext {
     fn apply(&self, sample: &WorkerSample) {
         let WorkerSample { source, knob, setting, is_shared } = sample;
         let workers = *setting;
-        self.uploads.store(workers, Ordering::Release);
         if *knob == TunedKnob::Uploads {
+            self.uploads.store(workers, Ordering::Release);
             // Those above it go on, so that no server waits for the rest of a file.
             return self.raise_workers(None, workers);
         }
