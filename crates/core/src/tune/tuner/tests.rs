@@ -327,6 +327,7 @@ fn any_observations_keep_within_the_limits() {
                     lost_share: noise.below(100) as f64 / 1e4,
                     ..PathSignal::default()
                 },
+                enough: Some(noise.below(1 << 40) as f64).filter(|_| noise.below(2) == 0),
             };
             tuner.observe(&seen);
             let most = max.max(start).max(1);
