@@ -125,7 +125,10 @@ impl CopyContext {
         let control = &self.options.control;
         let set = control.transfers().or(self.options.transfers);
         let large = set.unwrap_or_else(|| self.options.max_workers.max(self.workers())).max(1);
-        let large = large.min(self.uploads.load(Ordering::Acquire));
+        // Whoever sets the workers has as many uploads.
+        let is_set = control.workers().is_some();
+        let uploads = if is_set { usize::MAX } else { self.uploads.load(Ordering::Acquire) };
+        let large = large.min(uploads);
         let small = self.small_files.load(Ordering::Acquire);
         let small = small.min(control.workers().unwrap_or(usize::MAX)).max(1);
         FileLimits { large, small, all: set.unwrap_or(usize::MAX).max(1) }
