@@ -130,8 +130,7 @@ impl Network {
     }
 
     /// Bytes that connections have sent so far, and the kernels at their other ends confirmed:
-    /// what was written but for what `connections` of [`Network::tcp_info`] still hold. Known to
-    /// a segment for each of these, so it may fall by that much.
+    /// what was written but for what `connections` of [`Network::tcp_info`] still hold.
     #[must_use]
     pub fn confirmed_bytes(&self, connections: &[(IpAddr, TcpInfo)]) -> u64 {
         let held: u64 = connections.iter().map(|(_, it)| it.unconfirmed_bytes).sum();

@@ -54,7 +54,8 @@ pub struct TcpInfo {
     /// Time since data was sent last, in milliseconds.
     #[serde(skip)]
     pub idle_sending_ms: u32,
-    /// Bytes that the owner has written and the other end has not confirmed, to a segment.
+    /// Bytes that the owner has written and the other end has not confirmed; before Linux 4.19 those
+    /// that are not sent yet.
     #[serde(skip)]
     pub unconfirmed_bytes: u64,
     /// Time since an acknowledgement was received last, in milliseconds.
@@ -89,6 +90,7 @@ impl TcpInfo {
         };
         let count = |at: usize| info.get(at).copied().map_or(0, u32::from);
         let later = |at: usize| number(at).unwrap_or_default();
+        let total = |at: usize| long(at).unwrap_or_default();
         let milliseconds = |micros: u32| f64::from(micros) / 1e3;
         Some(Self {
             rtt_ms: milliseconds(number(offset_of!(libc::tcp_info, tcpi_rtt))?),
@@ -106,8 +108,9 @@ impl TcpInfo {
             idle_ms: later(offset_of!(libc::tcp_info, tcpi_last_data_recv)),
             idle_sending_ms: later(offset_of!(libc::tcp_info, tcpi_last_data_sent)),
             unconfirmed_bytes: u64::from(later(offset_of!(libc::tcp_info, tcpi_notsent_bytes)))
-                + u64::from(later(offset_of!(libc::tcp_info, tcpi_unacked)))
-                    * u64::from(later(offset_of!(libc::tcp_info, tcpi_snd_mss))),
+                + total(offset_of!(libc::tcp_info, tcpi_bytes_sent))
+                    .saturating_sub(total(offset_of!(libc::tcp_info, tcpi_bytes_retrans)))
+                    .saturating_sub(total(offset_of!(libc::tcp_info, tcpi_bytes_acked))),
             last_ack_ms: later(offset_of!(libc::tcp_info, tcpi_last_ack_recv)),
             unanswered: count(offset_of!(libc::tcp_info, tcpi_retransmits))
                 + count(offset_of!(libc::tcp_info, tcpi_probes)),
