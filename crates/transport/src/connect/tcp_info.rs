@@ -54,8 +54,8 @@ pub struct TcpInfo {
     /// Time since data was sent last, in milliseconds.
     #[serde(skip)]
     pub idle_sending_ms: u32,
-    /// Bytes that the owner has written and the other end has not confirmed; before Linux 4.19 those
-    /// that are not sent yet.
+    /// Bytes that the owner has written and the other end has not confirmed; before Linux 4.19
+    /// those that are not sent yet.
     #[serde(skip)]
     pub unconfirmed_bytes: u64,
     /// Time since an acknowledgement was received last, in milliseconds.
