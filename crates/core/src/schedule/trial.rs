@@ -35,7 +35,8 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The trial of a reader.
 #[derive(Default)]
 pub(super) struct ReadTrial {
-    running: Option<Tuner>,
+    /// Boxed, because it is large and most readers never have one.
+    running: Option<Box<Tuner>>,
     /// Nothing was to arrive since the last interval.
     has_paused: bool,
     /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
@@ -107,7 +108,7 @@ impl Reader<'_> {
             ..Observation::default()
         };
         let knob = TunedKnob::Connections;
-        let begin = || Tuner::new(knob, connections, limits, seen.done, seen.now);
+        let begin = || Box::new(Tuner::new(knob, connections, limits, seen.done, seen.now));
         let tuner = self.trial.running.get_or_insert_with(begin);
         tuner.raise(connections);
         if std::mem::take(&mut self.trial.has_paused) {
@@ -125,7 +126,7 @@ impl Reader<'_> {
 
     /// Connections that the trial uses for a read of `bytes`; 0 without one.
     pub(super) fn tried_connections(&self, bytes: u64) -> usize {
-        let tried = self.trial.running.as_ref().map_or(0, Tuner::setting);
+        let tried = self.trial.running.as_ref().map_or(0, |tuner| tuner.setting());
         tried.min(usize::try_from(bytes / MIN_HALF_BYTES).unwrap_or(usize::MAX))
     }
 
