@@ -1,6 +1,6 @@
 """The tuner of `hither cp` beside fixed numbers of connections, over emulated links.
 
-    python -m bench.tuning.cells --cells near,far --runs 3 --former OTHER/hither
+    python -m bench.tuning.cells --cells capped,far --runs 3 --former OTHER/hither
 
 Thirteen cells: links of 0.2 to 200 ms, 0.1 and 1 Gbit/s, with losses, with a limit for each
 connection; one large file, many small ones, both, and large ones that are uploaded; a slow disk.
