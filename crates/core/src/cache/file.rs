@@ -22,7 +22,7 @@
 
 mod driver;
 mod inner;
-#[cfg(all(test, shuttle))]
+#[cfg(test)]
 mod interleavings;
 mod pending_read;
 mod prefetch_queue;

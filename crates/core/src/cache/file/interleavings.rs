@@ -1,9 +1,9 @@
 //! Threads that read the same file, in schedules chosen by shuttle: nobody waits for ever, nobody
-//! gets wrong bytes, nothing is asked for twice, nothing is left behind. Run by `make
-//! interleavings`.
+//! gets wrong bytes, nothing is asked for twice, nothing is left behind.
 
 use crate::cache::file::{CachedFile, Spawn};
 use crate::cache::{Cache, CacheConfig, CacheKey, Gauges};
+use crate::sync::schedules::explore;
 use crate::{
     Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, Part, PartSink, ReaderConfig, Request,
     ResponseMeta, Result, Source,
@@ -108,13 +108,6 @@ fn read(file: &CachedFile, range: Range<u64>) -> Result<()> {
     Ok(())
 }
 
-fn each_schedule(act: impl Fn() + Send + Sync + 'static) {
-    let act = Arc::new(act);
-    let again = Arc::clone(&act);
-    shuttle::check_random(move || again(), SCHEDULES);
-    shuttle::check_pct(move || act(), SCHEDULES, 3);
-}
-
 /// Waits until nothing is under way, which who closes a file does not wait for.
 fn at_rest(cache: &Cache) {
     let busy = |it: Gauges| it.in_flight_bytes > 0 || it.waiters > 0;
@@ -126,7 +119,7 @@ fn at_rest(cache: &Cache) {
 
 #[test]
 fn threads_that_read_the_same_bytes_share_a_request() {
-    each_schedule(|| {
+    explore(SCHEDULES, || {
         let source = Arc::default();
         let cache = Arc::new(Cache::new(CacheConfig::default()));
         let file = open(&source, &cache);
@@ -148,7 +141,7 @@ fn threads_that_read_the_same_bytes_share_a_request() {
 
 #[test]
 fn a_cache_without_memory_serves_every_reader() {
-    each_schedule(|| {
+    explore(SCHEDULES, || {
         let source = Arc::default();
         let cache = Arc::new(Cache::new(CacheConfig::with_budget(1)));
         let file = open(&source, &cache);
@@ -169,7 +162,7 @@ fn a_cache_without_memory_serves_every_reader() {
 
 #[test]
 fn closing_a_file_lets_other_readers_request_their_bytes() {
-    each_schedule(|| {
+    explore(SCHEDULES, || {
         let source = Arc::default();
         let cache = Arc::new(Cache::new(CacheConfig::default()));
         let file = open(&source, &cache);
@@ -184,7 +177,7 @@ fn closing_a_file_lets_other_readers_request_their_bytes() {
 
 #[test]
 fn an_error_wakes_every_waiting_reader() {
-    each_schedule(|| {
+    explore(SCHEDULES, || {
         let source = Arc::new(Slow { fails: Some(1), ..Slow::default() });
         let cache = Arc::new(Cache::new(CacheConfig::default()));
         let file = open(&source, &cache);
