@@ -25,7 +25,7 @@ from bench.generators import talkfile
 from bench.harness import servers, tables
 from bench.harness.interleaved import paired, say
 from bench.harness.links import Loopback
-from bench.harness.paths import BINARIES, HITHER, RESULTS
+from bench.harness.paths import HITHER, HITHER_BENCH, RESULTS
 
 OUTPUT = RESULTS / "profile"
 SECONDS = 60
@@ -42,7 +42,7 @@ OF_KIND = {
     "copying": ["copies", "file_io", "memory"],
     "sleeping": ["idle"],
 }
-"""The categories that each kind of work of `hither-known-work` is made of."""
+"""The categories that each kind of work of `hither-bench known-work` is made of."""
 IN_PERCENT = {"computing": 30, "calling": 20, "copying": 20, "sleeping": 30}
 
 
@@ -65,13 +65,13 @@ def idle_ticks() -> int:
 def known_work() -> None:
     """Compares shares with what the program says, and idle time with the kernel's counter."""
     idle, began = idle_ticks(), time.monotonic()
-    out, err = profile("--json", "--", BINARIES / "hither-known-work", SECONDS)
+    out, err = profile("--json", "--", HITHER_BENCH, "known-work", SECONDS)
     elapsed = time.monotonic() - began
     found, truth = json.loads(out), json.loads(err.splitlines()[-1])
     shares, whole = of_kinds(found), found["seconds"] * found["cpus"]
     lines = [
         f"# Known work, {SECONDS} s\n",
-        "`hither-known-work` says itself how long each kind of work took; the shares are those of `hither profile`.\n",
+        "`hither-bench known-work` says itself how long each kind of work took; the shares are those of `hither profile`.\n",
         "| work | planned, % | the program says, % | `hither profile`, % | off by, points |",
         "|---|---|---|---|---|",
     ]

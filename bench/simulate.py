@@ -18,9 +18,9 @@ from pathlib import Path
 from bench.harness import servers, tables
 from bench.harness.interleaved import target_line
 from bench.harness.links import Link, Wan
-from bench.harness.paths import BINARIES, HITHER, RESULTS, temporary_folder
+from bench.harness.paths import HITHER, HITHER_BENCH, RESULTS, temporary_folder
 
-WORKLOAD = BINARIES / "hither-workload"
+WORKLOAD = [HITHER_BENCH, "workload"]
 # Pattern, and the arguments that make it a job of some seconds.
 JOBS = {
     "babar": ("babar", "--first", "1000"),
@@ -46,7 +46,7 @@ def record(folder: Path) -> dict[str, tuple[Path, Path]]:
     found = {}
     for name, words in JOBS.items():
         trace, file = folder / f"{name}.trace", folder / "www" / name
-        size = int(run([WORKLOAD, *words, "--output", trace]))
+        size = int(run([*WORKLOAD, *words, "--output", trace]))
         with file.open("wb") as content:
             content.truncate(size)
         found[name] = (trace, file)
@@ -110,7 +110,7 @@ def operations_per_second(folder: Path) -> list[tuple[str, int, float]]:
     found = []
     for name, words in {"babar": ("babar",), "random": ("random", "--reads", "100000")}.items():
         trace = folder / f"{name}.trace"
-        run([WORKLOAD, *words, "--output", trace])
+        run([*WORKLOAD, *words, "--output", trace])
         command = [HITHER, "simulate", trace, "--latency", "20ms", "--bandwidth", "1Gbit", "--json"]
         began = time.monotonic()
         told = json.loads(run(["taskset", "1", *command]))

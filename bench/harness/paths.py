@@ -16,7 +16,7 @@ BUILT_PEERS = ROOT / "target" / "peers"
 
 BINARIES = Path(os.environ.get("HITHER_BIN_DIR", ROOT / "target" / "release"))
 HITHER = BINARIES / "hither"
-READ_RANGES = BINARIES / "examples" / "read_ranges"
+HITHER_BENCH = BINARIES / "hither-bench"
 HITHER_WAN = BINARIES / "hither-wan"
 HITHER_PROXY = BINARIES / "hither-proxy"
 

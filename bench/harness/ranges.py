@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.harness.access_log import Counter
 from bench.harness.contenders import Run
 from bench.harness.interleaved import Entrant
-from bench.harness.paths import READ_RANGES
+from bench.harness.paths import HITHER_BENCH
 
 Ranges = list[tuple[int, int]]
 
@@ -48,8 +48,8 @@ class RangesJob:
         return sum(length for group in self.groups for _, length in group)
 
     def command(self, url: str, store: Path, *options: object) -> list:
-        """The command line of hither's example program that reads ranges."""
-        return [READ_RANGES, url, self.listed, "--output", self.output, "--store", store, *options]
+        """The command line of the program that reads ranges."""
+        return [HITHER_BENCH, "read-ranges", url, self.listed, "--output", self.output, "--store", store, *options]
 
     def entrant(self, name: str, command: list, counter: Counter | None = None, fresh: Path | None = None) -> Entrant:
         """Checks bytes and counts requests after each run; removes the store `fresh` before."""

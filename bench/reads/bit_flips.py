@@ -2,7 +2,7 @@
 
 The server is xrootd; the proxy between it and the reader flips bits in both directions, of data,
 headers and requests alike. The reader verifies page checksums
-(`crates/transport/examples/flips.rs`) and compares the bytes with the file. Needs no root, but
+(`bench/programs/src/flips.rs`) and compares the bytes with the file. Needs no root, but
 `cargo build --release -p hither-transport --example flips`.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.harness import servers, tables
 from bench.harness.links import Loopback
-from bench.harness.paths import BINARIES, MEMORY, RESULTS, temporary_folder
+from bench.harness.paths import HITHER_BENCH, MEMORY, RESULTS, temporary_folder
 
 FILE_BYTES = 64_000_000
 
@@ -50,14 +50,13 @@ def main() -> int:
     options = parser.parse_args()
     if options.quick:
         options.reads, options.chance = 10_000, 1e-6
-    program = BINARIES / "examples" / "flips"
-    if not program.exists():
-        sys.exit(f"{program} is missing: cargo build --release -p hither-transport --example flips")
+    if not HITHER_BENCH.exists():
+        sys.exit(f"{HITHER_BENCH} is missing: make release")
     with temporary_folder(MEMORY) as root:
         file = root / "data"
         file.write_bytes(random.Random(1).randbytes(FILE_BYTES))
         with servers.xrootd(Loopback(), root) as port:
-            command = [program, f"root://127.0.0.1:{port}//data", file, str(options.reads), f"{options.chance:g}"]
+            command = [HITHER_BENCH, "flips", f"root://127.0.0.1:{port}//data", file, str(options.reads), f"{options.chance:g}"]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.stdout:
         tables.save(options.output, document(json.loads(done.stdout)))

@@ -21,14 +21,14 @@ from bench.harness import servers
 from bench.harness.arguments import Arguments
 from bench.harness.interleaved import say
 from bench.harness.links import Link, Wan
-from bench.harness.paths import BINARIES, HITHER, MEMORY, temporary_folder
+from bench.harness.paths import HITHER, HITHER_BENCH, MEMORY, temporary_folder
 
 LINK = Link("R", 100, None, "another continent")
 READERS = 500
 FILE_BYTES = 512 << 10
 SECONDS = 16
 TARGET_TRIPS = 3
-PROGRAM = BINARIES / "examples" / "many_readers"
+PROGRAM = [HITHER_BENCH, "many-readers"]
 FAULTS = ("killed", "silent")
 
 
@@ -51,7 +51,7 @@ def run(folder: Path, readers: int, fault: str) -> dict:
         (folder / "federation.toml").write_text(config)
         command = [HITHER, "federate", "--config", folder / "federation.toml", "--listen", address]
         stack.enter_context(servers.running(where, list(map(str, command)), port, folder / "federation.log"))
-        program = [PROGRAM, f"http://{address}/", readers, SECONDS]
+        program = [*PROGRAM, f"http://{address}/", readers, SECONDS]
         process = subprocess.Popen(where.client(list(map(str, program))), stdout=subprocess.PIPE, text=True)
         if process.stdout.readline() != "reading\n":
             raise RuntimeError(f"the readers did not begin: {process.communicate()[0]}")

@@ -2,7 +2,7 @@
 
 Furano and others ("Latencies and data access", CHEP 2006, figure 5) simulated it before they wrote
 XrdClient. Here the real cache and the real read-ahead run over a link in memory, in virtual time
-(`crates/simulate/examples/latency_grid.rs`); nothing is measured, so the machine does not matter.
+(`bench/programs/examples/latency_grid.rs`); nothing is measured, so the machine does not matter.
 Beside fixed block sizes there is hither's default, which learns the block size from the job.
 
 With --packets, three points are measured as well: the beginning of the same job, as a trace that
@@ -19,11 +19,11 @@ from pathlib import Path
 from bench.harness import servers, tables
 from bench.harness.interleaved import target_line
 from bench.harness.links import Link, Wan
-from bench.harness.paths import BINARIES, HITHER, RESULTS, temporary_folder
+from bench.harness.paths import BINARIES, HITHER, HITHER_BENCH, RESULTS, temporary_folder
 from bench.harness.plots import subplots
 
 GRID = BINARIES / "examples" / "latency_grid"
-WORKLOAD = BINARIES / "hither-workload"
+WORKLOAD = [HITHER_BENCH, "workload"]
 LEARNED = "learned"
 # Targets at 100 ms: reads that wait, as a part of all; duration, as a multiple of that at 0 ms.
 MAX_WAITS = 0.05
@@ -132,7 +132,7 @@ def measured(reads: int) -> dict[int, float]:
     seconds = {}
     with temporary_folder() as folder:
         trace, file = folder / "job.trace", folder / "www" / "job"
-        command = [WORKLOAD, "babar", "--seed", str(SEED), "--first", str(reads), "--output", trace]
+        command = [*WORKLOAD, "babar", "--seed", str(SEED), "--first", str(reads), "--output", trace]
         size = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         file.parent.mkdir()
         with file.open("wb") as content:

@@ -21,10 +21,10 @@ from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.interleaved import say
 from bench.harness.links import Link, Wan
-from bench.harness.paths import BINARIES, ROOT, temporary_folder
+from bench.harness.paths import HITHER_BENCH, ROOT, temporary_folder
 from bench.harness.plots import subplots
 
-PROGRAM = BINARIES / "examples" / "open_many_files"
+PROGRAM = [HITHER_BENCH, "open-many-files"]
 FILES = ROOT / "target" / "many-files"
 COUNT = 1576
 ON_TAPE = 20
@@ -97,7 +97,7 @@ class Tape(contextlib.AbstractContextManager):
 
 def play(where: Wan, urls: Path, store: Path, *options: str) -> dict:
     started = time.monotonic()
-    command = [str(PROGRAM), str(urls), "--store", str(store), *options]
+    command = [*map(str, PROGRAM), str(urls), "--store", str(store), *options]
     done = subprocess.run(where.client(command), stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout)
     answer["wall"] = time.monotonic() - started

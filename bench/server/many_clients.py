@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from bench.harness import servers
-from bench.harness.paths import BINARIES, temporary_folder
+from bench.harness.paths import HITHER_BENCH, temporary_folder
 
 FILES = 1000
 LARGE = 64 << 20
@@ -38,7 +38,7 @@ def measure(seconds: int, connections: int, active: int, slow: int) -> dict:
         server, address = servers.hither_process("--listen", "127.0.0.1:0", folder)
         try:
             numbers = [seconds, connections - active - slow, active, slow, FILES]
-            load = [BINARIES / "examples" / "load", address, *numbers]
+            load = [HITHER_BENCH, "load", address, *numbers]
             output = subprocess.run([str(word) for word in load], stdout=subprocess.PIPE, text=True, check=True).stdout
             *remarks, last = output.strip().splitlines()
             found = {**json.loads(last), "peak_mb": round(peak_mb(server)), "cpu_s": servers.cpu_seconds(server.pid)}

@@ -1,6 +1,6 @@
 """Compares what the reader makes of ROOT files with what uproot makes of them, value by value.
 
-    python tests/formats/oracle.py [--dump PATH] [--verbose] [FILE ...]
+    python tests/formats/oracle.py [--verbose] [FILE ...]
 
 Needs uproot, awkward and numpy, and the example `dump_columns` of crates/formats (built if --dump is not
 given). Without files it takes all of ../shared/testdata/root, next to the repository.
@@ -218,13 +218,6 @@ class File:
         )
 
 
-def dump_program():
-    # With the crates as `cargo test --workspace` has built them: only the example itself may be left to do.
-    command = ["cargo", "build", "--workspace", "--locked", "--example", "dump_columns", "--message-format=json"]
-    out = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return [m["executable"] for m in map(json.loads, out.splitlines()) if m.get("executable")][-1]
-
-
 def limit_memory():
     # uproot takes as much memory as damaged offsets say
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
@@ -277,7 +270,6 @@ def table(results):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dump")
     parser.add_argument("--verbose", action="store_true", help="print every branch that is not native")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
@@ -286,7 +278,7 @@ def main():
         print(f"skipped: no test data in {DATA}", file=sys.stderr)
         return 0
     results = []
-    for result in compare_all(files, options.dump or dump_program()):
+    for result in compare_all(files, HITHER_BENCH):
         results.append(result)
         print(f"{result.name:50} {result.native:5} of {result.read:5} branches native, {len(result.wrong):3} WRONG", flush=True)
         for line in result.wrong:

@@ -2,7 +2,7 @@
 //! others ("Latencies and data access", CHEP 2006), with the real cache over a simulated link.
 //! Prints a table of comma-separated values.
 //!
-//!     cargo run --release -p hither-simulate --example latency_grid -- [READS]
+//!     cargo run --release -p hither-bench --example latency_grid -- [READS]
 //!
 //! A block size of 0 means neither cache nor read-ahead; `learned` is the default, which chooses
 //! the block size. READS limits the job to its first reads of 100,000.

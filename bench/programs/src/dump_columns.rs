@@ -2,18 +2,17 @@
 //! column its type and either digests of its values and offsets, or why it cannot be decoded.
 //! `tests/oracle.py` compares it with uproot.
 //!
-//! `dump_columns [--values] FILE...`; with `--values` the values themselves are there, too, in
+//! `dump-columns [--values] FILE...`; with `--values` the values themselves are there, too, in
 //! hexadecimal digits.
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 
+use crate::ProgramResult;
 use bytes::Bytes;
 use hither_formats::root::{Branch, Decompressor, RootFile};
 use hither_formats::{Column, DecodeResult, FormatError, SparseBytes, Values};
 use serde_json::{Value, json};
 use xxhash_rust::xxh64::xxh64;
 
-fn main() {
-    let mut paths: Vec<String> = std::env::args().skip(1).collect();
+pub(crate) fn run(mut paths: Vec<String>) -> ProgramResult {
     let with_values = paths.first().is_some_and(|first| first == "--values");
     for path in paths.drain(usize::from(with_values)..) {
         let report = match std::fs::read(&path) {
@@ -23,6 +22,7 @@ fn main() {
         };
         println!("{}", json!({"file": path, "report": report}));
     }
+    Ok(())
 }
 
 fn describe(error: &FormatError) -> Value {

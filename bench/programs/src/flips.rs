@@ -4,6 +4,7 @@
 //! Compares the received bytes with the file, prints the outcome as JSON, and fails if a byte is
 //! wrong.
 
+use crate::ProgramResult;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -12,7 +13,6 @@ use hither_simulate::random::Random;
 use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
 use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -34,10 +34,8 @@ struct Outcome {
     errors: BTreeMap<String, u64>,
 }
 
-#[tokio::main(worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [url, file, reads, chance] = &arguments[..] else {
+pub(crate) async fn run(words: Vec<String>) -> ProgramResult {
+    let [url, file, reads, chance] = words.as_slice() else {
         return Err("flips ROOT_URL FILE READS CHANCE".into());
     };
     let content = Bytes::from(std::fs::read(file)?);

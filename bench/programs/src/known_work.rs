@@ -1,11 +1,10 @@
-//! `hither-known-work SECONDS`: work whose shares are known, for tests of profiles.
+//! `known-work SECONDS`: work whose shares are known, for tests of profiles.
 //!
 //! On each CPU a thread repeats 30 % of computing, 20 % of system calls, 20 % of copies through a
 //! pipe and 30 % of sleep. At the end one line of JSON says how many seconds of CPU time each took
 //! and how long was slept, in sum. The lengths vary, so that they do not keep step with samples.
 
-#![expect(clippy::print_stdout, reason = "the result of the program")]
-
+use crate::ProgramResult;
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -83,8 +82,8 @@ fn work(length: Duration) -> std::io::Result<Spent> {
     Ok(spent)
 }
 
-fn main() -> std::io::Result<()> {
-    let seconds = std::env::args().nth(1).and_then(|it| it.parse().ok());
+pub(crate) fn run(words: Vec<String>) -> ProgramResult {
+    let seconds = words.first().and_then(|it| it.parse().ok());
     let length = Duration::from_secs_f64(seconds.unwrap_or(10.0));
     let threads = std::thread::available_parallelism()?.get();
     let workers: Vec<_> = (0..threads).map(|_| std::thread::spawn(move || work(length))).collect();

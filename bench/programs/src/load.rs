@@ -9,10 +9,10 @@
 //! A file begins with its number in eight bytes of ASCII. Slow readers read `/large`. Active
 //! readers measure the time from the request to the first byte.
 
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failure ends the program")]
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are small")]
 
+use crate::ProgramResult;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -184,10 +184,8 @@ async fn crawl(plan: Arc<Plan>) -> u64 {
     came
 }
 
-#[tokio::main]
-async fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, numbers @ ..] = arguments.as_slice() else { panic!("no address") };
+pub(crate) async fn run(words: Vec<String>) -> ProgramResult {
+    let [address, numbers @ ..] = words.as_slice() else { panic!("no address") };
     let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
     let &[seconds, idle, active, slow, files] = numbers.as_slice() else { panic!("five numbers") };
     let weights: Vec<f64> = (1..=files).map(|n| 1.0 / n as f64).collect();
@@ -229,4 +227,5 @@ async fn main() {
             "p50_us": at(0.5), "p90_us": at(0.9), "p99_us": at(0.99), "p999_us": at(0.999), "max_us": times.last(),
         })
     );
+    Ok(())
 }

@@ -1,17 +1,16 @@
 //! Reads small pieces of many files at once, one thread for each file, and checks every byte.
 //!
-//! `many_readers BASE READERS SECONDS`
+//! `many-readers BASE READERS SECONDS`
 //!
 //! Reader N opens `BASEN`, 512 KiB of 64-bit words with their own numbers, and reads 2 KiB at a
 //! time, scattered. Prints `reading` when all have their first piece, and after SECONDS a JSON
 //! object: the reads, those with wrong bytes, the errors, and the longest read, with the median, of
 //! each half of the time. A benchmark kills a server at half-time.
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
+use crate::ProgramResult;
 use hither::{CacheConfig, Client, ClientConfig, RemoteFile};
 use serde_json::json;
-use std::error::Error;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -56,10 +55,9 @@ fn halves(all: &[Reads], half: Duration) -> [serde_json::Value; 2] {
     })
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<_> = std::env::args().skip(1).collect();
+pub(crate) fn run(words: Vec<String>) -> ProgramResult {
     let [base, readers, seconds] = words.as_slice() else {
-        return Err("usage: many_readers BASE READERS SECONDS".into());
+        return Err("usage: many-readers BASE READERS SECONDS".into());
     };
     let (readers, whole) =
         (readers.parse::<usize>()?, Duration::try_from_secs_f64(seconds.parse()?)?);

@@ -1,22 +1,22 @@
 //! Opens many ROOT files one after the other, then reads three small ranges of each, then closes
 //! them: a program that knows nothing of open-ahead.
 //!
-//! `open_many_files LIST [--store DIR] [--staleness SECONDS] [--max-connections N] [--piece N]`
+//! `open-many-files LIST [--store DIR] [--staleness SECONDS] [--max-connections N] [--piece N]`
 //!
 //! LIST is a file with one URL per line. The ranges are the header, the list of keys that it points
 //! to, and the first 1,000 bytes of the object of the first key, or of the range N bytes from the
 //! start. Prints as JSON the times and counters, a digest of all bytes, and the interval in which
 //! each file was opened. Benchmarks run it.
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
+use crate::ProgramResult;
 use hither::{Client, ClientConfig, RemoteFile};
 use serde_json::json;
 use std::error::Error;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: open_many_files LIST [--store DIR] [--staleness SECONDS] \
+const USAGE: &str = "usage: open-many-files LIST [--store DIR] [--staleness SECONDS] \
     [--max-connections N] [--piece N]";
 
 #[derive(Default)]
@@ -44,8 +44,8 @@ impl Arguments {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse(std::env::args().skip(1))?;
+pub(crate) fn run(words: Vec<String>) -> ProgramResult {
+    let arguments = Arguments::parse(words.into_iter())?;
     let list = std::fs::read_to_string(&arguments.list)?;
     let client = Client::new(arguments.config)?;
     let started = Instant::now();

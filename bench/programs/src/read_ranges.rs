@@ -1,6 +1,6 @@
 //! Reads ranges of one file, and prints counters as JSON: the number and the duration of its waits.
 //!
-//! `read_ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--cache MIB] [--store DIR]
+//! `read-ranges URL RANGES [--singly] [--think SECONDS] [--no-trees] [--cache MIB] [--store DIR]
 //! [--max-connections N] [--output FILE]`
 //!
 //! RANGES is a file, or `-` for the standard input, with one range per line: its first byte and its
@@ -8,9 +8,9 @@
 //! one read each, one after the other; then the program computes for SECONDS. `--no-trees` reads
 //! without knowledge of the file's trees, for comparison. The bytes go to FILE, in the order of the
 //! lines. Tests compare them; benchmarks measure the reads.
-#![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::disallowed_methods, reason = "measures real time")]
 
+use crate::ProgramResult;
 use hither::{CacheConfig, Client, ClientConfig, RemoteFile};
 use serde_json::json;
 use std::error::Error;
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: read_ranges URL RANGES [--exact] [--singly] [--think SECONDS] [--no-trees] \
+const USAGE: &str = "usage: read-ranges URL RANGES [--exact] [--singly] [--think SECONDS] [--no-trees] \
                      [--cache MIB] [--store DIR] [--max-connections N] [--output FILE]";
 
 /// A read that takes longer has waited for the network: a look-up takes a microsecond.
@@ -117,8 +117,8 @@ fn compute(think: Duration) {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments = Arguments::parse(std::env::args().skip(1))?;
+pub(crate) fn run(words: Vec<String>) -> ProgramResult {
+    let arguments = Arguments::parse(words.into_iter())?;
     let steps = arguments.steps()?;
     let output = arguments.output.as_ref().map(File::create).transpose()?.map(BufWriter::new);
     let started = Instant::now();

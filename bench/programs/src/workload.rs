@@ -1,17 +1,17 @@
-//! `hither-workload`: writes a synthetic workload as a trace, for `hither trace replay`.
+//! Writes a synthetic workload as a trace, for `hither trace replay`.
 
+use crate::ProgramResult;
 use clap::{Parser, ValueEnum};
 use hither_simulate::workload::{self, Workload};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Writes the trace of a synthetic workload whose reads never wait. Prints the size of the file it
 /// reads in bytes.
 #[derive(Debug, Parser)]
-#[command(name = "hither-workload")]
+#[command(name = "hither-bench workload")]
 struct Arguments {
     /// Access pattern.
     #[arg(value_enum)]
@@ -68,20 +68,13 @@ impl Arguments {
     }
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for benches")]
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+pub(crate) fn run(words: Vec<String>) -> ProgramResult {
+    let arguments = Arguments::parse_from(std::iter::once("workload".to_owned()).chain(words));
     let workload = arguments.workload();
-    let written = File::create(&arguments.output)
-        .and_then(|file| workload.write_trace(&arguments.name, BufWriter::new(file)));
-    match written {
-        Ok(()) => {
-            println!("{}", workload.size);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("hither-workload: cannot write {}: {error}", arguments.output.display());
-            ExitCode::FAILURE
-        }
-    }
+    let output = &arguments.output;
+    File::create(output)
+        .and_then(|file| workload.write_trace(&arguments.name, BufWriter::new(file)))
+        .map_err(|error| format!("cannot write {}: {error}", output.display()))?;
+    println!("{}", workload.size);
+    Ok(())
 }

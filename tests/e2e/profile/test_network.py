@@ -5,11 +5,12 @@ import signal
 import subprocess
 
 import pytest
-from conftest import HITHER, run
+from command import run
 from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Link, Loopback, Wan
+from bench.harness.paths import HITHER
 
 SIZE = 64_000_000
 RATE = 2_000_000

@@ -7,10 +7,9 @@ import subprocess
 
 import pytest
 
-from bench.harness.paths import BINARIES, HITHER
+from bench.harness.paths import HITHER, HITHER_BENCH
 from bench.profile import OF_KIND, of_kinds
 
-KNOWN_WORK = BINARIES / "hither-known-work"
 PATIENCE = 60
 
 
@@ -22,7 +21,7 @@ def profile(*words, **options) -> tuple[dict, str]:
 
 
 def test_shares_of_known_work_are_found():
-    found, err = profile("--", KNOWN_WORK, "10")
+    found, err = profile("--", HITHER_BENCH, "known-work", "10")
     assert round(sum(found["shares"].values()), 6) == 100
     if found["sampling"]["mode"] != "machine":
         pytest.skip(f"needs the right to sample the kernel: {found['notes']}")

@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 from served import serving
 
-from bench.harness.paths import BINARIES, HITHER
+from bench.harness.paths import HITHER, HITHER_BENCH
 
 PATIENCE = 60
-HITHER_WORKLOAD = BINARIES / "hither-workload"
 READS = 300
 
 
 def workload(folder, pattern: str, *words, reads: int = READS):
     """Returns the trace of a job, and the size of its file."""
     trace = folder / f"{pattern}.trace"
-    command = [HITHER_WORKLOAD, pattern, "--reads", reads, "-o", trace, *words]
+    command = [HITHER_BENCH, "workload", pattern, "--reads", reads, "-o", trace, *words]
     size = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True).stdout
     return trace, int(size)
 

@@ -11,9 +11,8 @@ import pytest
 from needs import require
 
 from bench.harness import servers
-from bench.harness.paths import BINARIES
+from bench.harness.paths import HITHER_BENCH
 
-HITHER_WORKLOAD = BINARIES / "hither-workload"
 RECORDER = Path("/usr/lib/x86_64-linux-gnu/libXrdClRecorder-5.so")
 
 
@@ -54,7 +53,7 @@ def test_traces_are_shown_as_pictures_and_text(hither, site, tmp_path):
 @pytest.mark.parametrize("seed", range(24))
 def test_a_replay_matches_the_servers_log(hither, site, tmp_path, seed):
     job = tmp_path / "job.trace"
-    command = [HITHER_WORKLOAD, "random", "--seed", str(seed), "--reads", "60", "-o", job]
+    command = [HITHER_BENCH, "workload", "random", "--seed", str(seed), "--reads", "60", "-o", job]
     size = int(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     (site.folder / "data").touch()
     os.truncate(site.folder / "data", size)
