@@ -1,25 +1,29 @@
 # Each target does its own set-up, on a machine that has Rust, Python 3.11, a C compiler and (for the peers) apt.
 #   make demo    the talk's query over the talk's links, old ways beside ours; writes demo.png
-#   make test    all tests
+#   make test    all tests that hold a promise
+#   make quick   formatting, lints, and the unit tests of the crates that differ from main: two minutes after a build
 #   make check   formatting, lints, licences, the project's own rules
+#   make soak    what takes long: kills, prepared bottlenecks, real browsers, sanitizers, packages, fuzzing
 #   make bench   side by side with ROOT, uproot and a raw socket (half an hour; BENCH="--quick" for less)
 #   make data    the talk's file alone (target/data/talk.root)
-#   make interleavings   the cache under schedules chosen by shuttle; part of make test
-#   make python  the Python package in target/venv, its types and style checked; part of make test
+#   make build   everything in the profile `ci`, as tests use it (target/ci)
+#   make release the programs that benches and packages use (target/release)
+#   make python  the Python package in target/venv
 #   make docs    the documentation site (guides, reference, decisions) in target/docs
 #   make packages        the wheel, the source package, .deb and .rpm in dist/
 #   make packages-test   installs each of them into an empty environment and runs a query there
-#   make soak    the C library under the sanitizers of addresses and threads, and valgrind, and its ABI beside that of the first
-#                version (abigail-tools)
 #   make fuzz    every fuzz target for ten minutes, one after the other (SECONDS_EACH=60 for less)
 
 PYTHON := target/venv/bin/python
+# One profile, one set of packages and features, one folder: what one step has built is there for the next.
+CI := --profile ci --locked
 # The tests that need network namespaces must not be skipped in CI.
 ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test check bench data peers build fuzz interleavings python docs packages packages-test soak
+.PHONY: demo test quick check soak bench data build release nextest peers fuzz python python-lints docs packages \
+	packages-test soak-tests soak-sanitizers
 
 # `demo` and `docs` use the release build where there is one; else they make a quicker one, in the profile `demo`.
 DEMO_PROFILE := $(if $(wildcard target/release/hither),release,demo)
@@ -32,18 +36,52 @@ demo:
 		wait $$peers && exit $$built
 	HITHER_BIN_DIR=$(CURDIR)/target/$(DEMO_PROFILE) $(PYTHON) -m bench.demo
 
-test: build peers data interleavings python
-	cargo test --workspace --locked
-	$(PYTHON) -m pytest tests
+# Peers and data come while the crates are built. What needs the machine to itself runs last, one test after the other.
+PYTEST := $(PYTHON) -m pytest tests
+test:
+	@(tools/setup-peers && $(PYTHON) -m bench.generators.talkfile >/dev/null) & peers=$$!; \
+		$(MAKE) build nextest; built=$$?; \
+		wait $$peers && exit $$built
+	tools/timed wheel $(MAKE) python
+	tools/timed python-lints $(MAKE) python-lints
+	tools/timed rust-tests cargo nextest run --workspace --cargo-profile ci --locked
+	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or netns)" -n 3 --dist loadfile --no-loadscope-reorder
+	tools/timed python-alone $(PYTEST) -m "(alone or netns) and not soak"
 
-# The package as `pip install .` makes it, in target/venv; with the crates and the flags of `make build`.
-python: build peers
-	PATH="$(CURDIR)/target/venv/bin:$$PATH" $(PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps \
-		--no-build-isolation --force-reinstall .
+# Everything, so that each step sees the same features of each dependency.
+build:
+	tools/timed build cargo build --workspace --lib --bins --tests --examples $(CI)
+
+nextest:
+	cargo nextest --version >/dev/null 2>&1 || \
+		CARGO_PROFILE_DEV_DEBUG=0 tools/timed nextest cargo install --debug --locked --quiet --no-default-features --features default-no-update cargo-nextest@0.9.151
+
+# The package in target/venv, from the library that `make build` has made.
+python: build
+	tools/setup-peers
+	PATH="$(CURDIR)/target/venv/bin:$$PATH" $(PYTHON) tools/build-wheel target/ci/lib_core.so target/wheels
+	$(PYTHON) -m pip install --disable-pip-version-check --quiet --no-deps --force-reinstall target/wheels/*.whl
+
+python-lints:
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest hither._core
+	target/venv/bin/typos
+
+# The unit tests of the crates that differ from the last common commit with main, or from it.
+quick: nextest
+	cargo fmt --all --check
+	cargo clippy --workspace --lib --bins --tests --examples $(CI) -- -D warnings
+	tools/check
+	cargo nextest run --workspace --lib --cargo-profile ci --locked --no-tests pass -E "$$(tools/changed-crates)"
+
+check:
+	cargo fmt --all --check
+	tools/timed clippy cargo clippy --workspace --lib --bins --tests --examples $(CI) -- -D warnings
+	RUSTDOCFLAGS="-D warnings" tools/timed rustdoc cargo doc --workspace --no-deps $(CI)
+	tools/timed licences tools/check-licences
+	tools/timed own-rules tools/check
 
 # The reference is made from the docstrings of the package, which is installed for that.
 docs:
@@ -53,21 +91,12 @@ docs:
 	$(PYTHON) -m sphinx -W --keep-going -q docs target/docs
 	@echo "docs: target/docs/index.html"
 
-# In a folder of its own: with other flags everything is another build.
-interleavings:
-	RUSTFLAGS="--cfg shuttle" cargo test --locked --target-dir target/shuttle -p hither-core --lib interleavings
-
-check:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	command -v cargo-deny >/dev/null || cargo install --debug --locked --quiet cargo-deny@0.20.2
-	cargo deny --locked check licenses bans sources
-	tools/check
-
-bench: build peers data
-	cargo build --release --locked -p hither -p hither-simulate -p hither-testkit --examples
+bench: release data
 	$(PYTHON) -m bench.run $(BENCH)
+
+# The command, libhither for the plug-in for ROOT, and the programs that benches run.
+release:
+	cargo build --release --locked -p hither -p hither-capi -p hither-cli -p hither-testkit -p hither-wan -p hither-bench
 
 # The compiler that was tested with cargo-fuzz; the sanitizers need a nightly one.
 NIGHTLY := nightly-2026-05-20
@@ -79,8 +108,14 @@ fuzz:
 		mkdir -p corpus/$$target && cargo +$(NIGHTLY) fuzz run $$target corpus/$$target seeds/$$target -- \
 		-max_total_time=$(SECONDS_EACH) -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
-soak: python
-	cargo test --locked -p hither-capi --test it -- --ignored
+# The parts do not depend on each other: `make -k soak` goes on after one that fails.
+soak: soak-tests soak-sanitizers packages-test fuzz
+soak-tests: build nextest python
+	tools/setup-peers soak
+	$(PYTHON) -m bench.generators.talkfile >/dev/null
+	cargo nextest run --workspace --cargo-profile ci --locked --run-ignored only
+	$(PYTHON) -m pytest tests -m soak
+soak-sanitizers:
 	tools/thread-sanitizer $(NIGHTLY)
 
 data:
@@ -93,11 +128,5 @@ peers:
 packages:
 	packaging/build
 
-packages-test:
+packages-test: packages
 	target/packages/venv/bin/python -m pytest -m packages tests/packages
-
-# What tests and the demo run, and libhither for the plug-in for ROOT. In one call, with one set of features: most of what the wheel is made of (`make python`) is
-# here already.
-build:
-	cargo build --release --locked -p hither -p hither-capi -p hither-cli -p hither-testkit -p hither-wan --lib --bins \
-		--example read_ranges

@@ -94,15 +94,24 @@ class Loopback:
 
 
 class Wan(Loopback):
-    """Two network namespaces joined by `hither-wan`: kernel TCP, and counters in the link."""
+    """Two network namespaces joined by `hither-wan`: kernel TCP, and counters in the link.
 
-    def __init__(self, link: Link, congestion: str = "cubic"):
+    Where round trips are counted, a program that other work of the machine delays by a round trip
+    would be counted as one that waits for an answer. With `real_time` the link and the programs at
+    its ends are scheduled before all other work, the link first.
+    """
+
+    def __init__(self, link: Link, congestion: str = "cubic", *, real_time: bool = False):
         self.name = f"bench{os.getpid()}{link.letter.lower()}"
         self.link = link
         self.congestion = congestion
+        self.real_time = real_time
+
+    def _scheduled(self, priority: int) -> list[str]:
+        return ["chrt", "--fifo", str(priority)] if self.real_time else []
 
     def __enter__(self):
-        up = [HITHER_WAN, "up", self.name, *self.link.options(), "--congestion", self.congestion]
+        up = [*self._scheduled(3), HITHER_WAN, "up", self.name, *self.link.options(), "--congestion", self.congestion]
         # The link is removed when this process ends, however it ends.
         up += ["--owner", str(os.getpid()), "--json"]
         answer = subprocess.run(up, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -113,10 +122,10 @@ class Wan(Loopback):
         subprocess.run([HITHER_WAN, "down", self.name], check=False)
 
     def client(self, command: list[str]) -> list[str]:
-        return [str(HITHER_WAN), "exec", self.name, "client", "--", *command]
+        return [*self._scheduled(1), str(HITHER_WAN), "exec", self.name, "client", "--", *command]
 
     def server(self, command: list[str]) -> list[str]:
-        return [str(HITHER_WAN), "exec", self.name, "server", "--", *command]
+        return [*self._scheduled(2), str(HITHER_WAN), "exec", self.name, "server", "--", *command]
 
     def initial_window(self, segments: int) -> None:
         """Sets the initial congestion window of the server's connections, by route."""

@@ -18,6 +18,7 @@ given; access_log.py reads all of these logs.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -265,11 +266,24 @@ def as_localhost(command: list[str]) -> list[str]:
     return ["unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh", *command]
 
 
+# Below the ports that the kernel gives to connections: a range for each worker of pytest or slot of nextest, in which
+# processes begin apart.
+PORT_RANGE = 2_000
+PORTS = itertools.count(37 * os.getpid())
+
+
 def free_port() -> int:
-    """A port that is free now. In a network namespace of its own, any port is."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, and that no other call returns soon."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER") or os.environ.get("NEXTEST_TEST_GLOBAL_SLOT") or "0"
+    worker = int(worker.removeprefix("gw")) % 10
+    for number in itertools.islice(PORTS, PORT_RANGE):
+        port = 10_000 + worker * PORT_RANGE + number % PORT_RANGE
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            # As servers do, which may follow one another on a port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"no free port among {PORT_RANGE} of worker {worker}")
 
 
 @contextlib.contextmanager

@@ -1,64 +1,26 @@
 """Fixtures of the end-to-end tests: the built command, generated files, and servers on loopback or across a link."""
 
 import json
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from command import run_hither
 from needs import missing, require, require_network_namespaces
 from root_program import RootPlugin, setup
 from served import serving
+from site_folder import LOCATIONS, Data, Site
 
 from bench.generators import talkfile
-from bench.harness import access_log, servers
-from bench.harness.contenders import timed
+from bench.harness import servers
 from bench.harness.links import LINKS, Loopback, Wan
 from bench.harness.paths import BINARIES, HITHER
-
-# Generous: a test that hangs must end, a slow machine must not fail.
-TIMEOUT = 120
-
-
-@dataclass
-class Finished:
-    """How a run of the command ended."""
-
-    code: int
-    out: str
-    err: str
-    peak_mb: float
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out)
-
-
-def run_hither(*arguments, where: Loopback | None = None) -> Finished:
-    """Runs the command to its end, at the client's end of a link if one is given."""
-    return run([HITHER, *arguments], where)
-
-
-def run(command: list, where: Loopback | None = None) -> Finished:
-    command = [str(word) for word in command]
-    told = timed(where or Loopback(), command, TIMEOUT)
-    assert not told["timeout"], f"{' '.join(command)} did not end within {TIMEOUT} s"
-    return Finished(told["exit"], told["stdout"], told["stderr"], told["peak_mb"])
-
 
 @pytest.fixture(scope="session")
 def hither():
     if not HITHER.exists():
         pytest.fail(f"{HITHER} is not built; make test builds it")
     return run_hither
-
-
-@dataclass(frozen=True)
-class Data:
-    """A generated file, and what ROOT says about it."""
-
-    path: Path
-    facts: dict
 
 
 @pytest.fixture(scope="session")
@@ -72,43 +34,6 @@ def small() -> Data:
     """The same shape with 3,000 events, some 3 MB, for what needs no size."""
     path = talkfile.DEFAULT_OUTPUT.with_name("small.root")
     return Data(path, talkfile.ensure(path, events=3000))
-
-
-class Site:
-    """A server over a folder, with its access log."""
-
-    def __init__(self, where: Loopback, port: int, folder: Path, log: Path):
-        self.where = where
-        self.port = port
-        self.folder = folder
-        self.log = log
-
-    def url(self, name: str) -> str:
-        host, port = self.where.reach(self.port)
-        return f"http://{host}:{port}/{name}"
-
-    def link_in(self, data: Data) -> str:
-        """Puts a generated file into the folder; returns its URL."""
-        target = self.folder / data.path.name
-        if not target.exists():
-            target.symlink_to(data.path)
-        return self.url(data.path.name)
-
-    def put(self, name: str, content: bytes) -> str:
-        (self.folder / name).write_bytes(content)
-        return self.url(name)
-
-    def requests(self, uri: str) -> list[access_log.Logged]:
-        """Returns what was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
-        return access_log.read(self.log, uri)
-
-
-LOCATIONS = """
-        location /forbidden { return 403; }
-        location /login { return 401; }
-        location /broken { return 500; }
-        location /busy { return 503; }
-"""
 
 
 @pytest.fixture

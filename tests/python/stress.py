@@ -21,7 +21,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from conftest import Site
+from counting_site import Site
 
 import hither
 

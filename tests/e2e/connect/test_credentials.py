@@ -4,12 +4,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, Site, run
+from command import run
+from site_folder import Site
 from needs import require
 from token_server import TokenServer, good, token
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 UNAUTHENTICATED = 4
 QUERY = ("rawtr", "--where", "E33>5", "--json")

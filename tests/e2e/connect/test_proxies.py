@@ -1,11 +1,13 @@
 """Through a proxy: tinyproxy, which says in its log whom it was asked for."""
 
 import pytest
-from conftest import HITHER, Site, run
+from command import run
+from site_folder import Site
 from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 CREDENTIALS, UNAVAILABLE = 4, 5
 

@@ -4,11 +4,13 @@ import subprocess
 
 import certificates
 import pytest
-from conftest import HITHER, Site, run
+from command import run
+from site_folder import Site
 from needs import require
 
 from bench.harness import servers
 from bench.harness.links import LINKS, Loopback, Wan
+from bench.harness.paths import HITHER
 
 CREDENTIALS, UNAVAILABLE = 4, 5
 QUERY = ("rawtr", "--where", "E33>5", "--json")

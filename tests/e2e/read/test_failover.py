@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from conftest import Site
+from site_folder import Site
 from needs import require
 from cutting import Relay
 

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, run
+from command import run
 from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Link, Wan
+from bench.harness.paths import HITHER
 
 pytestmark = pytest.mark.netns
 

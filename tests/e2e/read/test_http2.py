@@ -5,13 +5,13 @@ import random
 import time
 
 import pytest
-from conftest import run
+from command import run
 from needs import require
 from cutting import Relay
 
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
-from bench.harness.paths import READ_RANGES
+from bench.harness.paths import HITHER_BENCH
 
 RANGES = 3000
 SIZE = 3_000_000
@@ -38,7 +38,7 @@ def read(secure, tmp_path):
         firsts = [n * 2 * length for n in chance.sample(range(SIZE // (2 * length)), count)]
         wanted, output = tmp_path / "ranges", tmp_path / "bytes"
         wanted.write_text("".join(f"{first} {length}\n" for first in firsts))
-        command = ["env", f"SSL_CERT_FILE={tls.authority}", READ_RANGES, f"https://127.0.0.1:{port}/x.bin", wanted]
+        command = ["env", f"SSL_CERT_FILE={tls.authority}", HITHER_BENCH, "read-ranges", f"https://127.0.0.1:{port}/x.bin", wanted]
         done = run([*command, "--exact", "--output", output, "--store", tmp_path / "store", *options])
         assert done.code == 0, done.err
         assert output.read_bytes() == b"".join(content[first : first + length] for first in firsts)

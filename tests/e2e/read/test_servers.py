@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Site, run
+from command import run
+from site_folder import Site
 from needs import require
 from cutting import Relay
 
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
-from bench.harness.paths import HITHER, READ_RANGES
+from bench.harness.paths import HITHER, HITHER_BENCH
 
 QUERY = ("rawtr", "--where", "E33>5", "--json")
 RANGES = 5000
@@ -67,7 +68,7 @@ def read(talk, tmp_path):
     def read(url: str, ranges: list[tuple[int, int]], *options, path: Path = talk.path) -> dict:
         wanted, output = tmp_path / "ranges", tmp_path / "bytes"
         wanted.write_text("".join(f"{first} {length}\n" for first, length in ranges))
-        done = run([READ_RANGES, url, wanted, "--output", output, *options])
+        done = run([HITHER_BENCH, "read-ranges", url, wanted, "--output", output, *options])
         assert done.code == 0, done.err
         found = memoryview(output.read_bytes())
         with path.open("rb") as file:

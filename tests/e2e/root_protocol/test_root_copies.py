@@ -8,11 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, run
+from command import run
 from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 UNSUPPORTED, INTERRUPTED, PATIENCE = 8, 130, 60
 TPC = "ofs.tpc pgm {program}\nxrootd.chksum max 2 adler32\n"

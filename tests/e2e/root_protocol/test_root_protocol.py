@@ -6,11 +6,12 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import HITHER, run
+from command import run
 from needs import require
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 NOT_FOUND, CREDENTIALS, UNSUPPORTED = 3, 4, 8
 QUERY = ("rawtr", "--where", "E33>5", "--json")

@@ -5,12 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import HITHER, run
+from command import run
 from needs import missing, require
 from token_issuer import Issuer, Key
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
 
 CREDENTIALS = 4
 AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"

@@ -270,6 +270,7 @@ def dom(folder: Path, url: str, *flags: str) -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.soak
 def test_a_browser_shows_the_status(tmp_path):
     name = "a<b>&amp;'\"</script>.bin"
     with serving(tmp_path) as served:
@@ -286,6 +287,7 @@ def test_a_browser_shows_the_status(tmp_path):
     assert 'id="stale" role="alert" hidden' in page
 
 
+@pytest.mark.soak
 def test_a_browser_shows_a_directory(tmp_path):
     with serving(tmp_path, "write = true") as served:
         folder = served.root / "run 7"

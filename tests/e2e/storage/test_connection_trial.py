@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import Site
+from site_folder import Site
 from needs import require
 
 from bench.harness import servers

@@ -1,6 +1,7 @@
 //! The library as `install` puts it into a folder, and programs that are compiled against it.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -8,12 +9,21 @@ use tempfile::TempDir;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Installed once for all tests; the folder remains until the next `cargo clean`.
+/// Installed by the first test that needs it, for all of them: each has a process of its own. The
+/// folder remains until the next `cargo clean`, and is written anew with another archive.
 static PREFIX: LazyLock<PathBuf> = LazyLock::new(|| {
     let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+    let lock = File::create(prefix.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     let archive = std::env::current_exe().unwrap().with_file_name("libhither_capi.a");
-    let install = Path::new(CRATE).join("install");
-    run(Command::new(install).arg(archive).arg(&prefix).env_remove("DESTDIR"));
+    let about = archive.metadata().unwrap();
+    let version = format!("{} {:?}", about.len(), about.modified().unwrap());
+    let stamp = prefix.with_extension("installed");
+    if fs::read_to_string(&stamp).ok().as_ref() != Some(&version) {
+        let install = Path::new(CRATE).join("install");
+        run(Command::new(install).arg(archive).arg(&prefix).env_remove("DESTDIR"));
+        fs::write(stamp, version).unwrap();
+    }
     prefix
 });
 

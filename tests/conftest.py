@@ -1,0 +1,30 @@
+"""Tests that run side by side share nothing that they write.
+
+`make test` runs pytest twice: on several workers (pytest-xdist), and then what needs the machine to itself, the marks
+`netns` and `alone`, one test after the other. Each worker has folders of the user's own (cache, configuration, state) and
+a range of ports (`bench.harness.servers.free_port`). The tests of a file stay together, since they share fixtures; files
+that take longest come first (`LONGEST`, in the order of `pytest --durations`).
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# The programs of `make build`; before `bench.harness.paths` is imported.
+os.environ.setdefault("HITHER_BIN_DIR", str(Path(__file__).resolve().parent.parent / "target/ci"))
+
+# Files of more than half a minute, the longest first: a worker that begins one last would end alone.
+LONGEST: list[str] = []
+
+
+def pytest_configure() -> None:
+    folder = tempfile.mkdtemp(prefix="hither-tests-")
+    for name in ("CACHE", "CONFIG", "STATE", "DATA"):
+        os.environ[f"XDG_{name}_HOME"] = os.path.join(folder, name.lower())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))

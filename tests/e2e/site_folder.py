@@ -1,0 +1,52 @@
+"""A server over a folder, and the talk's files in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.harness import access_log
+from bench.harness.links import Loopback
+
+
+@dataclass(frozen=True)
+class Data:
+    """A generated file, and what ROOT says about it."""
+
+    path: Path
+    facts: dict
+
+
+class Site:
+    """A server over a folder, with its access log."""
+
+    def __init__(self, where: Loopback, port: int, folder: Path, log: Path):
+        self.where = where
+        self.port = port
+        self.folder = folder
+        self.log = log
+
+    def url(self, name: str) -> str:
+        host, port = self.where.reach(self.port)
+        return f"http://{host}:{port}/{name}"
+
+    def link_in(self, data: Data) -> str:
+        """Puts a generated file into the folder; returns its URL."""
+        target = self.folder / data.path.name
+        if not target.exists():
+            target.symlink_to(data.path)
+        return self.url(data.path.name)
+
+    def put(self, name: str, content: bytes) -> str:
+        (self.folder / name).write_bytes(content)
+        return self.url(name)
+
+    def requests(self, uri: str) -> list[access_log.Logged]:
+        """Returns what was logged for a path. nginx logs when an answer is complete, which is before the client can end."""
+        return access_log.read(self.log, uri)
+
+
+LOCATIONS = """
+        location /forbidden { return 403; }
+        location /login { return 401; }
+        location /broken { return 500; }
+        location /busy { return 503; }
+"""
