@@ -57,7 +57,7 @@ def far(tmp_path_factory, talk, netns):
     """The talk's file at the far end of link G: 240 ms, unlimited."""
     folder = tmp_path_factory.mktemp("far")
     (folder / talk.path.name).symlink_to(talk.path)
-    where = Wan(LINKS["G"])
+    where = Wan(LINKS["G"], real_time=True)
     with where, servers.nginx(where, folder, folder / "access.log") as port:
         yield Site(where, port, folder, folder / "access.log")
 

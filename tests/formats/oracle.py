@@ -2,8 +2,7 @@
 
     python tests/formats/oracle.py [--verbose] [FILE ...]
 
-Needs uproot, awkward and numpy, and the example `dump_columns` of crates/formats (built if --dump is not
-given). Without files it takes all of ../shared/testdata/root, next to the repository.
+Needs uproot, awkward and numpy, and `hither-bench` (`make build`). Without files it takes all of ../shared/testdata/root, next to the repository.
 
 A branch is compared if uproot makes values of it; it is native if the reader has each of its numbers and strings, in
 columns of the same lists and values (by digest; truncated numbers to the precision of their range). Everything else
@@ -27,6 +26,9 @@ import awkward as ak
 import numpy as np
 import uproot
 import xxhash
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from bench.harness.paths import HITHER_BENCH
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DATA = REPOSITORY.parent / "shared" / "testdata" / "root"
@@ -97,8 +99,8 @@ def parents(column):
 class File:
     """The comparison of one file."""
 
-    def __init__(self, path, program):
-        self.path, self.program = path, program
+    def __init__(self, path):
+        self.path = path
         self.name = pathlib.Path(path).name
         # branches that uproot reads, native ones, and per (type, reason) those that are not
         self.read, self.native = 0, 0
@@ -128,7 +130,7 @@ class File:
         return self
 
     def dump(self, *options):
-        run = subprocess.run([self.program, *options, self.path], capture_output=True, text=True)
+        run = subprocess.run([HITHER_BENCH, "dump-columns", *options, self.path], capture_output=True, text=True)
         if run.returncode != 0:
             self.wrong.append(f"the reader ended with {run.returncode}: {run.stderr.strip()[:300]}")
             return None
@@ -232,13 +234,13 @@ def in_processes(function, files):
         yield from pool.map(function, files)
 
 
-def compare(path, program):
-    return File(path, program).run()
+def compare(path):
+    return File(path).run()
 
 
-def compare_all(files, program):
+def compare_all(files):
     """The comparisons of all files, the largest first."""
-    return in_processes(functools.partial(compare, program=program), files)
+    return in_processes(compare, files)
 
 
 def share(results):
@@ -278,7 +280,7 @@ def main():
         print(f"skipped: no test data in {DATA}", file=sys.stderr)
         return 0
     results = []
-    for result in compare_all(files, HITHER_BENCH):
+    for result in compare_all(files):
         results.append(result)
         print(f"{result.name:50} {result.native:5} of {result.read:5} branches native, {len(result.wrong):3} WRONG", flush=True)
         for line in result.wrong:

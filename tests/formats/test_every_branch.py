@@ -19,7 +19,7 @@ def results():
     files = sorted(map(str, oracle.DATA.glob("*.root")))
     if not files:
         pytest.skip(f"no sample files in {oracle.DATA}")
-    return list(oracle.compare_all(files, oracle.dump_program()))
+    return list(oracle.compare_all(files))
 
 
 def test_no_value_is_wrong(results):

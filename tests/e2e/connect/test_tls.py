@@ -106,7 +106,7 @@ def far_and_secure(tmp_path_factory, talk, netns):
     """The talk's file at the far end of link G, over TLS with nginx's own settings, and who signed for it."""
     folder = tmp_path_factory.mktemp("far")
     (folder / talk.path.name).symlink_to(talk.path)
-    where = Wan(LINKS["G"])
+    where = Wan(LINKS["G"], real_time=True)
     with where:
         tls = servers.certificate(folder, where.server_host)
         with servers.nginx(where, folder, folder / "access.log", tls=tls) as port:

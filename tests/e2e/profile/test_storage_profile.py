@@ -110,7 +110,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path):
     read_only = tmp_path / "read-only"
     read_only.mkdir(mode=0o555)
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+    for parent in (tmp_path, *tmp_path.parents[:-2]):
         parent.chmod(parent.stat().st_mode | 0o011)
     for code, message, words, options in [
         (3, "does not exist", [tmp_path / "gone"], {}),

@@ -46,21 +46,15 @@ def replayed(hither, far, trace, store):
 
 def test_a_job_waits_for_six_round_trips_at_first_and_three_afterwards(hither, far, talk, job, tmp_path):
     trace, needed, reads = job
-    waits = []
-    # A machine that is busy sends late: the best of three is what the client does.
-    for attempt in range(3):
-        store = tmp_path / str(attempt)
-        first, seen = replayed(hither, far, trace, store)
-        assert (first["reads"], first["bytes"]) == (reads, needed)
-        # What was tried and read ahead, and the tree's object.
-        assert first["report"]["bytes_payload"] <= 1.1 * (needed + talk.facts["tree_bytes"])
-        second, seen_again = replayed(hither, far, trace, store)
-        assert second["bytes"] == needed
-        assert second["report"]["bytes_payload"] <= 1.1 * needed
-        waits.append((seen["round_trips"], seen_again["round_trips"]))
-        if few := waits[-1][0] <= 6 and waits[-1][1] <= 3:
-            break
-    assert few, waits
+    first, seen = replayed(hither, far, trace, tmp_path)
+    assert (first["reads"], first["bytes"]) == (reads, needed)
+    # What was tried and read ahead, and the tree's object.
+    assert first["report"]["bytes_payload"] <= 1.1 * (needed + talk.facts["tree_bytes"])
+    assert seen["round_trips"] <= 6
+    second, seen = replayed(hither, far, trace, tmp_path)
+    assert second["bytes"] == needed
+    assert second["report"]["bytes_payload"] <= 1.1 * needed
+    assert seen["round_trips"] <= 3
 
 
 def test_learned_access_patterns_are_shown_and_exported(hither, far, job, tmp_path):

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 from site_folder import Site
@@ -27,43 +26,33 @@ def limited(tmp_path):
         yield Site(where, port, folder, log)
 
 
-def assert_many_connections(site, name, bytes_read, seconds, *, as_fast_as=8):
-    """Assert that there were many connections, and that it took less time than some of them."""
-    assert seconds < bytes_read / (as_fast_as * RATE), seconds
-    assert len({request.connection for request in site.requests(f"/{name}")}) >= 16
+def connections(site, name) -> int:
+    """Count those of the requests of a file: four are what the path alone is worth."""
+    return len({request.connection for request in site.requests(f"/{name}")})
 
 
 def test_a_copy_takes_more_connections_where_each_is_limited(hither, limited, tmp_path):
     content = os.urandom(SIZE)
     url = limited.put("file", content)
-    began = time.monotonic()
     done = hither("cp", "--no-store", url, tmp_path / "copy")
-    seconds = time.monotonic() - began
     assert done.code == 0, done.err
     assert (tmp_path / "copy").read_bytes() == content
-    # Four connections, as the path alone is worth, take 13 s.
-    assert_many_connections(limited, "file", SIZE, seconds)
+    assert connections(limited, "file") >= 16
 
 
 def test_a_read_takes_more_connections_where_each_is_limited(hither, limited):
     content = bytes(range(32, 127)) * (SIZE // 95)
     url = limited.put("file", content)
-    began = time.monotonic()
     done = hither("cat", "--no-store", url)
-    seconds = time.monotonic() - began
     assert (done.code, done.out == content.decode()) == (0, True), done.err
-    assert_many_connections(limited, "file", SIZE, seconds)
+    assert connections(limited, "file") >= 16
 
 
 def test_a_query_takes_more_connections_where_each_is_limited(hither, limited, talk):
     url = limited.link_in(talk)
-    began = time.monotonic()
     done = hither("draw", f"{url}:T", "rawtr", "--where", "E33>5", "--no-store", "--json")
-    seconds = time.monotonic() - began
     assert done.code == 0, done.err
-    # Twice as long as it takes at rest. The description of the tree, 0.9 MB, alone takes a connection 3 s.
-    payload = done.json["report"]["bytes_payload"]
-    assert_many_connections(limited, talk.path.name, payload, seconds, as_fast_as=4)
+    assert connections(limited, talk.path.name) >= 16
 
 
 def test_an_interrupted_copy_shows_its_decisions(limited):
@@ -100,5 +89,4 @@ def test_more_files_at_a_time_are_uploaded_where_each_connection_is_limited(hith
         assert (target / f"{number:02}").read_bytes() == number.to_bytes(1) + content
     first = told.json["tuning"][0]
     assert (first["knob"], first["phase"], first["to"]) == ("uploads", "ladder", 2 * first["from"])
-    # 144 MB by the five that it begins with take 10 s, by sixteen 3 s.
-    assert told.json["seconds"] < 8, told.json["tuning"]
+    assert max(decision["to"] for decision in told.json["tuning"]) >= 8, told.json["tuning"]

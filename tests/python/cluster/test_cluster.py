@@ -120,11 +120,12 @@ def test_a_tree_is_copied_from_a_server_to_a_shared_directory(dask, source, tmp_
     done = hither.cluster.copy(dask, url, tmp_path / "to", large="8 MiB", source_addresses=addresses)
     assert (done.files, done.bytes, done.failures) == (302, size, {})
     assert content(tmp_path / "to") == content(root)
-    assert done.bytes_arrived == size
+    # The rest of a piece that comes slowly is requested twice.
+    assert size <= done.bytes_arrived < 1.1 * size
     assert set(done.nodes) == {"a", "b"}
     assert sum(done.nodes.values()) == size
     moved = [sum(node[address] for node in done.sources.values()) for address in addresses]
-    assert size < sum(moved) < 1.1 * size, "with the headers"
+    assert done.bytes_arrived < sum(moved) < 1.1 * done.bytes_arrived, "with the headers"
     assert min(moved) > 0
 
 

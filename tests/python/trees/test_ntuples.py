@@ -46,7 +46,8 @@ def test_every_field_is_that_of_uproot_after_one_warning(path, client):
             assert tree.keys() == theirs.keys()
             assert tree.num_entries == theirs.num_entries
             stop = min(tree.num_entries, 1000)
-            for key in tree.keys():  # noqa: SIM118
+            # One by one a hundred of them; all together below.
+            for key in tree.keys()[:: -(-len(tree.keys()) // 100)]:
                 same(tree[key].array(entry_stop=stop), theirs[key].array(entry_stop=stop))
             whole = tree.arrays(entry_stop=stop)
             same(whole, theirs.arrays(entry_stop=stop))
