@@ -26,7 +26,8 @@ pub struct CopyControl {
 }
 
 impl CopyControl {
-    /// Sets the number of workers, 1 to 1024, in place of what the link would be worth.
+    /// Sets the number of workers, 1 to 1024, in place of what the link would be worth and of what
+    /// a tuner finds. Of a copy that has it from the beginning nothing is tuned.
     pub fn set_workers(&self, workers: usize) {
         self.set(&self.workers, workers);
     }
@@ -76,6 +77,11 @@ impl CopyControl {
 
     pub(crate) fn is_part(&self) -> bool {
         self.is_part.load(Ordering::Acquire)
+    }
+
+    /// Returns true if a copy may choose its numbers by measurement.
+    pub(crate) fn is_tuned(&self) -> bool {
+        !self.is_part() && self.workers().is_none()
     }
 
     /// The number of files at a time that was set.

@@ -68,6 +68,22 @@ def test_an_interrupted_copy_shows_its_decisions(limited):
     assert "connections  ladder" in said and "first rate known" in said and "interrupted" in said
 
 
+def test_a_copy_without_tuning_uses_all_of_its_connections_and_decides_nothing(hither, tmp_path):
+    require("nginx")
+    folder, log = tmp_path / "www", tmp_path / "access.log"
+    folder.mkdir()
+    with servers.nginx(Loopback(), folder, log, limits="limit_rate 2000000;") as port:
+        site = Site(Loopback(), port, folder, log)
+        content = os.urandom(30_000_000)
+        words = ("--max-connections", 8, "--explain-tuning", "--no-store", "--json", site.put("file", content))
+        done = hither("cp", "--no-tuning", *words, tmp_path / "copy")
+    assert done.code == 0, done.err
+    assert (tmp_path / "copy").read_bytes() == content
+    # With the tuner it begins with four, and doubles them when it knows the first rate.
+    assert done.json["tuning"] == []
+    assert len({request.connection for request in site.requests("/file")}) == 8
+
+
 @pytest.mark.netns
 def test_more_files_at_a_time_are_uploaded_where_each_connection_is_limited(hither, netns, tmp_path):
     require("nginx")

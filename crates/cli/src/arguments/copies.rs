@@ -60,7 +60,7 @@ pub(crate) struct Copy {
 }
 
 /// The options that a cluster does not have.
-const NOT_BY_CLUSTER: [&str; 11] = [
+const NOT_BY_CLUSTER: [&str; 12] = [
     "archive",
     "no_clobber",
     "update",
@@ -71,6 +71,7 @@ const NOT_BY_CLUSTER: [&str; 11] = [
     "files_from",
     "transfers",
     "retry",
+    "no_tuning",
     "explain_tuning",
 ];
 
@@ -157,6 +158,9 @@ pub(crate) struct LimitArgs {
     /// Attempt each file so often [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     retry: Option<u32>,
+    /// Use all of --max-connections from the beginning.
+    #[arg(long)]
+    no_tuning: bool,
     /// Print what was tuned, and why.
     #[arg(long)]
     pub(crate) explain_tuning: bool,
@@ -174,6 +178,9 @@ impl LimitArgs {
             let limit = BandwidthLimit { timetable, minute_of_week };
             Arc::new(BandwidthLimiter::new(limit, Arc::new(MonotonicClock::start())))
         });
+        if self.no_tuning {
+            options.control.set_workers(options.max_workers);
+        }
         options.transfers = self.transfers.map(usize::from);
         options.attempts = self.retry.unwrap_or(1);
     }

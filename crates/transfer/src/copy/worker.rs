@@ -288,7 +288,7 @@ impl CopyContext {
             small => small,
         };
         let small = small.min(by_bandwidth).max(1);
-        let is_tuned = !self.options.control.is_part() && file.item.local.is_none();
+        let is_tuned = self.options.control.is_tuned() && file.item.local.is_none();
         let tuned = if is_tuned && by_bandwidth == usize::MAX {
             let max = source.max_small_files().min(by_target).min(MAX_FOUND / 2);
             let done = self.progress.figures().files_done;
@@ -316,7 +316,7 @@ impl CopyContext {
             None => connections::for_bulk(&file.source.link(), cap),
         };
         let wanted = by_path.max(by_target.min(cap));
-        let is_tuned = !self.options.control.is_part() && by_bandwidth == usize::MAX;
+        let is_tuned = self.options.control.is_tuned() && by_bandwidth == usize::MAX;
         let was_running = self.tuning.is_running();
         let tuned = match &file.sink {
             Sink::Upload(_) if is_tuned => self.tune_uploads(file, wanted),
@@ -357,6 +357,9 @@ impl CopyContext {
 
     /// Adapts the number of files that servers move at a time to what other numbers have brought.
     fn tune_third_party(&self, item: &CopyItem) {
+        if self.options.control.workers().is_some() {
+            return;
+        }
         let servers = format!("{} {}", item.storage.name(), item.target.server());
         let max = self.options.max_workers;
         let rule = connections::MIN_BULK.min(max);

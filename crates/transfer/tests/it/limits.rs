@@ -345,6 +345,31 @@ async fn workers_turn_up_and_are_parked_while_a_copy_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_tuned_where_the_number_of_workers_is_set() {
+    /// Each fetch takes time, so that the rate grows with the number of workers.
+    fn at_fetch(_: usize, fetches: &Fetches, _: &CopyOptions) -> BoxFuture<'static, ()> {
+        let clock = fetches.clock.clone();
+        Box::pin(async move {
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                clock.sleep(Duration::from_millis(5)).await;
+            }
+        })
+    }
+    for (workers, files, mib) in [(None, 1, 256), (Some(3), 1, 64), (Some(3), 20, 1)] {
+        let mut options = CopyOptions::default();
+        options.block_bytes = MIB;
+        workers.into_iter().for_each(|workers| options.control.set_workers(workers));
+        let copied = copied(files, mib * MIB, 0, options, at_fetch).await;
+        assert_eq!(copied.summary.bytes, files as u64 * mib * MIB);
+        let tuned = &copied.summary.tuning;
+        assert_eq!(tuned.is_empty(), workers.is_some(), "{tuned:?}");
+        let most = copied.fetches.active_at.lock().unwrap().iter().max().copied();
+        assert!(workers.is_none() || most == workers, "{most:?} at a time");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_is_attempted_as_often_as_told() {
     for (attempts, failing, failures) in [(1, 1, 1), (2, 1, 0), (3, 2, 0), (2, 2, 1)] {
         let mut options = CopyOptions::default();
