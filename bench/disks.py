@@ -128,7 +128,7 @@ def main() -> None:
         found = many_files(memory / "source", disk, options.files, options.runs)
         lines += rows(f"{options.files} files to the disk", found, options.files, "files/s")
     heads = ["", "", "median", "s", f"target {BOUND}"]
-    parts = ["# Copies between memories and disks", "", *tables.markdown(heads, lines, "llrrl"), "", tables.machine()]
+    parts = ["# Copies between memories and disks", "", *tables.markdown(heads, lines, "llrrl")]
     tables.save(options.output, parts)
 
 

@@ -21,9 +21,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.harness import servers
+from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
-from bench.harness.interleaved import say
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER, temporary_folder
 
@@ -115,11 +114,11 @@ def slow_server() -> Iterator[int]:
 @contextmanager
 def federation(folder: Path, ports: dict[str, int]) -> Iterator[int]:
     """Runs a federation on the first core."""
-    tables = "".join(
+    endpoints = "".join(
         f'[[endpoints]]\nname = "{name}"\nurl = "http://127.0.0.1:{port}/"\n' for name, port in ports.items()
     )
     config = folder / "federation.toml"
-    config.write_text(tables)
+    config.write_text(endpoints)
     port = servers.free_port()
     listen = f"127.0.0.1:{port}"
     command = ["taskset", "1", HITHER, "federate", "--json", "--config", config, "--listen", listen]
@@ -183,7 +182,7 @@ def main() -> None:
     ratio = median(known["redirects"]).rate / median(known["nginx, `return 302`"]).rate
     p99 = median(new["one dead, one slow, one lying"]).p99_ms
     text = (
-        f"# `hither federate` on one core\n\nMade by `python -m bench.federate`; runs: {options.runs}, of which medians.\n\n"
+        f"# `hither federate` on one core\n\nRuns: {options.runs}, of which medians.\n\n"
         f"{KNOWN:,} names that the federation knows, over {CONNECTIONS} connections:\n\n{HEAD}"
         + "".join(row(name, runs) for name, runs in known.items())
         + f"\nNames that it hears for the first time, over {FEW} connections; the endpoints are nginx on the core of the "
@@ -192,8 +191,7 @@ def main() -> None:
         + f"\nRedirects are {ratio:.2f} of nginx's (target {TARGET_RATIO}); with bad endpoints 99 % of new names take "
         f"{p99:.2f} ms (target {TARGET_P99_MS:.0f}).\n"
     )
-    options.output.with_suffix(".md").write_text(text)
-    say(text)
+    tables.save(options.output, [text])
 
 
 if __name__ == "__main__":

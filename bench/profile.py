@@ -91,13 +91,7 @@ def known_work() -> None:
         "|---|---|",
         *(f"| {key} | {share:.2f} |" for key, share in sorted(found["shares"].items(), key=lambda it: -it[1])),
     ]
-    write("ground_truth.md", lines)
-
-
-def write(name: str, lines: list[str]) -> None:
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    (OUTPUT / name).write_text("\n".join(lines) + "\n")
-    sys.stdout.write("\n".join(lines) + "\n\n")
+    tables.save(OUTPUT / "ground_truth", lines)
 
 
 @contextmanager
@@ -174,7 +168,7 @@ def of_servers(names: tuple[str, ...] = ("nginx", "xrootd", "hither", "gridftp")
                     process = servers.PROCESSES[port].pid
                     page, _ = profile("--pid", process, "--seconds", SERVER_SECONDS)
                 title = f"# {name}, {direction}\n\n{CLIENTS} clients over loopback on the same machine: `{commands[direction]}`\n"
-                write(f"{name}-{direction}.md", [title, "```text", page.rstrip(), "```"])
+                tables.save(OUTPUT / f"{name}-{direction}", [title, "```text", page.rstrip(), "```"])
 
 
 def moved() -> int:
@@ -254,7 +248,7 @@ def write_loss(rows: list[list[float]]) -> None:
         f"The profiler itself took {statistics.mean(shares):.2f} % of both CPUs ({min(shares):.2f} to "
         f"{max(shares):.2f} %), by the kernel's clock of its threads; the interrupts of its samples are not in that.",
     ]
-    write("loss.md", lines)
+    tables.save(OUTPUT / "loss", lines)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ lie in memory. Needs root. Results: `results/profile/sweep.md`, and points (`.cs
 import argparse
 import contextlib
 import json
-import os
-import platform
 import subprocess
 from pathlib import Path
 
 from bench.harness import servers
 from bench.harness.links import Link, Wan
 from bench.harness.paths import HITHER, HITHER_WAN, MEMORY, RESULTS, temporary_folder
+from bench.harness.tables import save
 
 OUTPUT = RESULTS / "profile"
 LINKS = (Link("N", 0.2, 1000, "the same room"), Link("F", 10, 1000, "another country"))
@@ -102,8 +101,7 @@ def main() -> None:
             sweep("connections", CONNECTIONS, connections, runs, work, output),
             sweep("tcp_buffer", TCP_BUFFER, buffers, runs, work, output),
         ]
-    head = f"# Sweeps\n\n`python -m bench.profile_sweep --runs {runs} --servers '{chosen.servers}'`, Linux {platform.release()}, {os.cpu_count()} CPUs, links of 1 Gbit/s.\n"
-    (OUTPUT / f"{output}.md").write_text(head + "".join(f"\n```text\n{table}```\n" for table in tables))
+    save(OUTPUT / output, ["# Sweeps", "", "Links of 1 Gbit/s.", *(f"\n```text\n{table}```" for table in tables)])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ parts can be measured one after the other.
     python -m bench.root_plugin [--links ABCDEFG] [--runs N] [--only draw,frame] [--add]
 """
 
-import csv
 import os
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from pathlib import Path
 from subprocess import run
 
 from bench.generators import talkfile
-from bench.harness import interleaved, servers
+from bench.harness import interleaved, servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.contenders import Query, Run, peer, root_draw, serving
 from bench.harness.interleaved import Entrant, Rounds
@@ -100,9 +99,6 @@ def frame(rounds: Rounds, plugin: dict[str, str]) -> None:
 
 def earlier_runs(output: Path) -> list[Run]:
     """The runs of OUTPUT.csv."""
-    path = output.with_suffix(".csv")
-    if not path.exists():
-        return []
     kinds = {field.name: str(field.type) for field in fields(Run)}
     convert = {"int": int, "float": float, "bool": lambda text: text == "True"}
 
@@ -110,8 +106,7 @@ def earlier_runs(output: Path) -> list[Run]:
         kind = kinds[name].removesuffix(" | None")
         return convert.get(kind, str)(text) if text else ("" if kind == "str" and "None" not in kinds[name] else None)
 
-    with path.open(newline="") as file:
-        return [Run(**{name: value(name, text) for name, text in row.items()}) for row in csv.DictReader(file)]
+    return [Run(**{name: value(name, text) for name, text in row.items()}) for row in tables.read_csv(output)]
 
 
 def targets(rounds: Rounds) -> Iterator[str]:

@@ -142,7 +142,7 @@ def document(rows: list[dict], server_ms: float, speeds: list[tuple[str, int, fl
     lines = [
         "# `hither simulate` beside packets",
         "",
-        f"{tables.machine()} {len(rows)} points that nothing was fitted to. "
+        f"{len(rows)} points that nothing was fitted to. "
         f"Server's time per request: {server_ms:.2f} ms, measured at {CALIBRATION.label}.",
         "",
         f"- {target_line(f'median error: {median:.1%}, under {MAX_MEDIAN:.0%}', median < MAX_MEDIAN)}",

@@ -9,7 +9,6 @@ order. Needs root, fio, xfsprogs and bindfs (`apt-get install fio xfsprogs bindf
 
 import argparse
 import json
-import platform
 import shutil
 import statistics
 import subprocess
@@ -20,9 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.harness.paths import HITHER, RESULTS
-from bench.harness.tables import markdown
+from bench.harness.tables import markdown, save
 
-OUTPUT = RESULTS / "profile" / "storage.md"
+OUTPUT = RESULTS / "profile" / "storage"
 DISK_BYTES = 4 << 30
 FILE_BYTES = 512 << 20
 SECONDS = 30
@@ -144,7 +143,7 @@ def main() -> None:
     version = run("fio", "--version").strip()
     lines = [
         "# `hither profile storage` beside fio\n",
-        f"Medians of {arguments.rounds} rounds in alternating order, {version}, Linux {platform.release()}, files of "
+        f"Medians of {arguments.rounds} rounds in alternating order, {version}, files of "
         f"{FILE_BYTES >> 20} MiB. ext4 and XFS lie on a loop device over a file (requests past the page cache of the disk "
         "below), bindfs lies on that XFS. Each case takes 0.3 to 0.4 s; writes end with fdatasync or fsync. The goal is "
         "within 10 %.\n",
@@ -171,8 +170,7 @@ def main() -> None:
             run(HITHER, "profile", "storage", "--size", "512M", xfs).rstrip(),
             "```",
         ]
-    OUTPUT.write_text("\n".join(lines) + "\n")
-    sys.stdout.write("\n".join(lines) + "\n")
+    save(OUTPUT, lines)
 
 
 if __name__ == "__main__":

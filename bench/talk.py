@@ -197,7 +197,7 @@ def main() -> int:
     parts = [
         "# The talk's figures, completed\n",
         f"{query}: {facts['query_baskets']} baskets. Seconds from opening the URL to the histogram, one run of each; "
-        f"`~` is computed from a part that was run. {tables.machine()}\n",
+        "`~` is computed from a part that was run.\n",
     ]
     wanted = chosen.only.split(",")
     if "table" in wanted:

@@ -20,7 +20,6 @@ request when its connection ends, for which it waits DEAD_SECONDS on a dead line
 has handed to its kernel, so *sent again* is an upper limit, and has the heads of the responses.
 """
 
-import csv
 import itertools
 import math
 import random
@@ -169,16 +168,6 @@ def kills(options, folder: Path) -> list[dict]:
     return rows
 
 
-def write_tables(output: Path, title: str, rows: list[dict]) -> None:
-    """Adds the rows to those of the CSV file, which may lack columns, and writes all as a table."""
-    path = output.with_suffix(".csv")
-    if path.exists():
-        with path.open(newline="") as file:
-            rows = [{**dict.fromkeys(rows[0], ""), **row} for row in csv.DictReader(file)] + rows
-    tables.write_csv(output, rows)
-    tables.save(output, [title, "", *tables.markdown(rows[0], (map(str, row.values()) for row in rows))])
-
-
 def main() -> None:
     parser = Arguments(__doc__, "cluster", quick="one short run of each kind")
     parser.add_argument("--scale", action="store_true", help="1, 2 and 4 nodes")
@@ -208,15 +197,15 @@ def main() -> None:
         draw(options.output, options.seconds)
     with temporary_folder(MEMORY) as folder:
         if options.scale or options.quick:
-            write_tables(Path(f"{options.output}-scale"), "# One, two and four nodes", scale(options, folder))
+            tables.add_rows(Path(f"{options.output}-scale"), "# One, two and four nodes", scale(options, folder))
         if options.delays:
-            write_tables(
+            tables.add_rows(
                 Path(f"{options.output}-delay"), "# Two nodes far from a server, over TLS", delays(options, folder)
             )
         if options.million:
-            write_tables(Path(f"{options.output}-million"), "# A million files", [million(options.million, folder)])
+            tables.add_rows(Path(f"{options.output}-million"), "# A million files", [million(options.million, folder)])
         if options.kills:
-            write_tables(Path(f"{options.output}-faults"), "# Nodes that fail", kills(options, folder))
+            tables.add_rows(Path(f"{options.output}-faults"), "# Nodes that fail", kills(options, folder))
 
 
 if __name__ == "__main__":

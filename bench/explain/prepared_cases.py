@@ -4,11 +4,11 @@ import sys
 
 from bench.explain.cases import CASES, Outcome, outcome
 from bench.harness.paths import RESULTS
+from bench.harness.tables import save
 
 HEAD = """# What `hither explain` says of twelve prepared cases
 
-`bench/explain/cases.py` has the cases, with the bottleneck of each named beforehand; `python -m bench.explain.prepared_cases`
-runs them. The gain is checked where the change can be made: the job runs a second time with it.
+`bench/explain/cases.py` has the cases, with the bottleneck of each named beforehand. The gain is checked where the change can be made: the job runs a second time with it.
 
 | case | prepared bottleneck | named | of the job | inferred | predicted gain | gain |
 |---|---|---|---|---|---|---|
@@ -40,7 +40,7 @@ def main() -> int:
     tail = f"\n{right} of {len(outcomes)} are right. Of {len(checked)} gains, {close} were predicted within 25 %.\n"
     print(tail)
     if names == list(CASES):
-        (RESULTS / "explain.md").write_text(HEAD + "".join(map(row, outcomes)) + tail)
+        save(RESULTS / "explain", [HEAD + "".join(map(row, outcomes)) + tail])
     return 0
 
 

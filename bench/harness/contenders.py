@@ -131,6 +131,8 @@ class Run:
     mean: float | None = None
     late: bool = False
     failure: str | None = None
+    commit: str = ""
+    """Of a run by an earlier call of the program."""
     report: dict = field(default_factory=dict)
 
     @property

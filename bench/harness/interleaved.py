@@ -148,8 +148,7 @@ def write(
         f"# {title}",
         "",
         *notes,
-        f"Client, server and link share {tables.machine()}",
-        "Medians; congestion control cubic.",
+        "Client, server and link share the machine. Medians; congestion control cubic.",
         "",
     ]
     if targets := list(targets):

@@ -1,16 +1,27 @@
-"""Tables of runs: medians in Markdown for people, every run in CSV and JSON for programs."""
+"""Tables of runs: medians in Markdown for people, every run in CSV and JSON for programs.
+
+Every page and every CSV file of results is written by `save` and `write_csv`, which add the commit;
+the page has date, load, machine and command, too.
+"""
 
 import csv
 import json
 import os
 import platform
+import re
+import shlex
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.harness.contenders import Query, Run
 from bench.harness.links import LINKS
+from bench.harness.paths import BINARIES, HITHER, ROOT
 
 # Targets of hither: multiples of the raw stream in the same session; A and G have targets in
 # seconds.
@@ -25,6 +36,37 @@ NATIVE = "hither root://"
 NATIVE_PEERS = ("root root://", "uproot XRootDSource")
 MAX_WALL_ABOVE = 0.1  # seconds between the query's own time and the process's
 MAX_PEAK_MB = 150
+
+BEGIN = "<!-- Written by the harness, down to its end; what stands around that is kept. -->"
+END = "<!-- End of what the harness writes. -->"
+UNKNOWN = "unknown"
+
+
+def commit() -> str:
+    """The commit of this checkout, and `(dirty)` if files other than results differ from it."""
+
+    def git(*words: str) -> str:
+        with suppress(OSError):
+            return subprocess.run(
+                ["git", "-C", ROOT, *words], capture_output=True, text=True, check=False
+            ).stdout.strip()
+        return ""
+
+    head = git("rev-parse", "--short=8", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results")
+    return f"{head} (dirty)" if head and changed else head or UNKNOWN
+
+
+@dataclass(frozen=True)
+class Start:
+    """Time, load of the machine and commit when the program began."""
+
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+    commit: str = field(default_factory=commit)
+
+
+START = Start()
 
 
 def outcome(run: Run) -> str:
@@ -77,10 +119,25 @@ def grouped(runs: Iterable, case: Callable) -> list[tuple]:
     return list(found.items())
 
 
-def machine() -> str:
-    """A note on the machine that ran a benchmark."""
-    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
-    return f"{os.cpu_count()} cores of one machine, whose load at the end was {load} (1, 5, 15 minutes)."
+def provenance() -> list[str]:
+    """The commit, date, command, machine and load of this measurement, as lines of a page."""
+    processor = ""
+    with suppress(OSError):
+        processor = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    name = f" ({processor[1]})" if processor else ""
+    programs = ""
+    if HITHER.exists():
+        built = datetime.fromtimestamp(HITHER.stat().st_mtime, UTC)
+        folder = BINARIES.relative_to(ROOT) if BINARIES.is_relative_to(ROOT) else BINARIES
+        programs = f" Programs of {folder}, built {built:%Y-%m-%d %H:%M}."
+    return [
+        f"Measured at commit {START.commit}, {START.time:%Y-%m-%d %H:%M} to {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, by",
+        "",
+        f"    {shlex.join(['python', *sys.orig_argv[1:]])}",
+        "",
+        f"on {os.cpu_count()} cores{name} of one machine, {platform.system()} {platform.release()}, load {START.load:.1f} at the "
+        f"start and {os.getloadavg()[0]:.1f} at the end (means of a minute).{programs}",
+    ]
 
 
 def failures(runs: Iterable[Run]) -> list[str]:
@@ -89,18 +146,50 @@ def failures(runs: Iterable[Run]) -> list[str]:
 
 
 def save(output: Path, lines: Iterable[str]) -> None:
-    """Writes OUTPUT.md and prints it."""
-    text = "\n".join(lines).rstrip("\n")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.with_suffix(".md").write_text(text + "\n")
-    print(text)
+    """Writes OUTPUT.md, of which the first line is the title, and prints it.
+
+    Of a page that exists, what stands before and after the harness's part is kept.
+    """
+    title, _, text = "\n".join(lines).strip("\n").partition("\n")
+    part = "\n".join([BEGIN, title, "", *provenance(), "", text.strip("\n"), "", END])
+    path = output.with_suffix(".md")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(with_part(path.read_text() if path.exists() else "", part))
+    print(part)
+
+
+def with_part(page: str, part: str) -> str:
+    """The page with this part of the harness in place of its last one, or of all if it has none."""
+    before, _, rest = page.partition(BEGIN)
+    _, is_marked, after = rest.partition(END)
+    return f"{before}{part}{after}" if is_marked else f"{part}\n"
 
 
 def write_csv(output: Path, rows: list[dict]) -> None:
+    """Writes OUTPUT.csv, each row with its commit: this one, unless it has that of another run."""
+    columns = dict.fromkeys(column for row in rows for column in row) | {"commit": None}
+    output.parent.mkdir(parents=True, exist_ok=True)
     with output.with_suffix(".csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
+        writer = csv.DictWriter(file, fieldnames=list(columns), restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({**row, "commit": row.get("commit") or START.commit} for row in rows)
+
+
+def read_csv(output: Path) -> list[dict]:
+    """The rows of OUTPUT.csv, each with its commit; none if there is no such file."""
+    path = output.with_suffix(".csv")
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [{**row, "commit": row.get("commit") or UNKNOWN} for row in csv.DictReader(file)]
+
+
+def add_rows(output: Path, title: str, rows: list[dict]) -> None:
+    """Adds rows to those of OUTPUT.csv, which may lack columns, and writes all as a table, too."""
+    rows = read_csv(output) + [{**row, "commit": START.commit} for row in rows]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    write_csv(output, rows)
+    save(output, [title, "", *markdown(columns, ([str(row.get(column, "")) for column in columns] for row in rows))])
 
 
 def contenders(runs: list[Run], marked: bool) -> list[str]:
@@ -202,7 +291,7 @@ def document(runs: list[Run], query: Query, took: float) -> list[str]:
         "Links: "
         + "; ".join(f"{x} {LINKS[x].label}" for x in dict.fromkeys(r.link for r in runs))
         + ". Congestion control cubic unless said.",
-        f"{platform.system()} {platform.release()}; client, server and link share {machine()}",
+        "Client, server and link share the machine.",
         f"{len(runs)} runs in {took / 60:.0f} minutes; medians; ¹ one run; > killed.",
         "",
     ]

@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.harness import servers
+from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.interleaved import say
 from bench.harness.links import Link, Wan
@@ -86,14 +86,13 @@ def main() -> None:
                 say(f"{fault}: {told}")
     kills = [trips for fault, trips, _ in met if fault == "killed"]
     text = (
-        f"# An endpoint of {readers} readers dies\n\nMade by `python -m bench.reads.federate_readers`: {LINK.label}, one program.\n\n"
+        f"# An endpoint of {readers} readers dies\n\n{LINK.label}, one program.\n\n"
         "| first endpoint | reads | wrong | failed | median ms | longest before | longest after | round trips |\n"
         f"|---|---|---|---|---|---|---|---|\n{rows}\n"
         f"After a kill the longest read took {max(kills):.1f} round trips (target {TARGET_TRIPS} more than one); "
         f"{sum(bad for *_, bad in met)} reads were wrong or failed.\n"
     )
-    options.output.with_suffix(".md").write_text(text)
-    say(text)
+    tables.save(options.output, [text])
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def document(who: list[Contender], size: int) -> list[str]:
         "# A sequential read over loopback",
         "",
         f"{size / 1e9:.2f} GB from front to back, to /dev/null; xrootd 5.5, the file in memory; CPU of the client;",
-        f"medians of {len(who[0].seconds)}. Client and server share {tables.machine()}",
+        f"medians of {len(who[0].seconds)}.",
         "",
         *tables.markdown(["", "s (range)", "GB/s", "CPU s/GB (range)"], rows),
         "",

@@ -157,7 +157,7 @@ def main() -> None:
     title = (
         f"# GETs of {SMALL >> 10} KiB over one connection with TLS, beside attackers; medians of {options.runs} runs"
     )
-    tables.save(options.output, [title, "", *tables.markdown(heads, rows, "llr"), "", tables.machine()])
+    tables.save(options.output, [title, "", *tables.markdown(heads, rows, "llr")])
 
 
 if __name__ == "__main__":

@@ -2,10 +2,9 @@
 
     python -m bench.server.fsync FOLDER        on the disk to be measured
 
-`durable = true` and `false` take turns; medians. Prints a table.
+`durable = true` and `false` take turns; medians.
 """
 
-import argparse
 import http.client
 import json
 import shutil
@@ -16,6 +15,7 @@ import time
 from pathlib import Path
 
 from bench.harness import tables
+from bench.harness.arguments import Arguments
 from bench.harness.interleaved import say
 from bench.harness.servers import hither_process
 
@@ -60,10 +60,9 @@ def measure(folder: Path, durable: bool, size: int, count: int, clients: int) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = Arguments(__doc__, "server/fsync")
     parser.add_argument("folder", type=Path, help="on the disk to be measured")
-    parser.add_argument("--runs", type=int, default=3, help="default %(default)s")
-    options = parser.parse_args()
+    options = parser.parse(needs_root=False)
     rows = []
     for name, (size, count, clients) in CASES.items():
         rates = {True: [], False: []}
@@ -74,7 +73,8 @@ def main() -> None:
         rows.append([name, f"{yes:.0f}", f"{no:.0f}", f"{1000 * clients / yes:.1f}", f"{1000 * clients / no:.1f}"])
         say(", ".join(rows[-1]))
     heads = ["files", "durable, files/s", "not, files/s", "durable, ms each", "not, ms each"]
-    print("\n".join(tables.markdown(heads, rows)))
+    note = f"Medians of {options.runs} in turns, over loopback."
+    tables.save(options.output, ["# The cost of a durable PUT", "", note, "", *tables.markdown(heads, rows)])
 
 
 if __name__ == "__main__":

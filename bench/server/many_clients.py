@@ -5,14 +5,14 @@ n-th with weight 1/n; slow readers take 1 kB a second. The clients are the examp
 testkit.
 """
 
-import argparse
 import json
 import random
 import re
 import subprocess
 from pathlib import Path
 
-from bench.harness import servers
+from bench.harness import servers, tables
+from bench.harness.arguments import Arguments
 from bench.harness.paths import HITHER_BENCH, temporary_folder
 
 FILES = 1000
@@ -46,17 +46,18 @@ def measure(seconds: int, connections: int, active: int, slow: int) -> dict:
             server.terminate()
             server.wait(60)
     print("\n".join(remarks))
-    return {"connections": connections, "active": active, "slow": slow, **found}
+    return {"duration_s": seconds, "connections": connections, "active": active, "slow": slow, **found}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Arguments(__doc__, "server/many_clients")
     parser.add_argument("--seconds", type=int, default=300, help="default %(default)s")
     parser.add_argument("--connections", type=int, default=10_000, help="default %(default)s")
     parser.add_argument("--active", type=int, default=500, help="those that read without a pause (default %(default)s)")
     parser.add_argument("--slow", type=int, default=50, help="those that read 1 kB a second (default %(default)s)")
-    arguments = parser.parse_args()
-    print(json.dumps(measure(arguments.seconds, arguments.connections, arguments.active, arguments.slow)))
+    arguments = parser.parse(needs_root=False)
+    found = measure(arguments.seconds, arguments.connections, arguments.active, arguments.slow)
+    tables.add_rows(arguments.output, "# Ten thousand connections", [found])
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def main() -> None:
     heads = ["link", "server", "disk alone, MB/s", "from memory", "from disk", "of the slower", f"at least {BOUND}"]
     parts = [
         "# Disk beside network, and lots: findings of 2004\n",
-        f"curl as the client. {tables.machine()}\n",
+        "curl as the client.\n",
         "## Reads of a file that is not in the page cache\n",
         f"Medians of {chosen.runs} interleaved rounds; {READ_MB} MiB over loopback, {NEAR_READ_MB} MiB over the link. "
         "*Of the slower* is the rate from disk as a share of the slower of disk and memory, of the same round: the median "

@@ -212,7 +212,7 @@ def alone(path: SharedPath, seconds: int) -> list[str]:
 def main() -> None:
     parser = Arguments(__doc__, "tuning/sharing", output="sharing", quick="one minute alone", runs=1)
     arguments = parser.parse_args()
-    lines = ["# `hither cp` on a path that it shares", "", f"{tables.machine()} {LINK.label}, cubic, from nginx.", ""]
+    lines = ["# `hither cp` on a path that it shares", "", f"{LINK.label}, cubic, from nginx.", ""]
     for _ in range(arguments.runs):
         with temporary_folder() as folder, shared_path(folder) as path:
             parts = (
@@ -226,7 +226,7 @@ def main() -> None:
                 for line in part():
                     say(line)
                     lines.append(f"- {line}")
-    arguments.output.with_suffix(".md").write_text("\n".join([*lines, ""]))
+    tables.save(arguments.output, lines)
 
 
 if __name__ == "__main__":
