@@ -4,15 +4,14 @@
 
 Thirteen cells: links of 0.2 to 200 ms, 0.1 and 1 Gbit/s, with losses, with a limit for each
 connection; one large file, many small ones, both, and large ones that are uploaded; a slow disk.
-Each round of a cell copies the same files with at most 4, 16 and 64 connections
-(`--max-connections`, the oracle is the best of them by its median), with the default, and with the
-default of another build (`--former`), starting with another one each time. Each run begins without
-a store. The files lie in memory; single ones go to /dev/null, several to memory. Needs root, nginx
-and hither-wan. Every run is added to results/tuning.csv, in place of earlier ones of its cell;
-tuning.md is the table of all.
+Each round of a cell copies the same files over 4, 8, 16, 32 and 64 connections without a tuner
+(`--max-connections N --no-tuning`; the oracle is the best of them by its median), with the default,
+and with the default of another build (`--former`), starting with another one each time. A run
+without a tuner that made a decision is an error. Each run begins without a store. The files lie in
+memory; single ones go to /dev/null, several to memory. Needs root, nginx and hither-wan. Every run
+is added to results/tuning.csv, in place of earlier ones of its cell; tuning.md is the table of all.
 """
 
-import csv
 import json
 import shutil
 import statistics
@@ -30,7 +29,7 @@ from bench.harness.links import Link, Wan
 from bench.harness.paths import HITHER, MEMORY, temporary_folder, throttled
 
 CAP_SECONDS = 90
-FIXED = (4, 16, 64)
+FIXED = {f"{number} connections": number for number in (4, 8, 16, 32, 64)}
 MIN_OF_BEST, MIN_OF_FORMER = 0.95, 0.90
 BLOCK = 1_000_000
 
@@ -99,7 +98,7 @@ class Copy:
 
     def seconds(self, where: Wan, command: list) -> float:
         """The duration by its own clock; the longest that is waited for if it takes more."""
-        words = [*self.prefix, *command, "--no-store", "--json", *self.words]
+        words = [*self.prefix, *command, "--no-store", "--json", "--explain-tuning", *self.words]
         answer = timed(where, words, CAP_SECONDS)
         if self.left:
             shutil.rmtree(self.left, ignore_errors=True)
@@ -108,7 +107,10 @@ class Copy:
             return CAP_SECONDS
         if answer["exit"] != 0:
             raise RuntimeError(f"{words}: {answer['stderr'][-300:]}")
-        return json.loads(answer["stdout"])["seconds"]
+        told = json.loads(answer["stdout"])
+        if "--no-tuning" in command and told["tuning"]:
+            raise RuntimeError(f"{words}: tuned all the same: {told['tuning']}")
+        return told["seconds"]
 
 
 @contextmanager
@@ -137,7 +139,7 @@ def copy_of(cell: Cell, where: Wan) -> Iterator[Copy]:
 
 
 def contenders(former: Path | None) -> dict[str, list]:
-    fixed = {f"at most {n}": [HITHER, "cp", "--max-connections", n] for n in FIXED}
+    fixed = {name: [HITHER, "cp", "--no-tuning", "--max-connections", number] for name, number in FIXED.items()}
     default = {"tuner": [HITHER, "cp"]}
     return fixed | default | ({"former": [former, "cp"]} if former else {})
 
@@ -150,20 +152,28 @@ def measure_cell(cell: Cell, runs: int, former: Path | None) -> dict[str, list[f
             for name, command in rotated(list(contenders(former).items()), number):
                 seconds = copy.seconds(where, command)
                 rates.setdefault(name, []).append(sum(cell.sizes) / 1e6 / seconds)
+                say(f"{cell.label}, {name}: {rates[name][-1]:.1f} MB/s")
     return rates
 
 
 def row(cell: Cell, rates: dict[str, list[float]]) -> tuple[list[str], list[str]]:
     """The row of a table, and lines with its targets."""
     medians = {name: statistics.median(found) for name, found in rates.items()}
-    best = max(rate for name, rate in medians.items() if name.startswith("at most"))
+    best = max(medians[name] for name in FIXED)
     share = medians["tuner"] / best
-    lines = [target_line(f"{cell.label}: {share:.2f} of the best fixed number", share >= MIN_OF_BEST)]
+    lines = [
+        target_line(
+            f"{cell.label}: {share:.2f} of the best fixed number (at least {MIN_OF_BEST})", share >= MIN_OF_BEST
+        )
+    ]
     if "former" in medians:
         share = medians["tuner"] / medians["former"]
-        lines.append(target_line(f"{cell.label}: {share:.2f} of the former default", share >= MIN_OF_FORMER))
-    names = [f"at most {n}" for n in FIXED] + ["tuner"]
-    shown = [f"{medians[name]:.1f}" for name in names if name in medians]
+        lines.append(
+            target_line(
+                f"{cell.label}: {share:.2f} of the former default (at least {MIN_OF_FORMER})", share >= MIN_OF_FORMER
+            )
+        )
+    shown = [f"{medians[name]:.1f}" for name in (*FIXED, "tuner")]
     return [cell.label, *shown, f"{medians['tuner'] / best:.2f}", str(len(rates["tuner"]))], lines
 
 
@@ -172,25 +182,25 @@ def main() -> None:
     parser.add_argument("--cells", default=",".join(CELLS))
     parser.add_argument("--former", type=Path)
     options = parser.parse()
-    kept: dict[str, dict[str, list[float]]] = {}
-    path = options.output.with_suffix(".csv")
-    if path.exists():
-        with path.open(newline="") as file:
-            for found in csv.DictReader(file):
-                kept.setdefault(found["cell"], {}).setdefault(found["contender"], []).append(float(found["MB/s"]))
-    for name in options.cells.split(","):
-        kept[name] = measure_cell(CELLS[name], options.runs, options.former)
-        for line in row(CELLS[name], kept[name])[1]:
-            say(line)
-    with path.open("w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["cell", "contender", "MB/s"])
-        for name, rates in kept.items():
-            table.writerows([name, who, f"{rate:.2f}"] for who, found in rates.items() for rate in found)
-    rows = [row(CELLS[name], rates)[0] for name, rates in kept.items()]
-    heads = ["link and files", *(f"at most {n}" for n in FIXED), "tuner", "of the best", "runs"]
-    text = ["# The tuner beside fixed numbers of connections", "", f"MB/s, medians. {tables.machine()}", ""]
-    options.output.with_suffix(".md").write_text("\n".join([*text, *tables.markdown(heads, rows, "lrrrrrr")]) + "\n")
+    names = options.cells.split(",")
+    rows = [it for it in tables.read_csv(options.output) if it["cell"] not in names]
+    for name in names:
+        for who, rates in measure_cell(CELLS[name], options.runs, options.former).items():
+            rows += [{"cell": name, "contender": who, "MB/s": f"{rate:.2f}"} for rate in rates]
+    cells: dict[str, dict[str, list[float]]] = {}
+    for it in rows:
+        cells.setdefault(it["cell"], {}).setdefault(it["contender"], []).append(float(it["MB/s"]))
+    # Cells of an earlier version of this program had other contenders.
+    cells = {name: rates for name, rates in cells.items() if {*FIXED, "tuner"} <= set(rates)}
+    rows = [it for it in rows if it["cell"] in cells]
+    tables.write_csv(options.output, rows)
+    commits = {it["cell"]: it.get("commit", tables.START.commit) for it in rows}
+    parts = {name: row(CELLS[name], rates) for name, rates in cells.items()}
+    heads = ["link and files", *FIXED, "tuner", "of the best", "runs", "commit"]
+    shown = tables.markdown(heads, ([*found, commits[name]] for name, (found, _) in parts.items()), "lrrrrrrrrl")
+    targets = [f"- {line}" for _, lines in parts.values() for line in lines]
+    title = "# The tuner beside fixed numbers of connections"
+    tables.save(options.output, [title, "", "MB/s, medians.", "", *shown, "", "## Targets", "", *targets])
 
 
 if __name__ == "__main__":
