@@ -75,7 +75,7 @@ def test_pages_older_than_their_code_and_of_unknown_commit_are_named(repository)
     assert warnings(f"Measured at commit {first}, today") == []
     committed("crates/server/lib.rs")
     (old,) = warnings(f"Measured at commit {first}, today")
-    assert old.endswith(f"changed since {first}, at which these were measured: server/fsync.md")
+    assert old.endswith(f"has changed since these were measured: server/fsync.md ({first})")
     for line in ("", f"Measured at commit {first} (dirty), today", "Measured at commit 0123abcd, today"):
         (unknown,) = warnings(line)
         assert unknown.endswith("at an unknown commit: server/fsync.md")

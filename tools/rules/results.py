@@ -65,7 +65,8 @@ def check_results(root: Path) -> Iterator[str]:
             older.setdefault(found["commit"], []).append(str(page))
         elif code != 0:
             unknown.append(str(page))
-    for commit, pages in older.items():
-        yield f"{RESULTS}: the code has changed since {commit}, at which these were measured: {', '.join(pages)}"
+    if older:
+        named = "; ".join(f"{', '.join(pages)} ({commit})" for commit, pages in older.items())
+        yield f"{RESULTS}: the code has changed since these were measured: {named}"
     if unknown:
         yield f"{RESULTS}: measured at an unknown commit: {', '.join(unknown)}"
