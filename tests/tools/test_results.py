@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import mice
 from bench.harness import tables
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -39,6 +40,20 @@ def test_rows_keep_the_commit_that_they_were_measured_at(tmp_path):
         {"who": "b", "seconds": "2", "commit": "unknown", "note": ""},
         {"who": "c", "seconds": "3", "commit": tables.START.commit, "note": "new"},
     ]
+
+
+def test_shares_of_a_floor_that_a_contender_beats_are_not_shown():
+    def page(ours):
+        times = {"hither": ours, "raw TCP x 4": 2.0, "raw TCP x 16": 1.0, "curl": 0.1}
+        notes = {"curl": "did not finish"}
+        runs = [mice.Run("near", "down", who, 1.0, took, 0.0, None, notes.get(who, "")) for who, took in times.items()]
+        lines = mice.table(runs)
+        return [line.split(" | ")[5] for line in lines if line.startswith(("| hither", "| raw", "| curl"))], lines[-1]
+
+    shares, last = page(1.25)
+    assert (shares, "No floor" in last) == (["0.80", "0.50", "1.00", "-"], False)
+    shares, last = page(0.9)
+    assert (shares, "No floor: hither took less time" in last) == (["-"] * 4, True)
 
 
 @pytest.fixture
