@@ -23,14 +23,13 @@ import contextlib
 import os
 import shutil
 import statistics
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
-from bench.harness.contenders import compiled_peer, timed
+from bench.harness.contenders import compiled_peer, timed, without_pause
 from bench.harness.content import FILE_BYTES, write_tree
 from bench.harness.interleaved import rotated, say
 from bench.harness.links import Link, Loopback, Wan
@@ -114,16 +113,6 @@ def rclone_down(transfers: int) -> "Contender":
     return Contender(f"rclone, {transfers} transfers", "rclone", command)
 
 
-def paced() -> list[str]:
-    """The option by which rclone leaves out its pause of 10 ms between requests over WebDAV.
-
-    Versions that do not have it send at most a hundred requests a second, to whatever server.
-    """
-    option = "--webdav-pacer-min-sleep"
-    told = subprocess.run(["rclone", "help", "flags"], capture_output=True, text=True, check=False).stdout
-    return [f"{option}=0"] if option in told else []
-
-
 def hither_up(at: Site, to: Path, *options: str) -> list[str]:
     command = [str(HITHER), "cp", "-r", "--quiet", "--store", str(to.parent / "store"), *options]
     return [*command, f"{to.parent.parent / 'tree'}/.", url(at, "out/copy/")]
@@ -132,7 +121,7 @@ def hither_up(at: Site, to: Path, *options: str) -> list[str]:
 def rclone_up(at: Site, to: Path) -> list:
     # Nothing is there yet. Each file takes three requests all the same.
     there = ("--no-check-dest", "--webdav-url", url(at, "out/copy"))
-    return rclone(64, *paced(), *there, to.parent.parent / "tree", ":webdav:")
+    return rclone(64, *without_pause(), *there, to.parent.parent / "tree", ":webdav:")
 
 
 def raw(way: str) -> list[Contender]:
