@@ -4,8 +4,14 @@ Over a link of 5 ms and 1 Gbit/s: one large file, and a tree of small ones with 
 from nginx, xrootd and `hither serve`, in clear and over TLS, up to Apache, xrootd and `hither
 serve`. A client that was killed is started again with the same command, a server that was killed is
 back after RESTART_SECONDS, which a copy has to outlast. At the end everything must have arrived
-with its bytes, and nothing else may be at the target. What was sent again is the payload that the
-link counted, less that of a copy that nobody disturbed.
+with its bytes, and nothing else may be at the target.
+
+What was sent again is the payload that the link counted, less that of a copy that nobody disturbed,
+and it has a bound. Copies run with `--max-connections 8 --no-tuning`, so eight blocks of 4 MiB are
+in hand at a time; of a tree also eight batches of 8 MiB to or from `hither serve`, elsewhere up to
+4,096 small files that wait for their names (docs/semantics.md, "What a copy leaves"). Each kill may
+cost that, a listing of the source, and 1 % of the copy for requests and repeated packets. More is
+an error, as a fault is. File and tree have to be at least twice as large as the bound.
 
     python -m bench.kills --kills 200 [--seed 1] [--ways down,tree-up-serve]
     python -m bench.kills --kills 10 --each 10 --victims client --ways tree-serve \
@@ -36,14 +42,17 @@ from bench.harness import servers, tables
 from bench.harness.arguments import Arguments
 from bench.harness.contenders import timed
 from bench.harness.content import FILE_BYTES, numbered_blocks, write_tree
-from bench.harness.interleaved import say
+from bench.harness.interleaved import say, target_line
 from bench.harness.links import Link, Wan
 from bench.harness.paths import HITHER, MEMORY, temporary_folder
 
 LINK = Link("K", 5, 1000, "the next country")
 RESTART_SECONDS = 0.3
-LARGE_MB = 96
-TREE_MB = 32
+CONNECTIONS = 8
+BLOCK, BATCH, BATCH_FILES, WAITING = 4 << 20, 8 << 20, 1024, 4096
+"""Of `hither cp`: bytes of a block, bytes and files of a batch, and small files that wait for their
+names."""
+OVERHEAD = 0.01
 CAP_SECONDS = 300
 VICTIMS = ("client", "server", "both")
 
@@ -59,14 +68,27 @@ class Way:
     """The file, or the tree."""
     is_upload: bool = False
 
+    def in_hand(self, file_bytes: int) -> int:
+        """The most bytes that a copy has begun and not finished; those of small files if any."""
+        if self.source == "data":
+            return CONNECTIONS * BLOCK
+        if self.port == "serve":
+            return CONNECTIONS * max(BLOCK, min(BATCH, BATCH_FILES * file_bytes))
+        return CONNECTIONS * BLOCK + WAITING * file_bytes
+
+    def base(self, at: "Site") -> str:
+        return self.url.format(host=at.where.server_host, port=at.ports[self.port])
+
+    def words(self, at: "Site", *words: object) -> list:
+        return ["env", f"SSL_CERT_FILE={at.authority}", HITHER, "--store", at.store, *words]
+
     def command(self, at: "Site", target: Path) -> list:
-        base = self.url.format(host=at.where.server_host, port=at.ports[self.port])
-        is_tree = self.source == "tree"
+        base, is_tree = self.base(at), self.source == "tree"
         source = f"{self.source}/." if is_tree else self.source
         there = f"{base}/up/{target.name}" + ("/" if is_tree else "")
         names = (f"{at.folder}/{source}", there) if self.is_upload else (f"{base}/{source}", target)
-        options = ["--quiet", "--store", at.store, *(["-r"] if is_tree else [])]
-        return ["env", f"SSL_CERT_FILE={at.authority}", HITHER, "cp", *options, *names]
+        limits = ("--max-connections", CONNECTIONS, "--no-tuning")
+        return self.words(at, "cp", "--quiet", *limits, *(["-r"] if is_tree else []), *names)
 
 
 WAYS = {
@@ -102,6 +124,8 @@ class Usual:
     seconds: float
     moved_mb: float
     peak_mb: float
+    bound_mb: float
+    """The most that a kill may have sent again."""
 
 
 @dataclass
@@ -113,7 +137,12 @@ class Run:
     went_on: bool
     """The copy outlasted the last kill, which only one of a server allows."""
     resent_mb: float
+    bound_mb: float
     fault: str = ""
+
+    @property
+    def is_above(self) -> bool:
+        return self.resent_mb > self.bound_mb
 
 
 def start(site: Site, command: list) -> subprocess.Popen:
@@ -165,14 +194,32 @@ def cleared(site: Site, way: Way) -> Path:
     return target
 
 
-def undisturbed(site: Site, name: str) -> Usual:
-    target = cleared(site, WAYS[name])
-    told = timed(site.where, WAYS[name].command(site, target), CAP_SECONDS)
+def undisturbed(site: Site, name: str, file_bytes: int) -> Usual:
+    way = WAYS[name]
+    target = cleared(site, way)
+    told = timed(site.where, way.command(site, target), CAP_SECONDS)
     moved = payload_mb(site)
-    if told["exit"] != 0 or (fault := difference(site.folder / WAYS[name].source, target)):
+    if told["exit"] != 0 or (fault := difference(site.folder / way.source, target)):
         raise SystemExit(f"{name}, undisturbed: {told['stderr'][-300:]}{fault}")
-    say(f"{name}: {told['wall']:.2f} s, {moved:.1f} MB, {told['peak_mb']:.0f} MB of memory, undisturbed")
-    return Usual(told["wall"], moved, told["peak_mb"])
+    bound = way.in_hand(file_bytes) / 1e6 + OVERHEAD * moved + listing_mb(site, way)
+    if 2 * bound > moved:
+        raise SystemExit(
+            f"{name}: {bound:.0f} MB of {moved:.0f} MB may be sent again: add --files, --large, --tree-large"
+        )
+    peak = told["peak_mb"]
+    say(f"{name}: {told['wall']:.2f} s, {moved:.1f} MB, {peak:.0f} MB of memory, undisturbed; bound {bound:.1f} MB")
+    return Usual(told["wall"], moved, peak, bound)
+
+
+def listing_mb(site: Site, way: Way) -> float:
+    """The payload of a listing of the source, if that is a tree on a server."""
+    if way.is_upload or way.source == "data":
+        return 0.0
+    site.where.reset()
+    told = timed(site.where, way.words(site, "find", f"{way.base(site)}/{way.source}"), CAP_SECONDS)
+    if told["exit"] != 0:
+        raise SystemExit(f"find: {told['stderr'][-300:]}")
+    return payload_mb(site)
 
 
 def killed(site: Site, name: str, victim: str, moments: list[float], usual: Usual) -> Run:
@@ -198,7 +245,7 @@ def killed(site: Site, name: str, victim: str, moments: list[float], usual: Usua
         fault = finish(start(site, command))
     seconds, resent = time.monotonic() - begun, max(0.0, payload_mb(site) - usual.moved_mb)
     fault = fault or difference(site.folder / way.source, target)
-    return Run(name, victim, kills, seconds, went_on, resent, fault)
+    return Run(name, victim, kills, seconds, went_on, resent, kills * usual.bound_mb, fault)
 
 
 def stalled(site: Site, name: str, seconds: float, moment: float, usual: Usual) -> Run:
@@ -215,7 +262,7 @@ def stalled(site: Site, name: str, seconds: float, moment: float, usual: Usual) 
         fault = finish(start(site, way.command(site, target)))
     passed, resent = time.monotonic() - begun, max(0.0, payload_mb(site) - usual.moved_mb)
     fault = fault or difference(site.folder / way.source, target)
-    return Run(name, f"server, for {seconds:g} s", 1, passed, went_on, resent, fault)
+    return Run(name, f"server, for {seconds:g} s", 1, passed, went_on, resent, usual.bound_mb, fault)
 
 
 def table(runs: list[Run], usual: dict[str, Usual]) -> list[str]:
@@ -228,10 +275,13 @@ def table(runs: list[Run], usual: dict[str, Usual]) -> list[str]:
         figures = f"{usual[way].moved_mb:.1f}", f"{statistics.median(resent):.1f}", f"{max(resent):.1f}"
         kills = str(sum(run.kills for run in these))
         peak = f"{usual[way].peak_mb:.0f}"
-        rows.append([way, victim, peak, kills, went_on, *figures, str(len(faults)), faults[0] if faults else ""])
-    counted = ["peak MiB", "times", "went on", "MB", "sent again, median", "at most", "faults"]
+        above = str(sum(run.is_above for run in these))
+        bound = f"{max(run.bound_mb for run in these):.1f}"
+        counts = bound, above, str(len(faults))
+        rows.append([way, victim, peak, kills, went_on, *figures, *counts, faults[0] if faults else ""])
+    counted = ["peak MiB", "times", "went on", "MB", "sent again, median", "at most", "bound", "above it", "faults"]
     heads = ["", "killed or stopped", *counted, ""]
-    return tables.markdown(heads, rows, "llrrrrrrrl")
+    return tables.markdown(heads, rows, "llrrrrrrrrrl")
 
 
 def site(stack: ExitStack, folder: Path) -> Site:
@@ -257,7 +307,9 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1, help="of them during a copy (default %(default)s)")
     parser.add_argument("--victims", default=",".join(VICTIMS), help="default %(default)s")
     parser.add_argument("--ways", default=",".join(WAYS), help="default %(default)s")
-    parser.add_argument("--files", type=int, default=3000, help="small ones in the tree (default %(default)s)")
+    parser.add_argument("--large", type=int, default=384, help="MiB of the file (default %(default)s)")
+    parser.add_argument("--tree-large", type=int, default=128, help="MiB of that in the tree (default %(default)s)")
+    parser.add_argument("--files", type=int, default=20_000, help="small ones in the tree (default %(default)s)")
     parser.add_argument("--bytes", type=int, default=FILE_BYTES, help="of each of them (default %(default)s)")
     parser.add_argument("--stalls", default="", help="seconds for which the server stops, instead of kills")
     options = parser.parse()
@@ -267,11 +319,11 @@ def main() -> None:
     with temporary_folder(MEMORY) as folder, ExitStack() as stack:
         (folder / "up").mkdir()
         (folder / "up").chmod(0o777)
-        (folder / "data").write_bytes(b"".join(numbered_blocks(LARGE_MB, 1 << 20)))
+        (folder / "data").write_bytes(b"".join(numbered_blocks(options.large, 1 << 20)))
         write_tree(folder / "tree", options.files, options.bytes)
-        (folder / "tree/large").write_bytes(b"".join(numbered_blocks(TREE_MB, 1 << 20)))
+        (folder / "tree/large").write_bytes(b"".join(numbered_blocks(options.tree_large, 1 << 20)))
         at = site(stack, folder)
-        usual = {name: undisturbed(at, name) for name in ways}
+        usual = {name: undisturbed(at, name, options.bytes) for name in ways}
         stalls = [float(seconds) for seconds in options.stalls.split(",") if seconds]
         for seconds, name in product(stalls, ways):
             runs.append(stalled(at, name, seconds, numbers.uniform(0, usual[name].seconds), usual[name]))
@@ -282,14 +334,20 @@ def main() -> None:
             longest = usual[name].seconds / options.each
             moments = [numbers.uniform(0, longest) for _ in range(options.each)]
             runs.append(killed(at, name, victim, moments, usual[name]))
-            say(f"{name}, {victim} killed: {runs[-1].resent_mb:.1f} MB again {runs[-1].fault}")
-    sizes = f"A file of {LARGE_MB} MiB; a tree of {options.files:,} files of {options.bytes:,} bytes and one of {TREE_MB} MiB."
-    faults = sum(bool(run.fault) for run in runs)
-    counts = f"Disturbed {sum(run.kills for run in runs)} times, {faults} faults."
+            again = f"{runs[-1].resent_mb:.1f} MB again, at most {runs[-1].bound_mb:.1f}"
+            say(f"{name}, {victim} killed: {again} {runs[-1].fault}")
+    faults, above = (sum(map(bool, flags)) for flags in ([run.fault for run in runs], [run.is_above for run in runs]))
     heading = f"# Copies whose {'server stops' if options.stalls else 'client or server is killed'}"
-    tables.save(options.output, [heading, "", counts, sizes, "", *table(runs, usual)])
+    notes = [
+        f"A file of {options.large} MiB; a tree of {options.files:,} files of {options.bytes:,} bytes and one of "
+        f"{options.tree_large} MiB; {CONNECTIONS} connections.",
+        "",
+        f"- {target_line(f'disturbed {sum(run.kills for run in runs)} times: {faults} faults, at most 0', not faults)}",
+        f"- {target_line(f'copies that sent more again than the blocks in hand: {above}, at most 0', not above)}",
+    ]
+    tables.save(options.output, [heading, "", *notes, "", *table(runs, usual)])
     tables.write_csv(options.output, [vars(run) for run in runs])
-    raise SystemExit(1 if faults else 0)
+    raise SystemExit(1 if faults or above else 0)
 
 
 if __name__ == "__main__":
