@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rules.finding import Finding
 
-FOLDERS = ("crates", "bench", "tests", "tools", "python", "fuzz", "docs", "packaging", ".ci")
+FOLDERS = ("crates", "bench", "tests", "tools", "python", "fuzz", "docs", "packaging", ".ci", ".github")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^\s*```")
