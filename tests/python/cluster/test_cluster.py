@@ -28,14 +28,14 @@ SLOW = 2_000_000
 PATIENCE = 60
 
 
-def write_tree(root, smalls=300, larges=2):
+def write_tree(root, small=300, large=2):
     """Small files in directories, and large ones; returns the size of all."""
     chance = random.Random(3)
-    for n in range(smalls):
+    for n in range(small):
         path = root / f"d{n % 7}" / f"ä {n}%"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(chance.randbytes(n * 40))
-    for n in range(larges):
+    for n in range(large):
         (root / f"large{n}").write_bytes(chance.randbytes(LARGE + n))
     (root / "empty" / "directory").mkdir(parents=True)
     return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
@@ -146,7 +146,7 @@ def test_ranges_and_small_files_go_to_a_server(dask, tmp_path):
 def test_all_nodes_together_have_no_more_connections_than_the_copy_may(dask, tmp_path):
     require("nginx")
     root = tmp_path / "www" / "tree"
-    write_tree(root, smalls=1, larges=3)
+    write_tree(root, small=1, large=3)
     # Another request at the same time gets the status 503; requests are slow so that they meet.
     limit = "location ~ /large { limit_conn all 3; limit_rate 8m; }"
     zone = "limit_conn_zone $server_port zone=all:1m;"
@@ -256,7 +256,7 @@ def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source,
 
 
 def test_the_command_tells_what_it_did_and_refuses_what_it_cannot(cluster, tmp_path):
-    write_tree(tmp_path / "tree", smalls=3, larges=0)
+    write_tree(tmp_path / "tree", small=3, large=0)
     command = [sys.executable, "-m", "hither", "cp", "-r", "--json", "--exclude", "*2%", f"{tmp_path}/tree/."]
     command += [str(tmp_path / "to"), "--cluster", str(cluster.scheduler_file)]
 

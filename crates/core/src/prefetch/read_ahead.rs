@@ -497,7 +497,7 @@ mod tests {
             named.push(read(&mut prefetcher, n * 4 * KIB..(n + 1) * 4 * KIB, found).will_need);
         }
         let longest =
-            |advices: &[Vec<Range<u64>>]| advices.iter().map(|it| range::total_bytes(it)).max();
+            |lists: &[Vec<Range<u64>>]| lists.iter().map(|it| range::total_bytes(it)).max();
         assert!(longest(&named[2..64]) <= Some(128 * KIB));
         assert!(longest(&named[64..]) > Some(128 * KIB));
     }

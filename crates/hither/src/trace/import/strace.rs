@@ -102,7 +102,8 @@ impl Strace {
                 None
             }
             "lseek" | "_llseek" => {
-                let position = if call.name == "lseek" { Some(result) } else { call.seeked() };
+                let position =
+                    if call.name == "lseek" { Some(result) } else { call.new_position() };
                 self.descriptors.seek(thread, call.descriptor(), position);
                 None
             }

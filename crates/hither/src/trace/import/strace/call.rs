@@ -139,7 +139,7 @@ impl<'a> Call<'a> {
     }
 
     /// The new position of `_llseek`: `_llseek(3, 0, [4096], SEEK_SET)`.
-    pub(super) fn seeked(&self) -> Option<u64> {
+    pub(super) fn new_position(&self) -> Option<u64> {
         let (_, rest) = self.arguments.rsplit_once('[')?;
         rest.split_once(']')?.0.parse().ok()
     }
