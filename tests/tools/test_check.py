@@ -99,6 +99,16 @@ def test_runtime_in_a_pure_crate_is_found():
     assert len(list(check.check_dependencies(metadata, {"core": set()}))) == 1
 
 
+@pytest.mark.parametrize(
+    ("oldest", "pinned", "findings"),
+    [("1.95", "1.95.0", 0), ("1.95.1", "1.95.1", 0), ("1.9", "1.95.0", 1), ("1.95", "1.96.0", 1), ("1.95", "1.95.1", 1)],
+)
+def test_the_oldest_compiler_is_the_pinned_one(oldest, pinned, findings):
+    manifest = f'[workspace.package]\nrust-version = "{oldest}"\n'
+    toolchain = f'[toolchain]\nchannel = "{pinned}"\n'
+    assert len(list(check.check_compiler(manifest, toolchain))) == findings
+
+
 def test_inline_tests_are_not_production():
     source = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {\n    }\n}\nfn c() {}\n"
     production, tests = rust_rules.split_tests(source)
