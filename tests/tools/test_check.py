@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def load():
 
 check = load()
 
-from rules import documents, structure  # noqa: E402
+from rules import documents, limits, structure  # noqa: E402
 from rules import rust as rust_rules  # noqa: E402
 
 TABLE = """
@@ -119,13 +120,6 @@ def test_inline_tests_are_not_production():
 def test_cfg_test_on_a_function_is_production():
     production, tests = rust_rules.split_tests("#[cfg(test)]\nfn only_for_tests() {}\n")
     assert (len(production), len(tests)) == (2, 0)
-
-
-def test_file_size_counts_production_only():
-    body = "// line\n" * 600
-    inline = "#[cfg(test)]\nmod tests {\n" + "    // line\n" * 600 + "}\n"
-    assert rust("crates/core/src/plan.rs", body + inline) == []
-    assert len(rust("crates/core/src/plan.rs", body + "// one more\n" + inline)) == 1
 
 
 def test_lib_is_short_and_only_a_table_of_contents():
@@ -249,18 +243,67 @@ def test_imports_are_followed_through_re_exports_to_the_file_that_defines(tmp_pa
     assert structure.cycles(graph) == [[("b",), ("b", "deep")]]
 
 
-def test_a_circle_of_nine_files_is_found_and_one_of_eight_is_not(tmp_path):
-    for count, findings in ((8, 0), (9, 1)):
-        root = tmp_path / str(count)
-        files = {f"m{n}.rs": f"use crate::m{(n + 1) % count}::X;\npub struct X;\n" for n in range(count)}
-        crate(root, {"lib.rs": "".join(f"mod m{n};\n" for n in range(count)), **files})
-        assert len(list(structure.check_cycles(root))) == findings
+DEFAULT = {"largest_file": 5, "long_files": 0, "largest_circle": 2, "largest_folder": 3}
 
 
-def test_full_folders_are_found(tmp_path):
-    files = [Path(f"crates/a/src/f{n}.rs") for n in range(16)]
-    assert list(structure.check_folders(tmp_path, files)) == []
-    assert len(list(structure.check_folders(tmp_path, [*files, Path("crates/a/src/g.rs")]))) == 1
+def numbers(root):
+    files = [path.relative_to(root) for path in sorted(root.rglob("*.rs"))]
+    return limits.measure(root, files, DEFAULT["largest_file"])
+
+
+def over(root, **allowed):
+    """The names of the numbers of crate `a` that are above their limits."""
+    found = list(limits.check_limits(numbers(root), {"default": DEFAULT, "a": allowed}))
+    return [name for name, it in numbers(root)["a"].items() for finding in found if finding.message.endswith(it.what)]
+
+
+def circle(count):
+    files = {f"m{n}/x.rs": f"use crate::m{(n + 1) % count}::x::X;\npub struct X;\n" for n in range(count)}
+    return {"lib.rs": "".join(f"mod m{n};\n" for n in range(count)), **files}
+
+
+def test_lines_of_production_code_are_limited_by_file_and_in_number(tmp_path):
+    inline = "#[cfg(test)]\nmod tests {\n" + "    // line\n" * 9 + "}\n"
+    crate(tmp_path, {"a.rs": "// line\n" * 5 + inline, "tests.rs": "// line\n" * 9})
+    assert over(tmp_path) == []
+    crate(tmp_path, {"a.rs": "// line\n" * 6 + inline})
+    assert over(tmp_path) == ["largest_file", "long_files"]
+    assert over(tmp_path, largest_file=6, long_files=1) == []
+    crate(tmp_path, {"b.rs": "// line\n" * 6})
+    assert over(tmp_path, largest_file=6, long_files=1) == ["long_files"]
+
+
+def test_circles_are_limited(tmp_path):
+    crate(tmp_path, circle(3))
+    assert over(tmp_path) == ["largest_circle"]
+    assert over(tmp_path, largest_circle=3) == []
+
+
+def test_folders_are_limited_without_what_lies_below_them(tmp_path):
+    crate(tmp_path, {f"{folder}{n}.rs": "" for folder in ("", "x/") for n in range(3)})
+    assert over(tmp_path) == []
+    crate(tmp_path, {"x/3.rs": ""})
+    assert over(tmp_path) == ["largest_folder"]
+    assert over(tmp_path, largest_folder=4) == []
+
+
+def test_limits_above_their_numbers_are_found_and_lowered_and_never_raised(tmp_path):
+    crate(tmp_path, {"a.rs": "// line\n" * 7})
+    ours = numbers(tmp_path)
+    for name in ("largest_file", "largest_folder", "largest_circle"):
+        before = {"default": DEFAULT, "a": {"largest_file": 7, "long_files": 1, name: 9}}
+        [finding] = limits.check_limits(ours, before)
+        assert "tools/check --lower-limits" in finding.message
+        after = limits.lowered(ours, before)
+        assert after == {"default": DEFAULT, "a": {"largest_file": 7, "long_files": 1}}
+        assert list(limits.check_limits(ours, after)) == []
+    assert limits.lowered(ours, {"default": DEFAULT, "a": {"largest_file": 6, "long_files": 1}})["a"]["largest_file"] == 6
+    assert limits.lowered(ours, {"default": DEFAULT, "gone": {"largest_file": 9}}) == {"default": DEFAULT}
+
+
+def test_limits_are_written_as_they_are_read():
+    text = (TOOL.parent / "limits.toml").read_text()
+    assert limits.rewritten(text, tomllib.loads(text)) == text
 
 
 def test_files_links_and_tests_that_a_document_names_exist(tmp_path):

@@ -1,4 +1,4 @@
-"""Rust files: how long they may be, where state, the environment and I/O may be touched, and that no test sleeps."""
+"""Rust files: how long lib.rs may be, where state, the environment and I/O may be touched, and that no test sleeps."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rules.finding import Finding
 
-MAX_PRODUCTION_LINES = 600
 MAX_LIB_LINES = 120
 PURE_CRATES = {"core", "http", "xrd", "formats", "query"}
 ENVIRONMENT_CRATES = {"cli", "testkit", "wan"}
@@ -70,10 +69,6 @@ def check_rust(path: Path, source: str, virtual_time: bool = False) -> Iterator[
     else:
         production, tests = split_tests(source)
 
-    if len(production) > MAX_PRODUCTION_LINES:
-        yield Finding(
-            str(path), 1, f"{len(production)} lines of production code, at most {MAX_PRODUCTION_LINES}: divide it by nouns"
-        )
     if path.name == "lib.rs":
         if len(production) > MAX_LIB_LINES:
             yield Finding(str(path), 1, f"{len(production)} lines, at most {MAX_LIB_LINES}: lib.rs is the table of contents")

@@ -1,4 +1,4 @@
-"""Rooms: how files of a crate use each other, and how many lie side by side.
+"""Structure: how files of a crate use each other, and that no two tests have one name.
 
 The import graph has a node for each file of production code and an edge for each path that one file takes into another:
 `use crate::a::B`, `super::B`, `a::b()` of a child. A re-export is followed to the file that defines the name, so a facade
@@ -13,11 +13,6 @@ from pathlib import Path
 
 from rules.finding import Finding
 from rules.rust import split_tests, without_comment
-
-MAX_CYCLE_FILES = 8
-MAX_FOLDER_FILES = 16
-# Folders that may hold more files side by side, each with its reason.
-LARGE_FOLDERS: dict[str, str] = {}
 
 Segments = tuple[str, ...]
 
@@ -157,26 +152,6 @@ def cycles(graph: dict[Segments, set[Segments]]) -> list[list[Segments]]:
             elif target in stack:
                 low[node] = min(low[node], order[target])
     return sorted(found, key=len, reverse=True)
-
-
-def check_cycles(root: Path) -> Iterator[Finding]:
-    for source in sorted(root.glob("crates/*/src")):
-        for component in cycles(import_graph(source)):
-            if len(component) > MAX_CYCLE_FILES:
-                names = ", ".join("::".join(module) or "lib" for module in component)
-                message = f"{len(component)} files use each other in a circle, at most {MAX_CYCLE_FILES}: {names}"
-                yield Finding(str(source.relative_to(root)), 1, message)
-
-
-def check_folders(root: Path, files: list[Path]) -> Iterator[Finding]:
-    """`files` are relative to `root`. Files that have a folder of their own name count once, with it."""
-    folders: dict[Path, int] = {}
-    for file in files:
-        folders[file.parent] = folders.get(file.parent, 0) + 1
-    for folder, count in sorted(folders.items()):
-        if count > MAX_FOLDER_FILES and str(folder) not in LARGE_FOLDERS:
-            message = f"{count} files side by side, at most {MAX_FOLDER_FILES}: sort them into rooms"
-            yield Finding(str(folder), 1, message)
 
 
 def check_test_names(files: list[Path]) -> Iterator[Finding]:
