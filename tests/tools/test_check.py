@@ -330,7 +330,7 @@ def test_two_test_modules_of_one_name_are_found():
     assert "tests/a/test_reads.py" in finding.message
 
 
-def test_settings_of_pytest_below_others_are_found():
-    files = [Path("tests/a/conftest.py"), Path("tests/a/b/conftest.py"), Path("tests/c/conftest.py")]
-    [finding] = structure.check_test_names(files)
-    assert str(finding).startswith("tests/a/b/conftest.py:1")
+def test_no_module_imports_a_conftest():
+    [finding] = check.check_text(Path("tests/a/test_b.py"), "import json\nfrom conftest import Site\n")
+    assert str(finding).startswith("tests/a/test_b.py:2")
+    assert list(check.check_text(Path("tests/a/test_b.py"), "from a_conftest import Site\n")) == []

@@ -160,8 +160,3 @@ def check_test_names(files: list[Path]) -> Iterator[Finding]:
     for file in files:
         if file.suffix == ".py" and file.name.startswith("test_") and seen.setdefault(file.name, file) != file:
             yield Finding(str(file), 1, f"{seen[file.name]} has the same last name: pytest would not collect both")
-    settings = {file.parent for file in files if file.name == "conftest.py"}
-    for folder in settings:
-        if above := next((it for it in folder.parents if it in settings), None):
-            what = f"{above}/conftest.py is above it: tests there would import this one by the same name"
-            yield Finding(str(folder / "conftest.py"), 1, what)
