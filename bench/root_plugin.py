@@ -4,7 +4,7 @@
 - RDataFrame over 100 files at 100 ms, with and without implicit threads.
 
 Each contender runs as a first process, without a store. Needs root, ROOT, g++ and libhither
-(`make build`). Results: `results/root-plugin.md`; `--add` keeps the runs that are there, so that
+(`make release`). Results: `results/root-plugin.md`; `--add` keeps the runs that are there, so that
 parts can be measured one after the other.
 
     python -m bench.root_plugin [--links ABCDEFG] [--runs N] [--only draw,frame] [--add]

@@ -48,7 +48,7 @@ def davix_ranges() -> Path | None:
 
 
 def c_ranges() -> Path | None:
-    """None if libhither is not built (make build)."""
+    """None if libhither is not built (make release)."""
     archive = BINARIES / "libhither_capi.a"
     flags = [f"-I{ROOT / 'crates/capi/include'}", str(archive), "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]
     return compiled_peer("ranges/hither_ranges", *flags) if archive.exists() else None
