@@ -94,7 +94,7 @@ def test_more_files_at_a_time_are_uploaded_where_each_connection_is_limited(hith
     for number in range(16):
         (tmp_path / f"files/{number:02}").write_bytes(number.to_bytes(1) + content)
     with (
-        Wan(Link("q", 20, None, "another country", ("--rate-each", "24Mbit"))) as where,
+        Wan(Link("q", 20, None, "another country", ("--rate-each", "24Mbit")), real_time=True) as where,
         servers.nginx(where, tmp_path / "www", webdav=True) as port,
     ):
         url = f"http://{where.server_host}:{port}/copies/"

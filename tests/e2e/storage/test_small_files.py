@@ -33,7 +33,7 @@ def small_tree(root: Path, files: int = FILES) -> int:
 
 @pytest.fixture(scope="module")
 def link(netns):
-    with Wan(LINK) as where:
+    with Wan(LINK, real_time=True) as where:
         yield where
 
 

@@ -44,7 +44,7 @@ def test_five_thousand_files_go_in_few_requests(tmp_path):
 def test_a_link_of_50_ms_is_crossed_a_few_times(tmp_path, netns):
     tree, store = tmp_path / "tree", tmp_path / "store"
     small_tree(tree, 1000)
-    with Wan(Link("u", 50, None, "another country")) as where:
+    with Wan(Link("u", 50, None, "another country"), real_time=True) as where:
         folder, config = tmp_path / "www", tmp_path / "hither.toml"
         folder.mkdir()
         config.write_text("anonymous_write = true\n")
