@@ -29,7 +29,10 @@ fn main() -> ExitCode {
         "open-many-files" => open_many_files::run(words),
         "read-ranges" => read_ranges::run(words),
         "workload" => workload::run(words),
-        other => Err(format!("no program {other:?} in hither-bench: see bench/programs/src/main.rs").into()),
+        other => {
+            Err(format!("no program {other:?} in hither-bench: see bench/programs/src/main.rs")
+                .into())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
