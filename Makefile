@@ -22,7 +22,7 @@ ifeq ($(shell [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && echo yes),yes)
 export HITHER_REQUIRE_NETNS := 1
 endif
 
-.PHONY: demo test quick check soak bench data build release nextest peers fuzz python python-lints docs packages \
+.PHONY: demo test run-tests quick check soak bench data build release nextest peers fuzz python python-lints docs packages \
 	packages-test soak-tests soak-sanitizers
 
 # `demo` and `docs` use the release build where there is one; else they make a quicker one, in the profile `demo`.
@@ -44,9 +44,16 @@ test:
 		wait $$peers && exit $$built
 	tools/timed wheel $(MAKE) python
 	tools/timed python-lints $(MAKE) python-lints
-	tools/timed rust-tests cargo nextest run --workspace --cargo-profile ci --locked
-	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or netns)" -n 3 --dist loadfile --no-loadscope-reorder
-	tools/timed python-alone $(PYTEST) -m "(alone or netns) and not soak"
+	$(MAKE) run-tests
+
+# The tests as they are built, all of them, whatever fails; `tools/repeat-tests` runs them again and again.
+run-tests:
+	@code=0; \
+	tools/timed rust-tests cargo nextest run --workspace --cargo-profile ci --locked || code=1; \
+	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or netns)" -n 3 --dist loadfile \
+		--no-loadscope-reorder || code=1; \
+	tools/timed python-alone $(PYTEST) -m "(alone or netns) and not soak" || code=1; \
+	exit $$code
 
 # Everything, so that each step sees the same features of each dependency.
 build:
