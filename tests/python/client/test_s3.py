@@ -26,12 +26,11 @@ def environment(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
 
 
-@pytest.fixture(params=sorted(servers.S3_STORES))
+# The other one takes Go and minutes to build.
+@pytest.fixture(params=["s3s", pytest.param("versitygw", marks=pytest.mark.soak)])
 def store(request, tmp_path, monkeypatch):
     """The folder of a store, whose bucket is `s3://bucket`."""
     if not (servers.BUILT_PEERS / "bin" / {"s3s": "s3s-fs"}.get(request.param, request.param)).exists():
-        if request.param == "versitygw":
-            pytest.skip("versitygw is not built (tools/setup-peers builds it where there is Go)")
         missing(request.param)
     folder = tmp_path / "store"
     folder.mkdir()
