@@ -2,8 +2,7 @@
 //! that are kept open, active readers that prefer some files, and slow readers of a kilobyte a
 //! second. Prints the result as JSON.
 //!
-//!     cargo run --release -p hither-testkit --example load -- \
-//!         127.0.0.1:8080 SECONDS IDLE ACTIVE SLOW FILES
+//! `load 127.0.0.1:8080 SECONDS IDLE ACTIVE SLOW FILES`
 //!
 //! The files are `/0`, `/1`, ... of FILES; the n-th is read with a probability proportional to 1/n.
 //! A file begins with its number in eight bytes of ASCII. Slow readers read `/large`. Active

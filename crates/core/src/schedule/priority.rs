@@ -69,6 +69,14 @@ impl Reader<'_> {
         }
     }
 
+    /// Binds all requests to the size that is known of the file. A response that states another one
+    /// is an error of the kind `Changed`, even if its validator is the same: many servers date files
+    /// to the second.
+    pub fn expect_size(&self, size: u64) {
+        // A version that no response has named yet differs from none.
+        drop(self.version.bind(&self.source.name(), Some(size), None));
+    }
+
     /// Returns true if every request in flight carries a validator, so that all parts are of one
     /// version.
     #[must_use]

@@ -337,6 +337,18 @@ async fn a_change_before_the_first_read_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_of_the_same_date_and_another_size_is_another() {
+    let source = Arc::new(far());
+    let before = open(&source, &cache(1 << 20));
+    read(&before, 0..10).await.unwrap();
+    let validator = before.version().unwrap().validator;
+    assert!(validator.is_some());
+    let file = open(&source, &cache(1 << 20));
+    file.expect(&Version { size: Some(1000), validator }, &[(0, vec![7; 1000].into())]);
+    assert_eq!(read(&file, 0..10).await.unwrap(), slice(&(0..10)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_read_is_served_from_the_version_of_other_readers() {
     let changes = Fault::Change { validator: "\"second\"".to_owned() };
     let source = Arc::new(far().with_fault(1, changes));

@@ -108,12 +108,16 @@ impl<'a> Session<'a> {
     fn new(file: &'a CachedFileInner, entry: u64, owner: u64) -> Self {
         let (version, _) = file.cache.version(entry, owner);
         let versioned = version.is_some();
-        let validator = version.and_then(|version| version.validator);
+        let Version { size, validator } = version.unwrap_or_default();
         let conditional = validator.is_some();
         let config = ReaderConfig { exact: true, ..file.config };
+        let reader = Reader::new(&*file.source, validator, config);
+        if let Some(size) = size {
+            reader.expect_size(size);
+        }
         Self {
             file,
-            reader: Reader::new(&*file.source, validator, config),
+            reader,
             claims: Claims { cache: &file.cache, entry, owner },
             openings: 0,
             confirmed: 0,
