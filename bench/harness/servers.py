@@ -266,8 +266,8 @@ def as_localhost(command: list[str]) -> list[str]:
     return ["unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh", *command]
 
 
-# Below the ports that the kernel gives to connections: a range for each worker of pytest or slot of nextest, in which
-# processes begin apart.
+# Below the ports that the kernel gives to connections: a range for each worker of pytest or slot of
+# nextest, in which processes begin apart.
 PORT_RANGE = 2_000
 PORTS = itertools.count(37 * os.getpid())
 

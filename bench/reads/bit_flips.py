@@ -56,7 +56,14 @@ def main() -> int:
         file = root / "data"
         file.write_bytes(random.Random(1).randbytes(FILE_BYTES))
         with servers.xrootd(Loopback(), root) as port:
-            command = [HITHER_BENCH, "flips", f"root://127.0.0.1:{port}//data", file, str(options.reads), f"{options.chance:g}"]
+            command = [
+                HITHER_BENCH,
+                "flips",
+                f"root://127.0.0.1:{port}//data",
+                file,
+                str(options.reads),
+                f"{options.chance:g}",
+            ]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.stdout:
         tables.save(options.output, document(json.loads(done.stdout)))

@@ -69,9 +69,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Binds all requests to the size that is known of the file. A response that states another one
-    /// is an error of the kind `Changed`, even if its validator is the same: many servers date files
-    /// to the second.
+    /// Binds all requests to the size that is known of the file. A response that states another
+    /// one is an error of the kind `Changed`, even if its validator is the same: many servers date
+    /// files to the second.
     pub fn expect_size(&self, size: u64) {
         // A version that no response has named yet differs from none.
         drop(self.version.bind(&self.source.name(), Some(size), None));
