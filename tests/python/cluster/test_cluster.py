@@ -22,6 +22,9 @@ distributed = pytest.importorskip("distributed")
 import hither.cluster  # noqa: E402
 from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
 
+# Nodes share a bandwidth, and are killed and stopped in the middle of what they move with it.
+pytestmark = pytest.mark.alone
+
 LARGE = 24 << 20
 RATE = 40_000_000
 SLOW = 2_000_000

@@ -125,6 +125,8 @@ def test_a_whole_file_takes_one_request_or_two(site, fs, size, most):
         assert len(site.requests) - before <= most, site.requests
 
 
+# The rest of a response that comes slowly is requested twice.
+@pytest.mark.alone
 @pytest.mark.parametrize("size", [10_000, 77_000, 1_000_000])
 def test_many_whole_files_at_once_take_one_request_each(site, fs, size):
     """None is opened ahead: that would request its ends, and then the rest."""
