@@ -16,7 +16,23 @@ import pytest
 os.environ.setdefault("HITHER_BIN_DIR", str(Path(__file__).resolve().parent.parent / "target/ci"))
 
 # Files of more than half a minute, the longest first: a worker that begins one last would end alone.
-LONGEST: list[str] = []
+LONGEST = [
+    "test_values.py",
+    "test_every_branch.py",
+    "test_third_party.py",
+    "test_tree_uploads.py",
+    "test_sync.py",
+    "test_directory_trees.py",
+    "test_oracle.py",
+    "test_small_files.py",
+    "test_snippets.py",
+    "test_root_reading.py",
+    "test_http2.py",
+    "test_copy.py",
+    "test_uproot.py",
+    "test_ntuples.py",
+    "test_docs.py",
+]
 
 
 def pytest_configure() -> None:
