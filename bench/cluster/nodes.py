@@ -11,11 +11,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness.links import Loopback
+from bench.harness.waiting import wait_until
 
 START_SECONDS = 60
 
@@ -35,12 +35,10 @@ class Nodes:
         self.scheduler_file.unlink(missing_ok=True)
         command = ["scheduler", "--host", host, "--port", port, "--no-dashboard", "--no-show"]
         self._start("scheduler", self.where, [*command, "--scheduler-file", self.scheduler_file])
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            with contextlib.suppress(FileNotFoundError, ValueError):
-                return json.loads(self.scheduler_file.read_text())["address"]
-            time.sleep(0.05)
-        raise RuntimeError(f"Dask's scheduler did not start: {self.log('scheduler')}")
+        try:
+            return wait_until(self._scheduler_address, "Dask's scheduler", START_SECONDS)
+        except TimeoutError as error:
+            raise RuntimeError(f"Dask's scheduler did not start: {self.log('scheduler')}") from error
 
     def start(self, name: str, where: Loopback | None = None, threads: int = 2) -> None:
         """Starts a node."""
@@ -89,6 +87,11 @@ class Nodes:
             self.signal(name, signal.SIGKILL)
             process.wait()
 
+    def _scheduler_address(self) -> str | None:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            return json.loads(self.scheduler_file.read_text())["address"]
+        return None
+
     def _start(self, name: str, where: Loopback, command: list) -> None:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -98,14 +101,6 @@ class Nodes:
             self._processes[name] = subprocess.Popen(
                 words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
             )
-
-
-def wait_until(condition: Callable[[], object], seconds: float = START_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("it does not come")
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

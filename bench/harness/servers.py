@@ -236,7 +236,7 @@ def restart(where: Loopback, port: int) -> None:
 
 def accepts(where: Loopback, host: str, port: int) -> bool:
     """Waits until a server's port accepts connections. False if it does not within some seconds."""
-    probe = [sys.executable, str(BENCH / "harness" / "wait_port.py"), host, str(port)]
+    probe = [sys.executable, str(BENCH / "harness" / "waiting.py"), host, str(port)]
     return subprocess.run(where.server(probe), check=False).returncode == 0
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.harness.servers import hither_process
+from bench.harness.waiting import wait_until
 
 LOTS = "/.well-known/hither/lots"
 MIB = 1 << 20
@@ -264,11 +265,10 @@ def left_over(root: Path) -> list[str]:
 def check_leftovers(root: Path) -> int:
     """Waits until the killed server's temporary files are gone; returns how many there were."""
     there = left_over(root)
-    until = time.monotonic() + 30
-    while left_over(root):
-        if time.monotonic() > until:
-            raise Fault(f"temporary files remain: {left_over(root)}")
-        time.sleep(0.02)
+    try:
+        wait_until(lambda: not left_over(root), "the removal of temporary files", 30)
+    except TimeoutError as error:
+        raise Fault(f"temporary files remain: {left_over(root)}") from error
     return len(there)
 
 

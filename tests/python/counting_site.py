@@ -15,6 +15,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         site = self.server.site
         site.requests.append((self.command, self.path, self.headers.get("Range")))
         site.headers = self.headers
+        site.asked.set()
         site.held.wait()
         name = self.path.split("?")[0].lstrip("/")
         content = site.files.get(name)
@@ -69,7 +70,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Site:
-    """A server; while `held` is cleared, answers wait."""
+    """A server; while `held` is cleared, answers wait. A request sets `asked`."""
 
     def __init__(self):
         self.files = {}
@@ -77,6 +78,7 @@ class Site:
         self.requests = []
         self.headers = None
         self.tag = '"1"'
+        self.asked = threading.Event()
         self.held = threading.Event()
         self.held.set()
         self.server = Server(("127.0.0.1", 0), Handler)

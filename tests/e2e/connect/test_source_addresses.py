@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from bench.cluster.machines import Machines
-from bench.cluster.nodes import wait_until
 from bench.harness import servers
 from bench.harness.content import numbered_blocks
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 pytestmark = pytest.mark.netns
 
@@ -48,8 +48,8 @@ def ended(process):
     return {it["source"]: it for it in json.loads(said)["source_addresses"]}
 
 
-def until(condition, process):
-    wait_until(lambda: condition() or process.poll() is not None, PATIENCE)
+def until(condition, what, process):
+    wait_until(lambda: condition() or process.poll() is not None, what, PATIENCE)
     assert process.poll() is None, process.communicate()
 
 
@@ -81,12 +81,12 @@ def test_addresses_are_sources_too(site, tmp_path):
 def test_an_interface_that_dies_is_dropped_and_used_again_when_it_works(site, tmp_path, fail):
     machines, url = site
     process = copying(machines, f"{url}/file", tmp_path / "to", "line,line1")
-    until(lambda: machines.received("a", 1) > 3 << 20, process)
+    until(lambda: machines.received("a", 1) > 3 << 20, "3 MiB over the second line", process)
     fail(machines, "a", off=True, line=1)
-    until(lambda: "nothing answers" in (tmp_path / "to.log").read_text(), process)
+    until(lambda: "nothing answers" in (tmp_path / "to.log").read_text(), "the end of the second line", process)
     before = machines.received("a", 1)
     fail(machines, "a", off=False, line=1)
-    until(lambda: machines.received("a", 1) > before + (3 << 20), process)
+    until(lambda: machines.received("a", 1) > before + (3 << 20), "3 MiB more over the second line", process)
     sources = ended(process)
     assert is_equal(tmp_path, "file")
     assert sources["line1"]["failures"] == 1

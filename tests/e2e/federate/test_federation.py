@@ -14,6 +14,7 @@ from token_issuer import Issuer, Key
 
 from bench.harness import servers
 from bench.harness.links import Loopback
+from bench.harness.waiting import wait_until
 
 
 @pytest.fixture
@@ -170,11 +171,7 @@ def test_a_reload_changes_the_endpoints(federation):
     assert ask(federation.url("d/only-nginx"))[0] == 302
     ports = {name: port for name, port in federation.ports.items() if name != "nginx"}
     federation.reload(endpoints(ports))
-    for _ in range(500):
-        status, _, _ = ask(federation.url("d/only-nginx"))
-        if status == 404:
-            break
-    assert status == 404
+    wait_until(lambda: ask(federation.url("d/only-nginx"))[0] == 404, "the end of the endpoint")
     assert ask(federation.url("d/only-xrootd"))[0] == 302
 
 
@@ -244,9 +241,7 @@ def test_a_copy_goes_on_when_an_endpoint_is_killed(federation, hither, tmp_path)
 
     def kill_when_it_runs() -> None:
         # The copy has begun when its folder is there.
-        for _ in range(10_000_000):
-            if killed or any((tmp_path / "copy").rglob("[0-9]*")):
-                break
+        wait_until(lambda: killed or any((tmp_path / "copy").rglob("[0-9]*")), "the first file", every=0.001)
         servers.kill(federation.ports["nginx"])
 
     watcher = threading.Thread(target=kill_when_it_runs)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from served import Served, serving
 
+from bench.harness.waiting import wait_until
+
 OFFLINE, ONLINE = 190, 10
 # A file is on tape while its content is in TAPES. The first question after it is wanted brings it.
 COMMAND = """#!/bin/sh
@@ -165,11 +167,12 @@ def test_the_api_answers_as_it_is_specified(start):
 
 
 def until_over(site: Site, request: str) -> dict:
-    while True:
+    def told():
         status, told = site.ask("GET", request)
         assert status == 200, told
-        if "completedAt" in told:
-            return told
+        return told if "completedAt" in told else None
+
+    return wait_until(told, "the end of the request")
 
 
 def test_a_file_that_is_being_staged_is_promised_for_later(start):

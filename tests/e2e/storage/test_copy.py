@@ -13,6 +13,7 @@ from needs import require
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 BLOCK = 4 << 20
 CONNECTIONS = 4
@@ -66,15 +67,9 @@ def lines(log: Path) -> int:
 def killed_when(command: list[str], reached: Callable[[], bool]) -> bool:
     """Runs `command` and kills it when `reached` says so. False if it ended before."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not reached():
-        try:
-            process.wait(timeout=0.002)
-        except subprocess.TimeoutExpired:
-            continue
-        return False
+    wait_until(lambda: reached() or process.poll() is not None, "what the command is killed at", 240, every=0.002)
     process.kill()
-    process.wait()
-    return True
+    return process.wait() < 0
 
 
 def killed_after(command: list[str], log: Path, requests: int) -> bool:

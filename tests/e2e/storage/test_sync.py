@@ -16,6 +16,7 @@ from served import serving
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 DIFFERENT = 12
 LONG_AGO = 1_600_000_000
@@ -233,8 +234,7 @@ def test_a_killed_sync_deletes_nothing_and_the_next_one_ends_it(hither, tmp_path
         write(target / "old/er", b"old")
         command = [HITHER, "sync", "--delete", "--store", store, f"{url}/source", target]
         process = subprocess.Popen([str(it) for it in command], stderr=subprocess.DEVNULL)
-        while process.poll() is None and len(files(target)) < 20:
-            pass
+        wait_until(lambda: process.poll() is not None or len(files(target)) >= 20, "20 files", every=0.001)
         process.kill()
         process.wait()
         if len(files(target)) < 301:

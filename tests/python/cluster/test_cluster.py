@@ -14,9 +14,10 @@ import pytest
 from e2e.loopback_server import LoopbackServer, QuietHandler
 from needs import require
 
-from bench.cluster.nodes import nodes, wait_until
+from bench.cluster.nodes import nodes
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
+from bench.harness.waiting import wait_until
 
 distributed = pytest.importorskip("distributed")
 import hither.cluster  # noqa: E402
@@ -106,7 +107,10 @@ class Running:
         self.seen = progress
 
     def until(self, share, size):
-        wait_until(lambda: not self.thread.is_alive() or (self.seen and self.seen.bytes_arrived >= share * size))
+        def is_there():
+            return not self.thread.is_alive() or (self.seen and self.seen.bytes_arrived >= share * size)
+
+        wait_until(is_there, f"{share} of the bytes")
         assert self.thread.is_alive(), f"it ended: {self.error or self.done}"
 
     def end(self):
@@ -187,9 +191,9 @@ def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask
 def test_the_bandwidth_of_a_node_that_is_gone_goes_to_the_other(cluster, dask, source, tmp_path):
     _, size, url = source
     copying = Running(dask, url, tmp_path / "to", large="8 MiB", bandwidth=SLOW)
-    wait_until(lambda: shares(cluster) == {"a": SLOW // 2, "b": SLOW // 2})
+    wait_until(lambda: shares(cluster) == {"a": SLOW // 2, "b": SLOW // 2}, "half of the rate for each node")
     cluster.kill("b")
-    wait_until(lambda: shares(cluster).get("a") == SLOW)
+    wait_until(lambda: shares(cluster).get("a") == SLOW, "all of the rate for the node that is left")
     assert copying.thread.is_alive(), f"it ended: {copying.error or copying.done}"
     assert copying.end().bytes == size
     assert list(cluster.folder.glob("a/hither/cluster/movers/*/a/last")), "no lease waits"
@@ -207,7 +211,7 @@ def test_a_node_that_is_stopped_and_goes_on_later_changes_nothing(cluster, dask,
     assert before == content(root)
     stats = {path: path.stat() for path in (tmp_path / "to").rglob("*")}
     cluster.signal("b", signal.SIGCONT)
-    wait_until(lambda: not cluster.leases("b"))
+    wait_until(lambda: not cluster.leases("b"), "the end of b's leases")
     assert content(tmp_path / "to") == before
     assert {path: path.stat() for path in (tmp_path / "to").rglob("*")} == stats
 
@@ -233,7 +237,7 @@ def test_movers_go_on_without_scheduler_and_the_next_copy_goes_on_from_there(clu
         copying.end()
     dask.close(timeout=1)
     # Workers end without their scheduler; movers end their leases.
-    wait_until(lambda: not cluster.leases("a") and not cluster.leases("b"))
+    wait_until(lambda: not cluster.leases("a") and not cluster.leases("b"), "the end of all leases")
     cluster.start_scheduler()
     for name in "ab":
         cluster.start(name)
@@ -250,7 +254,7 @@ def test_a_client_that_is_killed_is_continued_by_the_next(cluster, dask, source,
     command = [sys.executable, "-m", "hither", "cp", "-r", "--cluster", cluster.scheduler_file, "--json"]
     command += ["--bwlimit", "20M", url, tmp_path / "to"]
     first = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
-    wait_until(lambda: len(list((tmp_path / "to").glob("d*/*"))) > 50)
+    wait_until(lambda: len(list((tmp_path / "to").glob("d*/*"))) > 50, "50 files")
     first.kill()
     first.communicate()
     done = hither.cluster.copy(dask, url, tmp_path / "to")
@@ -318,7 +322,7 @@ def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
         assert hither.cluster.copy(other, url, tmp_path / "to", detach=True) is None
     to = tmp_path / "to"
     # Its own directory goes last: until then names vanish while they are listed.
-    wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")))
+    wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the file, and no other")
     assert content(to) == content(root)
 
 
