@@ -5,6 +5,7 @@
 //! - [`tcp_proxy`]: a TCP proxy on the loopback that delays, limits and breaks connections
 //!   (`hither-proxy`).
 //! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT itself does not write any more.
+//! - [`waiting`]: waits for a condition under a deadline.
 //! - [`storage_conformance`]: the tests that every implementation of `Storage` has to pass.
 //! - [`fuzz_seeds`]: a replay of the seeds of `fuzz/`, so that each fuzz target's parser is tested
 //!   without a fuzzer.
@@ -19,3 +20,4 @@ pub mod root_writer;
 pub mod storage_conformance;
 pub mod tcp_proxy;
 mod test_server;
+pub mod waiting;

@@ -230,7 +230,7 @@ impl Drop for MemoryReservation {
 mod tests {
     use crate::{Client, ClientConfig};
     use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
-    use std::time::Duration;
+    use hither_testkit::waiting::wait_until;
 
     fn client() -> Client {
         let mut config = ClientConfig::default();
@@ -248,12 +248,7 @@ mod tests {
         let open = |nth| client.open(&peer.url_of(&format!("/{nth}"))).unwrap();
         let files: Vec<_> = (0..50).map(open).collect();
         let release = other.file(&peer.url_of("/release")).unwrap();
-        for _ in 0..10_000 {
-            if !peer.log().is_empty() {
-                break;
-            }
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
+        assert!(wait_until(|| !peer.log().is_empty()));
         // The only connection is busy until the request of the other client, which follows the use
         // of the file.
         let (opened, released) = client.block_on(async {

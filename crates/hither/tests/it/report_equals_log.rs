@@ -7,8 +7,7 @@ use hither_simulate::random::Random;
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, Limit, LoggedRequest, MockHttpServer, OverLimit,
 };
-use std::time::Duration;
-use tokio::time::Instant;
+use hither_testkit::waiting::wait_until;
 
 const WORKLOADS: u64 = 1000;
 
@@ -86,21 +85,18 @@ fn workload(seed: u64) {
         assert!(content.starts_with(&found[0]) || start > 0);
     }
     // Responses may still be ending, and read-ahead be in flight.
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let reported = reported(&client);
-        let logged = logged(&peer, size);
-        if agree(&reported, &logged, behaviour.as_ref()) {
-            break;
-        }
-        if Instant::now() > deadline {
-            let line = |it: &LoggedRequest| {
-                format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes)
-            };
-            let log: String = peer.log().iter().map(line).collect();
-            panic!("{what}: {reported:?} is not {logged:?}\n{log}");
-        }
-        std::thread::yield_now();
+    let counters = || (reported(&client), logged(&peer, size));
+    let is_equal = || {
+        let (reported, logged) = counters();
+        agree(&reported, &logged, behaviour.as_ref())
+    };
+    if !wait_until(is_equal) {
+        let line = |it: &LoggedRequest| {
+            format!("{} {:?}: {}\n", it.connection, it.ranges, it.payload_bytes)
+        };
+        let log: String = peer.log().iter().map(line).collect();
+        let (reported, logged) = counters();
+        panic!("{what}: {reported:?} is not {logged:?}\n{log}");
     }
 }
 

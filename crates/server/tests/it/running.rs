@@ -4,6 +4,7 @@ mod events;
 
 use crate::rig::{Reply, Served, reply, write_private};
 use hither_server::{AuthSettings, Settings};
+use hither_testkit::waiting::wait_until;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -166,7 +167,7 @@ fn an_expired_certificate_is_unhealthy_until_it_is_replaced() {
     let _ = stream.read_to_end(&mut Vec::new());
     // The client sees the end of the connection before the server has counted it.
     let failed = || metric(&served, "hither_connections_failed_total{reason=\"handshake\"}");
-    assert!((0..1000).any(|_| failed() == 1.0), "{}", failed());
+    assert!(wait_until(|| failed() == 1.0), "{}", failed());
 }
 
 #[test]

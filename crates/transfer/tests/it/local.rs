@@ -1,6 +1,7 @@
 //! Between directories of this machine: what names mean, and what happens to what exists.
 
 use hither_core::{ErrorKind, Result};
+use hither_testkit::waiting::task_until;
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, copy, upload,
 };
@@ -211,14 +212,10 @@ async fn interrupted(source: &Path, target: &Path, journal: &Path) -> bool {
     let progress = Arc::new(CopyProgress::default());
     let destination = Destination::Place(place(target));
     let copying = copy(vec![place(source)], destination, resuming(journal), Arc::clone(&progress));
-    let some_is_done = async {
-        while progress.figures().bytes_done < 1 << 20 {
-            tokio::task::yield_now().await;
-        }
-    };
+    let some_is_done = task_until(|| progress.figures().bytes_done >= 1 << 20);
     tokio::select! {
         biased;
-        () = some_is_done => {}
+        is_done = some_is_done => assert!(is_done),
         summary = copying => panic!("{summary:?}"),
     }
     progress.figures().bytes_done < fs::metadata(source).unwrap().len()

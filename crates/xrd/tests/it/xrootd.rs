@@ -1,5 +1,6 @@
 //! A real server, where one is installed.
 
+use hither_testkit::waiting::wait_until;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -66,15 +67,9 @@ impl Xrootd {
 
     /// Waits until it listens, by connecting.
     fn wait(&self) {
-        for _ in 0..200 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return;
-            }
-            // Not a time that anything relies on: the next try comes a little later.
-            std::thread::park_timeout(std::time::Duration::from_millis(50));
-        }
-        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        panic!("xrootd did not start: {log}");
+        let accepts = || TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        assert!(wait_until(accepts), "xrootd did not start: {}", log());
     }
 }
 

@@ -7,6 +7,7 @@ use futures_core::future::BoxFuture;
 use hither_core::{Endpoint, EndpointStore, ErrorKind, Request, SlotClaim, Source};
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition, refusing_url};
 use hither_testkit::mock_xrootd::MockXrootdServer;
+use hither_testkit::waiting::task_until;
 use hither_transport::{Location, Network, Resolve, TransportConfig};
 use socket2::{Domain, Socket, Type};
 use std::io::{BufRead, BufReader, Write};
@@ -162,9 +163,7 @@ async fn idle_connections_do_not_block_a_single_threaded_server() {
     let network = network(with_connections(8));
     let pool = network.pool(&Location::parse(&url).unwrap());
     pool.warm(3);
-    while pool.idle_connections() < 3 {
-        tokio::task::yield_now().await;
-    }
+    assert!(task_until(|| pool.idle_connections() >= 3).await);
     // The request is not sent on the connection that the server accepted first.
     let got = read(&source_on(&network, &url), &[0..100]).await.unwrap();
     got.is_exact(&content, &[0..100]).unwrap();
@@ -246,14 +245,9 @@ async fn a_dropped_reader_releases_its_connection() {
     let source = source(&peer.url(), with_connections(1));
     for seen in 1..=2 {
         let gone = read(&source, &THREE);
-        let stalled = async {
-            while peer.log().len() < seen {
-                tokio::task::yield_now().await;
-            }
-        };
         tokio::select! {
             _ = gone => panic!("the peer stalls"),
-            () = stalled => {}
+            has_stalled = task_until(|| peer.log().len() >= seen) => assert!(has_stalled),
         }
     }
     let got = read(&source, &THREE).await.unwrap();

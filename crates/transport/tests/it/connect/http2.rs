@@ -6,6 +6,7 @@ use crate::connect::tls::trusting;
 use crate::fixture::{LARGE, content, read, read_exactly};
 use hither_core::endpoint::RangeSupport;
 use hither_core::{Endpoint, Source};
+use hither_testkit::waiting::task_until;
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -195,14 +196,10 @@ async fn a_server_that_breaks_every_http2_connection_is_read_over_http1() {
     let source = source_on(&network, &server);
     // Nothing is ever answered over HTTP/1.1 here; the accepted connection is the evidence.
     let reading = read(&source, &[0..100]);
-    let asked = async {
-        while server.connections() == server.multiplexed() {
-            tokio::task::yield_now().await;
-        }
-    };
+    let asked = task_until(|| server.connections() != server.multiplexed());
     tokio::select! {
         got = reading => panic!("{got:?}"),
-        () = asked => {}
+        is_asked = asked => assert!(is_asked),
     }
     network.remember_all();
     assert_eq!(ledger.0.lock().unwrap().streams, 1);
@@ -216,14 +213,9 @@ async fn a_cancelled_request_leaves_its_connection_open() {
     read(&source, &[0..100]).await.unwrap();
     {
         let stalled = read(&source, &[1000..1100]);
-        let asked = async {
-            while server.requests() < 2 {
-                tokio::task::yield_now().await;
-            }
-        };
         tokio::select! {
             got = stalled => panic!("{got:?}"),
-            () = asked => {}
+            is_asked = task_until(|| server.requests() >= 2) => assert!(is_asked),
         }
     }
     // The server receives the cancellation.

@@ -9,6 +9,7 @@ use hither_core::storage::{PutOptions, Storage, Upload};
 use hither_core::{ErrorKind, Source};
 use hither_simulate::random::Random;
 use hither_testkit::storage_conformance::{StorageFeatures, check};
+use hither_testkit::waiting::task_until;
 use hither_transport::{Location, Network, TransportConfig, XrootdSource, XrootdStorage};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
@@ -276,9 +277,7 @@ async fn a_small_file_waits_until_the_server_has_closed_it_for_a_killed_client()
     let network = network(TransportConfig::default());
     let kill = async {
         // Until the file is asked for, and some round trips longer: the server refuses to open it.
-        while network.account().totals().requests < 3 {
-            tokio::task::yield_now().await;
-        }
+        assert!(task_until(|| network.account().totals().requests >= 3).await);
         for _ in 0..20 {
             first.stat("file").await.unwrap_err();
         }
