@@ -1,6 +1,7 @@
 """Requirements of tests on the machine. A test whose requirement is not met is skipped, or fails if it must be met."""
 
 import os
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -15,6 +16,18 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"CI must have {what} (tools/setup-peers)")
     pytest.skip(f"{what} is not installed (tools/setup-peers installs it, as root)")
+
+
+def sample(path: Path) -> Path:
+    """Return a sample file that is not part of the repository, or their folder.
+
+    A test ends without it: skipped, or failed if HITHER_REQUIRE_SAMPLES is 1, as in CI where the folder has to be.
+    """
+    if not path.exists():
+        if os.environ.get("HITHER_REQUIRE_SAMPLES") == "1":
+            pytest.fail(f"sample files are required here, but {path} is missing")
+        pytest.skip(f"no sample files: {path} is missing")
+    return path
 
 
 def require(name: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cutting import Relay
+from needs import sample
 
 from bench.harness.paths import HITHER
 
@@ -71,11 +72,9 @@ def test_a_missing_tree_lists_the_existing_ones(hither, site, small):
 
 
 def test_an_rntuple_is_named_with_the_way_to_read_it(hither):
-    sample = SAMPLES / "ntpl001_staff_rntuple_v1-0-0-0.root"
-    if not sample.exists():
-        pytest.skip(f"no sample files in {SAMPLES}")
-    assert_failed(hither("tree", sample, "--no-store"), UNSUPPORTED, "no trees", "RNTuple Staff: read it from Python")
-    for target in (sample, f"{sample}:Staff"):
+    path = sample(SAMPLES / "ntpl001_staff_rntuple_v1-0-0-0.root")
+    assert_failed(hither("tree", path, "--no-store"), UNSUPPORTED, "no trees", "RNTuple Staff: read it from Python")
+    for target in (path, f"{path}:Staff"):
         assert_failed(draw(hither, target), UNSUPPORTED, "`Staff` is an RNTuple; read it from Python")
 
 

@@ -6,6 +6,7 @@ import warnings
 import awkward as ak
 import pytest
 import uproot
+from needs import sample
 from samples import SAMPLES
 
 import hither
@@ -17,8 +18,7 @@ STAFF = SAMPLES / "ntpl001_staff_rntuple_v1-0-0-0.root"
 
 @pytest.fixture(autouse=True)
 def _need_samples():
-    if not FILES:
-        pytest.skip(f"no sample files in {SAMPLES}")
+    sample(STAFF)
 
 
 def ntuples_of(path):

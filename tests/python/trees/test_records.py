@@ -3,6 +3,7 @@
 import awkward as ak
 import pytest
 import uproot
+from needs import sample
 from samples import SAMPLES
 
 import hither
@@ -21,9 +22,7 @@ CASES = [
 def case(request, client):
     """Return hither's tree, uproot's tree and the names of branches."""
     file, name, branches = request.param
-    path = SAMPLES / file
-    if not path.exists():
-        pytest.skip(f"no sample files in {SAMPLES}")
+    path = sample(SAMPLES / file)
     return hither.open_tree(path, name, client=client), uproot.open(path)[name], branches
 
 
@@ -64,18 +63,14 @@ def test_a_cut_selects_entries_of_records(case):
 
 
 def test_the_size_of_a_collection_is_asked_for_by_name(client):
-    path = SAMPLES / "uproot-issue-643.root"
-    if not path.exists():
-        pytest.skip(f"no sample files in {SAMPLES}")
+    path = sample(SAMPLES / "uproot-issue-643.root")
     tree = hither.open_tree(path, "ntuple0/objects", client=client)
     found = tree.arrays(["@pf.size()", "pf"])
     assert found["@pf.size()"].tolist() == ak.num(found.pf).tolist()
 
 
 def test_a_read_of_all_branches_has_each_value_once(client):
-    path = SAMPLES / "uproot-issue-643.root"
-    if not path.exists():
-        pytest.skip(f"no sample files in {SAMPLES}")
+    path = sample(SAMPLES / "uproot-issue-643.root")
     tree = hither.open_tree(path, "ntuple0/objects", client=client)
     fields = tree.arrays(entry_stop=1).fields
     records = [info for info in tree.branches if info.record]

@@ -9,6 +9,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from needs import sample
 from samples import REPOSITORY, SAMPLES
 
 import hither
@@ -102,8 +103,7 @@ def test_libraries_have_the_same_values(tree):
 
 @pytest.mark.parametrize("library", ["ak", "np", "pd", "arrow"])
 def test_lists_of_lists_are_lists_of_lists_everywhere(client, library):
-    if not NESTED.exists():
-        pytest.skip(f"no sample files in {SAMPLES}")
+    sample(NESTED)
     wanted = uproot.open(NESTED)["t"].arrays(["x"]).x.tolist()
     found = hither.open_tree(NESTED, "t", client=client).arrays(["x"], library=library, native=True)["x"]
     plain = found.tolist() if library != "arrow" else found.to_pylist()
@@ -221,9 +221,7 @@ def test_trees_pickle(tree):
 )
 @pytest.mark.parametrize("library", ["ak", "np"])
 def test_branches_that_are_not_native_come_from_uproot(client, file, name, foreign, listed, library):
-    path = SAMPLES / file
-    if not path.exists():
-        pytest.skip(f"no sample files in {SAMPLES}")
+    path = sample(SAMPLES / file)
     theirs = uproot.open(path)[name]
     tree = hither.open_tree(path, name, client=client)
     own = next(info.name for info in tree.branches if not info.unsupported and info.name in theirs)

@@ -21,6 +21,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from needs import sample
 from samples import REPOSITORY, SAMPLES, coffea_samples
 
 import hither
@@ -182,8 +183,7 @@ def compare_all(files):
 
 @pytest.mark.slow
 def test_every_key_of_uproot_is_read_natively_or_reported_as_read_by_uproot():
-    if not FILES:
-        pytest.skip(f"no sample files in {SAMPLES}")
+    sample(SAMPLES)
     counts = compare_all(FILES)
     total, physlite = sum(counts.values(), collections.Counter()), counts["uproot-issue-798.root"]
     print(dict(total), dict(physlite), file=sys.stderr)

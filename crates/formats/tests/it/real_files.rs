@@ -1,5 +1,5 @@
 //! Real files, damaged. The files are not part of the repository; where they are missing the tests
-//! say so and pass.
+//! say so and pass, unless `HITHER_REQUIRE_SAMPLES` is 1.
 
 use crate::hostile::read_all;
 use bytes::Bytes;
@@ -13,6 +13,8 @@ fn real_file(name: &str) -> Option<Vec<u8>> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder).join(name);
     let data = std::fs::read(&path).ok();
     if data.is_none() {
+        let is_required = std::env::var("HITHER_REQUIRE_SAMPLES").is_ok_and(|value| value == "1");
+        assert!(!is_required, "{} is missing", path.display());
         eprintln!("skipped: {} is not there", path.display());
     }
     data
