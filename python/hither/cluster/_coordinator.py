@@ -286,7 +286,12 @@ class Coordinator:
                 self._notices[f"lease {name}: {error}"] = None
             self._take_back(name)
             return
-        self._absorb(name, future.result(timeout=10))
+        try:
+            result = future.result(timeout=10)
+        except OSError:
+            # The scheduler, which brings it, is gone: the mover keeps it.
+            raise ClusterLostError from None
+        self._absorb(name, result)
 
     def _absorb(self, name: str, result: dict[str, Any]) -> None:
         """Take a result, of a lease that may have been taken back meanwhile."""
