@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.harness.links import Loopback
 from bench.harness.waiting import wait_until
 
-START_SECONDS = 60
+START_SECONDS = 120
 
 
 class Nodes:
@@ -44,7 +44,14 @@ class Nodes:
         """Starts a node."""
         self._places[name] = where or self._places.get(name) or self.where
         command = ["worker", "--scheduler-file", self.scheduler_file, "--name", name, "--nthreads", threads]
-        more = ["--no-nanny", "--no-dashboard", "--death-timeout", 20, "--local-directory", self.folder / name / "dask"]
+        more = [
+            "--no-nanny",
+            "--no-dashboard",
+            "--death-timeout",
+            START_SECONDS,
+            "--local-directory",
+            self.folder / name / "dask",
+        ]
         self._start(name, self._places[name], [*command, *more])
 
     def signal(self, name: str, number: int, only: str = "") -> int:
