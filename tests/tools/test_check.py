@@ -25,7 +25,7 @@ def load():
 
 check = load()
 
-from rules import documents, limits, structure  # noqa: E402
+from rules import documents, flakiness, limits, structure  # noqa: E402
 from rules import rust as rust_rules  # noqa: E402
 
 TABLE = """
@@ -164,9 +164,76 @@ def test_sleep_beside_tests_in_virtual_time_is_fine_but_not_of_threads():
     assert len(list(check.check_rust(folder, "std::thread::sleep(rtt);", virtual_time=True))) == 1
 
 
-def test_python_tests_do_not_sleep():
-    assert len(list(check.check_text(Path("tests/e2e/query/test_draw.py"), "    time.sleep(1)\n"))) == 1
-    assert list(check.check_text(Path("tests/e2e/servers.py"), "    time.sleep(0.01)\n")) == []
+def test_rust_tests_read_no_clock_unless_time_is_virtual():
+    for line in ("assert!(start.elapsed() < BOUND);", "if Instant::now() > deadline {"):
+        assert len(rust("crates/core/tests/it/main.rs", line)) == 1, line
+        assert list(check.check_rust(Path("crates/core/tests/it/main.rs"), line, virtual_time=True)) == []
+        assert rust("crates/core/examples/speed.rs", line) == rust("crates/core/src/a.rs", line) == []
+    assert rust("crates/core/tests/it/main.rs", "outages.failed(Instant::now());") == []
+
+
+def test_rust_tests_are_not_tried_again():
+    for line in ("// The best of five, as", "const ATTEMPTS: u32 = 3;", "for n in 0..ATTEMPTS {", "// any of three tries"):
+        assert len(rust("crates/core/tests/it/main.rs", line)) == 1, line
+        assert rust("crates/core/src/a.rs", line) == []
+    assert rust("crates/core/tests/it/main.rs", "// the best of them; attempts, retries") == []
+
+
+def python_test(line, path="tests/e2e/query/test_draw.py"):
+    return list(flakiness.check_python_tests(Path(path), line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "time.sleep(1)",
+        "threading.Event().wait(0.1)",
+        "with pytest.raises(subprocess.TimeoutExpired):",
+        "deadline = time.monotonic() + 3",
+        "took = time.perf_counter() - before",
+        "from time import monotonic_ns",
+        'assert told["seconds"] < 30',
+        'assert told.json["request_ms"] <= LIMIT',
+        'assert abs(found["request_ms"] / 50 - 1) < 0.1',
+        "ATTEMPTS = 3",
+        "# A busy machine sends late: the best of three counts.",
+        "for attempt in range(3):",
+        "@pytest.mark.flaky(reruns=3)",
+        "@pytest.mark.xfail",
+        '@pytest.mark.xfail(reason="dates (of files)", strict=False)',
+        '@pytest.mark.xfail(\n    reason="dates",\n)',
+        'pytest.xfail("not here")',
+    ],
+)
+def test_what_a_busy_machine_can_fail_is_found(line):
+    assert len(python_test(line)) == 1
+    assert len(python_test(line, "tests/e2e/served.py")) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# time.sleep(1) would be wrong here",
+        "wait_until(lambda: process.poll() is not None, 'the end')",
+        "assert asked.wait(PATIENCE)",
+        "old = time.time() - 86400",
+        'assert case["seconds"] < measured["seconds"]',
+        'assert abs(job["work_seconds"] - (READS - 1) * 0.01) < 1e-6',
+        "for number in range(3):",
+        '@pytest.mark.xfail(reason="dates (of files)", strict=True)',
+        '@pytest.mark.xfail(\n    reason="dates",\n    strict=True,\n)',
+    ],
+)
+def test_what_no_machine_can_fail_is_fine(line):
+    assert python_test(line) == []
+
+
+def test_an_exemption_that_is_not_needed_is_found(monkeypatch):
+    path = Path("tests/e2e/test_old.py")
+    monkeypatch.setattr(flakiness, "EXEMPT", {path})
+    assert python_test("time.sleep(1)", str(path)) == []
+    [finding] = python_test("wait()", str(path))
+    assert "EXEMPT" in finding.message
 
 
 def test_names_that_say_nothing_are_found():

@@ -1,10 +1,11 @@
-"""Rust files: how long lib.rs may be, where state, the environment and I/O may be touched, and that no test sleeps."""
+"""Rust files: how long lib.rs may be, where state, the environment and I/O may be touched."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from rules.finding import Finding
+from rules.flakiness import VIRTUAL_TIME, check_rust_tests
 
 MAX_LIB_LINES = 120
 PURE_CRATES = {"core", "http", "xrd", "formats", "query"}
@@ -14,8 +15,6 @@ ENVIRONMENT = re.compile(r"\benv::(vars?|vars?_os|set_var|remove_var)\b")
 STATIC = re.compile(r"\bstatic\s+\w+\s*:\s*[^=;]*\b(Mutex|RwLock|OnceLock|LazyLock|OnceCell)\b")
 IMPURE = re.compile(r"\b(tokio\b|std::net\b|std::fs\b)")
 IMPURE_IN_BRACES = re.compile(r"\buse\s+std::\{[^}]*\b(net|fs)\b")
-SLEEP = re.compile(r"\bsleep\s*\(")
-VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(|VirtualTime::new\s*\(")
 TUPLE_LET = re.compile(r"^\s*let \((?:mut )?\w+, .*\) = \(.*,.*\);$")
 LIB_ITEM = re.compile(r"(pub(\([^)]*\))?\s+)?(async\s+|const\s+|unsafe\s+)*(fn|struct|enum|trait|impl|static|macro_rules!)\b")
 
@@ -86,8 +85,5 @@ def check_rust(path: Path, source: str, virtual_time: bool = False) -> Iterator[
             yield Finding(str(path), number, f"{crate} does no I/O: no tokio, std::net or std::fs here")
         if TUPLE_LET.match(code):
             yield Finding(str(path), number, "several values bound by one let: write a let for each")
-    virtual = virtual_time or VIRTUAL_TIME.search("\n".join(line for _, line in tests))
-    for number, line in tests:
-        code = without_comment(line)
-        if SLEEP.search(code) and ("thread::sleep" in code or not virtual):
-            yield Finding(str(path), number, "a test sleeps; wait for the event itself, or pause the clock")
+    virtual = virtual_time or bool(VIRTUAL_TIME.search("\n".join(line for _, line in tests)))
+    yield from check_rust_tests(path, tests, virtual)

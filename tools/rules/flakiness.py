@@ -1,0 +1,72 @@
+"""Tests that a busy machine can fail: sleeps, repeated tries, bounds of time; and expected failures that may not occur.
+
+Time passes in tests by a virtual clock, or in the helpers that poll under a deadline: `bench/harness/waiting.py`, and
+`waiting` in testkit.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rules.finding import Finding
+
+SLEEP = re.compile(r"\bsleep\s*\(|\bpark_timeout\s*\(|\bEvent\(\)\.wait\(|\braises\((?:subprocess\.)?TimeoutExpired\)")
+THREAD_SLEEP = re.compile(r"\bthread::sleep\b|\bpark_timeout\b")
+VIRTUAL_TIME = re.compile(r"start_paused|time::pause\s*\(|VirtualTime::new\s*\(")
+PYTHON_CLOCK = re.compile(r"\b(?:monotonic|perf_counter|process_time)(?:_ns)?\b")
+RUST_CLOCK = re.compile(r"\.elapsed\(\)|\bInstant::now\(\)\s*>\s")
+# A duration that a program reports, compared with a number or a constant.
+REPORTED = re.compile(r"\bassert\b.*(?:seconds|_ms)\"\](?: / [\d.]+ - 1\))?\s*<=?\s*(?:\d|\(|[A-Z])")
+TRIED_AGAIN = re.compile(
+    r"\bATTEMPTS\b|\b[Bb]est of (?:two|three|four|five|ten|\d+|N)\b|\bany of \w+ tries\b|\bfor attempt in range\(|"
+    r"\bflaky\b|\breruns\b"
+)
+XFAIL = re.compile(r"\bxfail\b(\((?:[^()]|\([^()]*\))*\))?")
+
+# Being rewritten; each is to be removed from here when it keeps the rules.
+EXEMPT = {
+    Path("tests/e2e/profile/test_network.py"),
+    Path("tests/e2e/profile/test_profile.py"),
+    Path("tests/e2e/profile/test_simulate.py"),
+    Path("tests/e2e/profile/test_storage_profile.py"),
+    Path("tests/e2e/profile/test_sweep.py"),
+}
+
+
+def check_python_tests(path: Path, source: str) -> Iterator[Finding]:
+    """`path` is relative to the repository."""
+    findings = list(_check_python(path, source))
+    if path not in EXEMPT:
+        yield from findings
+    elif not findings:
+        yield Finding(str(path), 1, "it keeps the rules: remove it from EXEMPT in tools/rules/flakiness.py")
+
+
+def _check_python(path: Path, source: str) -> Iterator[Finding]:
+    for number, line in enumerate(source.splitlines(), 1):
+        code = line.split("#")[0]
+        if SLEEP.search(code):
+            yield Finding(str(path), number, "a test sleeps; wait for the event itself, or use wait_until")
+        if PYTHON_CLOCK.search(code):
+            yield Finding(str(path), number, "a test reads a clock; count what the program decides, or use wait_until")
+        if REPORTED.search(code):
+            yield Finding(str(path), number, "a test bounds a time; count what the program decides")
+        if TRIED_AGAIN.search(line):
+            yield Finding(str(path), number, "a test is tried again; assert what holds each time")
+    for found in XFAIL.finditer(source):
+        if "strict=True" not in (found[1] or ""):
+            number = source[: found.start()].count("\n") + 1
+            yield Finding(str(path), number, "an xfail that is not strict cannot fail: strict=True")
+
+
+def check_rust_tests(path: Path, tests: Iterable[tuple[int, str]], virtual_time: bool) -> Iterator[Finding]:
+    """`tests` are numbered lines of test code; comments are removed where code is meant."""
+    is_program = bool({"benches", "examples"} & set(path.parts))
+    for number, line in tests:
+        code = re.sub(r"//.*", "", line)
+        if SLEEP.search(code) and (THREAD_SLEEP.search(code) or not virtual_time):
+            yield Finding(str(path), number, "a test sleeps; wait for the event itself, pause the clock, or use wait_until")
+        if not is_program and not virtual_time and RUST_CLOCK.search(code):
+            yield Finding(str(path), number, "a test reads a clock; count what the program decides, or use wait_until")
+        if TRIED_AGAIN.search(line):
+            yield Finding(str(path), number, "a test is tried again; assert what holds each time")
