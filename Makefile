@@ -49,15 +49,15 @@ test:
 # The tests as they are built, all of them, whatever fails; `tools/repeat-tests` runs them again and again.
 run-tests:
 	@code=0; \
-	tools/timed rust-tests cargo nextest run --workspace --cargo-profile ci --locked || code=1; \
+	tools/timed rust-tests tools/linted cargo nextest run --workspace --cargo-profile ci --locked || code=1; \
 	tools/timed python-tests $(PYTEST) -m "not (packages or soak or alone or netns)" -n 3 --dist loadfile \
 		--no-loadscope-reorder || code=1; \
 	tools/timed python-alone $(PYTEST) -m "(alone or netns) and not soak" || code=1; \
 	exit $$code
 
-# Everything, so that each step sees the same features of each dependency.
+# Everything, with lints, so that each step sees the same features of each dependency.
 build:
-	tools/timed build cargo build --workspace --lib --bins --tests --examples $(CI)
+	tools/timed build tools/linted cargo build --workspace --lib --bins --tests --examples $(CI)
 
 nextest:
 	cargo nextest --version >/dev/null 2>&1 || \
@@ -79,14 +79,15 @@ python-lints:
 # The unit tests of the crates that differ from the last common commit with main, or from it.
 quick: nextest
 	cargo fmt --all --check
-	cargo clippy --workspace --lib --bins --tests --examples $(CI) -- -D warnings
+	$(MAKE) build
 	tools/check
-	cargo nextest run --workspace --lib --cargo-profile ci --locked --no-tests pass -E "$$(tools/changed-crates)"
+	tools/linted cargo nextest run --workspace --lib --cargo-profile ci --locked --no-tests pass -E "$$(tools/changed-crates)"
 
 check:
 	cargo fmt --all --check
-	tools/timed clippy cargo clippy --workspace --lib --bins --tests --examples $(CI) -- -D warnings
-	RUSTDOCFLAGS="-D warnings" tools/timed rustdoc cargo doc --workspace --no-deps $(CI)
+	$(MAKE) build
+	RUSTDOC=$(CURDIR)/tools/rustdoc-of-build RUSTDOCFLAGS="-D warnings" \
+		tools/timed rustdoc tools/linted cargo test --doc --workspace $(CI)
 	tools/timed licences tools/check-licences
 	tools/timed own-rules tools/check
 
@@ -120,7 +121,7 @@ soak: soak-tests soak-sanitizers packages-test fuzz
 soak-tests: build nextest python
 	tools/setup-peers soak
 	$(PYTHON) -m bench.generators.talkfile >/dev/null
-	cargo nextest run --workspace --cargo-profile ci --locked --run-ignored only
+	tools/linted cargo nextest run --workspace --cargo-profile ci --locked --run-ignored only
 	$(PYTHON) -m pytest tests -m soak
 soak-sanitizers:
 	tools/thread-sanitizer $(NIGHTLY)
