@@ -13,12 +13,12 @@ use crate::field;
 use crate::multipart::MAX_BOUNDARY_BYTES;
 use crate::text::{excerpt, number, trim};
 use http::header::{
-    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
-    HeaderName, LAST_MODIFIED, LOCATION, RETRY_AFTER, SERVER, VIA,
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG,
+    HeaderMap, HeaderName, LAST_MODIFIED, LOCATION, RETRY_AFTER, SERVER, VIA,
 };
 use http::{HeaderValue, StatusCode};
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The form of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,13 +198,18 @@ pub enum Validator {
 
 impl Validator {
     /// The best validator of the header: a strong entity tag, else the date. A weak tag (`W/"…"`)
-    /// does not help with ranges: it stays the same while bytes change.
+    /// does not help with ranges: it stays the same while bytes change. Nor does the date of the
+    /// very second of the response (RFC 9110 section 8.8.2.2): the next version may have the same.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let tag = headers.get(ETAG).filter(|tag| is_strong(tag.as_bytes()));
         tag.cloned().map(Self::ETag).or_else(|| {
-            let date = headers.get(LAST_MODIFIED).filter(|date| !date.is_empty());
-            date.cloned().map(Self::LastModified)
+            let date = headers.get(LAST_MODIFIED).filter(|date| !date.is_empty())?;
+            let may_be_of_two = match (time(date), headers.get(DATE).and_then(time)) {
+                (Some(modified), Some(now)) => modified >= now,
+                _ => false,
+            };
+            (!may_be_of_two).then(|| Self::LastModified(date.clone()))
         })
     }
 
@@ -215,6 +220,10 @@ impl Validator {
             Self::ETag(value) | Self::LastModified(value) => value,
         }
     }
+}
+
+fn time(date: &HeaderValue) -> Option<SystemTime> {
+    httpdate::parse_http_date(date.to_str().ok()?).ok()
 }
 
 fn is_strong(tag: &[u8]) -> bool {

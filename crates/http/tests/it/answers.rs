@@ -163,6 +163,20 @@ fn a_weak_tag_is_no_validator_for_ranges() {
 }
 
 #[test]
+fn the_date_of_the_second_of_the_response_is_no_validator() {
+    let now = "Sat, 21 Nov 2026 11:57:38 GMT";
+    let before = "Sat, 21 Nov 2026 11:57:37 GMT";
+    let of = |date: &str, modified: &str| {
+        Validator::of(&headers(&[("date", date), ("last-modified", modified)])).is_some()
+    };
+    assert!(of(now, before));
+    assert!(!of(now, now));
+    // The clock of the storage is ahead of the server's.
+    assert!(!of(before, now));
+    assert!(of("junk", now));
+}
+
+#[test]
 fn retry_after_is_a_delay_or_the_text_of_a_date() {
     let of = |value: &str| {
         ResponseHead::of(StatusCode::SERVICE_UNAVAILABLE, &headers(&[("retry-after", value)]))
