@@ -47,8 +47,8 @@ _MAX_OPEN_SECONDS = 60.0
 """Time after which a file is opened again, which finds its newest version."""
 _STAT_SECONDS = 2.0
 """Time for which ``info`` of a name is reused: programs look, look again and open."""
-_BATCH_SECONDS = 0.005
-"""Longest pause between lists of ranges that belong to one batch."""
+_BATCH_SECONDS = 0.005, 0.025
+"""Longest pause between lists of ranges of a batch: a tenth of a round trip within these limits."""
 _FIRST_READ_BYTES = (1 << 20) + (64 << 10)
 """First read of a whole file; most files are smaller, and their size need not be asked for."""
 _DOWNLOAD_CHUNK_BYTES = 16 << 20
@@ -301,11 +301,13 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await batch.hinted.wait()
             return batch.turn
         batch = self._batches[path] = _RangeBatch(list(ranges))
+        shortest, longest = _BATCH_SECONDS
+        pause = min(max(shortest, self.client.report.rtt_seconds / 10), longest)
         try:
             seen = 0
             while seen < batch.count:
                 seen = batch.count
-                await asyncio.sleep(_BATCH_SECONDS)
+                await asyncio.sleep(pause)
             if batch.count > 1:
                 file.hint(sorted(batch.ranges))
         finally:

@@ -196,7 +196,7 @@ def test_the_talks_query_takes_as_many_round_trips_as_hithers_own():
         for way in ("source", "filesystem"):
             told = queried(where, way, f"http://{host}:{reached}/{path.name}", facts)
             assert told["selected"] == facts["selected"]
-            assert told["round_trips"] <= 4, way
+            assert told["round_trips"] <= 4, (way, told)
 
 
 def test_threads_of_uproot_read_at_once(small, client):
