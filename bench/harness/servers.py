@@ -33,6 +33,7 @@ from pathlib import Path
 
 from bench.harness.links import Loopback
 from bench.harness.paths import BENCH, BUILT_PEERS, HITHER, PEERS
+from bench.harness.waiting import wait_until
 
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
@@ -230,14 +231,28 @@ def restart(where: Loopback, port: int) -> None:
     PROCESSES[port].wait()
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     PROCESSES[port] = subprocess.Popen(PROCESSES[port].args, start_new_session=True, **quiet)
-    if not accepts(where, where.server_host, port):
-        raise RuntimeError(f"{PROCESSES[port].args} did not start again")
+    if why := why_not_started(where, PROCESSES[port], where.server_host, port):
+        raise RuntimeError(f"{PROCESSES[port].args} {why}")
 
 
-def accepts(where: Loopback, host: str, port: int) -> bool:
-    """Waits until a server's port accepts connections. False if it does not within some seconds."""
+def why_not_started(where: Loopback, process: subprocess.Popen[bytes], host: str, port: int) -> str | None:
+    """Waits until a server's port accepts connections.
+
+    Returns what is known of the server if it does not within some seconds.
+    """
     probe = [sys.executable, str(BENCH / "harness" / "waiting.py"), host, str(port)]
-    return subprocess.run(where.server(probe), check=False).returncode == 0
+    with subprocess.Popen(where.server(probe)) as probing:
+        wait_until(lambda: probing.poll() is not None or process.poll() is not None, f"a connection to {host}:{port}")
+        probing.terminate()
+    if process.poll() is not None:
+        return f"ended with {process.returncode}"
+    if probing.returncode == 0:
+        return None
+    tasks = Path(f"/proc/{process.pid}/task")
+    calls = [
+        f"{task.name}: {(task / 'wchan').read_text()} {(task / 'syscall').read_text()}" for task in tasks.iterdir()
+    ]
+    return "did not accept connections; its threads and the system calls that they are in:\n" + "".join(calls)
 
 
 def program(name: str) -> str | None:
@@ -297,8 +312,8 @@ def running(
         )
     try:
         if port is not None:
-            if not accepts(where, host or where.server_host, port) or process.poll() is not None:
-                raise RuntimeError(f"{' '.join(command)} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+            if why := why_not_started(where, process, host or where.server_host, port):
+                raise RuntimeError(f"{' '.join(command)} {why}\n{log.read_text(errors='replace')[-2000:]}")
             PROCESSES[port] = process
         yield
     finally:
