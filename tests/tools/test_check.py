@@ -228,14 +228,6 @@ def test_what_no_machine_can_fail_is_fine(line):
     assert python_test(line) == []
 
 
-def test_an_exemption_that_is_not_needed_is_found(monkeypatch):
-    path = Path("tests/e2e/test_old.py")
-    monkeypatch.setattr(flakiness, "EXEMPT", {path})
-    assert python_test("time.sleep(1)", str(path)) == []
-    [finding] = python_test("wait()", str(path))
-    assert "EXEMPT" in finding.message
-
-
 def test_names_that_say_nothing_are_found():
     for path in ("crates/core/src/utils.rs", "crates/core/src/helpers/plan.rs", "bench/common.py"):
         assert len(list(check.check_name(Path(path)))) == 1

@@ -23,26 +23,9 @@ TRIED_AGAIN = re.compile(
 )
 XFAIL = re.compile(r"\bxfail\b(\((?:[^()]|\([^()]*\))*\))?")
 
-# Being rewritten; each is to be removed from here when it keeps the rules.
-EXEMPT = {
-    Path("tests/e2e/profile/test_network.py"),
-    Path("tests/e2e/profile/test_profile.py"),
-    Path("tests/e2e/profile/test_simulate.py"),
-    Path("tests/e2e/profile/test_storage_profile.py"),
-    Path("tests/e2e/profile/test_sweep.py"),
-}
-
 
 def check_python_tests(path: Path, source: str) -> Iterator[Finding]:
     """`path` is relative to the repository."""
-    findings = list(_check_python(path, source))
-    if path not in EXEMPT:
-        yield from findings
-    elif not findings:
-        yield Finding(str(path), 1, "it keeps the rules: remove it from EXEMPT in tools/rules/flakiness.py")
-
-
-def _check_python(path: Path, source: str) -> Iterator[Finding]:
     for number, line in enumerate(source.splitlines(), 1):
         code = line.split("#")[0]
         if SLEEP.search(code):

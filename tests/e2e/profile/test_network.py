@@ -8,9 +8,10 @@ import pytest
 from command import run
 from needs import require
 
-from bench.harness import servers
+from bench.harness import access_log, servers
 from bench.harness.links import Link, Loopback, Wan
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 SIZE = 64_000_000
 RATE = 2_000_000
@@ -21,7 +22,7 @@ def profile(url, *words, where=None, authority=None) -> dict:
     told = run([*trust, HITHER, "profile", "network", "--json", url, *words], where)
     assert told.code == 0, told.err
     assert told.json["bandwidth"] and told.json["cpu_seconds_per_gb"] > 0, told.json
-    assert 0 < told.json["request_ms"] < 1000
+    assert told.json["request_ms"] > 0
     assert (told.json["tls_handshake_ms"] is None) == (authority is None)
     return told.json
 
@@ -49,8 +50,8 @@ def test_round_trips_are_those_of_the_link(folder, netns):
     link = Wan(Link("p", 50, 400, "another country"), real_time=True)
     with link as where, servers.nginx(where, folder) as port:
         found = profile(f"http://{where.server_host}:{port}/file", "--seconds", "10", where=where)
-    assert abs(found["tcp_handshake_ms"] / 50 - 1) < 0.1, found
-    assert abs(found["request_ms"] / 50 - 1) < 0.1, found
+    # None is shorter than the link.
+    assert min(found["tcp_handshake_ms"], found["request_ms"]) >= 0.99 * 50, found
     assert max(step["bytes_per_s"] for step in found["bandwidth"]) < 1.05 * 50e6, found
 
 
@@ -74,11 +75,11 @@ def test_failures_have_their_exit_codes(site, hither, tmp_path):
 
 
 def test_an_interrupt_ends_it_with_what_was_found(folder):
-    with servers.nginx(Loopback(), folder, limits=f"limit_rate {RATE};") as port:
+    log = folder.parent / "access.log"
+    with servers.nginx(Loopback(), folder, log, limits=f"limit_rate {RATE};") as port:
         command = [HITHER, "profile", "network", "--json", f"http://127.0.0.1:{port}/file", "--seconds", "600"]
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
+        wait_until(lambda: any(it.bytes_sent > RATE / 10 for it in access_log.read(log, "/file")), "an answer that was measured")
         process.send_signal(signal.SIGINT)
         found = json.loads(process.communicate(timeout=60)[0])
     assert process.returncode == 0 and found["interrupted"] and found["bandwidth"], found

@@ -61,7 +61,6 @@ def test_an_interrupt_ends_a_profile_with_its_result(tmp_path):
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     found = json.loads(out)
-    assert found["seconds"] < PATIENCE
     assert page.read_text().startswith("<!doctype html>")
     assert sum(int(line.rpartition(" ")[2]) for line in stacks.read_text().splitlines()) >= found["sampling"]["samples"]
 

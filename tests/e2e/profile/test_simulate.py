@@ -1,16 +1,15 @@
 """`hither simulate`: known jobs over links that only exist in virtual time, and how it ends."""
 
 import json
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from served import serving
 
 from bench.harness.paths import HITHER, HITHER_BENCH
+from bench.harness.waiting import wait_until
 
 PATIENCE = 60
 READS = 300
@@ -110,11 +109,9 @@ def test_an_interrupted_simulation_prints_what_is_done(tmp_path):
     latencies = ",".join(f"{time}ms" for time in range(1, 200))
     command = [HITHER, "simulate", trace, "--json", "--latency", latencies]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
-    end = time.monotonic() + PATIENCE
     # It waits for Ctrl-C by a thread, and works on others.
-    while len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 3:
-        assert time.monotonic() < end
-        os.sched_yield()
+    tasks = Path(f"/proc/{process.pid}/task")
+    wait_until(lambda: len(list(tasks.iterdir())) >= 3, "its threads", PATIENCE)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
@@ -127,5 +124,5 @@ def test_a_link_is_like_the_path_to_a_server(hither, sequential, tmp_path):
     assert finished.code == 0, finished.err
     assert "the path to http" in finished.err
     [link] = finished.json["simulation"]["links"]
-    assert 0 < link["latency_seconds"] < 0.1
+    assert link["latency_seconds"] > 0
     assert link["bits_per_second"] > 1e6

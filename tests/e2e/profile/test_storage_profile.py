@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 PATIENCE = 60
 QUICK = ("--seconds", "3", "--size", "32M")
@@ -75,10 +75,8 @@ def test_a_page_for_people_has_each_series_and_its_knee(tmp_path):
 
 
 def wait_for_scratch(folder, process) -> None:
-    end = time.monotonic() + PATIENCE
-    while not list(folder.glob(".hither-profile-*/data")):
-        assert process.poll() is None and time.monotonic() < end
-        os.sched_yield()
+    wait_until(lambda: list(folder.glob(".hither-profile-*/data")) or process.poll() is not None, "a file", PATIENCE)
+    assert process.poll() is None
 
 
 def test_an_interrupt_leaves_nothing(tmp_path):

@@ -2,11 +2,9 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
-import time
 
 import pytest
 from needs import require
@@ -15,6 +13,7 @@ from served import serving
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 PATIENCE = 60
 # Reads and writes, as its source is a URL or a path.
@@ -56,10 +55,8 @@ def runs(journal) -> list[str]:
 def stop_after_another_run(file, journal, how: signal.Signals) -> tuple[int, str]:
     before = len(runs(journal))
     process = subprocess.Popen(command(file), stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + PATIENCE
-    while len(runs(journal)) == before:
-        assert process.poll() is None and time.monotonic() < end
-        os.sched_yield()
+    wait_until(lambda: len(runs(journal)) > before or process.poll() is not None, "another run", PATIENCE)
+    assert process.poll() is None
     process.send_signal(how)
     return process.wait(PATIENCE), process.stderr.read()
 
