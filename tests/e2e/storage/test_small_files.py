@@ -122,7 +122,7 @@ def journal_of(store: Path) -> bytes:
         return b""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_copy_of_small_files_leaves_whole_files_and_continues(dav, tmp_path):
     folder, url, log = dav
     total = small_tree(folder / "tree", 5000)

@@ -133,7 +133,7 @@ def test_a_mirror_sends_what_differs_together(tmp_path):
     assert methods(lines)["MKCOL"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_upload_continues(tmp_path):
     tree = tmp_path / "tree"
     small_tree(tree, 20_000)
