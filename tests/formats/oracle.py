@@ -113,7 +113,7 @@ class File:
         report = self.dump()
         if report is None:
             return self
-        with uproot.open(self.path) as file:
+        with uproot.open(self.path, handler=uproot.MemmapSource) as file:
             trees = newest_trees(file)
             if "error" in report:
                 self.wrong.append(report["error"]["text"])

@@ -48,7 +48,12 @@ def difference(branch, ours, theirs):
         is_counter = branch.member("fStreamerType", none_if_missing=True) == COUNTER
         if not is_counter or str(ours.type) != str(theirs.type).replace("uint", "int"):
             return f"{ours.type} for {theirs.type}"
-    if ak.array_equal(ours, theirs, equal_nan=True, check_parameters=False) or ours.tolist() == theirs.tolist():
+    # The first is the quickest, and enough for most.
+    if (
+        ours.layout.is_equal_to(theirs.layout)
+        or ak.array_equal(ours, theirs, equal_nan=True, check_parameters=False)
+        or ours.tolist() == theirs.tolist()
+    ):
         return None
     is_referenced = branch.name.endswith("fBits") and ak.any(theirs & IS_REFERENCED)
     flat = [np.asarray(ak.flatten(it, axis=None)) for it in (ours, theirs)]
@@ -81,7 +86,7 @@ def trees_of(path):
     import oracle
 
     try:
-        file = uproot.open(path)
+        file = uproot.open(path, handler=uproot.MemmapSource)
         trees = oracle.newest_trees(file)
     except Exception:  # noqa: BLE001  whatever uproot cannot do
         return
