@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// A request as it arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoggedRequest {
     /// Number of the connection, from 0 in the order of acceptance.
     pub connection: usize,
