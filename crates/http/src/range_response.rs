@@ -235,8 +235,19 @@ fn is_strong(tag: &[u8]) -> bool {
 pub enum RetryAfter {
     /// After this duration.
     Delay(Duration),
-    /// The text of a date (RFC 9110 section 5.6.7), for a caller with a clock.
-    Date(String),
+    /// At this time, in a response that does not say what time it was sent.
+    Date(SystemTime),
+}
+
+impl RetryAfter {
+    /// The time from `now` on.
+    #[must_use]
+    pub fn delay(&self, now: SystemTime) -> Duration {
+        match self {
+            Self::Delay(delay) => *delay,
+            Self::Date(date) => date.duration_since(now).unwrap_or_default(),
+        }
+    }
 }
 
 /// Header fields worth remembering from any response.
@@ -314,11 +325,18 @@ fn content_encoding(headers: &HeaderMap) -> Option<String> {
 
 fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {
     let value = text(headers, &RETRY_AFTER).filter(|value| !value.is_empty())?;
-    if !value.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(RetryAfter::Date(value));
+    if value.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = number(value.as_bytes()).map_or(u64::MAX, |(seconds, _)| seconds);
+        return Some(RetryAfter::Delay(Duration::from_secs(seconds)));
     }
-    let (seconds, _) = number(value.as_bytes())?;
-    Some(RetryAfter::Delay(Duration::from_secs(seconds)))
+    let date = httpdate::parse_http_date(&value).ok()?;
+    // The clock of the server counts, whatever it shows.
+    let sent = text(headers, &DATE).and_then(|sent| httpdate::parse_http_date(&sent).ok());
+    let after = RetryAfter::Date(date);
+    match sent {
+        Some(sent) => Some(RetryAfter::Delay(after.delay(sent))),
+        None => Some(after),
+    }
 }
 
 /// The text of a field, if it is visible ASCII.

@@ -177,14 +177,29 @@ fn the_date_of_the_second_of_the_response_is_no_validator() {
 }
 
 #[test]
-fn retry_after_is_a_delay_or_the_text_of_a_date() {
-    let of = |value: &str| {
-        ResponseHead::of(StatusCode::SERVICE_UNAVAILABLE, &headers(&[("retry-after", value)]))
-            .retry_after
+fn retry_after_is_a_delay_or_a_date_by_the_clock_of_the_server() {
+    let seen = |fields: &[(&'static str, &'static str)]| {
+        ResponseHead::of(StatusCode::SERVICE_UNAVAILABLE, &headers(fields)).retry_after
     };
-    assert_eq!(of("120"), Some(RetryAfter::Delay(Duration::from_secs(120))));
+    let of = |value| seen(&[("retry-after", value)]);
+    let delay = |seconds| Some(RetryAfter::Delay(Duration::from_secs(seconds)));
+    assert_eq!(of("120"), delay(120));
+    assert_eq!(of("99999999999999999999"), delay(u64::MAX));
     let date = "Sat, 21 Nov 2026 11:57:38 GMT";
-    assert_eq!(of(date), Some(RetryAfter::Date(date.into())));
-    assert_eq!(of(""), None);
-    assert_eq!(of("99999999999999999999"), None);
+    let dated = of(date).unwrap();
+    let parsed = httpdate::parse_http_date(date).unwrap();
+    assert_eq!(dated, RetryAfter::Date(parsed));
+    let minute = Duration::from_secs(60);
+    assert_eq!(
+        (dated.delay(parsed - minute), dated.delay(parsed + minute)),
+        (minute, Duration::ZERO)
+    );
+    for (sent, seconds) in
+        [("Sat, 21 Nov 2026 11:57:08 GMT", 30), ("Sat, 21 Nov 2026 11:57:38 GMT", 0)]
+    {
+        assert_eq!(seen(&[("retry-after", date), ("date", sent)]), delay(seconds));
+    }
+    for junk in ["", "soon", "-1", "1.5", "Sat, 21 Nov"] {
+        assert_eq!(of(junk), None, "{junk}");
+    }
 }
