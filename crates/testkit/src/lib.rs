@@ -2,6 +2,7 @@
 //!
 //! - [`mock_http`] and [`mock_xrootd`]: servers with programmable faults and behaviours, and a log
 //!   of requests.
+//! - [`lossy_http`]: a server that loses connections amid requests and responses.
 //! - [`tcp_proxy`]: a TCP proxy on the loopback that delays, limits and breaks connections
 //!   (`hither-proxy`).
 //! - [`root_writer`]: a writer of ROOT files, for layouts that ROOT itself does not write any more.
@@ -14,6 +15,7 @@
 //! `hither-wan`.
 
 pub mod fuzz_seeds;
+pub mod lossy_http;
 pub mod mock_http;
 pub mod mock_xrootd;
 pub mod root_writer;

@@ -1,0 +1,142 @@
+//! An HTTP server that loses connections: in the middle of a request, after it, or in the middle of
+//! the response. It notes which requests have arrived, as of a server that carries them out.
+
+use crate::test_server::TestServer;
+use hither_core::sync::lock;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// The act of the server on a request.
+#[derive(Debug, Clone, Copy)]
+pub enum LossyAct {
+    /// Closes the connection in the middle of the body.
+    HalfRead,
+    /// Reads the whole request and closes the connection.
+    Read,
+    /// Closes the connection in the middle of the response.
+    HalfAnswered,
+    /// Responds with this status, these lines of fields, and this body.
+    Respond(u16, &'static str, &'static str),
+}
+
+/// Decides on a request: by its method, its target, and the number of those with the same method
+/// before it.
+type Decide = dyn Fn(&str, &str, usize) -> LossyAct + Send + Sync;
+
+/// The server.
+#[derive(Debug)]
+pub struct LossyHttpServer {
+    running: TestServer,
+    /// The methods of the requests that have arrived, and how many.
+    arrived: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl LossyHttpServer {
+    /// Starts the server on a free port of 127.0.0.1. `decide` gets the method of each request, its
+    /// target, and the number of those with the same method before it.
+    ///
+    /// # Errors
+    ///
+    /// No socket, runtime or thread can be created.
+    pub fn start(
+        decide: impl Fn(&str, &str, usize) -> LossyAct + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let arrived = Arc::new(Mutex::new(HashMap::new()));
+        let seen = Arc::clone(&arrived);
+        let decide: Arc<Decide> = Arc::new(decide);
+        let running = TestServer::start("lossy", |listener| serve(listener, seen, decide))?;
+        Ok(Self { running, arrived })
+    }
+
+    /// The URL of a path.
+    #[must_use]
+    pub fn url_of(&self, path: &str) -> String {
+        format!("http://{}{path}", self.running.address())
+    }
+
+    /// The number of requests with this method that have arrived.
+    #[must_use]
+    pub fn count(&self, method: &str) -> usize {
+        lock(&self.arrived).get(method).copied().unwrap_or_default()
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    arrived: Arc<Mutex<HashMap<String, usize>>>,
+    decide: Arc<Decide>,
+) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let arrived = Arc::clone(&arrived);
+        let decide = Arc::clone(&decide);
+        connections.spawn(async move { serve_connection(stream, &arrived, &*decide).await });
+    }
+}
+
+/// Serves a connection until it is to be closed.
+async fn serve_connection(
+    mut stream: TcpStream,
+    arrived: &Mutex<HashMap<String, usize>>,
+    decide: &Decide,
+) -> Option<()> {
+    let mut received = Vec::new();
+    loop {
+        let end = loop {
+            if let Some(at) = received.windows(4).position(|it| it == b"\r\n\r\n") {
+                break at + 4;
+            }
+            received.extend_from_slice(&read(&mut stream).await?);
+        };
+        let head = String::from_utf8_lossy(received.get(..end)?).into_owned();
+        received.drain(..end);
+        let mut words = head.split(' ');
+        let method = words.next()?;
+        let target = words.next()?;
+        let nth = {
+            let mut arrived = lock(arrived);
+            let count = arrived.entry(method.to_owned()).or_default();
+            *count += 1;
+            *count - 1
+        };
+        let act = decide(method, target, nth);
+        let lower = head.to_ascii_lowercase();
+        let field = |name: &str| lower.lines().find_map(|line| line.strip_prefix(name));
+        let length = field("content-length: ").and_then(|it| it.trim().parse().ok());
+        let length: usize = length.unwrap_or_default();
+        if field("expect: ").is_some() {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.ok()?;
+        }
+        let wanted = if matches!(act, LossyAct::HalfRead) { length / 2 } else { length };
+        while received.len() < wanted {
+            received.extend_from_slice(&read(&mut stream).await?);
+        }
+        received.drain(..wanted);
+        let response = match act {
+            LossyAct::HalfRead | LossyAct::Read => return None,
+            LossyAct::HalfAnswered => {
+                "HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\nhalf".to_owned()
+            }
+            LossyAct::Respond(status, fields, body) => {
+                let length = body.len();
+                format!("HTTP/1.1 {status} OK\r\n{fields}Content-Length: {length}\r\n\r\n{body}")
+            }
+        };
+        stream.write_all(response.as_bytes()).await.ok()?;
+        if matches!(act, LossyAct::HalfAnswered) {
+            return None;
+        }
+    }
+}
+
+/// The next bytes; none at the end.
+async fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; 1 << 16];
+    let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
+    bytes.truncate(count);
+    Some(bytes)
+}
