@@ -87,6 +87,8 @@ typedef enum {
   HITHER_RETRY_LATER = 2,
   // Only another server may answer.
   HITHER_RETRY_OTHER_SERVER = 3,
+  // The change may have been made: look before it is requested again.
+  HITHER_RETRY_LOOK_FIRST = 4,
 } hither_retry;
 
 // Connections, cache, credentials and threads that files share. Clients share nothing.

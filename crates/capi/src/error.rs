@@ -83,6 +83,8 @@ pub enum RetryAdvice {
     Later = 2,
     /// Only another server may answer.
     OtherServer = 3,
+    /// The change may have been made: look before it is requested again.
+    LookFirst = 4,
 }
 
 /// An error. Free it with hither_error_free.
@@ -98,9 +100,13 @@ impl ErrorObject {
     pub(crate) fn new(error: &Error) -> Self {
         let (retry, retry_after) = match error.retry() {
             Retry::Never => (RetryAdvice::Never, 0.0),
-            Retry::SameServer { after } => (RetryAdvice::SameServer, after.as_secs_f64()),
+            Retry::AtOnce => (RetryAdvice::SameServer, 0.0),
+            Retry::SameServer { after } | Retry::Busy { after } => {
+                (RetryAdvice::SameServer, after.as_secs_f64())
+            }
             Retry::Later { after } => (RetryAdvice::Later, after.as_secs_f64()),
             Retry::OtherServer => (RetryAdvice::OtherServer, 0.0),
+            Retry::LookFirst => (RetryAdvice::LookFirst, 0.0),
         };
         let message = c_string(&error.message_with_causes());
         Self { kind: error.kind().into(), message, retry, retry_after }

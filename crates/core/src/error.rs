@@ -3,11 +3,13 @@
 //! Every layer turns its failures into an [`Error`]; [`Error::kind`] and [`Error::retry`] are the
 //! only things that decisions are taken on, so that they are taken in one place.
 
+pub mod retry;
 pub mod suggest;
+
+pub use retry::{Delivery, Effect, Failure, Retry};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -49,27 +51,7 @@ pub enum ErrorKind {
     Local,
 }
 
-/// Advice on retries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
-    /// It cannot.
-    Never,
-    /// The same server may answer after a while.
-    SameServer {
-        /// Time to wait first.
-        after: Duration,
-    },
-    /// The server is well, but has to make this file ready first, as from tape: it said when to ask
-    /// for it again. Nothing is wrong, so it is no failure to be counted.
-    Later {
-        /// Time to wait first.
-        after: Duration,
-    },
-    /// Only another replica may answer.
-    OtherServer,
-}
-
-/// A failure: kind, message, advice on retrying, and the cause.
+/// A failure: kind, message, the facts that a retry is decided by, and the cause.
 ///
 /// `Display` prints this level only; walk [`std::error::Error::source`] for the rest.
 #[derive(Clone)]
@@ -78,28 +60,54 @@ pub struct Error(Box<Inner>);
 #[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
-    retry: Retry,
+    failure: Failure,
+    effect: Effect,
     message: String,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
-    /// An error that retrying does not cure, except [`ErrorKind::Unavailable`],
-    /// [`ErrorKind::Timeout`] and [`ErrorKind::Protocol`], which another server may.
+    /// An error of which no more is known than its kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let retry = match kind {
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Protocol => Retry::OtherServer,
-            _ => Retry::Never,
-        };
-        Self(Box::new(Inner { kind, retry, message: message.into(), source: None }))
+        let message = message.into();
+        let failure = Failure::Unknown;
+        Self(Box::new(Inner { kind, failure, effect: Effect::Read, message, source: None }))
     }
 
-    /// The same error with other advice on retrying.
+    /// The same error with the fact that a retry is decided by.
     #[must_use]
-    pub fn with_retry(mut self, retry: Retry) -> Self {
-        self.0.retry = retry;
+    pub fn with_failure(mut self, failure: Failure) -> Self {
+        self.0.failure = failure;
         self
+    }
+
+    /// The same error of a request for which there was no connection.
+    #[must_use]
+    pub fn without_connection(self) -> Self {
+        match self.0.failure {
+            Failure::Unknown => self.with_failure(Failure::NotConnected(io::ErrorKind::Other)),
+            _ => self,
+        }
+    }
+
+    /// The same error, of a request with this effect.
+    #[must_use]
+    pub fn with_effect(mut self, effect: Effect) -> Self {
+        self.0.effect = effect;
+        self
+    }
+
+    /// The same error of a `request` with this effect: it says if that may have been carried out.
+    #[must_use]
+    pub fn of_request(self, effect: Effect, request: impl fmt::Display) -> Self {
+        let error = self.with_effect(effect);
+        match error.retry() {
+            Retry::LookFirst => error.map_message(|message| {
+                format!("{message}: the {request} may have been carried out")
+            }),
+            _ => error,
+        }
     }
 
     /// The same error with its cause.
@@ -163,10 +171,16 @@ impl Error {
         kinds.any(|kind| kind == io::ErrorKind::ConnectionRefused)
     }
 
-    /// Advice on retries.
+    /// The fact that a retry is decided by.
     #[must_use]
-    pub fn retry(&self) -> Retry {
-        self.0.retry
+    pub fn failure(&self) -> Failure {
+        self.0.failure
+    }
+
+    /// The effect of the request that failed.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.0.effect
     }
 }
 

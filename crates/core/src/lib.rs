@@ -27,7 +27,8 @@ pub use cache::{Cache, CacheConfig, CacheKey};
 pub use checksum::{Algorithm, Checksum, Hasher};
 pub use endpoint::store::{EndpointStore, SlotClaim, SlotGuard};
 pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
-pub use error::{Error, ErrorKind, Result, Retry};
+pub use error::retry::{self, Backoff, RetryPolicy};
+pub use error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
 pub use plan::{Plan, PlanConfig};
 pub use prefetch::{
     Access, Advice, CacheStatus, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig,

@@ -49,7 +49,7 @@ pub use health::Health;
 pub use replica::{ChecksumQuery, Replica};
 
 use crate::checksum::Checksum;
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::error::{Error, ErrorKind, Result};
 use crate::report::SourceReport;
 use crate::source::{PartSink, Request, ResponseMeta, Source};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -285,8 +285,7 @@ impl Replicas {
     fn gathered(&self, mut errors: Vec<Error>) -> Error {
         let left_out =
             self.state().replicas.iter().filter_map(|replica| replica.excluded()).collect();
-        let retryable =
-            |error: &Error| matches!(error.retry(), Retry::SameServer { .. } | Retry::Later { .. });
+        let retryable = |error: &Error| error.retry().is_hopeful();
         let position = errors.iter().position(retryable);
         let main = position.or_else(|| errors.len().checked_sub(1)).map(|at| errors.remove(at));
         let mut others: Vec<Error> = left_out;

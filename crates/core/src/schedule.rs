@@ -10,9 +10,9 @@
 //! none is in flight, so that a budget smaller than a request slows a job down but cannot stop it.
 //!
 //! *Failure* (`retry`). Parts that arrived are kept. The rest of the request is planned again, by
-//! the limits that the source has by then, and sent again, until [`ReaderConfig::attempts`]
-//! requests in a row on each connection have failed without bringing a wanted byte.
-//! [`Error::retry`] decides whether to retry at all, and nothing else does.
+//! the limits that the source has by then, and sent again as [`crate::retry`] says: after a pause
+//! in which the reader sends nothing, until [`RetryPolicy::attempts`] requests in a row on each
+//! connection have failed without bringing a wanted byte.
 //!
 //! *The end* (`in_flight`). Connections are not equally fast, because one that loses a packet early
 //! keeps a small window for long. When the queue is empty and a connection is idle, it takes over
@@ -39,6 +39,7 @@ mod priority;
 mod retry;
 mod trial;
 
+use crate::error::retry::RetryPolicy;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, Request, ResponseMeta, Source, VersionBinding};
@@ -49,9 +50,9 @@ use futures_core::future::BoxFuture;
 use futures_util::future::{AbortHandle, Abortable, Either, pending, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use in_flight::InFlightRequest;
+use retry::ReaderBackoff;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
-use std::time::Duration;
 use trial::ReadTrial;
 
 /// Limits and retries of a [`Reader`].
@@ -61,12 +62,8 @@ pub struct ReaderConfig {
     /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2
     /// Gbit/s at 240 ms.
     pub budget_bytes: u64,
-    /// Failures in a row, without a wanted byte in between, after which the reader gives up; for
-    /// each connection in use.
-    pub attempts: u32,
-    /// Maximum total time to wait for a file that its server has to make ready first
-    /// ([`Retry::Later`](crate::Retry::Later)). 10 min by default; with 0 it is not waited for.
-    pub staging_timeout: Duration,
+    /// Retries; the attempts are those of each connection in use.
+    pub retry: RetryPolicy,
     /// Nothing is asked for but what was pushed, and nothing of it twice unless it failed: gaps
     /// that cost less than one more range are not read over (`PlanConfig::waste`), and no
     /// connection takes over what another one owes, unless the server limits each of them. False
@@ -76,12 +73,7 @@ pub struct ReaderConfig {
 
 impl Default for ReaderConfig {
     fn default() -> Self {
-        Self {
-            budget_bytes: 64 << 20,
-            attempts: 4,
-            staging_timeout: Duration::from_secs(600),
-            exact: false,
-        }
+        Self { budget_bytes: 64 << 20, retry: RetryPolicy::default(), exact: false }
     }
 }
 
@@ -113,9 +105,7 @@ pub struct Reader<'a> {
     /// Requests that have ended, whose parts may still lie in the channel.
     ended: VecDeque<(u64, Ended)>,
     unreleased_bytes: u64,
-    barren_failures: u32,
-    /// Time since which the server has been staging the file.
-    staging_since: Option<Duration>,
+    failures: ReaderBackoff,
     /// Requests relieved by others.
     reliefs: usize,
     trial: ReadTrial,
@@ -166,8 +156,7 @@ impl<'a> Reader<'a> {
             sink,
             ended: VecDeque::new(),
             unreleased_bytes: 0,
-            barren_failures: 0,
-            staging_since: None,
+            failures: ReaderBackoff::default(),
             reliefs: 0,
             trial: ReadTrial::default(),
             retries: 0,
@@ -267,7 +256,13 @@ impl<'a> Reader<'a> {
             }
             self.launch();
             if self.running.is_empty() {
-                self.barren_failures = 0;
+                let waits = !self.queue.is_empty() || !self.urgent.is_empty();
+                if let Some(pause) = self.failures.pause.as_mut().filter(|_| waits) {
+                    pause.await;
+                    self.failures.pause = None;
+                    continue;
+                }
+                self.failures = ReaderBackoff::default();
                 self.trial = ReadTrial::default();
                 return None;
             }
@@ -276,7 +271,11 @@ impl<'a> Reader<'a> {
                 Some(interval) => Either::Left(interval),
                 None => Either::Right(pending()),
             };
-            match select(arrival, interval).await {
+            let pause = match &mut self.failures.pause {
+                Some(pause) => Either::Left(pause),
+                None => Either::Right(pending()),
+            };
+            match select(arrival, select(interval, pause)).await {
                 Either::Left((Either::Left((Some((id, part)), _)), _)) => {
                     self.note_part(id, &part);
                     return Some(FetchEvent::Part(part));
@@ -285,7 +284,8 @@ impl<'a> Reader<'a> {
                 // The reader holds a sender itself and something is running, so neither stream can
                 // have ended.
                 Either::Left(_) => return None,
-                Either::Right(_) => self.end_interval(),
+                Either::Right((Either::Left(_), _)) => self.end_interval(),
+                Either::Right((Either::Right(_), _)) => self.failures.pause = None,
             }
         }
     }
@@ -325,6 +325,9 @@ impl<'a> Reader<'a> {
     }
 
     fn launch(&mut self) {
+        if self.failures.pause.is_some() {
+            return;
+        }
         self.launch_urgent();
         while self.has_room(self.running.len()) {
             let Some(request) = self.queue.front() else { return self.relieve() };

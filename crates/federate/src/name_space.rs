@@ -27,7 +27,7 @@ use crate::settings::{FederationConfig, FederationSettings};
 use crate::sites::Sites;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
 use hither_core::{Algorithm, Checksum, Clock, Health};
@@ -352,8 +352,8 @@ impl NameSpace {
                 deadline.as_secs_f64()
             );
             // One late answer may be chance.
-            let retry = Retry::SameServer { after: Duration::ZERO };
-            Err(Error::new(ErrorKind::Timeout, what).with_retry(retry))
+            let sent = Failure::Interrupted(Delivery::Sent);
+            Err(Error::new(ErrorKind::Timeout, what).with_failure(sent))
         });
         match &answer {
             Ok(_) => self.record_answer(endpoint, began),

@@ -25,6 +25,7 @@ impl Client {
     pub fn copy_options(&self) -> CopyOptions {
         let mut options = CopyOptions::default();
         options.max_workers = self.config().transport.max_connections;
+        options.retry = self.config().reader.retry;
         let store = self.config().store.as_ref().filter(|_| self.store_error().is_none());
         options.journal = store.map(|store| store.join(JOURNALS));
         let network = Arc::clone(&self.context.network);

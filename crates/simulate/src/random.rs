@@ -1,7 +1,7 @@
 //! A small seeded random generator, so that losses repeat from run to run.
 
 /// `SplitMix64` (Steele, Lea, Flood 2014): one multiplication chain per number; any seed is good.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Random(u64);
 
 impl Random {

@@ -34,8 +34,8 @@ use connections::{State, Taken};
 use futures_core::future::BoxFuture;
 use hither_core::sync::lock;
 use hither_core::{
-    Clock, Endpoint, Error, ErrorKind, Limits, LinkEstimate, PartSink, Request, ResponseMeta,
-    Result, Retry, Source, range,
+    Clock, Delivery, Endpoint, Error, ErrorKind, Failure, Limits, LinkEstimate, PartSink, Request,
+    ResponseMeta, Result, Source, range,
 };
 use parts::{Content, Parts};
 use std::collections::VecDeque;
@@ -427,12 +427,12 @@ impl SimulatedSource {
         if let Some(Fault::Stall { .. }) = connection.fault {
             self.clock.sleep(self.patience).await;
             connection.fail(now.saturating_add(self.patience));
-            let again = Retry::SameServer { after: Duration::ZERO };
-            return Err(Error::new(ErrorKind::Timeout, "no byte arrived").with_retry(again));
+            return Err(Error::new(ErrorKind::Timeout, "no byte arrived")
+                .with_failure(Failure::Interrupted(Delivery::Sent)));
         }
         connection.fail(now);
         Err(Error::new(ErrorKind::Unavailable, "the connection was cut during an answer")
-            .with_retry(Retry::SameServer { after: Duration::ZERO }))
+            .with_failure(Failure::Interrupted(Delivery::Sent)))
     }
 
     async fn until(&self, time: Duration) {
@@ -444,16 +444,6 @@ impl SimulatedSource {
 }
 
 /// The clock that the log is written by. Tokio's shows the time since the first use of the source.
-impl Clock for SimulatedSource {
-    fn now(&self) -> Duration {
-        self.clock.now()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.clock.sleep(duration)
-    }
-}
-
 impl Source for SimulatedSource {
     fn name(&self) -> String {
         self.name.clone()

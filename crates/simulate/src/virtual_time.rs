@@ -5,6 +5,7 @@
 //! tokio's paused clock, timers are exact to the nanosecond, and nothing but this module is needed
 //! at run time.
 
+use crate::random::Random;
 use futures_core::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::Clock;
@@ -28,6 +29,7 @@ struct Timers {
     /// By time, and in the order in which they were set.
     waiting: BTreeMap<(Duration, u64), Waker>,
     set: u64,
+    random: Random,
     spawned: Vec<Spawned>,
 }
 
@@ -55,6 +57,13 @@ impl VirtualTime {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A clock that shows zero, with random numbers of its own.
+    #[must_use]
+    pub fn with_seed(seed: u64) -> Self {
+        let timers = Timers { random: Random::new(seed), ..Timers::default() };
+        Self { shared: Arc::new(Mutex::new(timers)) }
     }
 
     /// Runs `task` beside the work of [`VirtualTime::run`], until that ends.
@@ -120,6 +129,10 @@ impl Clock for VirtualTime {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         let at = self.now().saturating_add(duration);
         Box::pin(Timer { shared: Arc::clone(&self.shared), at, key: None })
+    }
+
+    fn random(&self) -> u64 {
+        lock(&self.shared).random.next_u64()
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod archive;
 pub(crate) mod bandwidth_limiter;
 pub(crate) mod blocking_queue;
 pub(crate) mod context;
+pub(crate) mod job_clock;
 pub(crate) mod listed;
 pub(crate) mod memory_budget;
 pub(crate) mod piece_size;

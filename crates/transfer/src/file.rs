@@ -37,7 +37,7 @@ use hither_core::replicas::PieceChecksums;
 use hither_core::sync::lock;
 use hither_core::tune::straggler::SplitRule;
 use hither_core::{
-    Algorithm, DirEntry, Error, ErrorKind, Replicas, Result, Source, Storage, Upload,
+    Algorithm, Backoff, DirEntry, Error, ErrorKind, Replicas, Result, Source, Storage, Upload,
     VersionBinding, range, validators_differ,
 };
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub(crate) struct CopyItem {
     /// It changed once already while it was copied.
     pub(crate) restarted: bool,
     /// Attempts that failed.
-    pub(crate) attempts: u32,
+    pub(crate) backoff: Backoff,
     /// It is copied as a whole, as a task of its own.
     pub(crate) is_small: bool,
     /// Only this much of it is copied.
@@ -95,7 +95,7 @@ impl CopyItem {
             target,
             directory: None,
             restarted: false,
-            attempts: 0,
+            backoff: Backoff::default(),
             is_small: false,
             range: None,
         }

@@ -4,6 +4,7 @@ use crate::control::CopyControl;
 use crate::copy::bandwidth_limiter::BandwidthLimiter;
 use crate::filter::Filter;
 use crate::server_actions::{Stager, ThirdPartyMover};
+use hither_core::RetryPolicy;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::tune::tuner::PathSignal;
 use std::fmt::Debug;
@@ -122,6 +123,8 @@ pub struct CopyOptions {
     /// available, a timeout, damaged bytes. One by default, besides the attempts for single
     /// requests.
     pub attempts: u32,
+    /// Retries of single requests.
+    pub retry: RetryPolicy,
     /// Limit of bandwidth, over all connections, and over all copies that have it. None by default.
     pub bandwidth: Option<Arc<BandwidthLimiter>>,
     /// A handle that changes limits while the copy runs.
@@ -151,6 +154,7 @@ impl Default for CopyOptions {
             max_workers: hither_core::tune::connections::MAX_INTERACTIVE,
             transfers: None,
             attempts: 1,
+            retry: RetryPolicy::default(),
             bandwidth: None,
             control: Arc::default(),
             third_party: None,

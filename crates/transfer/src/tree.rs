@@ -30,16 +30,12 @@ use crate::copy::walk::item;
 use crate::destination::{CopyPath, Target};
 use crate::file::CopyItem;
 use crate::tree::small_files::TreeRoot;
+use hither_core::retry::{self, Failed, Retryable};
 use hither_core::storage::{TreeEvent, TreeEvents, TreeFile, TreeRequest, file_name, is_partial};
-use hither_core::{Error, ErrorKind, Result, Retry};
+use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
-use std::time::Duration;
 use tracing::debug;
 
-/// Failures in a row, without anything in between, after which a walk or a batch is given up.
-const ATTEMPTS: u32 = 4;
-/// The shortest pause before another attempt.
-const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// Failures of single files after which a walk is given up.
 const MAX_FAILURES: usize = 100_000;
 
@@ -74,46 +70,51 @@ pub(crate) async fn walk(
         return Ok(WalkResult::Unsupported);
     }
     files.expect_bulk();
-    let mut position = String::new();
-    let mut failures = 0;
-    let mut root: Option<Arc<TreeRoot>> = None;
-    loop {
-        let request = TreeRequest::Walk { after: position.clone() };
-        let before = position.clone();
-        let walked = match storage.tree(directory, request).await {
-            Ok(None) if root.is_none() => return Ok(WalkResult::Unsupported),
-            Ok(None) => Err(Error::new(
-                ErrorKind::Changed,
-                format!("{} is no directory any more", source.name()),
-            )),
-            Ok(Some(mut events)) => {
-                let tree = match root.clone() {
-                    Some(tree) => tree,
-                    None => Arc::new(begin(shared, source, target).await?),
-                };
-                root = Some(Arc::clone(&tree));
-                follow(shared, &tree, &mut *events, &mut position).await
-            }
-            Err(error) => Err(error),
-        };
-        let Err(error) = walked else { return Ok(WalkResult::Done) };
-        failures = if position == before { failures + 1 } else { 0 };
-        debug!(position, %error, failures, "the walk broke off");
-        if !may_retry(&error, failures).await {
-            return Err(error);
-        }
+    let walk = TreeWalk { shared, source, target, position: String::new(), root: None };
+    retry::run(&shared.options.retry, &shared.clock, walk).await
+}
+
+/// A walk through a tree, which continues after the last name that came.
+struct TreeWalk<'a> {
+    shared: &'a Arc<CopyContext>,
+    source: &'a CopyPath,
+    target: &'a Target,
+    position: String,
+    root: Option<Arc<TreeRoot>>,
+}
+
+impl Retryable for TreeWalk<'_> {
+    type Done = WalkResult;
+
+    async fn attempt(&mut self) -> Result<WalkResult, Failed> {
+        let before = self.position.clone();
+        self.walk().await.map_err(|error| {
+            debug!(self.position, %error, "the walk broke off");
+            Failed::from(error).after_progress(self.position != before)
+        })
     }
 }
 
-/// Waits until a request may be sent again after an error, the last of some `failures`; returns
-/// false if it may not.
-pub(crate) async fn may_retry(error: &Error, failures: u32) -> bool {
-    match error.retry() {
-        Retry::SameServer { after } | Retry::Later { after } if failures < ATTEMPTS => {
-            tokio::time::sleep(after.max(MIN_PAUSE)).await;
-            true
+impl TreeWalk<'_> {
+    async fn walk(&mut self) -> Result<WalkResult> {
+        let CopyPath { storage, path: directory, .. } = self.source;
+        let request = TreeRequest::Walk { after: self.position.clone() };
+        match storage.tree(directory, request).await? {
+            None if self.root.is_none() => Ok(WalkResult::Unsupported),
+            None => {
+                let what = format!("{} is no directory any more", self.source.name());
+                Err(Error::new(ErrorKind::Changed, what))
+            }
+            Some(mut events) => {
+                let root = match self.root.clone() {
+                    Some(root) => root,
+                    None => Arc::new(begin(self.shared, self.source, self.target).await?),
+                };
+                self.root = Some(Arc::clone(&root));
+                follow(self.shared, &root, &mut *events, &mut self.position).await?;
+                Ok(WalkResult::Done)
+            }
         }
-        _ => false,
     }
 }
 

@@ -7,8 +7,8 @@ use crate::connect::source_addresses::SourceAddress;
 use crate::connect::tls::identity::Identity;
 use crate::http::custom_fields::CustomFields;
 use hither_auth::Credentials;
-use hither_core::ReplicasConfig;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{ReplicasConfig, RetryPolicy};
 use rustls::pki_types::CertificateDer;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -61,10 +61,15 @@ pub struct TransportConfig {
     /// times.
     pub connect_timeout: Duration,
     /// Waits for a server that refuses connections, since it may be restarting, for at most the
-    /// connect timeout. On by default. Off for a program that has other servers to ask.
+    /// connect timeout, and for one that refuses requests, since it is busy, for at most the
+    /// first-byte timeout. On by default. Off for a program that has other servers to ask.
     pub wait_for_refusing: bool,
-    /// The first-byte timeout: from the request to the header of the response. 60 s by default,
-    /// because a server may first fetch the file from tape or compute a checksum.
+    /// Attempts and pauses of requests. A server that is busy is asked again until the first-byte
+    /// timeout, whatever this says.
+    pub retry: RetryPolicy,
+    /// The first-byte timeout: from the request to the header of the response, or to the last one
+    /// of a server that refuses it because it is busy. 60 s by default, because a server may first
+    /// fetch the file from tape or compute a checksum.
     pub first_byte_timeout: Duration,
     /// The no-progress timeout: the time without a received byte. 30 s by default, longer than any
     /// retransmission timeout of a working path.
@@ -104,6 +109,7 @@ impl Default for TransportConfig {
             max_connections: hither_core::tune::connections::MAX_INTERACTIVE,
             connect_timeout: Duration::from_secs(15),
             wait_for_refusing: true,
+            retry: RetryPolicy::default(),
             first_byte_timeout: Duration::from_secs(60),
             no_progress_timeout: Duration::from_secs(30),
             receive_buffer_bytes: 4 << 20,
@@ -119,6 +125,17 @@ impl Default for TransportConfig {
             gate: None,
             credentials: Credentials::default(),
         }
+    }
+}
+
+impl TransportConfig {
+    /// The retries of requests, within these timeouts.
+    #[must_use]
+    pub fn retry_policy(&self) -> RetryPolicy {
+        let mut policy = self.retry;
+        policy.busy_timeout =
+            if self.wait_for_refusing { self.first_byte_timeout } else { Duration::ZERO };
+        policy
     }
 }
 

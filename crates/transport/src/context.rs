@@ -7,6 +7,7 @@ use crate::location::Location;
 use futures_core::future::BoxFuture;
 use hither_core::tune::connections;
 use hither_core::{Clock, EndpointStore, SlotClaim};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -67,5 +68,10 @@ impl Clock for MonotonicClock {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn random(&self) -> u64 {
+        // Seeded by the system.
+        RandomState::new().hash_one(())
     }
 }

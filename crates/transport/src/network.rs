@@ -14,6 +14,7 @@ use crate::location::Location;
 use crate::pool::Pool;
 use crate::xrootd::SessionPool;
 use hither_core::error::{Error, Result};
+use hither_core::retry::Failed;
 use hither_core::sync::lock;
 use hither_core::{Endpoint, EndpointStore};
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// The connections by endpoint, the transfer counters, and what is remembered about servers.
 /// Networks share nothing.
@@ -150,6 +152,15 @@ impl Network {
     /// `error`, if it says something else, or the server has refused for too long.
     pub(crate) async fn outlast(&self, location: &Location, error: Error) -> Result<()> {
         self.shared.dialer.outlast(location, self.config(), error).await
+    }
+
+    /// The failure of a request of an operation that began at `began`. The operation ends with it
+    /// if `is_final`, or if it took the whole time for a response.
+    pub(crate) fn failed(&self, error: Error, began: Instant, is_final: bool) -> Failed {
+        if is_final || began.elapsed() >= self.config().first_byte_timeout {
+            return Failed::finally(error);
+        }
+        Failed::from(error)
     }
 
     /// The runtime that drives the connections.

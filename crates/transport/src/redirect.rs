@@ -8,7 +8,6 @@
 //! A [`Location`] that was reached by redirects knows the origin of the URL that the user gave, so
 //! the credentials for that origin are withheld from other ones ([`authorization`]).
 
-pub(crate) mod retry_after;
 pub(crate) mod target_memory;
 
 use crate::authorization;

@@ -17,7 +17,7 @@ use crate::network::Network;
 use crate::xrootd::{XrootdDigest, XrootdSource};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::{Health, PieceChecksums, ReplicaDiscovery};
 use hither_core::{Checksum, Replica, Replicas};
 use hither_http::digest::WANT_REPR_DIGEST;
@@ -365,7 +365,7 @@ impl ReplicaDiscovery for Discovery {
         let failing = self.health.is_down(&location.origin());
         let may_know = errors.iter().any(|error| match (error.kind(), error.retry()) {
             (ErrorKind::Protocol, _) => true,
-            (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => failing,
+            (ErrorKind::Unavailable | ErrorKind::Timeout, retry) if retry.is_hopeful() => failing,
             _ => self.source.redirected(),
         });
         Box::pin(async move {

@@ -30,7 +30,6 @@ use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreEx
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The longest name of a bucket; the oldest ones at Amazon's have up to 255 characters.
 const MAX_BUCKET: usize = 255;
@@ -118,11 +117,8 @@ impl S3Storage {
             id.hash(&mut digest);
             format!("{:016x}", digest.finish())
         });
-        let retry = RetryConfig {
-            max_retries: 3,
-            retry_timeout: Duration::from_secs(60),
-            ..RetryConfig::default()
-        };
+        // The connections of this crate repeat requests.
+        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
             .with_region(config.region.as_deref().unwrap_or("us-east-1"))

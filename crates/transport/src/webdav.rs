@@ -24,6 +24,7 @@ mod tree;
 mod tree_upload;
 mod upload;
 
+use crate::context::MonotonicClock;
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::source::HttpSource;
 use crate::http::status_error;
@@ -36,7 +37,8 @@ use futures_core::stream::BoxStream;
 use futures_util::TryStreamExt;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NamespaceSupport;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Effect, Error, ErrorKind, Result};
+use hither_core::retry::{self, Failed};
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Storage, StoredEntry, TreeEvents, TreeRequest, TreeUpload,
     Upload, check_name, check_path, hide_partial_name, parent,
@@ -59,8 +61,6 @@ pub struct WebDavStorage {
 
 /// The time of the last change of a file that is uploaded, in seconds since 1970.
 const X_OC_MTIME: &str = "x-oc-mtime";
-/// Attempts to remove an interrupted upload.
-const MAX_DISCARDS: usize = 5;
 
 impl WebDavStorage {
     /// The directory at `root`. Nothing is requested yet.
@@ -140,7 +140,12 @@ impl WebDavStorage {
     }
 
     async fn delete(&self, path: &str, directory: bool) -> Result<()> {
-        let reply = self.call(self.request(b"DELETE", path, directory)).await?;
+        self.delete_with(path, directory, Effect::Change).await
+    }
+
+    async fn delete_with(&self, path: &str, directory: bool, effect: Effect) -> Result<()> {
+        let delete = self.request(b"DELETE", path, directory).with_effect(effect);
+        let reply = self.call(delete).await?;
         match reply.status {
             // Something in it could not be removed.
             StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "DELETE")),
@@ -149,21 +154,19 @@ impl WebDavStorage {
         }
     }
 
-    /// Removes a file whose upload was interrupted: the server may need some time to notice.
-    async fn discard(&self, path: &str) -> Result<()> {
-        for _ in 0..MAX_DISCARDS {
-            let Err(error) = self.delete(path, false).await else { return Ok(()) };
-            if self.look(path).await?.is_none() {
+    /// Removes the file of an upload that was interrupted: the server may need some time to notice.
+    async fn discard(&self, path: &str, effect: Effect) -> Result<()> {
+        let attempt = || async {
+            let Err(error) = self.delete_with(path, false, effect).await else {
                 return Ok(());
+            };
+            match self.look(path).await.map_err(Failed::finally)? {
+                Some(_) => Err(Failed::from(error)),
+                None => Ok(()),
             }
-            match error.retry() {
-                Retry::SameServer { after } | Retry::Later { after } => {
-                    tokio::time::sleep(after).await;
-                }
-                Retry::Never | Retry::OtherServer => return Err(error),
-            }
-        }
-        self.delete(path, false).await
+        };
+        let policy = self.network.config().retry_policy();
+        retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 
     /// Removes the content of a directory entry by entry, for servers that remove only empty ones.
@@ -337,6 +340,7 @@ impl Storage for WebDavStorage {
         match self.delete(path, directory).await {
             Err(error)
                 if directory
+                    && !error.may_have_been_carried_out()
                     && !matches!(
                         error.kind(),
                         ErrorKind::PermissionDenied | ErrorKind::Unauthenticated
@@ -385,7 +389,14 @@ impl Storage for WebDavStorage {
             // The server would create the parents, too.
             listing::stat(self, parent(path)).await?;
         }
-        let reply = self.call(self.request(b"MKCOL", path, true)).await?;
+        let reply = match self.call(self.request(b"MKCOL", path, true)).await {
+            // There was nothing before.
+            Err(error) if error.may_have_been_carried_out() => {
+                let there = self.look_for(path, true).await?;
+                return there.map(drop).ok_or(error);
+            }
+            reply => reply?,
+        };
         if reply.status.is_success() {
             return Ok(());
         }

@@ -18,7 +18,7 @@ pub enum FailureScope {
     Chance,
 }
 
-/// Classifies an error by its kind and its advice on retries.
+/// Classifies an error by its kind and the decision about a retry.
 #[must_use]
 pub fn classify(error: &Error) -> FailureScope {
     match (error.kind(), error.retry()) {
@@ -33,9 +33,10 @@ pub fn classify(error: &Error) -> FailureScope {
             _,
         ) => FailureScope::File,
         (_, Retry::Later { .. }) => FailureScope::Staging,
-        (ErrorKind::Unavailable | ErrorKind::Timeout, Retry::SameServer { .. }) => {
-            FailureScope::Chance
-        }
+        (
+            ErrorKind::Unavailable | ErrorKind::Timeout,
+            Retry::AtOnce | Retry::SameServer { .. } | Retry::Busy { .. },
+        ) => FailureScope::Chance,
         (ErrorKind::Unavailable | ErrorKind::Timeout, _) => FailureScope::Server,
         _ => FailureScope::Request,
     }

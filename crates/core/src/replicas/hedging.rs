@@ -5,7 +5,7 @@ use super::origins::Origins;
 use super::replica::{ActiveReplica, Running};
 use super::selection::Among;
 use super::{HEDGE_FLOOR_BYTES, Replicas};
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::error::{Delivery, Error, ErrorKind, Failure, Result};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::{Part, PartSink, Request, ResponseMeta};
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -111,8 +111,7 @@ impl DedupState {
 /// The error of a replica that brings nothing.
 fn silent(replica: &ActiveReplica, silence: Duration) -> Error {
     let what = format!("{}: no bytes for {} s", replica.name(), silence.as_secs());
-    let again = Retry::SameServer { after: Duration::ZERO };
-    Error::new(ErrorKind::Timeout, what).with_retry(again)
+    Error::new(ErrorKind::Timeout, what).with_failure(Failure::Interrupted(Delivery::Sent))
 }
 
 impl Replicas {

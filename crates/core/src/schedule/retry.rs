@@ -1,16 +1,33 @@
 //! End of a request: completion, or a retry of its rest.
 
 use super::{Ended, FetchEvent, Reader};
+use crate::error::retry::{self, Backoff, RetryPolicy};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::plan::{Plan, PlanConfig};
 use crate::source::Request;
 use crate::{Limits, range};
+use futures_core::future::BoxFuture;
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Wanted bytes in a failed answer that count as progress, however many were asked for.
 const MIN_PROGRESS_BYTES: u64 = 4096;
+
+/// The failures of a reader's requests.
+#[derive(Default)]
+pub(super) struct ReaderBackoff {
+    backoff: Backoff,
+    /// The pause after a failure, in which nothing is sent.
+    pub(super) pause: Option<BoxFuture<'static, ()>>,
+}
+
+impl fmt::Debug for ReaderBackoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReaderBackoff").field("backoff", &self.backoff).finish_non_exhaustive()
+    }
+}
 
 impl Reader<'_> {
     /// Settles a request that has ended: done, or its rest planned again.
@@ -27,10 +44,9 @@ impl Reader<'_> {
                 if response.validator.is_some() {
                     self.response.validator.clone_from(&response.validator);
                 }
-                self.staging_since = None;
                 // With a tail, the size of the file was not known when its head was asked for.
                 if missing.is_empty() || request.tail > 0 {
-                    self.barren_failures = 0;
+                    self.failures.backoff = Backoff::default();
                     self.plan_again();
                     return Some(FetchEvent::Response(response));
                 }
@@ -119,11 +135,13 @@ impl Reader<'_> {
         Plan::new(&both, &self.source.limits(), &self.plan_config(PlanConfig::default()))
     }
 
-    /// Returns true if a file that is being staged is still worth waiting for.
-    fn is_patient(&mut self, after: Duration) -> bool {
-        let now = self.source.clock().now();
-        let since = *self.staging_since.get_or_insert(now);
-        now.saturating_sub(since).saturating_add(after) < self.config.staging_timeout
+    /// The policy for a request that has failed. What befalls a server befalls all connections at
+    /// once.
+    fn policy(&self) -> RetryPolicy {
+        let requests = self.running.len() + self.queue.len() + self.urgent.len() + 1;
+        let failing = u32::try_from(requests).unwrap_or(u32::MAX).min(self.connections_in_use());
+        let attempts = self.config.retry.attempts.saturating_mul(failing);
+        RetryPolicy { attempts, ..self.config.retry }
     }
 
     fn again(
@@ -140,28 +158,32 @@ impl Reader<'_> {
         let smaller = plan.requests.len() > 1;
         let got = range::total_bytes(&request.ranges).saturating_sub(range::total_bytes(missing));
         let splittable = request.ranges.len() > 1 || request.tail > 0 && !request.ranges.is_empty();
-        let retryable = match (error.kind(), error.retry()) {
-            (ErrorKind::TooLarge, _) => splittable || smaller || got > 0,
-            (_, Retry::Later { after }) => self.is_patient(after),
-            (_, retry) => matches!(retry, Retry::SameServer { .. }),
+        let retry = match (error.kind(), error.retry()) {
+            (ErrorKind::TooLarge, _) if splittable || smaller || got > 0 => Retry::AtOnce,
+            (ErrorKind::TooLarge, _) => Retry::Never,
+            (_, retry) => retry,
         };
-        let staging = matches!(error.retry(), Retry::Later { .. });
         // Bytes that were not wanted are no progress, nor are a few of many: a server that gives no
         // more with every connection would be asked for ever. A request with a tail is sent again
         // as a whole.
         let useful = request.tail == 0 && got > 0 && got >= MIN_PROGRESS_BYTES.min(asked / 16);
-        if useful {
-            self.barren_failures = 0;
-        } else if (!smaller || request.tail > 0) && !staging {
-            self.barren_failures += 1;
-        }
+        let pause = match retry {
+            // It is another request.
+            Retry::AtOnce | Retry::SameServer { after: Duration::ZERO }
+                if smaller && request.tail == 0 && !useful =>
+            {
+                Some(Duration::ZERO)
+            }
+            retry => {
+                let policy = self.policy();
+                self.failures.backoff.next(&policy, retry, useful, self.source.clock())
+            }
+        };
         self.plan_again();
-        // What befalls a server befalls all connections at once.
-        if !retryable
-            || self.barren_failures
-                >= self.config.attempts.saturating_mul(self.connections_in_use())
-        {
-            return Err(error);
+        let Some(pause) = pause else { return Err(error) };
+        retry::note(&error, retry, pause);
+        if !pause.is_zero() {
+            self.failures.pause = Some(self.source.clock().sleep(pause));
         }
         self.retries += 1;
         self.unreleased_bytes = self.unreleased_bytes.saturating_sub(asked);

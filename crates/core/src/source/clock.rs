@@ -1,4 +1,4 @@
-//! Time comes in through a value, so that tests can run in virtual time.
+//! Time and randomness come in through a value, so that tests can run in virtual time.
 
 use futures_core::future::BoxFuture;
 use std::fmt::Debug;
@@ -10,4 +10,6 @@ pub trait Clock: Send + Sync + Debug {
     fn now(&self) -> Duration;
     /// Waits. As the clock, so its sleepers: in virtual time they wake when that has come.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+    /// A random number, for pauses that differ from those of other clients.
+    fn random(&self) -> u64;
 }

@@ -4,8 +4,8 @@
 use crate::cached::{cache, open, settle};
 use crate::rig::{SIZE, content};
 use hither_core::{
-    Access, Advice, CachedFile, Error, ErrorKind, Limits, PrefetchContext, Prefetcher, ReadAhead,
-    Retry,
+    Access, Advice, CachedFile, Delivery, Error, ErrorKind, Failure, Limits, PrefetchContext,
+    Prefetcher, ReadAhead,
 };
 use hither_simulate::Link;
 use hither_simulate::random::Random;
@@ -63,8 +63,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     let kinds = [ErrorKind::Unavailable, ErrorKind::NotFound, ErrorKind::TooLarge];
     let fail = (prop::sample::select(kinds.to_vec()), any::<bool>()).prop_map(|(kind, again)| {
         let error = Error::new(kind, "by chance");
-        let retry = Retry::SameServer { after: Duration::ZERO };
-        Fault::Fail(if again { error.with_retry(retry) } else { error })
+        let sent = Failure::Interrupted(Delivery::Sent);
+        Fault::Fail(if again { error.with_failure(sent) } else { error })
     });
     prop_oneof![
         2 => fail,

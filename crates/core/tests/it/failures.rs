@@ -1,13 +1,13 @@
 //! Requests that fail.
 
 use crate::rig::{SIZE, check, config, connect, drain, far, read, scattered};
-use hither_core::{Error, ErrorKind, Limits, Reader, ReaderConfig, Retry};
+use hither_core::{Delivery, Error, ErrorKind, Failure, Limits, Reader, ReaderConfig};
 use hither_simulate::source::{FIRST_VALIDATOR, Fault};
 use std::time::Duration;
 
 fn passing() -> Fault {
-    let again = Retry::SameServer { after: Duration::ZERO };
-    Fault::Fail(Error::new(ErrorKind::Unavailable, "try again").with_retry(again))
+    let sent = Failure::Interrupted(Delivery::Sent);
+    Fault::Fail(Error::new(ErrorKind::Unavailable, "try again").with_failure(sent))
 }
 
 fn failing(kind: ErrorKind) -> Fault {

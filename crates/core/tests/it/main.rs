@@ -8,6 +8,7 @@ mod cached_model;
 mod failures;
 mod random;
 mod replicas;
+mod retry;
 mod rig;
 mod single_ranges;
 mod trips;

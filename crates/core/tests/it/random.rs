@@ -1,11 +1,10 @@
 //! Faults at random: what comes is exact, or an error says why, and it ends.
 
 use crate::rig::{SIZE, check, config, content, drain};
-use hither_core::{Error, ErrorKind, Limits, Reader, Retry};
+use hither_core::{Delivery, Error, ErrorKind, Failure, Limits, Reader};
 use hither_simulate::Link;
 use hither_simulate::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
-use std::time::Duration;
 
 fn fault() -> impl Strategy<Value = Fault> {
     let kinds = [
@@ -17,8 +16,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     ];
     let fail = (prop::sample::select(kinds.to_vec()), any::<bool>()).prop_map(|(kind, again)| {
         let error = Error::new(kind, "by chance");
-        let retry = Retry::SameServer { after: Duration::ZERO };
-        Fault::Fail(if again { error.with_retry(retry) } else { error })
+        let sent = Failure::Interrupted(Delivery::Sent);
+        Fault::Fail(if again { error.with_failure(sent) } else { error })
     });
     prop_oneof![
         1 => fail,

@@ -4,8 +4,8 @@ use crate::rig::{SIZE, check, content, drain, scattered};
 use futures_core::future::BoxFuture;
 use hither_core::replicas::{ChecksumQuery, ReplicaDiscovery};
 use hither_core::{
-    Algorithm, Checksum, Error, ErrorKind, Health, Reader, ReaderConfig, Replica, Replicas,
-    ReplicasConfig, Request, Result, Retry, Source,
+    Algorithm, Checksum, Delivery, Error, ErrorKind, Failure, Health, Reader, ReaderConfig,
+    Replica, Replicas, ReplicasConfig, Request, Result, Source,
 };
 use hither_simulate::Link;
 use hither_simulate::source::{Fault, Logged, SimulatedSource};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 fn again() -> Error {
     Error::new(ErrorKind::Unavailable, "try again")
-        .with_retry(Retry::SameServer { after: Duration::ZERO })
+        .with_failure(Failure::Interrupted(Delivery::Sent))
 }
 
 /// Every kind of error that a server can be blamed for.

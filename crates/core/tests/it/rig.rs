@@ -39,7 +39,7 @@ pub(crate) fn scattered(n: u64, len: u64) -> Vec<Range<u64>> {
 
 pub(crate) fn config(budget_bytes: u64, attempts: u32) -> ReaderConfig {
     let mut config = ReaderConfig::default();
-    (config.budget_bytes, config.attempts) = (budget_bytes, attempts);
+    (config.budget_bytes, config.retry.attempts) = (budget_bytes, attempts);
     config
 }
 

@@ -26,6 +26,10 @@ impl Clock for VirtualClock {
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
     }
+
+    fn random(&self) -> u64 {
+        0
+    }
 }
 
 /// How an endpoint behaves.

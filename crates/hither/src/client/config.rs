@@ -13,7 +13,8 @@ use std::time::Duration;
 pub struct ClientConfig {
     /// Connections and time limits.
     pub transport: TransportConfig,
-    /// Memory for data in flight.
+    /// Memory for data in flight, and retries. The time for which busy servers are asked again is
+    /// that of `transport`.
     pub reader: ReaderConfig,
     /// Memory for data that was read or prefetched through [`RemoteFile::read_at`] and its
     /// variants.

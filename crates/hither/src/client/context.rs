@@ -38,7 +38,8 @@ impl ClientContext {
     /// # Errors
     ///
     /// [`ErrorKind::Local`] if threads cannot be started, or the trace file cannot be written.
-    pub(crate) fn new(config: ClientConfig, runtime: &Handle) -> Result<Self> {
+    pub(crate) fn new(mut config: ClientConfig, runtime: &Handle) -> Result<Self> {
+        config.reader.retry.busy_timeout = config.transport.retry_policy().busy_timeout;
         let decoders = rayon::ThreadPoolBuilder::new()
             .num_threads(config.decode_threads)
             .thread_name(|n| format!("hither-decode-{n}"))

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::client::storage_path::StoragePath;
 use crate::url_path::refuse_directory;
 use hither_auth::AuthError;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::storage::{DirEntry, FileKind};
 use std::time::Duration;
 
@@ -43,14 +43,14 @@ impl Client {
         }
         let file = self.file(url)?;
         let read = file.stat_async();
-        let read = match error.retry() {
-            Retry::SameServer { .. } | Retry::Later { .. } => {
-                let Ok(read) = tokio::time::timeout(BUSY_SERVER, read).await else {
-                    return Err(error);
-                };
-                read
-            }
-            Retry::Never | Retry::OtherServer => read.await,
+        let is_busy = error.retry().is_hopeful() || error.failure() == Failure::OneServer;
+        let read = if is_busy {
+            let Ok(read) = tokio::time::timeout(BUSY_SERVER, read).await else {
+                return Err(error);
+            };
+            read
+        } else {
+            read.await
         };
         match read {
             Ok(stat) => {

@@ -8,19 +8,16 @@ use crate::client::Client;
 use crate::client::storage_path::StoragePath;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::retry::{self, Failed, Retryable};
 use hither_core::storage::{DirEntry, FileKind, Storage, TreeEvent, TreeEvents, TreeRequest, join};
 use hither_transfer::Filter;
-use std::time::Duration;
+use hither_transport::MonotonicClock;
 
 /// Directories that are listed at the same time.
 const AT_ONCE: usize = 16;
 /// The deepest level: a server that has more is in a loop.
 const MAX_LEVELS: usize = 256;
-/// Requests in a row without a new name after which a stream is given up.
-const MAX_ATTEMPTS: u32 = 4;
-/// The shortest pause before another attempt.
-const MIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// The part of a tree that a walk visits.
 #[derive(Debug, Default)]
@@ -67,8 +64,12 @@ impl Client {
         }
         // A stream has everything: what a filter excludes would come, too.
         let is_whole = options.max_levels.is_none() && options.filter.is_empty();
-        if is_whole && storage.has_trees() && walk.stream().await? {
-            return Ok(());
+        if is_whole && storage.has_trees() {
+            let policy = self.config().reader.retry;
+            let stream = StreamWalk { walk: &mut walk, position: String::new() };
+            if retry::run(&policy, &MonotonicClock::start(), stream).await? {
+                return Ok(());
+            }
         }
         walk.list().await
     }
@@ -82,32 +83,32 @@ struct TreeWalk<'a, F> {
     take: F,
 }
 
-impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
-    /// Walks by streams. Returns false if the storage has none.
-    async fn stream(&mut self) -> Result<bool> {
-        let mut position = String::new();
-        let mut attempts = 0;
-        loop {
-            let before = position.clone();
-            let request = TreeRequest::Walk { after: position.clone() };
-            let error = match self.storage.tree(self.root, request).await {
-                Ok(None) => return Ok(!before.is_empty()),
-                Ok(Some(mut events)) => match self.follow(&mut *events, &mut position).await? {
-                    Some(error) => error,
-                    None => return Ok(true),
-                },
-                Err(error) => error,
-            };
-            attempts = if position == before { attempts + 1 } else { 0 };
-            match error.retry() {
-                Retry::SameServer { after } | Retry::Later { after } if attempts < MAX_ATTEMPTS => {
-                    tokio::time::sleep(after.max(MIN_PAUSE)).await;
-                }
-                _ => return Err(error),
-            }
+/// A walk by streams, which continues after the last name that came. Its result is false if the
+/// storage has none.
+struct StreamWalk<'a, 'b, F> {
+    walk: &'a mut TreeWalk<'b, F>,
+    position: String,
+}
+
+impl<F: FnMut(WalkEvent) -> Result<()> + Send> Retryable for StreamWalk<'_, '_, F> {
+    type Done = bool;
+
+    async fn attempt(&mut self) -> Result<bool, Failed> {
+        let Self { walk, position } = self;
+        let before = position.clone();
+        let request = TreeRequest::Walk { after: before.clone() };
+        let Some(mut events) = walk.storage.tree(walk.root, request).await? else {
+            return Ok(!before.is_empty());
+        };
+        let ended = walk.follow(&mut *events, position).await.map_err(Failed::finally)?;
+        match ended {
+            Some(error) => Err(Failed::from(error).after_progress(*position != before)),
+            None => Ok(true),
         }
     }
+}
 
+impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
     /// Takes the events of a stream to its end. Returns the error with which it breaks off.
     async fn follow(
         &mut self,

@@ -9,13 +9,13 @@ use crate::open_ahead::queue::OpenAheadQueue;
 use crate::open_ahead::task::OpenAheadTask;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Reader, ResponseMeta, range};
+use hither_core::{Reader, ResponseMeta, RetryPolicy, range};
 use hither_formats::root::RootFile;
 use hither_formats::{DecodeResult, NeededRanges, SparseBytes};
 use hither_store::{FileMetadata, MetadataKey, Store};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 
 /// Opens a file: from the store if the stored metadata are still valid, else from its server.
@@ -135,8 +135,7 @@ async fn fetch(
     ask: impl FnOnce(&mut Reader<'_>),
 ) -> Result<(Vec<(u64, Bytes)>, ResponseMeta)> {
     let mut config = file.origin.context.config.reader;
-    config.attempts = 1;
-    config.staging_timeout = Duration::ZERO;
+    config.retry = RetryPolicy::once();
     let mut reader = Reader::new(&*file.origin.source, validator, config);
     ask(&mut reader);
     let mut found = SparseBytes::new();

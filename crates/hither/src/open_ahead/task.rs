@@ -5,7 +5,8 @@ use crate::open_ahead::fetch;
 use crate::open_ahead::folder::FolderAccess;
 use crate::open_ahead::prefetched::PrefetchedEnds;
 use crate::open_ahead::queue::OpenAheadQueue;
-use hither_core::error::{Error, Result, Retry};
+use hither_core::Backoff;
+use hither_core::error::{Error, Result};
 use hither_core::sync::lock;
 use std::fmt;
 use std::ops::Range;
@@ -14,9 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-/// The number of passing errors after which opening a file has failed.
-const MAX_ERRORS: u32 = 4;
 
 /// The longest tail that is fetched when a file is opened.
 const MAX_TAIL_BYTES: u64 = 1 << 20;
@@ -62,9 +60,7 @@ struct Attempts {
     ends: Option<Arc<PrefetchedEnds>>,
     /// The start of the first attempt.
     started: Option<Instant>,
-    errors: u32,
-    /// The time at which the server first asked to retry later.
-    first_delayed: Option<Instant>,
+    backoff: Backoff,
 }
 
 impl Attempts {
@@ -315,19 +311,10 @@ impl OpenAheadTask {
 
     /// The next attempt after an error, and the delay before it; none if the error is final.
     fn next_attempt(&self, error: &Error, mut attempts: Attempts) -> Option<(Attempts, Duration)> {
-        match error.retry() {
-            Retry::Later { after } => {
-                let since = *attempts.first_delayed.get_or_insert_with(Instant::now);
-                let waited = since.elapsed().saturating_add(after);
-                (waited < self.origin.context.config.reader.staging_timeout)
-                    .then_some((attempts, after))
-            }
-            Retry::SameServer { after } => {
-                let errors = attempts.errors + 1;
-                (errors < MAX_ERRORS).then_some((Attempts { errors, ..attempts }, after))
-            }
-            Retry::Never | Retry::OtherServer => None,
-        }
+        let policy = &self.origin.context.config.reader.retry;
+        let clock = self.origin.source.clock();
+        let pause = attempts.backoff.next(policy, error.retry(), false, clock)?;
+        Some((attempts, pause))
     }
 
     /// Records that the program starts to use the file. Returns the number of reads of the file of

@@ -126,6 +126,7 @@ impl Pull {
         options.recursive = self.size.is_some();
         options.verify = Verify::Algorithm(Algorithm::Adler32);
         options.budget_bytes = BUDGET_BYTES;
+        options.retry = self.copier.network.config().retry_policy();
         options.max_workers = self.streams;
         let progress = Arc::new(CopyProgress::default());
         let source =

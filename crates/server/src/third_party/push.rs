@@ -2,8 +2,9 @@
 //!
 //! A push is one PUT to the final path. A body of some size is sent only after the other server has
 //! agreed to it, so a server that redirects first (as dCache's doors do) or returns an error does
-//! so before any data moves. If a connection breaks, the file is sent again from its beginning,
-//! [`ATTEMPTS`] times in total.
+//! so before any data moves. If a connection breaks before all of the file was sent, it is sent
+//! again from its beginning ([`hither_core::retry`]). If it breaks afterwards, the other server may
+//! have the file: the copy fails.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::{self, BackendError, ChecksumMode, FileReader};
@@ -24,9 +25,12 @@ use crate::third_party::stall_watchdog::StallWatchdog;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::retry;
 use hither_http::digest::{DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
-use hither_transport::{HttpRequest, HttpResponse, Location, Network, RequestBody, StreamedBody};
+use hither_transport::{
+    HttpRequest, HttpResponse, Location, MonotonicClock, Network, RequestBody, StreamedBody,
+};
 use http::header::{HeaderMap, HeaderValue};
 use http::{Method, StatusCode, header};
 use std::io;
@@ -36,12 +40,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tracing::debug;
 
 /// Bytes read and sent at a time.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// The number of times that a file is sent from its beginning.
-const ATTEMPTS: u32 = 3;
 /// The checksums computed of the bytes as they pass.
 const PASSING: [Algorithm; 2] = [Algorithm::Adler32, Algorithm::Crc32c];
 /// The maximum of bytes between the file and the kernel: a block that waits, one that is being
@@ -182,23 +183,13 @@ impl Push {
 
     /// Sends the file until the other server has it; returns the checksums of what was sent.
     async fn send(&self) -> Result<Vec<Checksum>> {
-        let mut attempt = 1;
-        loop {
+        let attempt = || async {
             self.progress.fed.store(0, Ordering::Relaxed);
             self.progress.taken.store(0, Ordering::Relaxed);
-            let error = match self.send_once().await {
-                Ok(sums) => return Ok(sums),
-                Err(error) => error,
-            };
-            match error.retry() {
-                Retry::SameServer { after } if attempt < ATTEMPTS => {
-                    debug!(url = %self.copy_request.other, attempt, ?after, %error, "retrying the push");
-                    tokio::time::sleep(after).await;
-                    attempt += 1;
-                }
-                _ => return Err(error),
-            }
-        }
+            Ok(self.send_once().await?)
+        };
+        let policy = self.copier.network.config().retry_policy();
+        retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 
     async fn send_once(&self) -> Result<Vec<Checksum>> {

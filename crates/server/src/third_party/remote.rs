@@ -111,6 +111,8 @@ pub(crate) fn status_error(
         kind,
         format!("{location} responded to {method} with {code} ({reason}): {why}{quoted}"),
     )
+    .with_failure(response.failure())
+    .of_request(response.effect, method)
 }
 
 /// The error for 401 and 403, with a hint for the client.

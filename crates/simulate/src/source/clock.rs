@@ -1,8 +1,11 @@
-//! Tokio's clock, which its tests may pause.
+//! The clock of a simulated link: by default Tokio's, which its tests may pause.
 
+use crate::random::Random;
+use crate::source::SimulatedSource;
 use futures_core::future::BoxFuture;
 use hither_core::Clock;
-use std::sync::OnceLock;
+use hither_core::sync::lock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -10,6 +13,7 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(super) struct TokioClock {
     began: OnceLock<Instant>,
+    random: Mutex<Random>,
 }
 
 impl Clock for TokioClock {
@@ -20,5 +24,23 @@ impl Clock for TokioClock {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn random(&self) -> u64 {
+        lock(&self.random).next_u64()
+    }
+}
+
+impl Clock for SimulatedSource {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.clock.sleep(duration)
+    }
+
+    fn random(&self) -> u64 {
+        self.clock.random()
     }
 }

@@ -1,7 +1,7 @@
 //! Properties of the simulated link.
 
 use super::*;
-use hither_core::Part;
+use hither_core::{Part, Retry};
 use proptest::prelude::*;
 
 const RTT: Duration = Duration::from_millis(240);

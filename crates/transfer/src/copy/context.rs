@@ -2,6 +2,7 @@
 
 use crate::copy::archive::{self, DirectoryAttributes};
 use crate::copy::blocking_queue::BlockingQueue;
+use crate::copy::job_clock::JobClock;
 use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
 use crate::copy::queue::{FileLimits, Queue};
@@ -31,6 +32,8 @@ use tracing::warn;
 #[derive(Debug)]
 pub(crate) struct CopyContext {
     pub(crate) options: CopyOptions,
+    /// The clock of pauses between attempts.
+    pub(crate) clock: JobClock,
     /// Name of the job.
     pub(crate) job: String,
     pub(crate) budget: MemoryBudget,
@@ -96,6 +99,7 @@ impl CopyContext {
             rates: WorkerRates::default(),
             workers: AtomicUsize::new(connections::MIN_BULK.min(options.max_workers).max(1)),
             options,
+            clock: JobClock::start(),
             job,
             journal,
             progress,

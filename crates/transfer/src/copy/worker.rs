@@ -17,7 +17,7 @@ use crate::server_actions::third_party::{self, MoveResult};
 use crate::tree::{fetch_batch, send_batch};
 use hither_core::tune::connections;
 use hither_core::tune::tuner::{Observation, PathSignal, StageTimes, TunedKnob};
-use hither_core::{Error, ErrorKind, Source};
+use hither_core::{Clock, Error, ErrorKind, Source};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,12 +26,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::debug;
 
+/// Pauses before attempts for a whole file are longer than those before single requests by this.
+const FILE_PAUSES: u32 = 4;
 /// Interval at which an idle worker looks for a piece to split.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
-/// Half of the pause before the second attempt for a file; it doubles with each further one.
-const FIRST_BACKOFF: Duration = Duration::from_millis(250);
-/// The longest pause before an attempt.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Runs as many workers and small files as help by now, until nothing is left to do.
 pub(crate) async fn run_all(shared: &Arc<CopyContext>) {
@@ -178,18 +176,16 @@ impl CopyContext {
 
     /// The file once more, after a while, if another attempt is left and may succeed.
     async fn next_attempt(&self, item: &CopyItem, error: &Error) -> Option<CopyItem> {
-        let attempts = item.attempts + 1;
-        let may_pass = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Corrupt
-        );
-        if !may_pass || attempts >= self.options.attempts {
-            return None;
-        }
-        self.note(format!("{error}: attempt {} of {}", attempts + 1, self.options.attempts));
-        let after = FIRST_BACKOFF.saturating_mul(1 << attempts.min(10)).min(MAX_BACKOFF);
-        tokio::time::sleep(after).await;
-        Some(CopyItem { attempts, ..item.clone() })
+        let mut policy = self.options.retry;
+        policy.attempts = self.options.attempts;
+        policy.min_pause *= FILE_PAUSES;
+        policy.max_pause *= FILE_PAUSES;
+        let mut backoff = item.backoff.clone();
+        let pause = backoff.next(&policy, error.retry_anew(), false, &self.clock)?;
+        let attempt = backoff.failures() + 1;
+        self.note(format!("{error}: attempt {attempt} of {}", policy.attempts));
+        self.clock.sleep(pause).await;
+        Some(CopyItem { backoff, ..item.clone() })
     }
 
     async fn fetch(self: &Arc<Self>, worker: usize, file: &Arc<FileCopy>, piece: &Arc<Piece>) {

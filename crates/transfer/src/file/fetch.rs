@@ -7,13 +7,13 @@
 //! piece is done when it is written, not when it has arrived, so that an interruption never costs a
 //! worker more than the block it is at.
 //!
-//! A request that fails is sent again for the rest of the piece, if the error says that this can
-//! help, until [`ATTEMPTS`] in a row have failed without bringing a byte.
+//! A request that fails is sent again for the rest of the piece ([`hither_core::retry`]). A byte is
+//! progress.
 
-use crate::file::open::STAGING_TIMEOUT;
 use crate::file::{FileCopy, Piece};
 use futures_core::future::BoxFuture;
-use hither_core::{Error, ErrorKind, Part, Request, ResponseMeta, Result, Retry, range};
+use hither_core::retry::{self, Failed};
+use hither_core::{Error, ErrorKind, Failure, Part, Request, ResponseMeta, Result, range};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -28,17 +28,13 @@ const WRITE_IN_PLACE_BYTES: u64 = 256 << 10;
 /// A worker whose writes cannot keep up holds this much, in bytes, besides what is being written:
 /// more would be out of the processor's caches by the time that it is its turn.
 const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
-/// Failures in a row, without a byte in between, after which a piece is given up.
-const ATTEMPTS: u32 = 4;
 
 /// Fetches and writes a piece.
 pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
     if file.is_local_copy() {
         return file.copy_piece(piece).await;
     }
-    let mut failures_in_a_row = 0;
-    let mut waited = Duration::ZERO;
-    loop {
+    let attempt = || async {
         let missing = piece.buffer.missing();
         let worker = PieceFetch {
             file,
@@ -50,42 +46,24 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
             pause: None,
             times: PieceTimes::begin(file.source.clock().now()),
         };
-        let fetched = worker.await?;
+        let fetched = worker.await.map_err(Failed::finally)?;
         let still_missing = piece.buffer.missing();
         if still_missing.is_empty() {
             return Ok(());
         }
+        let bytes = range::len(&still_missing);
         let error = fetched.err().unwrap_or_else(|| {
-            let bytes = range::len(&still_missing);
             let message = format!("{}: the response lacks {bytes} requested bytes", file.item.name);
-            Error::new(ErrorKind::Protocol, message)
-                .with_retry(Retry::SameServer { after: Duration::ZERO })
+            Error::new(ErrorKind::Protocol, message).with_failure(Failure::Garbled)
         });
-        let staging = matches!(error.retry(), Retry::Later { .. });
-        if still_missing.start > missing.start {
-            failures_in_a_row = 0;
-        } else {
-            failures_in_a_row += u32::from(!staging);
+        let offset = still_missing.start;
+        debug!(file = file.item.name, offset, bytes, %error, "piece failed");
+        if file.is_over() {
+            return Err(Failed::finally(error));
         }
-        debug!(
-            file = file.item.name,
-            offset = still_missing.start,
-            bytes = range::len(&still_missing),
-            failures = failures_in_a_row,
-            %error,
-            "piece failed"
-        );
-        match error.retry() {
-            Retry::Later { after } if waited < STAGING_TIMEOUT && !file.is_over() => {
-                waited += after;
-                tokio::time::sleep(after).await;
-            }
-            Retry::SameServer { after } if failures_in_a_row < ATTEMPTS && !file.is_over() => {
-                tokio::time::sleep(after).await;
-            }
-            _ => return Err(error),
-        }
-    }
+        Err(Failed::from(error).after_progress(offset > missing.start))
+    };
+    retry::run(&file.shared.options.retry, file.source.clock(), attempt).await
 }
 
 /// The request for what is missing of a piece.

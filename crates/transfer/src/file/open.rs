@@ -21,14 +21,14 @@ use crate::options::{OverwritePolicy, Verify};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
-    DirEntry, Error, ErrorKind, FileKind, PutOptions, Replicas, Request, Result, Retry, Source,
-    VersionBinding,
+    DirEntry, Error, ErrorKind, FileKind, PutOptions, Replicas, Request, Result, RetryPolicy,
+    Source, VersionBinding, retry,
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 use tokio::task::spawn_blocking;
 use tracing::debug;
 
@@ -45,8 +45,6 @@ pub(crate) enum OpenResult {
 const LOCAL_PIECES: usize = 2;
 /// Workers that read ahead for a target that takes blocks in order: enough to hide a round trip.
 const READ_AHEAD: usize = 16;
-/// Maximum time to wait for a file that its server has to make ready first.
-pub(crate) const STAGING_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Opens a file. A small one has a slot.
 pub(crate) async fn open(
@@ -57,8 +55,8 @@ pub(crate) async fn open(
     let key = item.target.name();
     let known = shared.journal.as_ref().and_then(|journal| journal.take(&key));
     let (source, replicas) = source_of(&item)?;
-    let (mut version, head) = identify(&item, &source, known.as_ref()).await?;
-    if item.entry.is_none() && item.attempts == 0 && !item.restarted {
+    let (mut version, head) = identify(shared, &item, &source, known.as_ref()).await?;
+    if item.entry.is_none() && item.backoff.failures() == 0 && !item.restarted {
         shared.progress.found_bytes(version.size);
     }
     if is_to_be_skipped(shared, &item, &version, known.as_ref()).await? {
@@ -199,6 +197,7 @@ async fn of_replicas(replicas: &Replicas, version: &mut FileVersion, known: Opti
 
 /// The version of the source, and its first bytes if they had to be asked for.
 async fn identify(
+    shared: &CopyContext,
     item: &CopyItem,
     source: &Arc<dyn Source>,
     known: Option<&Known>,
@@ -214,7 +213,7 @@ async fn identify(
         None if item.local.is_some() => {
             Ok((of_file(item.storage.stat(&item.path).await?, item)?, None))
         }
-        None => match probe(&**source).await {
+        None => match probe(&**source, &shared.options.retry).await {
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
                 if let Ok(entry) = item.storage.stat(&item.path).await {
@@ -267,7 +266,10 @@ fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
     }
 }
 
-async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)> {
+async fn probe(
+    source: &dyn Source,
+    policy: &RetryPolicy,
+) -> Result<(FileVersion, Option<WriteBatch>)> {
     let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
     let into = Arc::clone(&buffer);
     let first = 0..INITIAL_REQUEST_BYTES;
@@ -276,29 +278,14 @@ async fn probe(source: &dyn Source) -> Result<(FileVersion, Option<WriteBatch>)>
     // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
     // large, one to open the workers.
     source.expect_bulk();
-    // Two failures may befall the best server; a third is reported.
-    let mut tries = 0;
-    let mut waited = Duration::ZERO;
-    let response = loop {
+    let attempt = || async {
         let into = Arc::clone(&into);
         let sink = Box::new(move |part| {
             into.accept(&part, true);
         });
-        match source.fetch(request.clone(), sink).await {
-            Ok(response) => break response,
-            Err(error) => match error.retry() {
-                Retry::Later { after } if waited < STAGING_TIMEOUT => {
-                    waited += after;
-                    tokio::time::sleep(after).await;
-                }
-                Retry::SameServer { after } if tries < 3 => {
-                    tries += 1;
-                    tokio::time::sleep(after).await;
-                }
-                _ => return Err(error),
-            },
-        }
+        Ok(source.fetch(request.clone(), sink).await?)
     };
+    let response = retry::run(policy, source.clock(), attempt).await?;
     let size = response.size.ok_or_else(|| {
         Error::new(
             ErrorKind::Protocol,
@@ -348,7 +335,7 @@ pub(crate) async fn is_to_be_skipped(
             if done.is_some()
                 || matches!(existing, OverwritePolicy::Keep | OverwritePolicy::Update) =>
         {
-            let listed = match item.directory.as_ref().filter(|_| item.attempts == 0) {
+            let listed = match item.directory.as_ref().filter(|_| item.backoff.failures() == 0) {
                 Some(directory) => directory.listed(path).await,
                 None => None,
             };

@@ -8,16 +8,15 @@
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
 use crate::file::CopyItem;
-use crate::file::open::{STAGING_TIMEOUT, is_to_be_skipped};
+use crate::file::open::is_to_be_skipped;
 use crate::file::version::FileVersion;
 use crate::options::Verify;
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
 use crate::summary::FileChecksum;
 use hither_core::checksum::Checksum;
-use hither_core::{DirEntry, Error, ErrorKind, Result, Retry, Storage};
+use hither_core::{Backoff, DirEntry, Error, ErrorKind, Result, Retry, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tracing::debug;
 
 /// Outcome of a move.
@@ -48,20 +47,23 @@ pub(crate) async fn run(
         if item.entry.is_none() {
             shared.progress.found_bytes(entry.size);
         }
-        let mut waited = Duration::ZERO;
+        let mut backoff = Backoff::default();
+        let mut others = 0;
         loop {
             let moved = move_between(shared, mover, item, &entry, &**target, target_path).await;
             let Err(error) = moved else { return moved };
-            let Retry::Later { after } = error.retry() else { return Err(error) };
+            let retry = error.retry();
+            if !matches!(retry, Retry::Later { .. }) {
+                return Err(error);
+            }
             let server = item.target.server();
             shared.note_once(format!("{server} moves no more files at a time: others wait"));
             // As long as others of this job are moved, its turn comes.
-            if shared.wait_to_move(after).await == 0 {
-                waited += after;
-            }
-            if waited >= STAGING_TIMEOUT {
+            let policy = &shared.options.retry;
+            let Some(pause) = backoff.next(policy, retry, others > 0, &shared.clock) else {
                 return Err(error);
-            }
+            };
+            others = shared.wait_to_move(pause).await;
         }
     };
     match moved.await {

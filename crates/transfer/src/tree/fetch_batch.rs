@@ -9,9 +9,9 @@ use crate::destination::Target;
 use crate::file::open::{local_version, should_skip};
 use crate::file::partial_file::{self, PartialFile};
 use crate::file::version::FileVersion;
-use crate::tree::may_retry;
 use crate::tree::small_files::{TreeBatch, TreeRoot};
 use bytes::Bytes;
+use hither_core::retry::{self, Failed, Retryable};
 use hither_core::storage::{TreeEvent, TreeEvents, TreeFile, TreeRequest};
 use hither_core::{Error, ErrorKind, Result};
 use std::collections::{BTreeSet, HashMap};
@@ -69,7 +69,10 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, batch: TreeBatch) {
     };
     let fetched = match root.local {
         Some(_) => fetch.copy(&order).await,
-        None => fetch.receive(&order).await,
+        None => {
+            let requests = BatchRequests { batch: &mut fetch, order: &order };
+            retry::run(&shared.options.retry, &shared.clock, requests).await
+        }
     };
     fetch.settle().await;
     fetch.finish().await;
@@ -117,39 +120,45 @@ fn is_skipped(shared: &CopyContext, root: &TreeRoot, file: &TreeFile) -> Result<
     should_skip(shared, &target, &version, known.as_ref(), &seen)
 }
 
-impl BatchFetch<'_> {
-    /// Asks for the files until all have come, or failed.
-    async fn receive(&mut self, order: &[String]) -> Result<()> {
-        let mut failures = 0;
-        while !self.missing.is_empty() {
-            let left = self.missing.len();
-            let paths = order.iter().filter(|path| self.missing.contains_key(*path)).cloned();
+/// The requests for the files of a batch, in this order, until all have come or failed.
+struct BatchRequests<'a, 'b> {
+    batch: &'a mut BatchFetch<'b>,
+    order: &'a [String],
+}
+
+impl Retryable for BatchRequests<'_, '_> {
+    type Done = ();
+
+    async fn attempt(&mut self) -> Result<(), Failed> {
+        let Self { batch, order } = self;
+        while !batch.missing.is_empty() {
+            let left = batch.missing.len();
+            let paths = order.iter().filter(|path| batch.missing.contains_key(*path)).cloned();
             let request = TreeRequest::Contents(paths.collect());
-            let received = match self.root.storage.tree(&self.root.directory, request).await {
-                Ok(Some(mut events)) => self.follow(&mut *events).await,
+            let received = match batch.root.storage.tree(&batch.root.directory, request).await {
+                Ok(Some(mut events)) => batch.follow(&mut *events).await,
                 Ok(None) => Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("{}: the server sends no trees any more", self.root.name_of("")),
+                    format!("{}: the server sends no trees any more", batch.root.name_of("")),
                 )),
                 Err(error) => Err(error),
             };
             let error = match received {
-                Ok(()) if self.missing.len() < left => continue,
+                Ok(()) if batch.missing.len() < left => continue,
                 Ok(()) => Error::new(
                     ErrorKind::Protocol,
-                    format!("{}: the tree lacks files", self.root.name_of("")),
+                    format!("{}: the tree lacks files", batch.root.name_of("")),
                 ),
                 Err(error) => error,
             };
-            failures = if self.missing.len() == left { failures + 1 } else { 0 };
-            debug!(missing = self.missing.len(), %error, failures, "the batch broke off");
-            if !may_retry(&error, failures).await {
-                return Err(error);
-            }
+            debug!(missing = batch.missing.len(), %error, "the batch broke off");
+            return Err(Failed::from(error).after_progress(batch.missing.len() < left));
         }
         Ok(())
     }
+}
 
+impl BatchFetch<'_> {
     /// Copies the files of a tree on this machine.
     async fn copy(&mut self, order: &[String]) -> Result<()> {
         for paths in order.chunks(WRITE_FILES) {

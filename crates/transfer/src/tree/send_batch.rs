@@ -15,13 +15,13 @@ use crate::file::version::FileVersion;
 use crate::journal::Known;
 use crate::options::OverwritePolicy;
 use crate::tree::fetch_batch::panicked;
-use crate::tree::may_retry;
 use crate::tree::small_files::{MAX_BYTES, TreeBatch, TreeRoot};
 use bytes::Bytes;
+use hither_core::retry::{self, Failed, Retryable};
 use hither_core::storage::{
     MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeFile, TreeRequest, TreeUpload,
 };
-use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Retry, Storage};
+use hither_core::{Delivery, DirEntry, Error, ErrorKind, Failure, FileKind, Result, Storage};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::future::poll_fn;
@@ -29,7 +29,6 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::debug;
@@ -68,23 +67,39 @@ type Entries = HashMap<String, Result<DirEntry>>;
 /// Copies the files of a batch. What fails is noted.
 pub(crate) async fn run(shared: &Arc<CopyContext>, TreeBatch { root, files }: TreeBatch) {
     let Target::Remote(storage, directory) = &root.target else { return };
-    let mut batch = BatchUpload { shared, root: &root, storage, directory, is_again: false };
-    let mut waiting = batch.without_skipped(files).await;
-    let mut failures = 0;
-    while !waiting.is_empty() {
-        let before = waiting.len();
-        let (left, ended) = batch.send(waiting).await;
-        waiting = left;
-        let Err(error) = ended else { continue };
-        failures = if waiting.len() == before { failures + 1 } else { 0 };
-        batch.is_again = true;
-        debug!(files = waiting.len(), %error, failures, "the batch broke off");
-        if !may_retry(&error, failures).await {
-            for file in waiting {
-                shared.failed(root.name_of(&file.relative), error.clone());
-            }
-            return;
+    let batch = BatchUpload { shared, root: &root, storage, directory, is_again: false };
+    let waiting = batch.without_skipped(files).await;
+    let mut requests = BatchRequests { batch, waiting };
+    if let Err(error) = retry::run(&shared.options.retry, &shared.clock, &mut requests).await {
+        for file in requests.waiting {
+            shared.failed(root.name_of(&file.relative), error.clone());
         }
+    }
+}
+
+/// The requests that send the files of a batch.
+struct BatchRequests<'a> {
+    batch: BatchUpload<'a>,
+    /// Files without a result.
+    waiting: Vec<TreeFile>,
+}
+
+impl Retryable for &mut BatchRequests<'_> {
+    type Done = ();
+
+    async fn attempt(&mut self) -> Result<(), Failed> {
+        while !self.waiting.is_empty() {
+            let before = self.waiting.len();
+            let (left, ended) = self.batch.send(std::mem::take(&mut self.waiting)).await;
+            self.waiting = left;
+            if let Err(error) = ended {
+                self.batch.is_again = true;
+                debug!(files = self.waiting.len(), %error, "the batch broke off");
+                // The results of the next request tell of files that are in the way.
+                return Err(Failed::looking(error).after_progress(self.waiting.len() < before));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -143,20 +158,14 @@ impl BatchUpload<'_> {
 
     /// Asks for the entries at some paths.
     async fn entries(&self, paths: Vec<String>) -> Result<Entries> {
-        let mut failures = 0;
-        loop {
+        let attempt = || async {
             match self.ask(paths.clone()).await {
                 // The directory is not there yet.
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Entries::new()),
-                Err(error) => {
-                    failures += 1;
-                    if !may_retry(&error, failures).await {
-                        return Err(error);
-                    }
-                }
-                entries => return entries,
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Entries::new()),
+                entries => Ok(entries?),
             }
-        }
+        };
+        retry::run(&self.shared.options.retry, &self.shared.clock, attempt).await
     }
 
     async fn ask(&self, paths: Vec<String>) -> Result<Entries> {
@@ -288,7 +297,7 @@ impl BatchUpload<'_> {
         }
         let what = format!("{}: the server stopped within the upload", root.target.name());
         let error = Error::new(ErrorKind::Unavailable, what);
-        (files_of(left), Err(error.with_retry(Retry::SameServer { after: Duration::ZERO })))
+        (files_of(left), Err(error.with_failure(Failure::Interrupted(Delivery::Sent))))
     }
 
     /// Adds those files to `done` that are in the way because an earlier request has written them.

@@ -47,6 +47,10 @@ impl Clock for SleepersClock {
         self.time.fetch_max(end, Ordering::SeqCst);
         Box::pin(tokio::task::yield_now())
     }
+
+    fn random(&self) -> u64 {
+        0
+    }
 }
 
 /// State that the fetches of all files share.

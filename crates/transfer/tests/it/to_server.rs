@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use hither_core::storage::{
     PutOptions, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest, TreeUpload, Upload,
 };
-use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Retry, Source, Storage};
+use hither_core::{
+    Delivery, DirEntry, Effect, Error, ErrorKind, Failure, FileKind, Result, Source, Storage,
+};
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, copy,
 };
@@ -14,7 +16,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// The end of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +141,8 @@ impl Storage for Taker {
         self.uploads.fetch_add(1, Ordering::Relaxed);
         let ending = self.endings.lock().unwrap().pop().unwrap_or(Ending::Good);
         let error = Error::new(ErrorKind::Unavailable, "the connection broke");
-        let error = error.with_retry(Retry::SameServer { after: Duration::ZERO });
+        let error = error.with_failure(Failure::Interrupted(Delivery::Sent));
+        let error = error.with_effect(Effect::Change);
         if ending == Ending::Refused {
             return Ok(None);
         }

@@ -49,6 +49,10 @@ impl Clock for NoClock {
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
+
+    fn random(&self) -> u64 {
+        0
+    }
 }
 
 impl Source for OneByte {

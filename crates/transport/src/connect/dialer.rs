@@ -21,10 +21,11 @@ use crate::connect::tcp_info::{SocketRef, TcpInfo};
 use crate::connect::tls::{AlpnChoice, TlsClient, TlsErrorText, TlsHandshake, TlsStream};
 use crate::connect::tls_upgrade::TlsUpgradeStream;
 use crate::connect::tunnel;
+use crate::context::MonotonicClock;
 use crate::counters::TransferCounters;
 use crate::location::Location;
 use bytes::Bytes;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::sync::lock;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
@@ -33,14 +34,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tracing::debug;
 
-/// A retry needs no pause: it goes to another address.
-const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
-
 /// The state that all connections of a client share before they exist.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     addresses: DnsCache,
     outages: Outages,
+    clock: MonotonicClock,
     sources: SourceBalancer,
     tls: TlsClient,
     /// Open connections.
@@ -80,6 +79,7 @@ impl Dialer {
         Self {
             addresses: DnsCache::new(Arc::clone(&config.resolver)),
             outages: Outages::default(),
+            clock: MonotonicClock::start(),
             sources: SourceBalancer::new(&config.sources),
             tls: TlsClient::new(config.tls.clone(), config.credentials.clone()),
             sockets: Mutex::default(),
@@ -180,7 +180,7 @@ impl Dialer {
         let server = location.origin();
         let was_reached = self.address(location).is_some();
         let timeout = config.connect_timeout;
-        let pause = self.outages.refused(&server, Instant::now(), was_reached, timeout);
+        let pause = self.outages.refused(&server, was_reached, timeout, &self.clock);
         let Some(pause) = pause else {
             return Err(error);
         };
@@ -290,7 +290,7 @@ impl Dialer {
                 return error;
             }
             self.addresses.failed(end.address);
-            error.with_retry(AT_ONCE)
+            error.with_failure(Failure::Redirected)
         })
     }
 }

@@ -1,22 +1,19 @@
 //! Servers that refuse connections: the time for which they are waited for.
 //!
 //! A server refuses connections while it restarts, and so does a machine without a server at that
-//! port. So a connection that was refused is tried again, after pauses that grow with the time
-//! since the first refusal: until the connect timeout where the server was reached before, and up
-//! to [`FIRST_CONTACT`] where it never was, because then the port is likely to be wrong. The time
-//! is counted per server, so that many files on a server that is down fail together, not one after
-//! the other.
+//! port. So a connection that was refused is tried again ([`hither_core::retry`]): until the
+//! connect timeout where the server was reached before, and up to [`FIRST_CONTACT`] where it never
+//! was, because then the port is likely to be wrong. The time is counted per server, so that many
+//! files on a server that is down fail together, not one after the other.
 
 use hither_core::sync::lock;
+use hither_core::{Backoff, Clock, Retry, RetryPolicy};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The time for which a server that was never reached is waited for: longer than most restarts.
 const FIRST_CONTACT: Duration = Duration::from_secs(5);
-/// The pause before the second attempt.
-const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -27,33 +24,34 @@ pub(crate) struct Outages {
 }
 
 /// The time in which a server refused every connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Outage {
-    since: Instant,
+    backoff: Backoff,
     /// If nobody has asked until then, what follows is another outage.
-    forgotten: Instant,
+    forgotten: Duration,
 }
 
 impl Outages {
-    /// Records that `server` refused a connection at `now`. Returns the pause before the next
-    /// attempt; `None` if the server has refused for too long.
+    /// Records that `server` refused a connection. Returns the pause before the next attempt;
+    /// `None` if the server has refused for too long.
     pub(crate) fn refused(
         &self,
         server: &str,
-        now: Instant,
         was_reached: bool,
         connect_timeout: Duration,
+        clock: &dyn Clock,
     ) -> Option<Duration> {
-        let patience =
+        let mut policy = RetryPolicy::default();
+        policy.max_pause = MAX_PAUSE;
+        policy.busy_timeout =
             if was_reached { connect_timeout } else { connect_timeout.min(FIRST_CONTACT) };
+        let now = clock.now();
         let mut servers = lock(&self.servers);
         servers.retain(|_, outage| now <= outage.forgotten);
-        let forgotten = now + patience + MAX_PAUSE;
-        let outage = servers.entry(server.to_owned()).or_insert(Outage { since: now, forgotten });
-        outage.forgotten = forgotten;
-        let age = now.saturating_duration_since(outage.since);
-        let left = patience.checked_sub(age).filter(|left| !left.is_zero())?;
-        Some(age.clamp(MIN_PAUSE, MAX_PAUSE).min(left))
+        let new = || Outage { backoff: Backoff::default(), forgotten: now };
+        let outage = servers.entry(server.to_owned()).or_insert_with(new);
+        outage.forgotten = now + policy.busy_timeout + MAX_PAUSE;
+        outage.backoff.next(&policy, Retry::Busy { after: Duration::ZERO }, false, clock)
     }
 
     /// Records that `server` accepted a connection.
@@ -65,65 +63,75 @@ impl Outages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_simulate::virtual_time::VirtualTime;
+    use std::sync::atomic::AtomicBool;
 
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-    /// The times of the attempts at a server that refuses all of them, in milliseconds since the
-    /// first refusal.
-    fn attempts(outages: &Outages, was_reached: bool, start: Instant) -> Vec<u128> {
-        let mut now = start;
-        let mut times = vec![0];
-        while let Some(pause) = outages.refused("server", now, was_reached, CONNECT_TIMEOUT) {
-            now += pause;
-            times.push((now - start).as_millis());
+    fn wait(time: &VirtualTime, duration: Duration) {
+        time.run(time.sleep(duration), &AtomicBool::new(false)).unwrap();
+    }
+
+    /// The times of the attempts at a server that refuses all of them, since the first refusal.
+    fn attempts(outages: &Outages, was_reached: bool, time: &VirtualTime) -> Vec<Duration> {
+        let start = time.now();
+        let mut times = vec![Duration::ZERO];
+        while let Some(pause) = outages.refused("server", was_reached, CONNECT_TIMEOUT, time) {
+            wait(time, pause);
+            times.push(time.now() - start);
         }
         times
     }
 
     #[test]
-    fn pauses_grow_until_time_is_up() {
-        let start = Instant::now();
-        let unknown = attempts(&Outages::default(), false, start);
-        assert_eq!(unknown, [0, 100, 200, 400, 800, 1600, 2600, 3600, 4600, 5000]);
-        let known = attempts(&Outages::default(), true, start);
-        assert_eq!((known.len(), known.last()), (20, Some(&15_000)));
+    fn pauses_differ_from_client_to_client_and_end_when_time_is_up() {
+        for (was_reached, end) in [(false, FIRST_CONTACT), (true, CONNECT_TIMEOUT)] {
+            let of =
+                |seed| attempts(&Outages::default(), was_reached, &VirtualTime::with_seed(seed));
+            let (one, another) = (of(1), of(2));
+            assert_eq!((one.last(), another.last()), (Some(&end), Some(&end)));
+            assert_ne!(one, another);
+            let mut pauses = one.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(pauses.all(|pause| pause <= MAX_PAUSE), "{one:?}");
+        }
     }
 
     #[test]
     fn the_files_of_a_server_that_is_down_fail_together() {
-        let (outages, start) = (Outages::default(), Instant::now());
-        attempts(&outages, true, start);
-        let later = start + CONNECT_TIMEOUT + Duration::from_secs(3);
-        assert_eq!(outages.refused("server", later, true, CONNECT_TIMEOUT), None);
-        assert!(outages.refused("another", later, true, CONNECT_TIMEOUT).is_some());
+        let (outages, time) = (Outages::default(), VirtualTime::new());
+        attempts(&outages, true, &time);
+        assert_eq!(outages.refused("server", true, CONNECT_TIMEOUT, &time), None);
+        assert!(outages.refused("another", true, CONNECT_TIMEOUT, &time).is_some());
     }
 
     #[test]
     fn a_server_that_was_up_or_not_asked_meanwhile_is_waited_for_again() {
-        let (outages, start) = (Outages::default(), Instant::now());
-        attempts(&outages, true, start);
-        let much_later = start + 3 * CONNECT_TIMEOUT;
-        assert!(outages.refused("server", much_later, true, CONNECT_TIMEOUT).is_some());
-        attempts(&outages, true, much_later);
+        let (outages, time) = (Outages::default(), VirtualTime::new());
+        attempts(&outages, true, &time);
+        wait(&time, 2 * CONNECT_TIMEOUT);
+        assert!(outages.refused("server", true, CONNECT_TIMEOUT, &time).is_some());
+        attempts(&outages, true, &time);
         outages.ended("server");
-        let soon = much_later + CONNECT_TIMEOUT;
-        assert!(outages.refused("server", soon, true, CONNECT_TIMEOUT).is_some());
+        assert!(outages.refused("server", true, CONNECT_TIMEOUT, &time).is_some());
     }
 
     #[test]
     fn servers_that_never_answered_are_forgotten() {
-        let (outages, start) = (Outages::default(), Instant::now());
+        let (outages, time) = (Outages::default(), VirtualTime::new());
         for number in 0..100 {
-            outages.refused(&format!("server-{number}"), start, false, CONNECT_TIMEOUT);
+            outages.refused(&format!("server-{number}"), false, CONNECT_TIMEOUT, &time);
         }
-        outages.refused("another", start + CONNECT_TIMEOUT, false, CONNECT_TIMEOUT);
+        wait(&time, CONNECT_TIMEOUT);
+        outages.refused("another", false, CONNECT_TIMEOUT, &time);
         assert_eq!(lock(&outages.servers).len(), 1);
     }
 
     #[test]
     fn a_short_connect_timeout_is_kept() {
-        let (outages, now, short) = (Outages::default(), Instant::now(), Duration::from_millis(20));
-        assert_eq!(outages.refused("server", now, false, short), Some(short));
-        assert_eq!(outages.refused("server", now + short, false, short), None);
+        let (outages, time) = (Outages::default(), VirtualTime::new());
+        let short = Duration::from_millis(20);
+        assert_eq!(outages.refused("server", true, short, &time), Some(short));
+        wait(&time, short);
+        assert_eq!(outages.refused("server", true, short, &time), None);
     }
 }

@@ -12,7 +12,7 @@
 //! buffer would be worse than auto-tuning, so the socket is created again without one.
 
 use crate::connect::source_addresses::SourceAddress;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -50,11 +50,9 @@ pub(crate) async fn connect(
         Ok(stream) => Ok((stream, started.elapsed())),
         Err(error) => {
             let what = format!("cannot connect to {name} ({address}): {error}");
-            let reset = error.kind() == std::io::ErrorKind::ConnectionReset;
-            let failed = Error::new(ErrorKind::Unavailable, what).with_source(error);
-            // A server was there and reset the connection, as overloaded servers do.
-            let again = Retry::SameServer { after: Duration::ZERO };
-            Err(if reset { failed.with_retry(again) } else { failed })
+            let failure = Failure::NotConnected(error.kind());
+            let error = Error::new(ErrorKind::Unavailable, what).with_source(error);
+            Err(error.with_failure(failure))
         }
     }
 }

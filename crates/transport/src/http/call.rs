@@ -2,25 +2,33 @@
 //!
 //! An [`HttpRequest`] uses the same connections and counters as reads do. Its response is read
 //! whole, up to a maximum. Redirects are followed with the same method as long as the body can be
-//! sent again; 303 turns into a GET (RFC 9110 section 15.4.4). A request that meets a connection
-//! that the server has closed meanwhile is sent again on another one, unless its method is POST:
-//! all other requests here may be repeated.
+//! sent again; 303 turns into a GET (RFC 9110 section 15.4.4).
+//!
+//! *Repetition* ([`hither_core::retry`]). A server that is busy (408, 425, 429, 503) is asked again
+//! until the first-byte timeout has passed, whatever the method. A request that was interrupted is
+//! sent again if it reads, or writes what only this client knows ([`Effect`]), and if the attempts
+//! before took less than that time. It is sent on another connection at once if it met one that the
+//! server had closed meanwhile. A change of which the whole request was sent is never repeated: its
+//! error says so ([`Error::may_have_been_carried_out`]).
 //!
 //! Uploads may take hours, so the request as a whole has no timeout: the no-progress timeout
 //! applies while the body is sent, and the first-byte timeout from its end to the header of the
 //! response.
 
 use crate::authorization;
+use crate::context::MonotonicClock;
 use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::request_body::{RequestBody, SendProgress, TrackedBody};
+use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
 use crate::pool::Pool;
 use crate::pool::request_sender::RequestSender;
 use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
 use bytes::{Bytes, BytesMut};
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
+use hither_core::retry::{self, Failed};
 use hither_core::sync::lock;
 use hither_http::metalink::links;
 use http::header::IntoHeaderName;
@@ -39,7 +47,7 @@ use tracing::debug;
 const EXPECT_BYTES: u64 = 1 << 20;
 
 /// An HTTP request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HttpRequest {
     /// The method, of HTTP or WebDAV.
     pub method: Method,
@@ -49,8 +57,13 @@ pub struct HttpRequest {
     pub headers: HeaderMap,
     /// The body.
     pub content: RequestBody,
+    /// Its effect at the server. By default that of the method, which is a change unless it only
+    /// reads.
+    pub effect: Effect,
     /// The maximum length of the response's body in bytes; a longer one is an error.
     pub max_reply_bytes: usize,
+    /// The caller decides when a request that a busy server refuses is sent again.
+    pub(crate) is_paced: bool,
     /// The request is of no use while the server is down: one that refuses connections is not
     /// waited for.
     pub(crate) failover: bool,
@@ -61,10 +74,11 @@ pub struct HttpRequest {
 }
 
 /// Reads the body of a response while it arrives.
+#[derive(Clone)]
 pub(crate) struct BodyWatcher {
     /// The longest time without a byte.
     silence: Duration,
-    take: Box<TakeBytes>,
+    take: Arc<TakeBytes>,
 }
 
 /// Takes the next bytes of a body.
@@ -72,7 +86,7 @@ type TakeBytes = dyn Fn(&[u8]) + Send + Sync;
 
 impl BodyWatcher {
     pub(crate) fn new(silence: Duration, take: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
-        Self { silence, take: Box::new(take) }
+        Self { silence, take: Arc::new(take) }
     }
 }
 
@@ -88,13 +102,16 @@ impl HttpRequest {
     pub fn new(method: Method, location: Location) -> Self {
         let headers = HeaderMap::new();
         let content = RequestBody::Empty;
+        let effect = effect_of(&method);
         let max_reply_bytes = 64 * 1024;
         Self {
             method,
             location,
             headers,
             content,
+            effect,
             max_reply_bytes,
+            is_paced: false,
             failover: false,
             arriving: None,
             watcher: None,
@@ -113,6 +130,31 @@ impl HttpRequest {
     pub(crate) fn with_content(self, content: RequestBody) -> Self {
         Self { content, ..self }
     }
+
+    /// The same request with this effect.
+    pub(crate) fn with_effect(self, effect: Effect) -> Self {
+        Self { effect, ..self }
+    }
+
+    /// Returns true if it may be sent again after a response that refuses it for now.
+    fn waits_while_busy(&self) -> bool {
+        !self.is_paced && !self.failover && self.content.is_whole()
+    }
+
+    /// Returns true if it is sent once, because of what was sent or received, or since another
+    /// server can be asked.
+    fn is_sent_once(&self) -> bool {
+        let is_seen = self.arriving.is_some() || self.watcher.is_some();
+        is_seen || self.failover || !self.content.is_whole()
+    }
+}
+
+/// The effect of a request with this method.
+fn effect_of(method: &Method) -> Effect {
+    match method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" | "PROPFIND" | "QUERY" => Effect::Read,
+        _ => Effect::Change,
+    }
 }
 
 /// An HTTP response.
@@ -128,6 +170,21 @@ pub struct HttpResponse {
     pub location: Location,
     /// For 401 and 403, the error that names the insufficient credential and the reason.
     pub refusal: Option<Error>,
+    /// The effect of the request.
+    pub effect: Effect,
+    /// The server was busy, and was asked again for as long as that is done.
+    pub has_waited: bool,
+}
+
+impl HttpResponse {
+    /// The fact that a retry is decided by, if the response is a failure.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        if self.has_waited {
+            return Failure::OneServer;
+        }
+        status_error::failure(self.status, &self.headers)
+    }
 }
 
 /// The outcome of one attempt.
@@ -138,13 +195,44 @@ enum Attempt {
 }
 
 impl Network {
-    /// Sends a request and reads its response.
+    /// Sends a request and reads its response, as often as it may be repeated.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unavailable`], [`ErrorKind::Timeout`], [`ErrorKind::Protocol`] if there is no
     /// response. Every response is a success here, whatever its status.
-    pub async fn call(&self, mut call: HttpRequest) -> Result<HttpResponse> {
+    pub async fn call(&self, call: HttpRequest) -> Result<HttpResponse> {
+        let began = Instant::now();
+        let refusal = Mutex::new(None);
+        let attempt = || async {
+            let reply = match self.call_once(call.clone()).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    let error = error.of_request(call.effect, &call.method);
+                    return Err(self.failed(error, began, call.is_sent_once()));
+                }
+            };
+            if reply.status.is_success() || !call.waits_while_busy() {
+                return Ok(reply);
+            }
+            let error = status_error::of_response(&reply, call.method.as_str());
+            if !matches!(error.retry(), Retry::Busy { .. }) {
+                return Ok(reply);
+            }
+            *lock(&refusal) = Some(HttpResponse { has_waited: true, ..reply });
+            Err(Failed::from(error))
+        };
+        match retry::run(&self.config().retry_policy(), &MonotonicClock::start(), attempt).await {
+            // The caller knows what the status means.
+            Err(error) if matches!(error.retry(), Retry::Busy { .. }) => {
+                lock(&refusal).take().ok_or(error)
+            }
+            done => done,
+        }
+    }
+
+    /// Sends a request and reads its response, behind redirects.
+    async fn call_once(&self, mut call: HttpRequest) -> Result<HttpResponse> {
         let mut attempts = Attempts::new(&call.location, MAX_HTTP_REDIRECTS);
         let mut expect = true;
         // A path in a federation, as long as its director has not been asked.
@@ -207,10 +295,18 @@ impl Network {
                 }
                 continue;
             }
-            let HttpRequest { location, method, .. } = call;
+            let HttpRequest { location, method, effect, .. } = call;
             let refusal =
                 authorization::refusal(&location, pool.config(), &method, status, &headers, &body);
-            return Ok(HttpResponse { status, headers, body, location, refusal });
+            return Ok(HttpResponse {
+                status,
+                headers,
+                body,
+                location,
+                refusal,
+                effect,
+                has_waited: false,
+            });
         }
     }
 }
@@ -229,16 +325,15 @@ async fn answered(
             Attempt::Stale(_) => {}
         }
     }
-    Err(Error::new(
-        ErrorKind::Unavailable,
-        format!("{}: the server closes every connection before it responds", call.location),
-    ))
+    let what = format!("{}: the server closes every connection before it responds", call.location);
+    Err(Error::new(ErrorKind::Unavailable, what)
+        .with_failure(Failure::Interrupted(Delivery::Unsent)))
 }
 
 async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Attempt> {
     pool.server().wait_retry_after().await;
     let acquired = if call.failover { pool.acquire_now().await } else { pool.acquire().await };
-    let mut leased = acquired?;
+    let mut leased = acquired.map_err(Error::without_connection)?;
     let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
@@ -269,7 +364,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     let sent = Instant::now();
     let response = match exchanged(way, request, &call.location, pool, &progress).await {
         Ok(response) => response,
-        Err(error) if reused && call.method != Method::POST && is_broken(&error) => {
+        Err(error) if reused && is_broken(&error, call.effect) => {
             debug!(url = %call.location, "stale connection, sending the request again");
             return Ok(Attempt::Stale(error));
         }
@@ -301,7 +396,7 @@ async fn exchanged(
     pool: &Pool,
     progress: &SendProgress,
 ) -> Result<http::Response<Incoming>> {
-    way.ready().await.map_err(|error| request::cut(location, way, error))?;
+    way.ready().await.map_err(|error| request::cut(location, way, error, Delivery::Unsent))?;
     way.begin(pool.link().rtt, 0);
     let mut answer = std::pin::pin!(way.send(request));
     let mut taken = progress.taken();
@@ -324,17 +419,19 @@ async fn exchanged(
             ErrorKind::Timeout,
             format!("{location}: {what} for {} s", clock.as_secs_f64()),
         )
-        .with_retry(Retry::SameServer { after: Duration::ZERO }));
+        .with_failure(Failure::Interrupted(progress.delivery())));
     };
-    let response = response.map_err(|error| request::cut(location, way, error))?;
+    let response =
+        response.map_err(|error| request::cut(location, way, error, progress.delivery()))?;
     way.answered();
     way.record(&response);
     Ok(response)
 }
 
-/// Returns whether the connection was lost without a response.
-fn is_broken(error: &Error) -> bool {
+/// Returns whether the connection was lost without a response, and the request may be repeated.
+fn is_broken(error: &Error, effect: Effect) -> bool {
     error.kind() == ErrorKind::Unavailable
+        && !error.clone().with_effect(effect).may_have_been_carried_out()
 }
 
 /// Releases a body when the server responds with "100 Continue".
@@ -376,14 +473,14 @@ async fn collected(
                     clock.as_secs_f64()
                 ),
             )
-            .with_retry(Retry::SameServer { after: Duration::ZERO })
+            .with_failure(Failure::Interrupted(Delivery::Sent))
         })?;
         let Some(frame) = frame else { return Ok(bytes.freeze()) };
         let frame = frame.map_err(|error| {
             let what = "the connection was lost in the middle of the response";
             Error::new(ErrorKind::Unavailable, format!("{location}: {what}"))
                 .with_source(error)
-                .with_retry(Retry::SameServer { after: Duration::ZERO })
+                .with_failure(Failure::Interrupted(Delivery::Sent))
         })?;
         if let (Some(watcher), Some(data)) = (watcher, frame.data_ref()) {
             (watcher.take)(data);

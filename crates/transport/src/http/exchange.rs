@@ -10,7 +10,6 @@ mod response_form;
 
 use crate::authorization;
 use crate::http::delivery::Delivery;
-use crate::http::response_body::AT_ONCE;
 use crate::http::spooled_download::SpooledDownload;
 use crate::http::status_error;
 use crate::http::{request, scheme_mismatch, server_reason};
@@ -19,7 +18,7 @@ use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
 use crate::redirect;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
 use hither_core::{Limits, PartSink, Request, range, validators_differ};
 use hither_http::metalink::links;
 use hither_http::vector;
@@ -277,8 +276,8 @@ impl Exchange<'_> {
     fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
         match settled.outcome {
             Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
-                Retry::SameServer { after } if !after.is_zero() => {
-                    let later = error.with_retry(Retry::Later { after });
+                Retry::Busy { after } if !after.is_zero() => {
+                    let later = error.with_failure(Failure::Staging { after });
                     ExchangeResult { busy: false, outcome: Err(later), ..settled }
                 }
                 _ => ExchangeResult { outcome: Err(error), ..settled },
@@ -292,7 +291,7 @@ impl Exchange<'_> {
         if self.ask != RangeEncoding::All || !self.pool.server().is_too_much(self.request) {
             return ExchangeResult::failed(error);
         }
-        ExchangeResult::failed(error.with_retry(AT_ONCE)).with(RangeBehavior::TooMany)
+        ExchangeResult::failed(error.with_failure(Failure::TooLarge)).with(RangeBehavior::TooMany)
     }
 
     /// The result of a response with an error.
@@ -418,6 +417,11 @@ impl Exchange<'_> {
 
     fn odd(&self, what: &dyn std::fmt::Display) -> Error {
         Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
+    }
+
+    /// The error for a response that breaks off or was damaged.
+    fn garbled(&self, what: &dyn std::fmt::Display) -> Error {
+        self.odd(what).with_failure(Failure::Garbled)
     }
 }
 

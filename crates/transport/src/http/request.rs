@@ -10,7 +10,7 @@ use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
 use bytes::Bytes;
 use hither_core::ResponseMeta;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use hither_http::{ResponseHead, server_timing};
 use http::{HeaderMap, Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -78,18 +78,18 @@ pub(crate) async fn send(
         Error::new(ErrorKind::Invalid, format!("{location}: the URL cannot be sent in a request"))
             .with_source(error)
     })?;
-    way.ready().await.map_err(|error| cut(location, way, error))?;
+    way.ready().await.map_err(|error| cut(location, way, error, Delivery::Unsent))?;
     way.begin(pool.link().rtt, bytes_asked);
     let clock = pool.config().first_byte_timeout;
     let response = match tokio::time::timeout(clock, waited(way.send(request), pool)).await {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(cut(location, way, error)),
+        Ok(Err(error)) => return Err(cut(location, way, error, Delivery::Sent)),
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::Timeout,
                 format!("{location}: no response within {} s of the request", clock.as_secs_f64()),
             )
-            .with_retry(Retry::SameServer { after: Duration::ZERO }));
+            .with_failure(Failure::Interrupted(Delivery::Sent)));
         }
     };
     way.answered();
@@ -184,8 +184,14 @@ pub(crate) async fn reason(
     }
 }
 
-/// The error for a connection that was lost before the header of a response arrived.
-pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Error) -> Error {
+/// The error for a connection that was lost before the header of a response arrived, after so much
+/// of the request.
+pub(crate) fn cut(
+    location: &Location,
+    way: &mut RequestSender,
+    error: hyper::Error,
+    delivery: Delivery,
+) -> Error {
     way.failed(&error);
     if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
         return told;
@@ -206,9 +212,11 @@ pub(crate) fn cut(location: &Location, way: &mut RequestSender, error: hyper::Er
                     XRootD server is named by root://";
         (ErrorKind::Unavailable, what)
     };
-    let retry = match kind {
-        ErrorKind::Protocol => Retry::OtherServer,
-        _ => Retry::SameServer { after: Duration::ZERO },
+    let failure = match kind {
+        ErrorKind::Protocol => Failure::Unknown,
+        // The request was not taken off the queue of the connection, or not processed.
+        _ if error.is_canceled() || way.was_refused() => Failure::Interrupted(Delivery::Unsent),
+        _ => Failure::Interrupted(delivery),
     };
-    Error::new(kind, format!("{location}: {what}")).with_source(error).with_retry(retry)
+    Error::new(kind, format!("{location}: {what}")).with_source(error).with_failure(failure)
 }

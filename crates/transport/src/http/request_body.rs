@@ -10,6 +10,7 @@
 //! [`PATIENCE`].
 
 use bytes::Bytes;
+use hither_core::error::Delivery;
 use hither_core::sync::lock;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Frame, SizeHint};
@@ -103,6 +104,11 @@ impl SendProgress {
     /// Returns whether all of it was taken.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// The part of the request that may have left this machine.
+    pub(crate) fn delivery(&self) -> Delivery {
+        if self.is_done() { Delivery::Sent } else { Delivery::Partial }
     }
 }
 

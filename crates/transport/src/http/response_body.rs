@@ -3,13 +3,9 @@
 use crate::location::Location;
 use crate::pool::Pool;
 use bytes::Bytes;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::time::Duration;
-
-/// A retry needs no pause: it uses a new connection.
-pub(crate) const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
 /// The next chunk of a body, of which `got` bytes of the file were useful; `None` at its end.
 pub(crate) async fn next_chunk(
@@ -31,7 +27,7 @@ pub(crate) async fn next_chunk(
                     ),
                 )
                 .with_source(error)
-                .with_retry(AT_ONCE));
+                .with_failure(Failure::Interrupted(Delivery::Sent)));
             }
             Err(_) => {
                 return Err(Error::new(
@@ -41,7 +37,7 @@ pub(crate) async fn next_chunk(
                         clock.as_secs_f64()
                     ),
                 )
-                .with_retry(AT_ONCE));
+                .with_failure(Failure::Interrupted(Delivery::Sent)));
             }
         };
         // Trailers are ignored.

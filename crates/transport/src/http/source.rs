@@ -16,23 +16,21 @@ use crate::context::MonotonicClock;
 use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, RangeCondition, RangeEncoding};
 use crate::http::spooled_download::SpooledDownload;
-use crate::http::status_error;
 use crate::http::tail;
 use crate::location::Location;
 use crate::network::Network;
 use crate::pool::capabilities::RequestSizing;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use crate::pool::{Pool, PooledConnection};
-use crate::redirect::retry_after::RetryAfterTimer;
 use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
 use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_core::future::BoxFuture;
 use hither_core::endpoint::{Endpoint, RangeSupport};
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
 use hither_core::sync::lock;
 use hither_core::{
-    Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome, ResponseMeta,
-    Source,
+    Backoff, Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome,
+    ResponseMeta, RetryPolicy, Source,
 };
 use hither_http::metalink::MetalinkLinks;
 use http::Method;
@@ -61,7 +59,6 @@ pub struct HttpSource {
     redirected: AtomicBool,
     /// The server to which the last redirect led.
     redirected_to: Mutex<Option<String>>,
-    retry_after: RetryAfterTimer,
     condition: RangeCondition,
 }
 
@@ -108,7 +105,6 @@ impl HttpSource {
             linked: AtomicBool::new(false),
             redirected,
             redirected_to,
-            retry_after: RetryAfterTimer::default(),
             condition: RangeCondition::default(),
         }
     }
@@ -207,12 +203,6 @@ impl HttpSource {
         pool.server().limits().priced(&pool.link(), pool.max_requests())
     }
 
-    /// Waits as long as the server has asked for, in general or for this file.
-    pub(crate) async fn wait_retry_after(&self, place: &HttpTarget) {
-        place.pool.server().wait_retry_after().await;
-        self.retry_after.wait().await;
-    }
-
     async fn fetch_following(&self, request: Request, mut sink: PartSink) -> Result<ResponseMeta> {
         if request.tail > 0 {
             return tail::fetch(self, request, sink).await;
@@ -221,7 +211,7 @@ impl HttpSource {
         loop {
             attempts.count()?;
             let (CurrentTarget { target: place, turn, .. }, _asking) = self.next_target().await?;
-            self.wait_retry_after(&place).await;
+            place.pool.server().wait_retry_after().await;
             match self.send(&place, &request, &mut sink).await {
                 Ok(ExchangeOutcome::Complete(answer)) => {
                     self.targets.arrived();
@@ -264,37 +254,40 @@ impl HttpSource {
         Ok(ExchangeOutcome::Complete(total))
     }
 
-    /// Sends one request and learns from its response. While the server is overloaded, waits and
-    /// sends it again.
+    /// Sends one request and learns from its response. While the server refuses it as one too many,
+    /// waits and sends it again.
     pub(crate) async fn exchange(
         &self,
         place: &HttpTarget,
         request: &Request,
         sink: &mut PartSink,
     ) -> ExchangeResult {
+        // As long as others are under way, there is no deadline.
+        let mut policy = RetryPolicy::default();
+        policy.busy_timeout = Duration::MAX;
+        let mut backoff = Backoff::default();
         loop {
             let admitted = place.pool.welcome().admit().await;
             let settled = self.exchange_as_user(place, request, sink).await;
-            let fate = match &settled.outcome {
-                Ok(_) => RequestOutcome::Served,
-                Err(error) if matches!(error.retry(), Retry::Later { .. }) => {
-                    RequestOutcome::RetryAfter
-                }
-                Err(error) if settled.busy && error.retry() != Retry::OtherServer => {
-                    RequestOutcome::Overloaded
-                }
-                Err(_) => RequestOutcome::Failed,
+            let retry = settled.outcome.as_ref().err().map(Error::retry);
+            let (fate, after) = match retry {
+                None => (RequestOutcome::Served, Duration::ZERO),
+                Some(Retry::Later { .. }) => (RequestOutcome::RetryAfter, Duration::ZERO),
+                Some(Retry::OtherServer) => (RequestOutcome::Failed, Duration::ZERO),
+                Some(Retry::Busy { after }) => (RequestOutcome::Overloaded, after),
+                Some(_) if settled.busy => (RequestOutcome::Overloaded, Duration::ZERO),
+                Some(_) => (RequestOutcome::Failed, Duration::ZERO),
             };
             if !admitted.leave(fate) {
                 return settled;
             }
-            debug!(url = %place.location, retry_after = settled.said_when, "server overloaded, sending the request again");
             // The server rejected it as one request too many. Fewer are sent now.
-            if settled.said_when {
-                place.pool.server().wait_retry_after().await
-            } else {
-                tokio::time::sleep(status_error::BACK_OFF).await
-            }
+            let busy = Retry::Busy { after };
+            let Some(pause) = backoff.next(&policy, busy, false, &self.clock) else {
+                return settled;
+            };
+            debug!(url = %place.location, ?pause, "server overloaded, sending the request again");
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -369,9 +362,6 @@ impl HttpSource {
             connection.retire();
         }
         pool.server().learn(request, &settled);
-        if let Err(error) = &settled.outcome {
-            self.retry_after.learn(error);
-        }
         if let Some(links) = &settled.links {
             self.hear_links(location, &settled, links);
         }
@@ -461,10 +451,11 @@ impl HttpSource {
     pub(crate) fn fall_back(&self, turn: u64, from: &Location, error: Error) -> Error {
         let is_curable = match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::Unauthenticated => true,
-            ErrorKind::Unavailable | ErrorKind::Timeout => matches!(
-                error.retry(),
-                Retry::OtherServer | Retry::SameServer { after: Duration::ZERO }
-            ),
+            // A server that answers is the right one.
+            ErrorKind::Unavailable | ErrorKind::Timeout => match error.failure() {
+                Failure::Status { .. } => error.retry() == Retry::OtherServer,
+                _ => !matches!(error.retry(), Retry::Later { .. }),
+            },
             _ => false,
         };
         if !is_curable || from.is_at_director() {

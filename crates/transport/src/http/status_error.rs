@@ -2,19 +2,20 @@
 
 use crate::http::call::HttpResponse;
 use crate::http::server_reason::said;
-use hither_core::error::{Error, ErrorKind, Retry};
+use hither_core::error::{Error, ErrorKind, Failure};
 use hither_http::{ResponseHead, RetryAfter};
-use http::StatusCode;
-use std::time::Duration;
+use http::{HeaderMap, StatusCode};
+use std::time::SystemTime;
 
-/// The backoff after a server error.
-pub(crate) const BACK_OFF: Duration = Duration::from_millis(200);
-/// The maximum `Retry-After` that is waited for. A longer one is an error.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The fact that a retry is decided by, of a response.
+pub(crate) fn failure(status: StatusCode, headers: &HeaderMap) -> Failure {
+    of_facts(status, ResponseHead::of(status, headers).retry_after.as_ref())
+}
 
-/// The pause before a retry of a file that is being staged, where the server does not say how long
-/// that takes.
-const READY_SOON: Duration = Duration::from_secs(5);
+fn of_facts(status: StatusCode, retry_after: Option<&RetryAfter>) -> Failure {
+    let after = retry_after.map(|retry_after| retry_after.delay(SystemTime::now()));
+    Failure::Status { code: status.as_u16(), after }
+}
 
 /// A status by number and meaning.
 fn shown(status: StatusCode) -> String {
@@ -31,50 +32,40 @@ pub(crate) fn of_status(
     retry_after: Option<&RetryAfter>,
 ) -> Error {
     let seen = format!("{name}: the server responded with {}{said}", shown(status));
-    match status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => Error::new(
-            ErrorKind::NotFound,
-            format!("{seen}: the file does not exist, check the path"),
-        ),
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Error::new(
+    let (kind, what) = match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => {
+            (ErrorKind::NotFound, format!("{seen}: the file does not exist, check the path"))
+        }
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => (
             ErrorKind::Unauthenticated,
             format!(
                 "{seen}: the proxy requires a user and password, as in http://user:password@host:port"
             ),
         ),
         StatusCode::ACCEPTED => {
-            let after = match retry_after {
-                Some(RetryAfter::Delay(after)) => (*after).max(BACK_OFF),
-                Some(RetryAfter::Date(_)) | None => READY_SOON,
-            };
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("{seen}: the file is being staged, try again later"),
-            )
-            .with_retry(Retry::Later { after })
+            (ErrorKind::Unavailable, format!("{seen}: the file is being staged, try again later"))
         }
-        StatusCode::UNAUTHORIZED => Error::new(ErrorKind::Unauthenticated, seen),
-        StatusCode::FORBIDDEN => Error::new(ErrorKind::PermissionDenied, seen),
-        status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
-            let after = match retry_after {
-                Some(RetryAfter::Delay(after)) => *after,
-                Some(RetryAfter::Date(_)) | None => BACK_OFF,
+        StatusCode::UNAUTHORIZED => (ErrorKind::Unauthenticated, seen),
+        StatusCode::FORBIDDEN => (ErrorKind::PermissionDenied, seen),
+        status if is_trouble(status) => {
+            let after = retry_after.map(|it| it.delay(SystemTime::now()).as_secs());
+            let when = match after {
+                Some(seconds @ 1..) => format!("in {seconds} s"),
+                _ => "later".to_owned(),
             };
-            let retry = match status {
-                StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => {
-                    Retry::OtherServer
-                }
-                _ if after > PATIENCE => Retry::OtherServer,
-                _ => Retry::SameServer { after },
-            };
-            Error::new(
-                ErrorKind::Unavailable,
-                format!("{seen}: the server is overloaded or failing, try again later"),
-            )
-            .with_retry(retry)
+            let what = format!("the server is overloaded or failing, try again {when}");
+            (ErrorKind::Unavailable, format!("{seen}: {what}"))
         }
-        _ => Error::new(ErrorKind::Protocol, format!("{seen}, expected 200 or 206")),
-    }
+        _ => (ErrorKind::Protocol, format!("{seen}, expected 200 or 206")),
+    };
+    Error::new(kind, what).with_failure(of_facts(status, retry_after))
+}
+
+/// Returns whether a status says that the server is busy or out of order.
+fn is_trouble(status: StatusCode) -> bool {
+    let refusals =
+        [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
+    refusals.contains(&status) || status.is_server_error()
 }
 
 /// The error for a header with a single range that is too long for the server.
@@ -88,7 +79,7 @@ pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize)
             status.as_u16()
         ),
     )
-    .with_retry(Retry::OtherServer)
+    .with_failure(Failure::OneServer)
 }
 
 /// The error for a request that is too large for the server. The learned limit was lowered, so a
@@ -102,7 +93,7 @@ pub(crate) fn too_large(name: &str, status: StatusCode, ranges: usize, bytes: u6
         ErrorKind::TooLarge,
         format!("{name}: the server responded with {} to a request for {asked}", status.as_u16()),
     )
-    .with_retry(Retry::SameServer { after: Duration::ZERO })
+    .with_failure(Failure::TooLarge)
 }
 
 /// The error for a response to `method` that is no success, or a partial one (207).
@@ -112,7 +103,10 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     }
     let facts = ResponseHead::of(reply.status, &reply.headers);
     let said = said(&reply.headers, &reply.body);
-    of_change(reply.status, method, &reply.location.to_string(), &said, facts.retry_after.as_ref())
+    let name = reply.location.to_string();
+    let error = of_change(reply.status, method, &name, &said, facts.retry_after.as_ref());
+    let error = if reply.has_waited { error.with_failure(Failure::OneServer) } else { error };
+    error.of_request(reply.effect, method)
 }
 
 /// The same for the parts of a response.
@@ -134,40 +128,91 @@ pub(crate) fn of_change(
             (ErrorKind::TooLarge, "the server does not accept files of this size")
         }
         StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "the server has no space left"),
-        StatusCode::LOCKED => {
-            let error = Error::new(
-                ErrorKind::Unavailable,
-                format!("{seen}: it is locked by another client"),
-            );
-            return error.with_retry(Retry::SameServer { after: Duration::from_secs(1) });
-        }
+        StatusCode::LOCKED => (ErrorKind::Unavailable, "it is locked by another client"),
         StatusCode::MULTI_STATUS => (ErrorKind::PermissionDenied, "only a part of it was done"),
         status if status.is_success() => (ErrorKind::Protocol, "expected another status"),
         _ => return of_status(status, name, said, retry_after),
     };
-    Error::new(kind, format!("{seen}: {what}"))
+    Error::new(kind, format!("{seen}: {what}")).with_failure(of_facts(status, retry_after))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_core::error::{Effect, Retry};
+    use std::time::Duration;
+
+    /// Statuses, and the decision about a retry.
+    type Rows<'a> = &'a [(&'a [u16], Retry)];
+
+    const NONE: Duration = Duration::ZERO;
+    const BUSY: (&[u16], Retry) = (&[408, 425, 429, 503], Retry::Busy { after: NONE });
+
+    fn check(rows: Rows<'_>, failed: impl Fn(StatusCode) -> Error, others: Retry, server: Retry) {
+        for code in 100..1000 {
+            let row = rows.iter().find(|(codes, _)| codes.contains(&code));
+            let rest = if (500..600).contains(&code) { server } else { others };
+            let error = failed(StatusCode::from_u16(code).unwrap());
+            assert_eq!(error.retry(), row.map_or(rest, |(_, retry)| *retry), "{error}");
+        }
+    }
 
     #[test]
-    fn statuses_map_to_what_the_caller_can_do() {
-        for (status, kind, retry) in [
-            (404, ErrorKind::NotFound, Retry::Never),
-            (401, ErrorKind::Unauthenticated, Retry::Never),
-            (403, ErrorKind::PermissionDenied, Retry::Never),
-            (500, ErrorKind::Unavailable, Retry::SameServer { after: BACK_OFF }),
-            (501, ErrorKind::Unavailable, Retry::OtherServer),
-            (202, ErrorKind::Unavailable, Retry::Later { after: READY_SOON }),
-            (418, ErrorKind::Protocol, Retry::OtherServer),
+    fn a_retry_of_a_read_is_decided_for_every_status() {
+        let rows: Rows<'_> = &[
+            BUSY,
+            (&[202], Retry::Later { after: Duration::from_secs(5) }),
+            (&[401, 403, 404, 407, 410], Retry::Never),
+            (&[423], Retry::SameServer { after: Duration::from_secs(1) }),
+            (&[501, 505], Retry::OtherServer),
+        ];
+        let failed = |status| of_status(status, "http://h/f", "", None);
+        check(rows, failed, Retry::OtherServer, Retry::SameServer { after: NONE });
+    }
+
+    #[test]
+    fn a_retry_of_a_change_is_decided_for_every_status() {
+        let seen: Vec<u16> = (200..300).filter(|code| *code != 207).collect();
+        let rows: Rows<'_> = &[
+            BUSY,
+            (&seen, Retry::LookFirst),
+            (&[207, 401, 403, 404, 405, 407, 409, 410, 412, 413, 501, 507], Retry::Never),
+            (&[423], Retry::SameServer { after: Duration::from_secs(1) }),
+            (&[505], Retry::OtherServer),
+            (&[511], Retry::SameServer { after: NONE }),
+        ];
+        for method in ["PUT", "MOVE", "COPY", "DELETE", "MKCOL", "POST"] {
+            let failed = |status| {
+                of_change(status, method, "http://h/f", "", None).with_effect(Effect::Change)
+            };
+            check(rows, failed, Retry::OtherServer, Retry::LookFirst);
+        }
+    }
+
+    #[test]
+    fn statuses_have_kinds() {
+        for (status, kind) in [
+            (404, ErrorKind::NotFound),
+            (401, ErrorKind::Unauthenticated),
+            (403, ErrorKind::PermissionDenied),
+            (408, ErrorKind::Unavailable),
+            (425, ErrorKind::Unavailable),
+            (500, ErrorKind::Unavailable),
+            (418, ErrorKind::Protocol),
         ] {
             let error = of_status(StatusCode::from_u16(status).unwrap(), "http://h/f", "", None);
-            assert_eq!((error.kind(), error.retry()), (kind, retry), "{status}");
+            assert_eq!(error.kind(), kind, "{status}");
         }
-        let later = RetryAfter::Delay(Duration::from_secs(3600));
-        let error = of_status(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", "", Some(&later));
-        assert_eq!(error.retry(), Retry::OtherServer);
+    }
+
+    #[test]
+    fn a_date_counts_from_now_if_the_response_has_none() {
+        let failed = |after: Duration| {
+            let date = RetryAfter::Date(SystemTime::now() + after);
+            of_status(StatusCode::SERVICE_UNAVAILABLE, "http://h/f", "", Some(&date)).retry()
+        };
+        assert_eq!(failed(Duration::from_secs(86_400)), Retry::OtherServer);
+        let soon = failed(Duration::from_secs(30));
+        assert!(matches!(soon, Retry::Busy { after } if after.as_secs() >= 25), "{soon:?}");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn fetch(
     for _ in 0..MAX_ROUNDS + MAX_HTTP_REDIRECTS {
         let (current, _asking) = source.next_target().await?;
         let place = &current.target;
-        source.wait_retry_after(place).await;
+        place.pool.server().wait_retry_after().await;
         tail.place();
         let requests = match tail.next(source, place) {
             requests if !requests.is_empty() => requests,

@@ -15,7 +15,7 @@ use crate::location::Location;
 use crate::network::Network;
 use crate::network::third_party::{ThirdPartyCopy, ThirdPartyMode};
 use hither_auth::Authorization;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
 use hither_core::sync::lock;
 use http::{HeaderValue, Method, StatusCode};
 use std::collections::BTreeMap;
@@ -68,6 +68,8 @@ impl Network {
             call.headers.insert("transferheaderauthorization", token);
         }
         call.watcher = Some(watcher);
+        // It lowers the number of copies at a time.
+        call.is_paced = true;
         let reply = self.call(call).await?;
         // RFC 4918 section 9.8.5: the destination is on a server to which this one does not copy.
         let is_refused =
@@ -85,10 +87,10 @@ impl Network {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                 let error = status_error::of_response(&reply, "COPY");
                 let after = match error.retry() {
-                    Retry::SameServer { after } => after.max(MIN_REFUSAL_PAUSE),
+                    Retry::Busy { after } => after.max(MIN_REFUSAL_PAUSE),
                     _ => MAX_REFUSAL_PAUSE,
                 };
-                return Err(error.with_retry(Retry::Later { after }));
+                return Err(error.with_failure(Failure::Staging { after }));
             }
             _ => return Err(status_error::of_response(&reply, "COPY")),
         }
@@ -101,7 +103,9 @@ impl Network {
                 let what = format!(
                     "{active}: the report of the third-party copy ended without its outcome"
                 );
-                Err(Error::new(ErrorKind::Unavailable, what))
+                Err(Error::new(ErrorKind::Unavailable, what)
+                    .with_failure(Failure::Interrupted(Delivery::Sent))
+                    .of_request(Effect::Change, "COPY"))
             }
         }
     }

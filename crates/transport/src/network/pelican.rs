@@ -32,6 +32,7 @@ use crate::http::call::HttpRequest;
 use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
+use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
 use hither_http::metalink::MetalinkLinks;
@@ -101,7 +102,7 @@ impl Network {
         let url = match known {
             Some((url, _)) => url,
             None => {
-                let url = Box::pin(self.discover(named)).await?;
+                let url = self.discover(named).await?;
                 *director = Some((url.clone(), Instant::now() + KEEP_DESCRIPTION));
                 url
             }
@@ -136,23 +137,27 @@ impl Network {
     }
 
     /// Asks a federation for its director; `None` if it has none.
-    async fn discover(&self, named: &Location) -> Result<Option<String>> {
-        let document = format!("{}{DISCOVERY_PATH}", named.https_root());
-        let document = Location::parse(&document)?.without_credentials();
-        let mut call = HttpRequest::new(Method::GET, document);
-        call.max_reply_bytes = MAX_DESCRIPTION;
-        let reply = self.call(call).await?;
-        if reply.status != StatusCode::OK {
-            let error = status_error::of_response(&reply, "GET");
-            return Err(error.context("the description of the federation"));
-        }
-        let document: serde_json::Value = serde_json::from_slice(&reply.body).map_err(|error| {
-            let what = format!("{}: this is no description of a federation", reply.location);
-            Error::new(ErrorKind::Protocol, what).with_source(error)
-        })?;
-        let url = document.get(DIRECTOR_KEY).and_then(|url| url.as_str()).unwrap_or_default();
-        tracing::debug!(federation = %named.origin(), director = url, "federation discovered");
-        Ok(Some(url).filter(|url| !url.is_empty()).map(str::to_owned))
+    fn discover<'a>(&'a self, named: &'a Location) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async move {
+            let document = format!("{}{DISCOVERY_PATH}", named.https_root());
+            let document = Location::parse(&document)?.without_credentials();
+            let mut call = HttpRequest::new(Method::GET, document);
+            call.max_reply_bytes = MAX_DESCRIPTION;
+            let reply = self.call(call).await?;
+            if reply.status != StatusCode::OK {
+                let error = status_error::of_response(&reply, "GET");
+                return Err(error.context("the description of the federation"));
+            }
+            let document: serde_json::Value =
+                serde_json::from_slice(&reply.body).map_err(|error| {
+                    let what =
+                        format!("{}: this is no description of a federation", reply.location);
+                    Error::new(ErrorKind::Protocol, what).with_source(error)
+                })?;
+            let url = document.get(DIRECTOR_KEY).and_then(|url| url.as_str()).unwrap_or_default();
+            tracing::debug!(federation = %named.origin(), director = url, "federation discovered");
+            Ok(Some(url).filter(|url| !url.is_empty()).map(str::to_owned))
+        })
     }
 
     /// The servers that the director named for a request with `method` for another file of the

@@ -19,6 +19,7 @@
 //! requested, down to a length that worked before. If those are rejected as well, the length was
 //! not the reason, and the limit is restored.
 
+use crate::context::MonotonicClock;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use hither_core::endpoint::{
     COMMON_HEADER_BYTES, CONSERVATIVE_HEADER_BYTES, CONSERVATIVE_RANGES, Endpoint,
@@ -27,7 +28,7 @@ use hither_core::endpoint::{
 };
 use hither_core::error::Retry;
 use hither_core::sync::lock;
-use hither_core::{LearnedLimit, Limits, Request, range};
+use hither_core::{Clock, LearnedLimit, Limits, Request, range, retry};
 use hither_http::ServerHint;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -291,8 +292,11 @@ impl ServerCapabilities {
             // The rejection of one request need not delay the others.
             Err(_) if result.busy && !result.said_when => {}
             Err(error) => {
-                if let Retry::SameServer { after } = error.retry() {
-                    state.not_before = Some(Instant::now() + after);
+                if let Retry::SameServer { after } | Retry::Busy { after } = error.retry()
+                    && !after.is_zero()
+                {
+                    let random = MonotonicClock::start().random();
+                    state.not_before = Some(Instant::now() + retry::lengthened(after, random));
                 }
             }
         }

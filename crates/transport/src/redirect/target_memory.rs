@@ -9,10 +9,9 @@
 //! target counts: the others began with a target that is no longer the current one.
 
 use crate::location::Location;
-use hither_core::error::{Error, Retry};
+use hither_core::error::{Error, Failure};
 use hither_core::sync::lock;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 use tracing::debug;
 
 /// The maximum number of times that the first server is asked again after a redirect target failed.
@@ -91,7 +90,7 @@ impl<T: Clone> TargetMemory<T> {
             current.tried.push(from.host().to_owned());
             current.turn_to(to(&self.first));
         }
-        error.with_retry(Retry::SameServer { after: Duration::ZERO })
+        error.with_failure(Failure::Redirected)
     }
 }
 
@@ -106,7 +105,7 @@ impl<T> CurrentTarget<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::error::ErrorKind;
+    use hither_core::error::{ErrorKind, Retry};
 
     fn at(host: &str) -> Location {
         Location::parse(&format!("http://{host}/f")).unwrap()
@@ -130,7 +129,7 @@ mod tests {
         assert_eq!(memory.current().target, at("second"));
         let turn = memory.current().turn;
         for _ in 0..2 {
-            assert_eq!(fails(&memory, turn, "second"), Retry::SameServer { after: Duration::ZERO });
+            assert_eq!(fails(&memory, turn, "second"), Retry::AtOnce);
         }
         let current = memory.current();
         assert_eq!((current.target, current.tried), (at("first"), vec!["second".to_owned()]));

@@ -1,12 +1,15 @@
 //! Requests of the crate `object_store` over the connections of this crate.
 
+use crate::context::MonotonicClock;
 use crate::http::call;
 use crate::http::request_body::RequestBody;
 use crate::http::server_reason::quoted;
 use crate::location::Location;
 use crate::network::Network;
 use async_trait::async_trait;
-use hither_core::error::{Error, ErrorKind};
+use hither_core::error::{Effect, Error, ErrorKind, Failure};
+use hither_core::retry::{self, Failed};
+use hither_http::ResponseHead;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use object_store::ClientOptions;
@@ -14,6 +17,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The maximum response in bytes: a page of a list has a thousand names of a kilobyte each.
 const REPLY_BYTES: usize = 16 << 20;
@@ -54,15 +58,55 @@ impl HttpService for PooledHttpService {
         call.headers = head.headers;
         call.content = if has_body { RequestBody::Bytes(body) } else { RequestBody::Empty };
         call.max_reply_bytes = REPLY_BYTES;
-        let reply = self.network.call(call).await.map_err(told)?;
-        if let Some(error) = refusal(&reply, self.has_key) {
-            return Err(told(error));
-        }
+        call.effect = effect(&call.method, head.uri.query().unwrap_or_default(), call.effect);
+        // The codes of S3 say more than its statuses.
+        call.is_paced = true;
+        let attempt = || async {
+            let reply = self.network.call(call.clone()).await.map_err(Failed::finally)?;
+            match trouble(&reply).or_else(|| refusal(&reply, self.has_key)) {
+                Some(error) => Err(Failed::from(error)),
+                None => Ok(reply),
+            }
+        };
+        let policy = self.network.config().retry_policy();
+        let reply = retry::run(&policy, &MonotonicClock::start(), attempt).await.map_err(told)?;
         let mut response = HttpResponse::new(reply.body.into());
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
         Ok(response)
     }
+}
+
+/// The effect of a request. What belongs to an upload of parts, nobody sees.
+fn effect(method: &Method, query: &str, effect: Effect) -> Effect {
+    let has = |name: &str| {
+        query.split('&').any(|word| word.split('=').next().is_some_and(|word| word == name))
+    };
+    let is_own = match *method {
+        Method::PUT => has("partNumber"),
+        Method::DELETE => has("uploadId"),
+        Method::POST => has("uploads"),
+        _ => false,
+    };
+    if is_own { Effect::Own } else { effect }
+}
+
+/// The error for a store that is busy or out of order, which it may also say in the body of a
+/// response with status 200 (`CompleteMultipartUpload`, `CopyObject`).
+fn trouble(reply: &call::HttpResponse) -> Option<Error> {
+    let is_change = reply.effect != Effect::Read;
+    let code = element(&reply.body, "Code").filter(|_| !reply.status.is_success() || is_change);
+    let head = ResponseHead::of(reply.status, &reply.headers);
+    let after = head.retry_after.map(|it| it.delay(SystemTime::now()));
+    let failure = Failure::of_s3(code.as_deref(), reply.status.as_u16(), after);
+    let text = String::from_utf8_lossy(&reply.body);
+    let error = Error::new(ErrorKind::Unavailable, refused(&format!("{}: {text}", reply.status)));
+    let error = error.with_failure(failure).of_request(reply.effect, "request");
+    let is_trouble = match failure {
+        Failure::Status { code: 408 | 425 | 429 | 500.., .. } => true,
+        _ => reply.status.is_success() && code.is_some(),
+    };
+    is_trouble.then_some(error)
 }
 
 /// The error for a response that refuses a request for a reason that not all operations of the
@@ -133,4 +177,68 @@ fn told(error: Error) -> HttpError {
         _ => HttpErrorKind::Unknown,
     };
     HttpError::new(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_core::error::Retry;
+    use http::HeaderMap;
+    use std::time::Duration;
+
+    #[test]
+    fn only_objects_are_seen_by_others() {
+        for (method, query, expected) in [
+            (Method::PUT, "", Effect::Change),
+            (Method::PUT, "partNumber=2&uploadId=a", Effect::Own),
+            (Method::POST, "uploads", Effect::Own),
+            (Method::POST, "uploads=", Effect::Own),
+            (Method::POST, "uploadId=a", Effect::Change),
+            (Method::DELETE, "uploadId=a", Effect::Own),
+            (Method::DELETE, "", Effect::Change),
+        ] {
+            assert_eq!(effect(&method, query, Effect::Change), expected, "{method} ?{query}");
+        }
+        assert_eq!(effect(&Method::GET, "list-type=2", Effect::Read), Effect::Read);
+    }
+
+    /// The decision about a retry of a request that was answered so; none if it succeeded.
+    fn decided(status: u16, code: &str, effect: Effect) -> Option<Retry> {
+        let code = (!code.is_empty()).then(|| format!("<Error><Code>{code}</Code></Error>"));
+        let reply = call::HttpResponse {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::new(),
+            body: code.unwrap_or_default().into(),
+            location: Location::parse("http://h/bucket/key").unwrap(),
+            refusal: None,
+            effect,
+            has_waited: false,
+        };
+        trouble(&reply).map(|error| error.retry())
+    }
+
+    #[test]
+    fn trouble_is_decided_by_codes() {
+        let busy = Retry::Busy { after: Duration::ZERO };
+        let again = Retry::SameServer { after: Duration::ZERO };
+        for (status, code, read, change) in [
+            (503, "SlowDown", Some(busy), Some(busy)),
+            (503, "", Some(busy), Some(busy)),
+            (429, "TooManyRequests", Some(busy), Some(busy)),
+            (400, "RequestTimeout", Some(busy), Some(busy)),
+            (500, "InternalError", Some(again), Some(Retry::LookFirst)),
+            (502, "", Some(again), Some(Retry::LookFirst)),
+            (501, "NotImplemented", Some(Retry::OtherServer), Some(Retry::OtherServer)),
+            // An error after the status was sent, which only changes have.
+            (200, "InternalError", None, Some(Retry::LookFirst)),
+            (200, "SlowDown", None, Some(busy)),
+            (200, "", None, None),
+            (404, "NoSuchKey", None, None),
+            (409, "OperationAborted", None, None),
+            (412, "PreconditionFailed", None, None),
+        ] {
+            let seen = [Effect::Read, Effect::Change].map(|effect| decided(status, code, effect));
+            assert_eq!(seen, [read, change], "{status} {code}");
+        }
+    }
 }

@@ -9,13 +9,13 @@ use super::WebDavStorage;
 use crate::authorization;
 use crate::http::request;
 use crate::http::request_body::BoxBody;
-use crate::http::response_body::{AT_ONCE, next_chunk};
+use crate::http::response_body::next_chunk;
 use crate::http::{server_reason, status_error};
 use crate::location::Location;
 use crate::pool::{Pool, PooledConnection};
 use async_trait::async_trait;
 use bytes::Bytes;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::storage::{
     DirEntry, FileKind, TreeEvent, TreeEvents, TreeFile, TreeRequest, join,
 };
@@ -209,7 +209,8 @@ impl TreeEvents for HttpTree {
 
 impl HttpTree {
     fn odd(&self, what: &dyn Display) -> Error {
-        Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location)).with_retry(AT_ONCE)
+        Error::new(ErrorKind::Protocol, format!("{}: {what}", self.location))
+            .with_failure(Failure::Garbled)
     }
 
     /// Checks that a path may come.

@@ -25,7 +25,7 @@ use crate::http::status_error;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use hither_core::checksum::Checksum;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::unique_partial_name;
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name, parent, partial_token,
@@ -145,9 +145,15 @@ impl WebDavUpload {
         self.at != self.path
     }
 
+    /// The effect of a request for `at`: nobody else knows the partial name.
+    fn effect(&self, at: &str) -> Effect {
+        if at == self.path { Effect::Change } else { Effect::Own }
+    }
+
     fn put(&self, at: &str, content: RequestBody) -> HttpRequest {
         let call = HttpRequest::new(Method::PUT, self.dav.root.below(at, false))
-            .with("content-type", "application/octet-stream");
+            .with("content-type", "application/octet-stream")
+            .with_effect(self.effect(at));
         // A file that is written under its own name can at least be protected against replacement.
         let call =
             if at == self.path && !self.overwrite { call.with("if-none-match", "*") } else { call };
@@ -282,7 +288,7 @@ impl WebDavUpload {
                 }
                 let bytes = lock(buffer).clone().freeze();
                 self.put_together(&self.path, bytes).await?;
-                drop(self.dav.delete(&self.at, false).await);
+                drop(self.dav.delete_with(&self.at, false, Effect::Own).await);
                 return Ok(());
             }
             _ => {}
@@ -301,7 +307,7 @@ impl WebDavUpload {
         if let Err(error) = done {
             if self.is_aside() || error.kind() == ErrorKind::Corrupt {
                 // The first error is reported.
-                drop(self.dav.discard(&self.at).await);
+                drop(self.dav.discard(&self.at, self.effect(&self.at)).await);
             }
             return Err(error);
         }
@@ -383,7 +389,7 @@ impl Upload for WebDavUpload {
         if !self.is_aside() {
             return Ok(());
         }
-        self.dav.discard(&self.at).await
+        self.dav.discard(&self.at, self.effect(&self.at)).await
     }
 }
 
@@ -412,6 +418,7 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
     let first = sibling(path, &unique_partial_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
         HttpRequest::new(Method::PUT, dav.root.below(at, false))
+            .with_effect(Effect::Own)
             .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
     };
     let reply = dav.call(put(&first, b"")).await?;
@@ -420,7 +427,7 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
     match dav.move_to(&first, &at, false, false, None).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
-            drop(dav.delete(&first, false).await);
+            drop(dav.delete_with(&first, false, Effect::Own).await);
             if error.kind() != ErrorKind::Unsupported {
                 return Err(error);
             }

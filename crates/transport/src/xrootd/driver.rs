@@ -30,7 +30,7 @@ use crate::xrootd::errors;
 use crate::xrootd::job::{JobError, SessionCommand};
 use crate::xrootd::session_pool::SessionLoad;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use hither_core::error::{Error, ErrorKind, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure};
 use hither_xrd::client::{RequestId, ServerProfile, Session, SessionError};
 use hither_xrd::wire::Redirect;
 use jobs::{OpenedFile, RunningJob};
@@ -49,9 +49,6 @@ use tracing::debug;
 /// bytes are spaced, which tells the bandwidth; large ones are cheaper.
 const READ_BYTES: usize = 256 * 1024;
 const FIRST_READ_BYTES: usize = 4 * 1024;
-
-/// An accidental error needs no pause before a retry.
-const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 
 /// The end of a session.
 pub(super) enum SessionEnd {
@@ -346,7 +343,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         );
         let before = format!("{}: no response within {} s", self.name, limit.as_secs_f64());
         let error = Error::new(ErrorKind::Timeout, if self.midway { what } else { before });
-        Some(error.with_retry(AT_ONCE))
+        Some(error.with_failure(Failure::Interrupted(Delivery::Sent)))
     }
 
     /// Repeats the postponed requests that are due.
@@ -374,13 +371,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             error => {
                 // An invalid message of a server that speaks the protocol may have been damaged on
                 // its way.
-                let by_chance = match error {
-                    SessionError::Wire(_) | SessionError::Unasked { .. } => self.met,
-                    SessionError::Over => true,
-                    _ => false,
+                let failure = match error {
+                    SessionError::Wire(_) | SessionError::Unasked { .. } if self.met => {
+                        Some(Failure::Garbled)
+                    }
+                    SessionError::Over => Some(Failure::Interrupted(Delivery::Sent)),
+                    _ => None,
                 };
                 let error = errors::session_over(&self.name, error);
-                let error = if by_chance { error.with_retry(AT_ONCE) } else { error };
+                let error = match failure {
+                    Some(failure) => error.with_failure(failure),
+                    None => error,
+                };
                 self.broken(error)
             }
         }
@@ -416,7 +418,7 @@ fn broken(name: &str, error: std::io::Error) -> Error {
         return told;
     }
     Error::new(ErrorKind::Unavailable, format!("{name}: the connection was lost: {error}"))
-        .with_retry(AT_ONCE)
+        .with_failure(Failure::Interrupted(Delivery::Sent))
         .with_source(error)
 }
 

@@ -1,19 +1,13 @@
 //! Errors of XRootD servers as errors of this project.
 
-use hither_core::error::{Error, ErrorKind, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure};
 use hither_xrd::client::{RequestError, SessionError};
 use hither_xrd::wire::ErrorCode;
-use std::time::Duration;
-
-/// The backoff for an overloaded server that does not name a time.
-const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// The error for a response of status `error`. `message` is the server's reason, and `name` the
 /// requested file.
 ///
-/// The codes are those of `XProtocol.hh`. Servers use them loosely: a file that cannot be opened
-/// may be reported as an I/O error or a file system error. So those are worth another server, but
-/// no second request to the same.
+/// The codes are those of `XProtocol.hh`.
 pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     let message = message.trim_end_matches(['\0', '\n', ' ']);
     let seen = if message.is_empty() {
@@ -21,12 +15,7 @@ pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     } else {
         format!("{name}: the server responded with {code}: {message:?}")
     };
-    let (kind, retry) = advice(code);
-    let error = Error::new(kind, seen);
-    match retry {
-        Some(retry) => error.with_retry(retry),
-        None => error,
-    }
+    Error::new(kind(code), seen).with_failure(Failure::Xrootd { code: code.0 })
 }
 
 /// The error for one failed request.
@@ -34,7 +23,7 @@ pub(crate) fn failed(name: &str, failure: RequestError) -> Error {
     match failure {
         RequestError::Refused { code, message } => refused(name, code, &message),
         RequestError::NotOpen => Error::new(ErrorKind::Unavailable, format!("{name}: {failure}"))
-            .with_retry(Retry::SameServer { after: Duration::ZERO }),
+            .with_failure(Failure::Xrootd { code: ErrorCode::FILE_NOT_OPEN.0 }),
         failure => {
             Error::new(ErrorKind::Protocol, format!("{name}: {failure}")).with_source(failure)
         }
@@ -59,7 +48,7 @@ pub(crate) fn session_over(name: &str, error: SessionError) -> Error {
     let told = Error::new(kind, format!("{name}: {error}"));
     let told = match &error {
         SessionError::Ended { .. } | SessionError::Mispredicted { .. } => {
-            told.with_retry(Retry::SameServer { after: Duration::ZERO })
+            told.with_failure(Failure::Interrupted(Delivery::Sent))
         }
         _ => told,
     };
@@ -73,50 +62,56 @@ pub(crate) fn lacks_tls(error: &Error) -> bool {
     matches!(session, Some(SessionError::NoTls))
 }
 
-/// The kind of a code, and its retry policy where that differs from the default of the kind.
-fn advice(code: ErrorCode) -> (ErrorKind, Option<Retry>) {
-    let again = |after| Some(Retry::SameServer { after });
+/// The kind of a code.
+pub(crate) fn kind(code: ErrorCode) -> ErrorKind {
     match code {
         ErrorCode::ARG_INVALID | ErrorCode::ARG_MISSING | ErrorCode::BAD_PAYLOAD => {
-            (ErrorKind::Invalid, None)
+            ErrorKind::Invalid
         }
-        ErrorCode::ARG_TOO_LONG | ErrorCode::NO_MEMORY => {
-            (ErrorKind::TooLarge, Some(Retry::OtherServer))
-        }
-        ErrorCode::FILE_NOT_OPEN => (ErrorKind::Unavailable, again(Duration::ZERO)),
-        ErrorCode::NOT_AUTHORIZED | ErrorCode::READ_ONLY => (ErrorKind::PermissionDenied, None),
-        ErrorCode::AUTH_FAILED | ErrorCode::TLS_REQUIRED => (ErrorKind::Unauthenticated, None),
-        ErrorCode::NOT_FOUND | ErrorCode::ATTRIBUTE_NOT_FOUND => (ErrorKind::NotFound, None),
-        ErrorCode::NO_SPACE | ErrorCode::OVER_QUOTA => (ErrorKind::NoSpace, None),
-        ErrorCode::IT_EXISTS => (ErrorKind::AlreadyExists, None),
-        ErrorCode::IS_DIRECTORY | ErrorCode::NOT_FILE => (ErrorKind::Invalid, None),
-        ErrorCode::UNSUPPORTED | ErrorCode::IMPOSSIBLE => (ErrorKind::Unsupported, None),
-        ErrorCode::CHECKSUM | ErrorCode::TOO_MANY_ERRORS => {
-            (ErrorKind::Corrupt, Some(Retry::OtherServer))
-        }
-        ErrorCode::OVERLOADED | ErrorCode::IN_PROGRESS | ErrorCode::FILE_LOCKED => {
-            (ErrorKind::Unavailable, again(BACK_OFF))
-        }
-        _ => (ErrorKind::Unavailable, None),
+        ErrorCode::ARG_TOO_LONG | ErrorCode::NO_MEMORY => ErrorKind::TooLarge,
+        ErrorCode::NOT_AUTHORIZED | ErrorCode::READ_ONLY => ErrorKind::PermissionDenied,
+        ErrorCode::AUTH_FAILED | ErrorCode::TLS_REQUIRED => ErrorKind::Unauthenticated,
+        ErrorCode::NOT_FOUND | ErrorCode::ATTRIBUTE_NOT_FOUND => ErrorKind::NotFound,
+        ErrorCode::NO_SPACE | ErrorCode::OVER_QUOTA => ErrorKind::NoSpace,
+        ErrorCode::IT_EXISTS => ErrorKind::AlreadyExists,
+        ErrorCode::IS_DIRECTORY | ErrorCode::NOT_FILE => ErrorKind::Invalid,
+        ErrorCode::UNSUPPORTED | ErrorCode::IMPOSSIBLE => ErrorKind::Unsupported,
+        ErrorCode::CHECKSUM | ErrorCode::TOO_MANY_ERRORS => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_core::error::{Effect, Retry};
+    use std::time::Duration;
+
+    /// Codes whose meaning is that nothing was done, and none will be.
+    const FINAL: [u32; 16] = [
+        3000, 3001, 3009, 3010, 3011, 3013, 3015, 3016, 3018, 3021, 3025, 3026, 3027, 3028, 3030,
+        3031,
+    ];
 
     #[test]
-    fn codes_map_to_what_the_caller_can_do() {
-        for (code, kind, retry) in [
-            (ErrorCode::NOT_FOUND, ErrorKind::NotFound, Retry::Never),
-            (ErrorCode::NOT_AUTHORIZED, ErrorKind::PermissionDenied, Retry::Never),
-            (ErrorCode::IO_ERROR, ErrorKind::Unavailable, Retry::OtherServer),
-            (ErrorCode::OVERLOADED, ErrorKind::Unavailable, Retry::SameServer { after: BACK_OFF }),
-            (ErrorCode(3999), ErrorKind::Unavailable, Retry::OtherServer),
-        ] {
-            let error = refused("root://h//f", code, "because\n\0");
-            assert_eq!((error.kind(), error.retry()), (kind, retry), "{code}");
+    fn a_retry_is_decided_for_every_code() {
+        let second = Duration::from_secs(1);
+        for code in 3000..3040 {
+            let error = refused("root://h//f", ErrorCode(code), "because\n\0");
             assert!(error.to_string().contains("because"), "{error}");
+            let read = match code {
+                3003 | 3020 => Retry::SameServer { after: second },
+                3004 => Retry::SameServer { after: Duration::ZERO },
+                3024 => Retry::Busy { after: Duration::ZERO },
+                code if FINAL.contains(&code) => Retry::Never,
+                _ => Retry::OtherServer,
+            };
+            let change = match code {
+                3005 | 3007 | 3012 | 3017 | 3020 | 3034.. => Retry::LookFirst,
+                _ => read,
+            };
+            assert_eq!(error.retry(), read, "{error}");
+            assert_eq!(error.with_effect(Effect::Change).retry(), change, "{code}");
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::xrootd::shared_file::SharedFile;
 use bytes::Bytes;
-use hither_core::error::Error;
+use hither_core::error::{Effect, Error};
 use hither_core::{PartSink, Request};
 use hither_xrd::client::Completion;
-use hither_xrd::wire::{self, Redirect};
+use hither_xrd::wire::{self, Redirect, open};
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -85,6 +85,23 @@ impl Operation {
             Self::Open(name) | Self::Write(name, ..) | Self::Sync(name) | Self::Close(name) => {
                 Some(name)
             }
+        }
+    }
+
+    /// Its effect at the server.
+    pub(super) fn effect(&self) -> Effect {
+        match self {
+            Self::Request(
+                wire::Request::Rename { .. }
+                | wire::Request::Remove(_)
+                | wire::Request::RemoveDirectory(_)
+                | wire::Request::MakeDirectory { .. },
+            )
+            | Self::Sync(_) => Effect::Change,
+            // A second request would find the file that the first one has made.
+            Self::Open(name) if name.request.options & open::NEW != 0 => Effect::Change,
+            Self::Request(_) | Self::List(..) => Effect::Read,
+            Self::Open(_) | Self::Write(..) | Self::Close(_) => Effect::Own,
         }
     }
 

@@ -1,5 +1,6 @@
 //! One request, sent to the server that it is redirected to.
 
+use crate::context::MonotonicClock;
 use crate::location::Location;
 use crate::network::Network;
 use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
@@ -7,9 +8,11 @@ use crate::xrootd::job::{JobError, Operation, OperationJob, OperationResponse, S
 use crate::xrootd::session_pool::{SessionHandle, SessionPool};
 use crate::xrootd::target::XrootdTarget;
 use hither_auth::Action;
-use hither_core::error::Result;
+use hither_core::error::{Error, Failure, Result, Retry};
+use hither_core::retry;
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A job that is cancelled when it is dropped.
 pub(super) struct PendingJob {
@@ -83,7 +86,8 @@ pub(super) struct Asked {
 }
 
 /// Sends the operation that `make` creates for the path at `location`, and follows redirects.
-/// `action` is the permission that it needs.
+/// `action` is the permission that it needs. What fails is repeated where that may help, but for a
+/// change that may have been carried out, and a listing of which entries may have arrived.
 ///
 /// # Errors
 ///
@@ -94,15 +98,42 @@ pub(super) async fn ask(
     action: Action,
     make: impl Fn(String) -> Operation + Send + Sync,
 ) -> Result<Asked> {
+    let began = Instant::now();
+    let attempt = || async {
+        ask_once(network, location, action, &make).await.map_err(|(error, what)| {
+            let is_refused = matches!(error.retry(), Retry::Busy { .. });
+            let is_listing = matches!(what, Some(Operation::List(..)));
+            network.failed(error, began, is_listing && !is_refused)
+        })
+    };
+    let policy = network.config().retry_policy();
+    let asked = retry::run(&policy, &MonotonicClock::start(), attempt).await;
+    asked.map_err(|error| match error.retry() {
+        // It was waited for.
+        Retry::Busy { .. } => error.with_failure(Failure::OneServer),
+        _ => error,
+    })
+}
+
+/// Sends the operation, and follows redirects. With an error comes the operation, if it was sent.
+async fn ask_once(
+    network: &Network,
+    location: &Location,
+    action: Action,
+    make: &(impl Fn(String) -> Operation + Send + Sync),
+) -> Result<Asked, (Error, Option<Operation>)> {
+    let unsent = |error| (error, None);
     let mut place = XrootdTarget::new(location.clone(), network);
     let mut attempts = Attempts::new(location, MAX_XROOTD_REDIRECTS);
     loop {
-        attempts.count()?;
-        let what = make(place.path(network, &[]).await?);
+        attempts.count().map_err(unsent)?;
+        let what = make(place.path(network, &[]).await.map_err(unsent)?);
         let (lease, asked) = ask_at(network, &place, &what).await;
         match asked {
             Ok(answered) => return Ok(Asked { answered, place, lease, what }),
-            Err(JobError::Elsewhere(redirect)) => place = place.redirected(&redirect, network)?,
+            Err(JobError::Elsewhere(redirect)) => {
+                place = place.redirected(&redirect, network).map_err(unsent)?;
+            }
             Err(JobError::WantsTls) => place = place.again(network),
             Err(JobError::TooLate) => {}
             Err(JobError::Failed(error)) => {
@@ -113,7 +144,8 @@ pub(super) async fn ask(
                 if place.renew(network, &error, &mut attempts).await {
                     continue;
                 }
-                return Err(place.explained(network, action, error));
+                let error = place.explained(network, action, error);
+                return Err((error.of_request(what.effect(), "request"), Some(what)));
             }
         }
     }

@@ -11,7 +11,6 @@
 use crate::context::MonotonicClock;
 use crate::location::Location;
 use crate::network::Network;
-use crate::redirect::retry_after::RetryAfterTimer;
 use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
 use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::xrootd::SessionPool;
@@ -50,7 +49,6 @@ pub struct XrootdSource {
     announced: AtomicBool,
     /// Connections that the requests under way want, from before the name of the file was known.
     wanted: AtomicUsize,
-    retry_after: RetryAfterTimer,
 }
 
 /// The location of a file after redirects.
@@ -101,7 +99,6 @@ impl XrootdSource {
             targets,
             announced: AtomicBool::new(false),
             wanted: AtomicUsize::new(0),
-            retry_after: RetryAfterTimer::default(),
         }
     }
 
@@ -150,7 +147,6 @@ impl XrootdSource {
         let mut attempts = Attempts::new(self.targets.first(), MAX_XROOTD_REDIRECTS);
         loop {
             attempts.count()?;
-            self.retry_after.wait().await;
             let Course { place, name, lead, turn } = self.course().await?;
             let waits = !request.failover && place.named == *self.targets.first();
             match self.fetch_at(&place, name, &request, &sink, waits).await {
@@ -170,8 +166,6 @@ impl XrootdSource {
                         self.misled(&place, turn, &error);
                         continue;
                     }
-                    self.retry_after.learn(&error);
-                    self.retry_after.pause(&error);
                     if place.renew(&self.network, &error, &mut attempts).await {
                         self.forget_name(&place);
                         continue;

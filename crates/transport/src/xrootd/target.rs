@@ -7,7 +7,7 @@ use crate::redirect::Attempts;
 use crate::xrootd::SessionPool;
 use crate::xrootd::errors;
 use hither_auth::Action;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_xrd::wire::{Redirect, RedirectTarget};
 use std::sync::Arc;
 use tracing::debug;
@@ -81,7 +81,7 @@ impl XrootdTarget {
         if location.protocol() != Protocol::Xrootd {
             let what =
                 format!("{from}: the server redirects to {location}, which is not a root:// URL");
-            return Err(Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer));
+            return Err(Error::new(ErrorKind::Unsupported, what).with_failure(Failure::OneServer));
         }
         debug!(%from, to = %location, "redirected");
         Ok(Self::at(location, redirect.login.clone().unwrap_or_default(), network))
@@ -133,6 +133,6 @@ impl XrootdTarget {
             _ => return error,
         };
         let why = authorization::explained(&self.location, network.config(), action, status, None);
-        Error::new(error.kind(), format!("{error}: {why}")).with_retry(error.retry())
+        error.map_message(|message| format!("{message}: {why}"))
     }
 }

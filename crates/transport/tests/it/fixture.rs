@@ -15,6 +15,17 @@ const HANGS: Duration = Duration::from_secs(120);
 /// A reader with more retries never ends.
 const MAX_RETRIES: u64 = 200;
 
+/// The shortest and the longest pause between attempts: no test waits for more.
+const SHORT_PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
+
+/// A reader that pauses as briefly.
+fn reader_config() -> ReaderConfig {
+    let mut config = ReaderConfig::default();
+    (config.retry.min_pause, config.retry.max_pause) = SHORT_PAUSES;
+    config.retry.busy_timeout = Duration::from_millis(300);
+    config
+}
+
 /// A file whose bytes depend on their position.
 pub(crate) fn content(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i * 7 + i / 251 * 3).to_le_bytes()[0]).collect()
@@ -57,7 +68,8 @@ pub(crate) fn source(url: &str, config: TransportConfig) -> HttpSource {
 }
 
 /// Connections, counters and servers of one test.
-pub(crate) fn network(config: TransportConfig) -> Arc<Network> {
+pub(crate) fn network(mut config: TransportConfig) -> Arc<Network> {
+    (config.retry.min_pause, config.retry.max_pause) = SHORT_PAUSES;
     Network::new(config, Handle::current(), None)
 }
 
@@ -103,13 +115,13 @@ pub(crate) async fn read_with(
     tail: u64,
     validator: Option<&str>,
 ) -> Result<Got, Error> {
-    let reader = Reader::new(source, validator.map(str::to_owned), ReaderConfig::default());
+    let reader = Reader::new(source, validator.map(str::to_owned), reader_config());
     drive(reader, ranges, tail).await
 }
 
 /// Reads `ranges` and no gap between them, whatever a request costs.
 pub(crate) async fn read_exactly(source: &dyn Source, ranges: &[Range<u64>]) -> Result<Got, Error> {
-    let mut config = ReaderConfig::default();
+    let mut config = reader_config();
     config.exact = true;
     drive(Reader::new(source, None, config), ranges, 0).await
 }

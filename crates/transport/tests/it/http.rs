@@ -4,6 +4,7 @@ mod broken_connections;
 mod changed_files;
 mod credentials;
 mod errors;
+mod half_sent;
 mod invalid_responses;
 mod limits;
 mod random;

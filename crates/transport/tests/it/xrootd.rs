@@ -1,5 +1,6 @@
 //! XRootD's own protocol.
 
+mod changes;
 mod faults;
 mod managers;
 mod real_server;

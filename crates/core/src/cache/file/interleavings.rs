@@ -33,6 +33,10 @@ impl Clock for Slow {
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
+
+    fn random(&self) -> u64 {
+        0
+    }
 }
 
 impl Source for Slow {

@@ -2,7 +2,7 @@
 
 use crate::connect::tls::ClientCertResolver;
 use crate::connect::tls::verify::CertificateRejection;
-use hither_core::error::{Error, ErrorKind, Retry};
+use hither_core::error::{Error, ErrorKind, Failure};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError};
 use std::io;
@@ -78,7 +78,7 @@ impl TlsErrorText {
     }
 
     fn says(&self, kind: ErrorKind, what: &str) -> Error {
-        Error::new(kind, format!("{}: {what}", self.origin)).with_retry(Retry::OtherServer)
+        Error::new(kind, format!("{}: {what}", self.origin)).with_failure(Failure::OneServer)
     }
 
     /// Explains a TLS alert of the server.

@@ -9,7 +9,7 @@ use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, if_match, is_weak};
 use crate::http::request;
 use crate::http::request_body::BoxBody;
-use crate::http::response_body::{AT_ONCE, next_chunk};
+use crate::http::response_body::next_chunk;
 use crate::pool::observation::{ExchangeResult, RangeBehavior};
 use bytes::Bytes;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
@@ -95,18 +95,18 @@ impl Exchange<'_> {
                     Ok(Some(FrameEvent::Data { offset, bytes })) => delivery.deliver(offset, bytes),
                     Ok(None) => break,
                     Err(error) => {
-                        return ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE));
+                        return ExchangeResult::failed(self.garbled(&error));
                     }
                 }
             }
         }
         match parser.finish() {
-            Err(error) => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
+            Err(error) => ExchangeResult::failed(self.garbled(&error)),
             Ok(()) if delivery.is_complete(self.request.tail) || delivery.is_beyond() => {
                 delivery.complete(self.request.tail, true)
             }
             Ok(()) => ExchangeResult::failed(
-                self.odd(&"the response lacks some of the requested ranges").with_retry(AT_ONCE),
+                self.garbled(&"the response lacks some of the requested ranges"),
             ),
         }
     }

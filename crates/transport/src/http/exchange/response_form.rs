@@ -2,10 +2,10 @@
 
 use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, RangeEncoding};
-use crate::http::response_body::{AT_ONCE, next_chunk};
+use crate::http::response_body::next_chunk;
 use crate::http::spooled_download::WholeFileResponse;
 use crate::pool::observation::{ExchangeResult, RangeBehavior};
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::range;
 use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
 use http::StatusCode;
@@ -55,7 +55,7 @@ impl Exchange<'_> {
         }
         let complete = delivery.is_complete(self.sent().1);
         match parser.finish() {
-            Err(error) if !complete => ExchangeResult::failed(self.odd(&error).with_retry(AT_ONCE)),
+            Err(error) if !complete => ExchangeResult::failed(self.garbled(&error)),
             _ if complete => {
                 delivery.complete(self.request.tail, true).with(RangeBehavior::Several)
             }
@@ -80,7 +80,8 @@ impl Exchange<'_> {
                 if self.ranges_asked() > 1 || self.may_be_too_long() =>
             {
                 let message = format!("{}: {error}", self.location);
-                let error = Error::new(ErrorKind::TooLarge, message).with_retry(AT_ONCE);
+                let error =
+                    Error::new(ErrorKind::TooLarge, message).with_failure(Failure::TooLarge);
                 ExchangeResult::failed(error).with(RangeBehavior::TooMany)
             }
             _ => ExchangeResult::failed(self.odd(error)),
@@ -212,7 +213,7 @@ impl Exchange<'_> {
             offset += len;
         }
         if offset < range.end {
-            return Err(self.odd(&"the response ended early").with_retry(AT_ONCE));
+            return Err(self.garbled(&"the response ended early"));
         }
         Ok(())
     }
@@ -222,7 +223,7 @@ impl Exchange<'_> {
             ErrorKind::TooLarge,
             format!("{}: the server does not support suffix ranges", self.location),
         );
-        let failed = ExchangeResult::failed(error.with_retry(AT_ONCE));
+        let failed = ExchangeResult::failed(error.with_failure(Failure::TooLarge));
         ExchangeResult { tail_refused: true, reusable, ..failed }
     }
 }

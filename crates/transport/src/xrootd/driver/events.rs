@@ -1,14 +1,14 @@
 //! The events of a session and their effect on jobs.
 
+use super::Driver;
 use super::reads::is_garbled;
-use super::{AT_ONCE, Driver};
 use crate::config::PageChecksums;
 use crate::xrootd::driver::jobs::{OpenedFile, RunningJob};
 use crate::xrootd::errors;
 use crate::xrootd::job::{FileVersion, JobError, Operation};
 use bytes::Bytes;
 use hither_core::Part;
-use hither_core::error::{Error, ErrorKind, Retry};
+use hither_core::error::{Error, ErrorKind, Failure};
 use hither_xrd::client::{Completion, RequestError, RequestId, SessionError, SessionEvent};
 use hither_xrd::wire::{ErrorCode, Redirect, StatInfo};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tracing::debug;
 /// The maximum single wait that a server may request.
 const MAX_SECONDS: u32 = 3600;
 /// The maximum time for a response that the server announces, however often it does. Files that are
-/// being staged are waited for as long by default ([`hither_core::ReaderConfig::staging_timeout`]).
+/// being staged are waited for as long by default ([`hither_core::RetryPolicy::staging_timeout`]).
 const MAX_DEFERRED: Duration = Duration::from_secs(600);
 /// The same for the end of a third-party copy, whose caller watches that the file grows.
 const MAX_DEFERRED_COPY: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -182,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     fn failure(&self, shown: &str, failure: RequestError) -> Error {
         let nonsense = matches!(failure, RequestError::Wire(_));
         let error = errors::failed(shown, failure);
-        if nonsense && self.met { error.with_retry(AT_ONCE) } else { error }
+        if nonsense && self.met { error.with_failure(Failure::Garbled) } else { error }
     }
 
     /// The error of a failed read.
@@ -196,7 +196,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let error = self.failure(shown, failure);
         match self.cannot_verify() {
             Some(unverified) if garbled => unverified,
-            _ if garbled => Error::new(ErrorKind::Protocol, error.to_string()).with_retry(AT_ONCE),
+            _ if garbled => {
+                Error::new(ErrorKind::Protocol, error.to_string()).with_failure(Failure::Garbled)
+            }
             _ => error,
         }
     }
@@ -226,7 +228,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             message => message.to_owned(),
         };
         let what = format!("{}: {what}, try again later", self.shown(name));
-        let error = Error::new(ErrorKind::Unavailable, what).with_retry(Retry::Later { after });
+        let error =
+            Error::new(ErrorKind::Unavailable, what).with_failure(Failure::Staging { after });
         self.not_opened(name, || JobError::Failed(error.clone()));
     }
 
@@ -246,7 +249,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             self.name,
             after.as_secs()
         );
-        self.exhausted.push((request_id, Error::new(ErrorKind::Unavailable, what)));
+        let error = Error::new(ErrorKind::Unavailable, what).with_failure(Failure::OneServer);
+        self.exhausted.push((request_id, error));
     }
 
     /// The maximum time for an announced response.

@@ -14,11 +14,11 @@
 //! not the end of the file: the received bytes are kept, and the error makes the reader request the
 //! rest.
 
+use super::Driver;
 use super::jobs::{Fetching, RunningJob};
-use super::{AT_ONCE, Driver};
 use crate::config::PageChecksums;
 use crate::xrootd::job::{FileVersion, JobError, ReadJob};
-use hither_core::error::{Error, ErrorKind, Retry};
+use hither_core::error::{Error, ErrorKind, Failure};
 use hither_core::range;
 use hither_xrd::client::{File, RequestId};
 use hither_xrd::wire::{ErrorCode, page_end};
@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 "{}: the server has no page checksums, which are required here; use roots://, where TLS protects the bytes",
                 self.name
             );
-            Error::new(ErrorKind::Unsupported, what).with_retry(Retry::OtherServer)
+            Error::new(ErrorKind::Unsupported, what).with_failure(Failure::OneServer)
         })
     }
 
@@ -171,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 range::len(lack),
                 lack.start
             );
-            let error = Error::new(ErrorKind::Protocol, what).with_retry(AT_ONCE);
+            let error = Error::new(ErrorKind::Protocol, what).with_failure(Failure::Garbled);
             fetching.trouble.get_or_insert(error);
         }
         self.read_on(id, &mut fetching);
@@ -241,7 +241,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         };
         let what =
             format!("{}: {why}: the network path to the server damages data", self.shown(name));
-        Some(Error::new(ErrorKind::Corrupt, what).with_retry(Retry::OtherServer))
+        Some(Error::new(ErrorKind::Corrupt, what).with_failure(Failure::OneServer))
     }
 }
 

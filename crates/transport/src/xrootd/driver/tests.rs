@@ -3,7 +3,7 @@
 use super::*;
 use crate::xrootd::job::{FileVersion, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
-use hither_core::Request;
+use hither_core::{Request, Retry};
 use hither_xrd::client::{Pipelining, SessionConfig};
 use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{

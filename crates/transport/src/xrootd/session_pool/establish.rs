@@ -37,7 +37,7 @@ use tokio::sync::watch;
 use tracing::debug;
 
 /// A guess, the method that the server names, and step by step.
-const MAX_ATTEMPTS: usize = 3;
+const MAX_LOGINS: usize = 3;
 
 /// A session that is being established.
 pub(super) struct SessionConnector {
@@ -100,10 +100,11 @@ impl SessionConnector {
     /// Runs until the session ends. Returns the error if it could not be established.
     pub(super) async fn run(mut self) -> Option<Error> {
         let mut first = Vec::new();
-        for attempt in 0..MAX_ATTEMPTS {
+        for attempt in 0..MAX_LOGINS {
             let end = match self.established(std::mem::take(&mut first)).await {
                 Ok(end) => end,
                 Err((error, left)) => {
+                    let error = error.without_connection();
                     self.fail(left, &error);
                     return Some(error);
                 }

@@ -9,6 +9,7 @@
 //!
 //! A session that is lost is replaced, and the writes that it had not answered are repeated.
 
+use crate::context::MonotonicClock;
 use crate::xrootd::job::{JobError, Operation, OperationResponse};
 use crate::xrootd::request::{Asked, ask, ask_in};
 use crate::xrootd::session_pool::{OccupiedSession, SessionHandle};
@@ -19,22 +20,18 @@ use crate::xrootd::target::XrootdTarget;
 use bytes::Bytes;
 use futures_util::future::{join_all, join3};
 use hither_auth::Action;
-use hither_core::error::{Error, ErrorKind, Result, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
+use hither_core::retry::{self, Retryable};
 use hither_core::tune::connections;
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{OpenRequest, Request, StatInfo, open};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::sync::Mutex;
 use tracing::debug;
 
 /// The minimum size of a file in bytes for each session: fewer are not worth a login.
 const MIN_SESSION_BYTES: u64 = 4 << 20;
-/// The maximum number of attempts at one request, each in a new session.
-const MAX_ATTEMPTS: usize = 3;
-/// Advice after a session that was lost, whatever the server has done.
-const AT_ONCE: Retry = Retry::SameServer { after: Duration::ZERO };
 /// The permissions of a new file, before the server's umask.
 const FILE_MODE: u16 = 0o644;
 
@@ -81,25 +78,14 @@ impl Drop for Writing<'_> {
 }
 
 impl WriteSessions {
-    /// Opens the file at `at` with this mode ([`open`]). It will have `size` bytes. A file that is
-    /// locked is waited for: the server may not have closed the session of a client that was
-    /// killed.
+    /// Opens the file at `at` with this mode ([`open`]). It will have `size` bytes.
     pub(super) async fn open(
         storage: XrootdStorage,
         at: String,
         mode: u16,
         size: u64,
     ) -> Result<Self> {
-        let mut attempts = 0;
-        let mut first = loop {
-            match open_first(&storage, &at, mode, "").await {
-                Ok(first) => break first,
-                // What may have been done without a response is not repeated: a new file would be
-                // there already.
-                Err(error) if error.retry() == AT_ONCE => return Err(error),
-                Err(error) => attempts = again(error, attempts).await?,
-            }
-        };
+        let mut first = open_first(&storage, &at, mode, "").await?;
         let place = first.place.clone();
         let sessions = &place.sessions;
         let shares = place.location.opaque() == storage.at(&at).opaque() && sessions.serves_files();
@@ -129,25 +115,21 @@ impl WriteSessions {
 
     /// Writes bytes, in the session in which the fewest are being written.
     pub(super) async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
-        let mut attempts = 0;
-        loop {
-            let writing = self.least_busy(bytes.len() as u64)?;
-            let Some(opened) = self.opened(writing.0).await? else { continue };
+        self.repeated(|| async {
+            let (writing, opened) = self.chosen(bytes.len() as u64).await?;
             let what = Operation::Write(Arc::clone(&opened.name), offset, bytes.clone());
-            match self.ask(writing.0, &opened, what).await {
-                Ok(_) => return Ok(()),
-                Err(error) => attempts = again(error, attempts).await?,
-            }
-        }
+            self.ask(writing.0, &opened, what).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Writes the whole file and closes it, in one round trip. Returns its metadata, if the server
     /// sent them at the same time.
     pub(super) async fn write_and_close(&self, bytes: Bytes) -> Result<Option<StatInfo>> {
-        let mut attempts = 0;
-        loop {
-            let session = self.least_busy(0)?.0;
-            let Some(opened) = self.opened(session).await? else { continue };
+        self.repeated(|| async {
+            let (writing, opened) = self.chosen(0).await?;
+            let session = writing.0;
             let name = &opened.name;
             let write = Operation::Write(Arc::clone(name), 0, bytes.clone());
             let path = opened.place.path(&self.storage.network, &[]).await?;
@@ -158,15 +140,28 @@ impl WriteSessions {
                 self.ask(session, &opened, Operation::Request(Request::Stat(path))),
             )
             .await;
-            match written.and(closed) {
-                Ok(_) => {
-                    session.open.lock().await.take();
-                    return Ok(match status.map(|answered| answered.reply) {
-                        Ok(Completion::Status(status)) => Some(status),
-                        _ => None,
-                    });
-                }
-                Err(error) => attempts = again(error, attempts).await?,
+            written.and(closed)?;
+            session.open.lock().await.take();
+            Ok(match status.map(|answered| answered.reply) {
+                Ok(Completion::Status(status)) => Some(status),
+                _ => None,
+            })
+        })
+        .await
+    }
+
+    /// Repeats an operation on the open file, each time in the session that it chooses.
+    async fn repeated<O: Retryable>(&self, operation: O) -> Result<O::Done> {
+        let policy = self.storage.network.config().retry_policy();
+        retry::run(&policy, &MonotonicClock::start(), operation).await
+    }
+
+    /// The session with the fewest bytes under way, to which `bytes` are added, and the file in it.
+    async fn chosen(&self, bytes: u64) -> Result<(Writing<'_>, OpenedFile)> {
+        loop {
+            let writing = self.least_busy(bytes)?;
+            if let Some(opened) = self.opened(writing.0).await? {
+                return Ok((writing, opened));
             }
         }
     }
@@ -178,20 +173,19 @@ impl WriteSessions {
     }
 
     async fn close_in(&self, session: &WriteSession) -> Result<()> {
-        let mut attempts = 0;
-        let mut now = session.open.lock().await.clone();
-        while let Some(opened) = now {
-            match self.ask(session, &opened, Operation::Close(Arc::clone(&opened.name))).await {
-                Ok(_) => {
-                    session.open.lock().await.take();
-                    return Ok(());
-                }
-                // A server confirms that all is written when it closes the file.
-                Err(error) => attempts = again(error, attempts).await?,
-            }
-            now = self.opened(session).await?;
+        if session.open.lock().await.is_none() {
+            return Ok(());
         }
-        Ok(())
+        self.repeated(|| async {
+            if let Some(opened) = self.opened(session).await? {
+                let close = Operation::Close(Arc::clone(&opened.name));
+                // A server confirms that all is written when it closes the file.
+                self.ask(session, &opened, close).await?;
+                session.open.lock().await.take();
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// The session with the fewest bytes under way, to which `bytes` are added.
@@ -269,23 +263,13 @@ impl OpenedFile {
             JobError::Failed(error) => place.explained(&storage.network, Action::Create, error),
             JobError::TooLate => {
                 let what = format!("{}: the connection was closed", place.location);
-                Error::new(ErrorKind::Unavailable, what).with_retry(AT_ONCE)
+                Error::new(ErrorKind::Unavailable, what)
+                    .with_failure(Failure::Interrupted(Delivery::Unsent))
             }
             JobError::Elsewhere(_) | JobError::WantsTls => {
                 storage.unexpected(name.bare_path(), "a request on an open file")
             }
         })
-    }
-}
-
-/// Waits before the next attempt, after this many; or returns the error.
-async fn again(error: Error, attempts: usize) -> Result<usize> {
-    match error.retry() {
-        Retry::SameServer { after } if attempts + 1 < MAX_ATTEMPTS => {
-            tokio::time::sleep(after).await;
-            Ok(attempts + 1)
-        }
-        _ => Err(error),
     }
 }
 

@@ -5,7 +5,11 @@ use crate::fixture::{
     with_connections,
 };
 use hither_core::{ErrorKind, Retry};
-use hither_testkit::mock_http::{Fault, FaultTrigger};
+use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
+
+fn peer_with(fault: Fault) -> MockHttpServer {
+    peer(LARGE, [(FaultTrigger::Always, fault)])
+}
 
 fn status(status: u16) -> Fault {
     Fault::Status { status, retry_after: None }
@@ -57,7 +61,9 @@ async fn the_reason_of_the_server_is_quoted() {
 
 #[tokio::test]
 async fn a_temporary_error_is_retried() {
-    for (code, retry_after) in [(500, None), (503, Some(0)), (429, Some(0)), (502, None)] {
+    for (code, retry_after) in
+        [(500, None), (503, Some(0)), (429, None), (408, None), (425, None), (502, None)]
+    {
         let peer =
             peer(LARGE, [(FaultTrigger::Nth(0), Fault::Status { status: code, retry_after })]);
         expect_bytes(&code.to_string(), &peer, with_connections(1), 2).await;
@@ -66,9 +72,14 @@ async fn a_temporary_error_is_retried() {
 
 #[tokio::test]
 async fn a_permanent_error_ends_the_read() {
-    let peer =
-        peer(LARGE, [(FaultTrigger::Always, Fault::Status { status: 503, retry_after: Some(0) })]);
-    expect_error("503", &peer, with_connections(1), ErrorKind::Unavailable, 4).await;
+    expect_error("504", &peer_with(status(504)), with_connections(1), ErrorKind::Unavailable, 4)
+        .await;
+    for code in [408, 425, 429, 503] {
+        let busy = peer_with(status(code));
+        let error = read(&source(&busy.url(), with_connections(1)), &THREE).await.unwrap_err();
+        assert!(matches!(error.retry(), Retry::Busy { .. }), "{error:?}");
+        assert!(busy.log().len() > 1, "{:#?}", busy.log());
+    }
 }
 
 #[tokio::test]

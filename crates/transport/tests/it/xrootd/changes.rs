@@ -1,0 +1,49 @@
+//! Changes of which the response is lost.
+
+use crate::fixture::{content, network};
+use hither_core::{ErrorKind, Retry, Storage};
+use hither_testkit::mock_xrootd::{Fault, FaultStage, FaultTrigger, MockXrootdServer};
+use hither_transport::{Location, TransportConfig, XrootdStorage};
+use hither_xrd::wire::ErrorCode;
+use std::time::Duration;
+
+fn storage(server: &MockXrootdServer) -> XrootdStorage {
+    let mut config = TransportConfig::default();
+    config.first_byte_timeout = Duration::from_millis(500);
+    config.no_progress_timeout = Duration::from_millis(500);
+    XrootdStorage::new(Location::parse(&server.url_of("/data")).unwrap(), network(config))
+}
+
+fn count(server: &MockXrootdServer, name: &str) -> usize {
+    server.log().iter().filter(|logged| logged.name == name).count()
+}
+
+/// Has the server act so from the next request on, but for this many.
+async fn with_fault(but: usize, fault: Fault) -> (MockXrootdServer, XrootdStorage) {
+    let server = MockXrootdServer::start(content(10)).unwrap();
+    let storage = storage(&server);
+    storage.stat("a").await.unwrap();
+    let from = FaultTrigger::From(but);
+    server.add_fault(FaultStage::Request, from, fault);
+    (server, storage)
+}
+
+#[tokio::test]
+async fn a_change_without_a_response_is_sent_once() {
+    let (server, storage) = with_fault(1, Fault::Unanswered).await;
+    let error = storage.remove("a").await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Timeout, Retry::LookFirst), "{error}");
+    assert_eq!(count(&server, "rm"), 1);
+    let (server, storage) = with_fault(2, Fault::Unanswered).await;
+    let error = storage.rename("a", "b", true).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Timeout, Retry::LookFirst), "{error}");
+    assert_eq!(count(&server, "mv"), 1);
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_asked_again_until_the_first_byte_timeout() {
+    let (server, storage) = with_fault(0, Fault::Refused(ErrorCode::OVERLOADED)).await;
+    let error = storage.stat("a").await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::OtherServer));
+    assert!(count(&server, "stat") > 1, "{:?}", server.log());
+}
