@@ -2,6 +2,7 @@
 
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
+use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 
 /// A change of the settings.
@@ -196,6 +197,30 @@ fn an_interrupted_source_is_asked_for_the_rest() {
         MockHttpServer::start(content.clone()).unwrap().with_fault(FaultTrigger::Every(3), fault);
     assert_eq!(last_line(&here.pull("/new", &peer.url(), &[])), "success: Created");
     assert!(here.get("/new", &[]).body == content);
+}
+
+#[test]
+fn a_push_is_repeated_only_if_the_other_server_cannot_have_the_file() {
+    let here = served();
+    // More than all buffers between the two hold.
+    here.file("file", &content(64 << 20));
+    let created = LossyAct::Respond(201, "", "");
+    for (act, count, outcome) in [
+        (LossyAct::HalfRead, 3, "success: Created"),
+        (LossyAct::Respond(503, "", ""), 3, "success: Created"),
+        (LossyAct::Read, 1, "failure: "),
+        (LossyAct::Respond(500, "", ""), 1, "failure: "),
+    ] {
+        let there = LossyHttpServer::start(move |method, _, nth| match method {
+            "PUT" if nth < 2 => act,
+            "PUT" => created,
+            _ => LossyAct::Respond(404, "", ""),
+        });
+        let there = there.unwrap();
+        let line = last_line(&here.push("/file", &there.url_of("/file"), &[]));
+        assert!(line.starts_with(outcome), "{act:?}: {line}");
+        assert_eq!(there.count("PUT"), count, "{act:?}: {line}");
+    }
 }
 
 #[test]
