@@ -9,8 +9,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::OptionalWriter;
 
-/// The filter for what is shown on a terminal without being asked for: waits for a server that
-/// said to come back later.
+/// The filter for what is shown without being asked for: waits for a server that is busy or stages
+/// a file.
 const WAITS: &str = "hither_wait=info";
 /// The shortest time between two of these lines: thousands of files may be on tape.
 const BETWEEN_WAITS: Duration = Duration::from_secs(10);
@@ -20,9 +20,7 @@ const BETWEEN_WAITS: Duration = Duration::from_secs(10);
 pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
     let filter = match (verbose, variable("HITHER_LOG")) {
         (0, None) => {
-            if std::io::stderr().is_terminal() {
-                show_waits();
-            }
+            show_waits();
             return Ok(());
         }
         (0, Some(filter)) => filter,
@@ -67,10 +65,13 @@ impl<'a> MakeWriter<'a> for WaitLines {
             return OptionalWriter::none();
         }
         *last = Some(now);
-        let mut terminal = std::io::stderr();
-        // In place of a progress bar, which is drawn again.
-        let _ = terminal.write_all(b"\r\x1b[2Khither: ");
-        OptionalWriter::some(terminal)
+        let mut stderr = std::io::stderr();
+        if stderr.is_terminal() {
+            // In place of a progress bar, which is drawn again.
+            let _ = stderr.write_all(b"\r\x1b[2K");
+        }
+        let _ = stderr.write_all(b"hither: ");
+        OptionalWriter::some(stderr)
     }
 }
 

@@ -106,7 +106,7 @@ def test_a_wait_for_a_busy_server_is_shown_on_a_terminal_and_a_size_is_not_waite
     with LoopbackServer(Busy) as server:
         url = f"http://127.0.0.1:{server.port}/file"
         shown = on_a_terminal(HITHER, "stat", "--no-store", url, code=5)
-    said = re.findall(rb"waiting, asking again every 1 s", shown)
+    said = re.findall(rb"waiting, asking again in 1 s", shown)
     assert len(said) == 1, shown
     assert b"503 (Service Unavailable)" in shown
     assert 2 <= len(asked) < 60, asked
