@@ -37,7 +37,7 @@ use futures_core::stream::BoxStream;
 use futures_util::TryStreamExt;
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NamespaceSupport;
-use hither_core::error::{Effect, Error, ErrorKind, Result};
+use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed};
 use hither_core::storage::{
     DirEntry, FileKind, PutOptions, Storage, StoredEntry, TreeEvents, TreeRequest, TreeUpload,
@@ -340,7 +340,9 @@ impl Storage for WebDavStorage {
         match self.delete(path, directory).await {
             Err(error)
                 if directory
-                    && !error.may_have_been_carried_out()
+                    // What was lost may still be going on.
+                    && (matches!(error.failure(), Failure::Status { .. })
+                        || !error.may_have_been_carried_out())
                     && !matches!(
                         error.kind(),
                         ErrorKind::PermissionDenied | ErrorKind::Unauthenticated

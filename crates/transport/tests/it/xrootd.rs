@@ -1,7 +1,7 @@
 //! XRootD's own protocol.
 
-mod changes;
 mod faults;
 mod managers;
 mod real_server;
+mod refusals;
 mod staging;

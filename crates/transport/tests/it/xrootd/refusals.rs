@@ -1,4 +1,4 @@
-//! Changes of which the response is lost.
+//! Refusals for now.
 
 use crate::fixture::{content, network};
 use hither_core::{ErrorKind, Retry, Storage};
@@ -18,31 +18,18 @@ fn count(server: &MockXrootdServer, name: &str) -> usize {
     server.log().iter().filter(|logged| logged.name == name).count()
 }
 
-/// Has the server act so from the next request on, but for this many.
-async fn with_fault(but: usize, fault: Fault) -> (MockXrootdServer, XrootdStorage) {
+/// Has the server act so from the next request on.
+async fn with_fault(fault: Fault) -> (MockXrootdServer, XrootdStorage) {
     let server = MockXrootdServer::start(content(10)).unwrap();
     let storage = storage(&server);
     storage.stat("a").await.unwrap();
-    let from = FaultTrigger::From(but);
-    server.add_fault(FaultStage::Request, from, fault);
+    server.add_fault(FaultStage::Request, FaultTrigger::Always, fault);
     (server, storage)
 }
 
 #[tokio::test]
-async fn a_change_without_a_response_is_sent_once() {
-    let (server, storage) = with_fault(1, Fault::Unanswered).await;
-    let error = storage.remove("a").await.unwrap_err();
-    assert_eq!((error.kind(), error.retry()), (ErrorKind::Timeout, Retry::LookFirst), "{error}");
-    assert_eq!(count(&server, "rm"), 1);
-    let (server, storage) = with_fault(2, Fault::Unanswered).await;
-    let error = storage.rename("a", "b", true).await.unwrap_err();
-    assert_eq!((error.kind(), error.retry()), (ErrorKind::Timeout, Retry::LookFirst), "{error}");
-    assert_eq!(count(&server, "mv"), 1);
-}
-
-#[tokio::test]
 async fn an_overloaded_server_is_asked_again_until_the_first_byte_timeout() {
-    let (server, storage) = with_fault(0, Fault::Refused(ErrorCode::OVERLOADED)).await;
+    let (server, storage) = with_fault(Fault::Refused(ErrorCode::OVERLOADED)).await;
     let error = storage.stat("a").await.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Unavailable, Retry::OtherServer));
     assert!(count(&server, "stat") > 1, "{:?}", server.log());
