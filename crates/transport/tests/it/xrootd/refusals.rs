@@ -9,8 +9,7 @@ use std::time::Duration;
 
 fn storage(server: &MockXrootdServer) -> XrootdStorage {
     let mut config = TransportConfig::default();
-    config.first_byte_timeout = Duration::from_millis(500);
-    config.no_progress_timeout = Duration::from_millis(500);
+    config.first_byte_timeout = Duration::from_secs(2);
     XrootdStorage::new(Location::parse(&server.url_of("/data")).unwrap(), network(config))
 }
 
