@@ -90,7 +90,7 @@ fn all_server_behaviours_give_the_same_histogram() {
         vec![Fault::FirstOnly],
         vec![Fault::Merged],
         vec![Fault::Reversed, Fault::ExtraPartFields, Fault::NoClosingDelimiter],
-        vec![Fault::SuffixRefused],
+        vec![Fault::SuffixRefused(416)],
         vec![Fault::SuffixIgnored, Fault::Server("XrootD/v5.5.3".to_owned())],
         vec![Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Status(400) }],
         vec![Fault::Most { limit: Limit::Ranges(1), over: OverLimit::Whole }],

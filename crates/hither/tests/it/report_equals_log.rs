@@ -39,7 +39,7 @@ fn behaviours() -> Vec<Option<Fault>> {
         Some(Fault::Whole),
         Some(Fault::Chunked(1000)),
         Some(Fault::CloseAfter),
-        Some(Fault::SuffixRefused),
+        Some(Fault::SuffixRefused(416)),
         most(Limit::Ranges(2), OverLimit::Status(416)),
         most(Limit::Ranges(1), OverLimit::Whole),
         most(Limit::HeaderBytes(40), OverLimit::Status(431)),

@@ -154,8 +154,8 @@ pub enum Fault {
         /// The response beyond it.
         over: OverLimit,
     },
-    /// 416 to a request with a suffix range.
-    SuffixRefused,
+    /// This status to a request with a suffix range.
+    SuffixRefused(u16),
     /// Ignores suffix ranges; 200 if there is no other range.
     SuffixIgnored,
     /// Sends this `Server` field.

@@ -98,8 +98,8 @@ impl Writer<'_> {
         if self.question.ranges.is_none() || self.has(&Fault::Whole) || self.is_stale() {
             return self.whole();
         }
-        if self.has(&Fault::SuffixRefused) && self.question.has_suffix() {
-            return self.words(416, None);
+        if let Some(status) = self.suffix_refused() {
+            return self.words(status, None);
         }
         let mut ranges = self.question.within(size, !self.has(&Fault::SuffixIgnored));
         ranges.truncate(most);
@@ -171,6 +171,15 @@ impl Writer<'_> {
             }
         }
         *ranges = joined;
+    }
+
+    /// The status of a server that refuses the suffix range of this request.
+    fn suffix_refused(&self) -> Option<u16> {
+        let refused = |fault: &Fault| match fault {
+            Fault::SuffixRefused(status) => Some(*status),
+            _ => None,
+        };
+        self.faults.iter().find_map(refused).filter(|_| self.question.has_suffix())
     }
 
     fn has(&self, fault: &Fault) -> bool {

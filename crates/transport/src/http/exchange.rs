@@ -154,6 +154,10 @@ impl Exchange<'_> {
         ranges.len() + usize::from(tail > 0)
     }
 
+    fn asks_for_a_tail_only(&self) -> bool {
+        matches!(self.sent(), ([], 1..))
+    }
+
     async fn send(&self, way: &mut RequestSender) -> Result<http::Response<Incoming>> {
         let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
         trace!(url = %self.location, ranges = self.ranges_asked(), bytes = asked, "range request sent");
@@ -341,6 +345,10 @@ impl Exchange<'_> {
             status_error::of_status(status, &name, &said, retry_after)
         });
         match status {
+            // s3s, for a suffix that is longer than the object.
+            StatusCode::INTERNAL_SERVER_ERROR if self.asks_for_a_tail_only() => {
+                self.no_tail(reusable)
+            }
             StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.trouble(error),
             _ => ExchangeResult::new(Err(error), reusable),
         }

@@ -218,7 +218,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    fn no_tail(&self, reusable: bool) -> ExchangeResult {
+    pub(super) fn no_tail(&self, reusable: bool) -> ExchangeResult {
         let error = Error::new(
             ErrorKind::TooLarge,
             format!("{}: the server does not support suffix ranges", self.location),

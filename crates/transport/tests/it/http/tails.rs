@@ -41,8 +41,15 @@ async fn head_and_tail_come_in_one_request() {
 
 #[tokio::test]
 async fn a_server_without_suffix_ranges_costs_a_head_request_and_one_per_range() {
-    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixRefused)], 4).await;
+    expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixRefused(416))], 4).await;
     expect_head_and_tail(LARGE, [(FaultTrigger::Always, Fault::SuffixIgnored)], 4).await;
+}
+
+#[tokio::test]
+async fn a_server_that_fails_at_suffix_ranges_is_asked_by_position() {
+    for size in [LARGE, 300] {
+        expect_head_and_tail(size, [(FaultTrigger::Always, Fault::SuffixRefused(500))], 5).await;
+    }
 }
 
 #[tokio::test]
