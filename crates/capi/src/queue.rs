@@ -83,7 +83,8 @@ impl Reads {
         if let Some(submission) = table.in_flight.remove(&read) {
             table.done.push_back((submission, outcome));
             self.signal(&table);
-            self.completed.notify_one();
+            // All of them: the last read in flight ends the wait of every thread.
+            self.completed.notify_all();
         }
     }
 
@@ -268,4 +269,45 @@ pub extern "C" fn hither_queue_poll(
 #[unsafe(no_mangle)]
 pub extern "C" fn hither_queue_free(queue: Option<Box<Queue>>) {
     free(queue);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_testkit::waiting::wait_until;
+    use std::sync::mpsc;
+
+    #[test]
+    fn the_last_read_in_flight_wakes_every_thread_that_polls() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let (table, completed) = Default::default();
+        let reads = Arc::new(Reads { table, completed, event });
+        let abort = runtime.spawn(async {}).abort_handle();
+        let user_data = UserData(std::ptr::null_mut());
+        let submission = Submission { pieces: Vec::new(), user_data, abort };
+        reads.lock().in_flight.insert(1, submission);
+        let (ended, done) = mpsc::channel();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (reads, ended) = (Arc::clone(&reads), ended.clone());
+                let (tell, thread) = mpsc::channel();
+                std::thread::spawn(move || {
+                    let me = std::fs::read_link("/proc/thread-self").unwrap();
+                    tell.send(std::path::Path::new("/proc").join(me)).unwrap();
+                    let taken = reads.wait(None).done.pop_front();
+                    ended.send(taken.is_some()).unwrap();
+                });
+                thread.recv().unwrap()
+            })
+            .collect();
+        for thread in threads {
+            let state = || std::fs::read_to_string(thread.join("stat")).unwrap();
+            assert!(wait_until(|| state().contains(") S ")), "the thread does not wait");
+        }
+        reads.complete(1, Ok(Vec::new()));
+        let next = || done.recv_timeout(Duration::from_secs(60)).expect("a thread waits for ever");
+        let taken = (0..4).filter(|_| next()).count();
+        assert_eq!(taken, 1);
+    }
 }
