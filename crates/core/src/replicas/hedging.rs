@@ -257,10 +257,14 @@ impl Replicas {
             let here = version.clone();
             let asked = request_version.clone();
             let name = replica.name();
+            let is_first = Arc::ptr_eq(replica, &self.first);
+            let mut is_bound = false;
             Box::new(move |part| {
-                if asked.size().is_none() && here.size().is_some() {
-                    // It has no size yet, with which this one could be at odds.
-                    drop(asked.bind(&name, here.size(), None));
+                // Before the first byte is handed on, as by a source that is one server. What is at
+                // odds with it comes to light with the whole response, which is bound as well.
+                if !std::mem::replace(&mut is_bound, true) {
+                    let validator = here.validator().filter(|_| is_first);
+                    drop(asked.bind(&name, here.size(), validator));
                 }
                 sink(part);
             })

@@ -9,12 +9,14 @@ use crate::client::Client;
 use crate::file::read_path::{CachedReads, SeededPath};
 use crate::file::{RemoteFile, SMALL_BYTES, WINDOW_BYTES};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::schedule::FetchEvent;
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{CacheStatus, Part, Reader};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::pin::pin;
 
 impl RemoteFile {
     /// Streams `range` in file order to `write`, in bounded memory. All bytes are of one version of
@@ -93,13 +95,18 @@ impl RemoteFile {
         let mut order = ReorderBuffer::new(range.clone());
         order.request(&mut reader, first);
         let mut check = Some(check);
-        while let Some(step) = reader.next_event().await {
+        // Events that came while the server was asked.
+        let mut held = VecDeque::new();
+        while let Some(step) = match held.pop_front() {
+            None => reader.next_event().await,
+            held => held,
+        } {
             match step {
                 FetchEvent::Part(part) => {
                     if let Some(check) = check.take()
                         && !reader.has_validator()
                     {
-                        check().await?;
+                        held = beside(&mut reader, check()).await?;
                     }
                     let done = order.accept(part, &mut write)?;
                     reader.release(done);
@@ -127,6 +134,23 @@ impl RemoteFile {
         }
         self.origin.record(std::slice::from_ref(&range), submitted, CacheStatus::Miss, wanted);
         Ok(())
+    }
+}
+
+/// Waits for `check`, and reads on meanwhile: it may need a connection that the reader has. Returns
+/// the events of the reader, whose bytes its budget bounds.
+async fn beside(
+    reader: &mut Reader<'_>,
+    check: impl Future<Output = Result<()>>,
+) -> Result<VecDeque<FetchEvent>> {
+    let mut held = VecDeque::new();
+    let mut check = pin!(check);
+    loop {
+        match select(check.as_mut(), pin!(reader.next_event())).await {
+            Either::Left((checked, _)) => return checked.map(|()| held),
+            Either::Right((Some(event), _)) => held.push_back(event),
+            Either::Right((None, _)) => return check.await.map(|()| held),
+        }
     }
 }
 

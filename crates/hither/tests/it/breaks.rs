@@ -1,5 +1,7 @@
 //! Connections that break at every stage of a draw.
 
+mod waits;
+
 use crate::support::rig::{check, client, draw, file};
 use hither::{Client, ClientConfig, ErrorKind};
 use hither_testkit::mock_http::{
