@@ -137,6 +137,12 @@ impl TransportConfig {
             if self.wait_for_refusing { self.first_byte_timeout } else { Duration::ZERO };
         policy
     }
+
+    /// The longest wait for another request while nothing moves: what that request may take to
+    /// connect and to get its response.
+    pub(crate) fn turn_timeout(&self) -> Duration {
+        self.connect_timeout.saturating_add(self.first_byte_timeout)
+    }
 }
 
 /// Trusted authorities and the client certificate.

@@ -7,6 +7,7 @@
 //! verified on packets.
 
 pub(crate) mod activity;
+pub(crate) mod progress;
 
 use activity::ActivityRecorder;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -18,11 +18,13 @@ pub(crate) mod observation;
 mod open_http1;
 mod open_http2;
 pub(crate) mod request_sender;
+mod turn;
 
 use crate::config::TransportConfig;
 use crate::connect::tls::TlsErrorText;
 use crate::context::NetworkContext;
 use crate::counters::TransferCounters;
+use crate::counters::progress::PoolProgress;
 use crate::location::Location;
 use crate::pool::capabilities::ServerCapabilities;
 use crate::pool::concurrency_limiter::ConcurrencyLimiter;
@@ -48,6 +50,7 @@ pub struct Pool {
     welcome: ConcurrencyLimiter,
     state: Mutex<PoolState>,
     streams: Http2Pool,
+    progress: PoolProgress,
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +109,7 @@ impl Pool {
             server: Arc::new(ServerCapabilities::new(remembered)),
             welcome: ConcurrencyLimiter::default(),
             state,
+            progress: PoolProgress::default(),
         })
     }
 
@@ -267,7 +271,7 @@ impl Pool {
         };
         let shut_down =
             || Error::new(ErrorKind::Cancelled, "the client was shut down while connecting");
-        let handed = receiver.await.unwrap_or_else(|_| Err(shut_down()));
+        let handed = self.in_turn(receiver).await?.unwrap_or_else(|_| Err(shut_down()));
         handed.and_then(|mut handed| handed.connection.take().ok_or_else(shut_down))
     }
 
@@ -282,6 +286,7 @@ impl Pool {
 
     /// Gives a connection to the first waiter, or keeps it, unless the limit has fallen below.
     fn release(self: &Arc<Self>, connection: Http1Connection) {
+        self.progress.note();
         let max = self.max_alone();
         let mut state = self.state();
         if state.open > max {
@@ -497,5 +502,30 @@ mod tests {
         let third = tokio::time::timeout(Duration::from_secs(60), pool.acquire_now()).await;
         third.expect("the connection was lost").unwrap().give_back();
         assert_eq!((pool.idle_connections(), network.account().totals().connections), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_request_behind_one_that_nobody_drives_is_given_up() {
+        let peer = MockHttpServer::start(vec![1; 10]).unwrap();
+        let config = TransportConfig { max_connections: 1, ..TransportConfig::default() };
+        let patience = config.connect_timeout + config.first_byte_timeout;
+        let network = Network::new(config, Handle::current(), None);
+        let pool = network.pool(&Location::parse(&peer.url()).unwrap());
+        let first = pool.acquire_now().await.unwrap();
+        tokio::time::pause();
+        let begun = tokio::time::Instant::now();
+        let error = pool.acquire_now().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        // To the clock's millisecond for each look.
+        assert!((patience..patience + Duration::from_secs(1)).contains(&begun.elapsed()));
+        // One that is driven is waited for.
+        let driven = pool.driven(tokio::time::sleep(2 * patience));
+        let waiting = pool.acquire_now();
+        let then = async {
+            driven.await;
+            first.give_back();
+        };
+        let (taken, ()) = tokio::join!(waiting, then);
+        assert!(taken.is_ok());
     }
 }

@@ -5,6 +5,7 @@ use crate::connect::source_addresses::SourceUse;
 use crate::connect::tcp_info::SocketGuard;
 use crate::counters::TransferCounters;
 use crate::counters::activity::ConnectionRecorder;
+use crate::counters::progress::PoolProgress;
 use hither_core::sync::lock;
 use hither_core::tune::link::BandwidthEstimator;
 use std::io::ErrorKind;
@@ -25,6 +26,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct ConnectionMeter {
     account: Arc<TransferCounters>,
+    /// Shared with the other connections of the pool.
+    progress: PoolProgress,
     opened: Instant,
     train: Mutex<BandwidthEstimator>,
     /// Bytes of the file that the next request asks for, until it is sent.
@@ -43,11 +46,12 @@ pub(crate) struct ConnectionMeter {
 }
 
 impl ConnectionMeter {
-    pub(crate) fn new(account: Arc<TransferCounters>) -> Self {
+    pub(crate) fn new(account: Arc<TransferCounters>, progress: PoolProgress) -> Self {
         let recorder = account.activity().map(|it| ConnectionRecorder::new(Arc::clone(it)));
         Self {
             recorder,
             account,
+            progress,
             opened: Instant::now(),
             train: Mutex::default(),
             asked: Mutex::default(),
@@ -102,6 +106,7 @@ impl ConnectionMeter {
         }
         let now = self.opened.elapsed();
         self.account.received(bytes as u64);
+        self.progress.note();
         self.received.fetch_add(bytes as u64, Ordering::AcqRel);
         lock(&self.train).arrived(now, bytes as u64);
     }
@@ -110,6 +115,7 @@ impl ConnectionMeter {
     fn wrote(&self, round_trip: u64, polled: &Poll<std::io::Result<usize>>) {
         let Poll::Ready(Ok(written @ 1..)) = polled else { return };
         self.account.wrote(*written as u64);
+        self.progress.note();
         self.source.get().inspect(|it| it.sent(*written as u64));
         let asked = lock(&self.asked).take();
         if let Some(recorder) = &self.recorder {
@@ -260,7 +266,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut peer, _) = listener.accept().await.unwrap();
         let (_socket, guard) = SocketRef::to(&stream);
-        let tap = Arc::new(ConnectionMeter::new(Arc::default()));
+        let tap = Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default()));
         let mut stream = MeteredStream::new(stream, guard, Arc::clone(&tap));
         let is_read = Notify::new();
         for _ in 0..2 {

@@ -396,9 +396,11 @@ async fn exchanged(
     pool: &Pool,
     progress: &SendProgress,
 ) -> Result<http::Response<Incoming>> {
-    way.ready().await.map_err(|error| request::cut(location, way, error, Delivery::Unsent))?;
-    way.begin(pool.link().rtt, 0);
-    let mut answer = std::pin::pin!(way.send(request));
+    let mut answer = Box::pin(async {
+        way.ready().await?;
+        way.begin(pool.link().rtt, 0);
+        way.send(request).await
+    });
     let mut taken = progress.taken();
     let response = loop {
         let leaving = !progress.is_done();
@@ -424,6 +426,7 @@ async fn exchanged(
     let response =
         response.map_err(|error| request::cut(location, way, error, progress.delivery()))?;
     way.answered();
+    drop(answer);
     way.record(&response);
     Ok(response)
 }
@@ -465,7 +468,7 @@ async fn collected(
         watcher.map_or_else(|| pool.config().no_progress_timeout, |watcher| watcher.silence);
     let mut bytes = BytesMut::new();
     loop {
-        let frame = tokio::time::timeout(clock, body.frame()).await.map_err(|_| {
+        let frame = tokio::time::timeout(clock, pool.driven(body.frame())).await.map_err(|_| {
             Error::new(
                 ErrorKind::Timeout,
                 format!(

@@ -78,12 +78,15 @@ pub(crate) async fn send(
         Error::new(ErrorKind::Invalid, format!("{location}: the URL cannot be sent in a request"))
             .with_source(error)
     })?;
-    way.ready().await.map_err(|error| cut(location, way, error, Delivery::Unsent))?;
-    way.begin(pool.link().rtt, bytes_asked);
     let clock = pool.config().first_byte_timeout;
-    let response = match tokio::time::timeout(clock, waited(way.send(request), pool)).await {
+    let exchange = async {
+        way.ready().await.map_err(|error| (error, Delivery::Unsent))?;
+        way.begin(pool.link().rtt, bytes_asked);
+        waited(way.send(request), pool).await.map_err(|error| (error, Delivery::Sent))
+    };
+    let response = match tokio::time::timeout(clock, exchange).await {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(cut(location, way, error, Delivery::Sent)),
+        Ok(Err((error, delivery))) => return Err(cut(location, way, error, delivery)),
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::Timeout,

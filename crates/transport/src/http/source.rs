@@ -29,8 +29,8 @@ use hither_core::endpoint::{Endpoint, RangeSupport};
 use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
 use hither_core::sync::lock;
 use hither_core::{
-    Backoff, Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, RequestOutcome,
-    ResponseMeta, RetryPolicy, Source,
+    Backoff, Clock, Limits, LinkEstimate, PartSink, Plan, PlanConfig, Request, ResponseMeta,
+    RetryPolicy, Source,
 };
 use hither_http::metalink::MetalinkLinks;
 use http::Method;
@@ -267,23 +267,18 @@ impl HttpSource {
         policy.busy_timeout = Duration::MAX;
         let mut backoff = Backoff::default();
         loop {
-            let admitted = place.pool.welcome().admit().await;
-            let settled = self.exchange_as_user(place, request, sink).await;
-            let retry = settled.outcome.as_ref().err().map(Error::retry);
-            let (fate, after) = match retry {
-                None => (RequestOutcome::Served, Duration::ZERO),
-                Some(Retry::Later { .. }) => (RequestOutcome::RetryAfter, Duration::ZERO),
-                Some(Retry::OtherServer) => (RequestOutcome::Failed, Duration::ZERO),
-                Some(Retry::Busy { after }) => (RequestOutcome::Overloaded, after),
-                Some(_) if settled.busy => (RequestOutcome::Overloaded, Duration::ZERO),
-                Some(_) => (RequestOutcome::Failed, Duration::ZERO),
+            let admitted = match place.pool.in_turn(place.pool.welcome().admit()).await {
+                Ok(admitted) => admitted,
+                Err(error) => return ExchangeResult::failed(error),
             };
+            let settled = self.exchange_as_user(place, request, sink).await;
+            let (fate, after) = settled.fate();
             if !admitted.leave(fate) {
                 return settled;
             }
             // The server rejected it as one request too many. Fewer are sent now.
-            let busy = Retry::Busy { after };
-            let Some(pause) = backoff.next(&policy, busy, false, &self.clock) else {
+            let refused = Retry::Busy { after };
+            let Some(pause) = backoff.next(&policy, refused, false, &self.clock) else {
                 return settled;
             };
             debug!(url = %place.location, ?pause, "server overloaded, sending the request again");
@@ -431,7 +426,7 @@ impl HttpSource {
         };
         settled.size = delivery.size;
         if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
-            answer.validator = self.whole_file.validator().await;
+            answer.validator = self.whole_file.validator(&place.pool).await;
         }
         Some(settled)
     }

@@ -67,8 +67,8 @@ impl SpooledDownload {
     }
 
     /// The validator of the kept version.
-    pub(crate) async fn validator(&self) -> Option<String> {
-        self.state.lock().await.validator.clone()
+    pub(crate) async fn validator(&self, pool: &Pool) -> Option<String> {
+        pool.in_turn(self.state.lock()).await.ok()?.validator.clone()
     }
 
     /// Delivers what `request` asks for, from the kept bytes and from the download. `arrived` is a
@@ -82,7 +82,7 @@ impl SpooledDownload {
         location: &Location,
     ) -> Result<bool> {
         let pool = delivery.pool;
-        let mut state = self.state.lock().await;
+        let mut state = pool.in_turn(self.state.lock()).await?;
         if let Some(arrived) = arrived {
             state.adopt(arrived, location, pool)?;
             self.started.store(true, Ordering::Release);

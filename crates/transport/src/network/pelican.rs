@@ -97,7 +97,7 @@ impl Network {
             let mut directors = lock(&self.federations.directors);
             Arc::clone(directors.entry(named.origin()).or_default())
         };
-        let mut director = director.lock().await;
+        let mut director = self.after(named, director.lock()).await?;
         let known = director.clone().filter(|(_, until)| Instant::now() < *until);
         let url = match known {
             Some((url, _)) => url,
@@ -126,7 +126,7 @@ impl Network {
         let turn = self.federations.turn(named);
         let taken = Arc::clone(&turn.taken).try_lock_owned().ok();
         if taken.is_none() && !turn.is_useless.load(Ordering::Relaxed) {
-            drop(turn.taken.lock().await);
+            drop(self.after(named, turn.taken.lock()).await?);
             let known = self.known_servers(named, &Method::GET);
             if !known.is_empty() {
                 return Ok((known, None));
@@ -134,6 +134,17 @@ impl Network {
             turn.is_useless.store(true, Ordering::Relaxed);
         }
         Ok((vec![self.director_of(named).await?], taken))
+    }
+
+    /// Waits for another request about the federation of `named`.
+    async fn after<T>(&self, named: &Location, turn: impl Future<Output = T>) -> Result<T> {
+        // One request to the federation, and one to its director with the body of its answer.
+        let limit = 2 * self.config().turn_timeout();
+        tokio::time::timeout(limit, turn).await.map_err(|_| {
+            let limit = limit.as_secs_f64();
+            let what = format!("{named}: another request waits for the federation since {limit} s");
+            Error::new(ErrorKind::Timeout, what)
+        })
     }
 
     /// Asks a federation for its director; `None` if it has none.

@@ -212,7 +212,7 @@ impl Pool {
             (start, receiver)
         };
         self.spawn_shared(start);
-        receiver.await.unwrap_or_else(|_| {
+        self.in_turn(receiver).await?.unwrap_or_else(|_| {
             Err(Error::new(ErrorKind::Cancelled, "the client was shut down while connecting"))
         })
     }
@@ -288,6 +288,7 @@ impl Pool {
 
     /// Gives free streams to the waiters.
     pub(crate) fn serve(self: &Arc<Self>) {
+        self.progress.note();
         let share = {
             let state = self.streams.state();
             state.waiting.len().div_ceil(1 + state.connecting)

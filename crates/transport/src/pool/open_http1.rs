@@ -22,7 +22,7 @@ impl Pool {
         self: &Arc<Self>,
         claim: Option<Box<dyn SlotGuard>>,
     ) -> Result<(Http1Connection, Duration)> {
-        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account())));
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account()), self.progress.clone()));
         let line = self.reach(&tap).await?;
         let rtt = line.rtt;
         self.measured(rtt);

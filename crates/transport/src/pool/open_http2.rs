@@ -51,7 +51,7 @@ impl Pool {
         self: &Arc<Self>,
         claim: Option<Box<dyn SlotGuard>>,
     ) -> Result<(Joined, Duration)> {
-        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account())));
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account()), self.progress.clone()));
         let line = self.reach(&tap).await?;
         let rtt = line.rtt;
         self.state().link.saw_rtt(rtt);

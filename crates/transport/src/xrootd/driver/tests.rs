@@ -1,6 +1,7 @@
 //! The timeouts, in virtual time, against a scripted server.
 
 use super::*;
+use crate::counters::progress::PoolProgress;
 use crate::xrootd::job::{FileVersion, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
 use hither_core::{Request, Retry};
@@ -94,7 +95,7 @@ async fn read(
         session: Session::new(setup),
         first: Vec::new(),
         commands: &mut commands,
-        tap: Arc::new(ConnectionMeter::new(Arc::default())),
+        tap: Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default())),
         load: Arc::new(SessionLoad::alone()),
         config: TransportConfig::default(),
         name: "root://test".to_owned(),

@@ -18,6 +18,7 @@ use crate::connect::metered_stream::{ConnectionMeter, MeteredStream};
 use crate::connect::tls::TlsStream;
 use crate::connect::tls_upgrade::TlsUpgradeStream;
 use crate::context::NetworkContext;
+use crate::counters::progress::PoolProgress;
 use crate::location::Location;
 use crate::xrootd::driver::{Driver, DriverParts, SessionEnd};
 use crate::xrootd::errors;
@@ -221,7 +222,7 @@ impl SessionConnector {
     async fn connected(&mut self) -> Result<Connected> {
         let shared = Arc::clone(&self.shared);
         let account = &shared.account;
-        let tap = Arc::new(ConnectionMeter::new(Arc::clone(account)));
+        let tap = Arc::new(ConnectionMeter::new(Arc::clone(account), PoolProgress::default()));
         let line = shared.dialer.dial(&self.location, &shared.config, account, &tap).await?;
         let rtt = line.rtt;
         account.connected(rtt);
