@@ -150,7 +150,7 @@ impl Replicas {
             (Some(known), Some(stated)) if known != stated => {
                 drop(state);
                 let name = self.name();
-                self.notice(format!("{name} has {known} bytes, a catalogue says {stated}"));
+                self.note(format!("{name} has {known} bytes, a catalogue says {stated}"));
                 return;
             }
             _ => state.size = state.size.or(size),
@@ -302,7 +302,8 @@ impl Replicas {
         }
     }
 
-    fn notice(&self, text: String) {
+    /// Adds a notice for the user, once.
+    pub fn note(&self, text: String) {
         let mut state = self.state();
         if state.notices.len() < MAX_NOTICES && !state.notices.contains(&text) {
             state.notices.push(text);

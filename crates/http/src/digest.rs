@@ -34,8 +34,8 @@ pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-dige
 /// `Content-MD5` (RFC 1864), obsolete in HTTP and still used by object stores.
 pub const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// A checksum algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A checksum algorithm; the strongest is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DigestAlgorithm {
     /// Adler-32 (RFC 1950).

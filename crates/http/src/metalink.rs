@@ -81,6 +81,8 @@ pub struct MetalinkFile {
     pub size: Option<u64>,
     /// Checksums of the whole file, each algorithm once; unknown algorithms are left out.
     pub digests: Vec<Digest>,
+    /// There is a checksum of an unknown algorithm.
+    pub has_unknown_digest: bool,
     /// Checksums of its pieces, if the document states them.
     pub pieces: Option<MetalinkPieces>,
     /// The URLs of the replicas, best first.
@@ -120,6 +122,14 @@ pub enum MetalinkError {
         /// The outermost element, shortened and escaped.
         seen: String,
     },
+    /// A checksum of a file is none of its algorithm, or another one than that before.
+    #[error("the document states no valid {algorithm} of {file:?}, or two different ones")]
+    BadDigest {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The name of the file, shortened.
+        file: String,
+    },
     /// The document describes more files than its limit.
     #[error("the Metalink document describes more than {most} files")]
     TooMany {
@@ -132,7 +142,7 @@ impl Metalink {
     /// Parses a document of version 3 or 4.
     ///
     /// # Errors
-    /// See [`MetalinkError`]. Invalid sizes, checksums and URLs are skipped.
+    /// See [`MetalinkError`]. Invalid sizes, checksums of pieces, and URLs are skipped.
     pub fn parse(document: &[u8], bounds: &MetalinkLimits) -> Result<Self, MetalinkError> {
         parser::parse(document, bounds)
     }

@@ -7,8 +7,10 @@
 //! while data is being read, so that it is there when the server fails. Requests without such a
 //! hint cost round trips, and are sent only after a read has failed.
 
+mod replica_list;
+
 use crate::http::call::{HttpRequest, HttpResponse};
-use crate::http::digest::{HttpDigest, from_http};
+use crate::http::digest::HttpDigest;
 use crate::http::server_reason;
 use crate::http::source::HttpSource;
 use crate::http::status_error::of_status;
@@ -18,11 +20,12 @@ use crate::xrootd::{XrootdDigest, XrootdSource};
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::replicas::{Health, PieceChecksums, ReplicaDiscovery};
-use hither_core::{Checksum, Replica, Replicas};
+use hither_core::replicas::{Health, ReplicaDiscovery};
+use hither_core::{Replica, Replicas, Source};
 use hither_http::digest::WANT_REPR_DIGEST;
-use hither_http::metalink::{self, Metalink, MetalinkFile, MetalinkLimits, MetalinkLinks};
+use hither_http::metalink::{self, MetalinkLinks};
 use http::{HeaderValue, Method, StatusCode, header};
+pub use replica_list::ReplicaList;
 use std::fmt;
 use std::sync::Arc;
 use tracing::debug;
@@ -32,86 +35,6 @@ const MAX_BYTES: usize = 8 << 20;
 
 /// The value of `Want-Repr-Digest` for no checksum (RFC 9530 section 4: a preference of 0).
 const NO_DIGEST: &str = "adler=0";
-
-/// The content of a document about one file.
-#[derive(Debug, Clone, Default)]
-pub struct ReplicaList {
-    /// Its name, perhaps with directories. Untrusted.
-    pub name: String,
-    /// The checksums of its pieces, if they are of a supported algorithm.
-    pub pieces: Option<PieceChecksums>,
-    /// Its size in bytes.
-    pub size: Option<u64>,
-    /// Its checksum, if it is of a supported algorithm.
-    pub checksum: Option<Checksum>,
-    /// Its URLs, best first.
-    pub locations: Vec<Location>,
-}
-
-impl ReplicaList {
-    /// Parses the document at `place`. Its URLs come from that server: credentials for `place` are
-    /// sent to other servers only where they may follow redirects.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Corrupt`] for an invalid document, [`ErrorKind::NotFound`] if it describes
-    /// other files or has no URL that can be read here.
-    pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
-        let name = name_of(place);
-        let parsed = parsed(document, name)?;
-        let of = |file| Self::of(file, &|url| place.join(url));
-        let replicas = parsed.file(name).map(of).unwrap_or_default();
-        if replicas.locations.is_empty() {
-            return Err(no_url(name));
-        }
-        Ok(replicas)
-    }
-
-    /// Parses a document and returns all its files. URLs are read as they are if the document is
-    /// the user's own (no `place`), else as those of [`ReplicaList::parse`].
-    ///
-    /// # Errors
-    ///
-    /// As [`ReplicaList::parse`]; each file must have a URL that can be read here.
-    pub fn parse_all(document: &[u8], name: &str, place: Option<&Location>) -> Result<Vec<Self>> {
-        let resolve = |url: &str| place.map_or_else(|| Location::parse(url), |it| it.join(url));
-        let parsed = parsed(document, name)?;
-        let files: Vec<_> = parsed.files.iter().map(|file| Self::of(file, &resolve)).collect();
-        if files.is_empty() || files.iter().any(|file| file.locations.is_empty()) {
-            return Err(no_url(name));
-        }
-        Ok(files)
-    }
-
-    fn of(file: &MetalinkFile, resolve: &dyn Fn(&str) -> Result<Location>) -> Self {
-        let usable = |url: &str| {
-            let skipped = |error: &Error| debug!(%error, "replica of the document not used");
-            resolve(url).inspect_err(skipped).ok()
-        };
-        let pieces = file.pieces.as_ref().and_then(|pieces| {
-            let checksums = pieces.digests.iter().map(from_http).collect::<Option<_>>()?;
-            Some(PieceChecksums { piece_bytes: pieces.length, checksums })
-        });
-        Self {
-            name: file.name.clone(),
-            size: file.size,
-            checksum: file.digests.iter().find_map(from_http),
-            pieces,
-            locations: file.replicas.iter().filter_map(|it| usable(&it.url)).collect(),
-        }
-    }
-}
-
-fn parsed(document: &[u8], name: &str) -> Result<Metalink> {
-    Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
-    })
-}
-
-fn no_url(name: &str) -> Error {
-    let what = format!("{name}: the Metalink document names no URL that can be read here");
-    Error::new(ErrorKind::NotFound, what)
-}
 
 /// Returns whether a URL names a Metalink document rather than a file.
 #[must_use]
@@ -319,6 +242,10 @@ impl Network {
     /// Adds the replicas of a document.
     pub fn enlist(self: &Arc<Self>, all: &Replicas, found: ReplicaList) {
         debug!(replicas = found.locations.len(), "replicas found");
+        if found.is_unverifiable {
+            let what = "its Metalink document states checksums of unknown algorithms only";
+            all.note(format!("{}: not compared with a checksum: {what}", all.name()));
+        }
         all.expect(found.size, found.checksum);
         found.pieces.into_iter().for_each(|pieces| all.expect_pieces(pieces));
         for location in found.locations {

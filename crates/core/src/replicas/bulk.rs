@@ -110,7 +110,7 @@ impl Replicas {
         let known = self.state().replicas.get(replica).map(Arc::clone);
         let Some(known) = known.filter(|known| known.excluded().is_none()) else { return };
         let error = Error::new(ErrorKind::Corrupt, format!("{}: {why}", known.name()));
-        self.notice(format!("replica excluded: {error}"));
+        self.note(format!("replica excluded: {error}"));
         known.exclude(error);
     }
 

@@ -321,12 +321,12 @@ impl Replicas {
                 // A single replica stays: the error says all, and the next read may try again.
                 if self.state().replicas.len() > 1 {
                     replica.exclude(error.clone());
-                    self.notice(format!("replica excluded: {error}"));
+                    self.note(format!("replica excluded: {error}"));
                 }
             }
             FailureScope::Server | FailureScope::Chance => {
-                if self.health.record_error(&replica.site(), error) {
-                    self.notice(format!("server skipped for a while: {error}"));
+                if self.health.record_error(&replica.site(), error) && self.has_several() {
+                    self.note(format!("server skipped for a while: {error}"));
                 }
             }
         }

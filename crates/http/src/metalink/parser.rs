@@ -10,6 +10,7 @@ use super::{
     MetalinkUrl, country, is_readable, priority,
 };
 use crate::digest::{Digest, DigestAlgorithm};
+use crate::text::excerpt;
 use crate::xml::{Element, Tokens, seen};
 
 const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
@@ -75,10 +76,10 @@ impl<'a> Reader<'a> {
                 let algorithm = element.attribute("type");
                 let algorithm = algorithm.as_deref().and_then(DigestAlgorithm::from_name);
                 let text = self.value()?;
-                let digest = algorithm.and_then(|it| Digest::from_text(it, &text));
-                let known =
-                    |it: &Digest| file.digests.iter().any(|at| at.algorithm == it.algorithm);
-                file.digests.extend(digest.filter(|digest| !known(digest)));
+                match algorithm {
+                    Some(algorithm) => add_digest(file, algorithm, &text)?,
+                    None => file.has_unknown_digest = true,
+                }
             } else if is(&element, "url") {
                 let url = self.value()?;
                 if is_readable(&url) && file.replicas.len() < self.bounds.max_replicas {
@@ -117,6 +118,26 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self) -> Result<String, MetalinkError> {
         Ok(self.tokens.text_of_element(MAX_VALUE_BYTES)?)
+    }
+}
+
+/// Adds a checksum of the whole file. One that is no checksum, or contradicts another, is an error:
+/// what is wrong in a document must not decide that nothing is compared.
+fn add_digest(
+    file: &mut MetalinkFile,
+    algorithm: DigestAlgorithm,
+    text: &str,
+) -> Result<(), MetalinkError> {
+    let name = excerpt(file.name.as_bytes());
+    let wrong = || MetalinkError::BadDigest { algorithm: algorithm.old_name(), file: name.clone() };
+    let digest = Digest::from_text(algorithm, text).ok_or_else(wrong)?;
+    match file.digests.iter().find(|known| known.algorithm == algorithm) {
+        Some(known) if *known != digest => Err(wrong()),
+        Some(_) => Ok(()),
+        None => {
+            file.digests.push(digest);
+            Ok(())
+        }
     }
 }
 

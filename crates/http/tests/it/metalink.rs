@@ -22,7 +22,6 @@ const VERSION_4: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
     <hash type="sha-256">f0ad929cd259957e160ea442eb80986b5f01ac1ab0f5f1ed5d7a8f4d3b2d4f3e</hash>
     <hash type="adler32">3da0195</hash>
     <hash type="whirlpool">00</hash>
-    <hash type="md5">nonsense</hash>
     <pieces length="262144" type="sha-1"><hash>0000000000000000000000000000000000000000</hash></pieces>
     <url location="de" priority="2"> http://b.example/example.ext?x=1&amp;y=2 </url>
     <url>https://last.example/example.ext</url>
@@ -79,6 +78,37 @@ fn version_3_is_read() {
     let replicas: Vec<_> = file.replicas.iter().map(|it| (it.url.as_str(), it.priority)).collect();
     assert_eq!(replicas, [("root://near.example//a.root", 1), ("http://far.example/a.root", 91)]);
     assert_eq!(file.replicas[1].location.as_deref(), Some("us"));
+}
+
+#[test]
+fn a_checksum_that_is_none_or_contradicts_another_is_refused() {
+    let sha256 = "f0ad929cd259957e160ea442eb80986b5f01ac1ab0f5f1ed5d7a8f4d3b2d4f3e";
+    let other = sha256.replace('f', "e");
+    for (hashes, is_refused) in [
+        (format!("<hash type=\"sha-256\">{}</hash>", &sha256[1..]), true),
+        (format!("<hash type=\"sha-256\">{sha256}{sha256}</hash>"), true),
+        ("<hash type=\"md5\">nonsense</hash>".to_owned(), true),
+        ("<hash type=\"adler32\"></hash>".to_owned(), true),
+        (
+            format!("<hash type=\"sha256\">{sha256}</hash><hash type=\"sha-256\">{other}</hash>"),
+            true,
+        ),
+        (
+            format!("<hash type=\"sha256\">{sha256}</hash><hash type=\"sha-256\">{sha256}</hash>"),
+            false,
+        ),
+        ("<hash type=\"whirlpool\">nonsense</hash>".to_owned(), false),
+    ] {
+        let document = VERSION_4.replace("<hash type=\"whirlpool\">00</hash>", "");
+        let start = document.find("<hash type=\"sha-256\"").unwrap();
+        let end = document.find("<pieces").unwrap();
+        let document = format!("{}{hashes}{}", &document[..start], &document[end..]);
+        let parsed = parse(&document);
+        let refused = matches!(parsed, Err(MetalinkError::BadDigest { .. }));
+        assert_eq!((refused, parsed.is_ok()), (is_refused, !is_refused), "{hashes}");
+        let unknown = parsed.is_ok_and(|it| it.files[0].has_unknown_digest);
+        assert_eq!(unknown, hashes.contains("whirlpool"));
+    }
 }
 
 #[test]

@@ -211,10 +211,11 @@ impl FileCopy {
 
     /// Adds what replicas brought, and why some were excluded, to the summary.
     pub(crate) fn note_replicas(&self) {
-        let several = self.replicas.as_ref().filter(|replicas| replicas.reports().len() > 1);
-        let Some(replicas) = several else { return };
+        let Some(replicas) = &self.replicas else { return };
         replicas.notices().into_iter().for_each(|notice| self.shared.note_once(notice));
-        self.shared.note_sources(replicas.server_reports());
+        if replicas.reports().len() > 1 {
+            self.shared.note_sources(replicas.server_reports());
+        }
     }
 
     /// The checksums of pieces that fit the file and its blocks.

@@ -1,0 +1,130 @@
+//! The content of a Metalink document: where a file is, and how its bytes are compared.
+
+use super::name_of;
+use crate::http::digest::from_http;
+use crate::location::Location;
+use hither_core::Checksum;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::replicas::PieceChecksums;
+use hither_http::metalink::{Metalink, MetalinkFile, MetalinkLimits};
+use tracing::debug;
+
+/// The content of a document about one file.
+#[derive(Debug, Clone, Default)]
+pub struct ReplicaList {
+    /// Its name, perhaps with directories. Untrusted.
+    pub name: String,
+    /// The checksums of its pieces, if they are of a supported algorithm.
+    pub pieces: Option<PieceChecksums>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+    /// Its strongest checksum of a supported algorithm.
+    pub checksum: Option<Checksum>,
+    /// It has checksums, none of which is of a supported algorithm.
+    pub is_unverifiable: bool,
+    /// Its URLs, best first.
+    pub locations: Vec<Location>,
+}
+
+impl ReplicaList {
+    /// Parses the document at `place`. Its URLs come from that server: credentials for `place` are
+    /// sent to other servers only where they may follow redirects.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Corrupt`] for an invalid document, [`ErrorKind::NotFound`] if it describes
+    /// other files or has no URL that can be read here.
+    pub fn parse(document: &[u8], place: &Location) -> Result<Self> {
+        let name = name_of(place);
+        let parsed = parsed(document, name)?;
+        let of = |file| Self::of(file, &|url| place.join(url));
+        let replicas = parsed.file(name).map(of).unwrap_or_default();
+        if replicas.locations.is_empty() {
+            return Err(no_url(name));
+        }
+        Ok(replicas)
+    }
+
+    /// Parses a document and returns all its files. URLs are read as they are if the document is
+    /// the user's own (no `place`), else as those of [`ReplicaList::parse`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ReplicaList::parse`]; each file must have a URL that can be read here.
+    pub fn parse_all(document: &[u8], name: &str, place: Option<&Location>) -> Result<Vec<Self>> {
+        let resolve =
+            |url: &str| place.map_or_else(|| Location::parse(url), |it| it.join(url));
+        let parsed = parsed(document, name)?;
+        let files: Vec<_> = parsed.files.iter().map(|file| Self::of(file, &resolve)).collect();
+        if files.is_empty() || files.iter().any(|file| file.locations.is_empty()) {
+            return Err(no_url(name));
+        }
+        Ok(files)
+    }
+
+    fn of(file: &MetalinkFile, resolve: &dyn Fn(&str) -> Result<Location>) -> Self {
+        let usable = |url: &str| {
+            let skipped = |error: &Error| debug!(%error, "replica of the document not used");
+            resolve(url).inspect_err(skipped).ok()
+        };
+        let pieces = file.pieces.as_ref().and_then(|pieces| {
+            let checksums = pieces.digests.iter().map(from_http).collect::<Option<_>>()?;
+            Some(PieceChecksums { piece_bytes: pieces.length, checksums })
+        });
+        let mut digests: Vec<_> = file.digests.iter().collect();
+        digests.sort_unstable_by_key(|digest| std::cmp::Reverse(digest.algorithm));
+        let checksum = digests.into_iter().find_map(from_http);
+        Self {
+            name: file.name.clone(),
+            size: file.size,
+            is_unverifiable: checksum.is_none() && file.has_unknown_digest,
+            checksum,
+            pieces,
+            locations: file.replicas.iter().filter_map(|it| usable(&it.url)).collect(),
+        }
+    }
+}
+
+fn parsed(document: &[u8], name: &str) -> Result<Metalink> {
+    Metalink::parse(document, &MetalinkLimits::default()).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("{name}: {error}")).with_source(error)
+    })
+}
+
+fn no_url(name: &str) -> Error {
+    let what = format!("{name}: the Metalink document names no URL that can be read here");
+    Error::new(ErrorKind::NotFound, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_core::Algorithm;
+
+    const MD5: &str = "<hash type='md5'>6f5902ac237024bdd0c176cb93063dc4</hash>";
+    const ADLER32: &str = "<hash type='adler32'>3da0195</hash>";
+    const UNKNOWN: &str = "<hash type='whirlpool'>00</hash>";
+
+    fn listed(hashes: &str, place: Option<&Location>) -> ReplicaList {
+        let document = format!(
+            "<metalink xmlns='urn:ietf:params:xml:ns:metalink'><file name='f'>{hashes}\
+             <url>https://me:hush@b.example/f</url><url>pelican://fed.example/f</url></file></metalink>"
+        );
+        ReplicaList::parse_all(document.as_bytes(), "f.meta4", place).unwrap().remove(0)
+    }
+
+    #[test]
+    fn the_strongest_checksum_counts_in_any_order_and_none_is_told() {
+        for (hashes, algorithm, is_unverifiable) in [
+            (format!("{MD5}{ADLER32}"), Some(Algorithm::Md5), false),
+            (format!("{ADLER32}{UNKNOWN}{MD5}"), Some(Algorithm::Md5), false),
+            (ADLER32.to_owned(), Some(Algorithm::Adler32), false),
+            (UNKNOWN.to_owned(), None, true),
+            (String::new(), None, false),
+        ] {
+            let list = listed(&hashes, None);
+            let strongest = list.checksum.map(|checksum| checksum.algorithm());
+            assert_eq!((strongest, list.is_unverifiable), (algorithm, is_unverifiable), "{hashes}");
+        }
+    }
+}
