@@ -333,10 +333,10 @@ impl Credentials {
         self.config().trust.load()
     }
 
-    /// Returns true if a credential for `asked` may be sent to `at`, the target of a redirect.
+    /// Returns true if a credential for `asked` may be sent to `at`: never from TLS to clear text.
     #[must_use]
     pub fn may_follow(&self, asked: &Origin, at: &Origin) -> bool {
-        asked == at || self.config().follow.iter().any(|pattern| pattern.matches(at))
+        asked == at || at.is_as_safe_as(asked) && self.config().lets_follow(at)
     }
 
     pub(crate) fn withheld(&self, asked: &Origin, at: &Origin) -> Option<WithholdReason> {

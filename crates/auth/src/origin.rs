@@ -44,6 +44,19 @@ impl Origin {
         Self { scheme: scheme.to_ascii_lowercase(), host, port }
     }
 
+    /// The origin of URLs in a local document. No server has it, so credentials go only to servers
+    /// to which they may follow.
+    #[must_use]
+    pub fn document() -> Self {
+        Self { scheme: String::new(), host: String::new(), port: 0 }
+    }
+
+    /// Returns true for [`Origin::document`].
+    #[must_use]
+    pub fn is_document(&self) -> bool {
+        self.host.is_empty()
+    }
+
     /// The host name or address: lower case, IPv6 without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -60,6 +73,11 @@ impl Origin {
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         matches!(self.scheme.as_str(), "https" | "roots")
+    }
+
+    /// Returns false for clear text where `other` encrypts.
+    pub(crate) fn is_as_safe_as(&self, other: &Self) -> bool {
+        self.is_encrypted() || !other.is_encrypted()
     }
 
     /// Returns true if the host is this machine, so that nobody on the path can listen.
@@ -82,6 +100,7 @@ impl fmt::Display for Origin {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.scheme.as_str(), self.port) {
+            ("", _) => f.write_str("a document"),
             ("http", 80) | ("https", 443) | ("root" | "roots", 1094) => {
                 write!(f, "{}://{host}", self.scheme)
             }

@@ -1,12 +1,14 @@
 //! The location of a file: a parsed URL that is safe to print.
 
 mod pelican_role;
+pub(crate) mod secrets;
 
 use hither_auth::{Basic, Credentials, Origin, Secret};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderMap;
 use pelican_role::PelicanRole;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use secrets::without_tokens;
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -90,6 +92,12 @@ struct Asked {
     signed: bool,
 }
 
+impl Asked {
+    fn new(origin: Origin) -> Self {
+        Self { origin, basic: None, login: None, fields: HeaderMap::new(), signed: false }
+    }
+}
+
 impl Location {
     /// Parses a URL.
     ///
@@ -135,7 +143,7 @@ impl Location {
     }
 
     /// The same file on the server that an XRootD server redirects to, with `opaque` appended to
-    /// the query.
+    /// the query, of which a token stays behind if it is not meant for that server.
     ///
     /// # Errors
     ///
@@ -145,6 +153,7 @@ impl Location {
         host: &str,
         port: u16,
         opaque: Option<&str>,
+        credentials: &Credentials,
     ) -> Result<Self> {
         let mut url = self.url.clone();
         let port = Some(port).filter(|port| *port != 0);
@@ -152,12 +161,17 @@ impl Location {
             let what = format!("{self}: redirect to {host:?}, which is not a host name");
             return Err(Error::new(ErrorKind::Protocol, what));
         }
-        let words: Vec<_> =
-            [self.opaque(), opaque.map(str::to_owned)].into_iter().flatten().collect();
+        url.set_query(None);
+        let mut other = Self::from_url(url, Some(Arc::clone(&self.asked)))?;
+        let may = other.may_receive_credentials(credentials);
+        let own = self.opaque().map(|own| if may { own } else { without_tokens(&own) });
+        let words: Vec<_> = [own, opaque.map(str::to_owned)].into_iter().flatten().collect();
+        let words = words.join("&");
+        let words = words.trim_matches('&');
         if !words.is_empty() {
-            url.set_query(Some(&escaped(&words.join("&"))));
+            other.url.set_query(Some(&escaped(words)));
         }
-        Self::from_url(url, Some(Arc::clone(&self.asked)))
+        Ok(other)
     }
 
     /// The same URL over TLS. Credentials for the original URL are meant for this one, too.
@@ -210,7 +224,7 @@ impl Location {
                     Protocol::Http => (basic(&url)?, None),
                     Protocol::Xrootd => (None, login(&url)),
                 };
-                Arc::new(Asked { origin, basic, login, fields: HeaderMap::new(), signed: false })
+                Arc::new(Asked { basic, login, ..Asked::new(origin) })
             }
         };
         // A URL with a host may have these, and the schemes are of one protocol.
@@ -229,57 +243,10 @@ impl Location {
         Protocol::of(self.url.scheme()).map_or(Protocol::Http, |(protocol, ..)| protocol)
     }
 
-    /// The origin of the URL that the user gave.
-    #[must_use]
-    pub(crate) fn original_origin(&self) -> &Origin {
-        &self.asked.origin
-    }
-
-    /// Returns whether credentials for the original origin may be sent here.
-    #[must_use]
-    pub(crate) fn may_receive_credentials(&self, credentials: &Credentials) -> bool {
-        credentials.may_follow(self.original_origin(), &self.current_origin())
-    }
-
     /// The origin of this URL. Behind a redirect it differs from the original one.
     #[must_use]
     pub(crate) fn current_origin(&self) -> Origin {
         Origin::new(self.url.scheme(), &self.host, self.port)
-    }
-
-    /// `credentials`, with the user and password of the URL, if there are any.
-    #[must_use]
-    pub(crate) fn credentials(&self, credentials: &Credentials) -> Credentials {
-        if self.asked.signed {
-            return Credentials::default();
-        }
-        match &self.asked.basic {
-            Some(basic) => credentials.for_url(self.asked.origin.clone(), basic.clone()),
-            None => credentials.clone(),
-        }
-    }
-
-    /// The same URL, to which no token or password is sent: requests are signed by other means, or
-    /// concern nobody in particular.
-    #[must_use]
-    pub(crate) fn without_credentials(self) -> Self {
-        Self { asked: Arc::new(Asked { signed: true, ..Asked::clone(&self.asked) }), ..self }
-    }
-
-    /// The same URL, with fields that every HTTP request has in place of the default ones: to its
-    /// server, and to those to which credentials may follow a redirect.
-    #[must_use]
-    pub fn with_fields(self, mut fields: HeaderMap) -> Self {
-        // They may be secrets.
-        fields.values_mut().for_each(|value| value.set_sensitive(true));
-        Self { asked: Arc::new(Asked { fields, ..Asked::clone(&self.asked) }), ..self }
-    }
-
-    /// These fields, if they may be sent here.
-    #[must_use]
-    pub(crate) fn fields(&self, credentials: &Credentials) -> Option<&HeaderMap> {
-        let fields = Some(&self.asked.fields).filter(|fields| !fields.is_empty())?;
-        self.may_receive_credentials(credentials).then_some(fields)
     }
 
     /// The path, percent-encoded.
@@ -629,11 +596,14 @@ mod tests {
             (tls.plain_path().as_str(), tls.to_string().as_str()),
             ("/x y", "roots://[::1]:1095//x y")
         );
-        let moved = place.redirected_to_host("[::2]", 0, Some("tpc.key=%1")).unwrap();
+        let none = Credentials::default();
+        let moved = place.redirected_to_host("[::2]", 0, Some("tpc.key=%1"), &none).unwrap();
         assert_eq!(moved.to_string(), "root://[::2]//store/a%20b#1");
-        assert_eq!(moved.opaque().as_deref(), Some("authz=Bearer%20x&tpc.key=%1"));
+        assert_eq!(moved.opaque().as_deref(), Some("tpc.key=%1"));
+        let same = place.redirected_to_host("Host", 1094, Some("tpc.key=%1"), &none).unwrap();
+        assert_eq!(same.opaque().as_deref(), Some("authz=Bearer%20x&tpc.key=%1"));
         assert_eq!((moved.login(), moved.original_origin()), (Some("me"), place.original_origin()));
-        assert!(place.redirected_to_host("a b", 1, None).is_err());
+        assert!(place.redirected_to_host("a b", 1, None, &none).is_err());
         let root = Location::parse("root://h").unwrap();
         assert_eq!(root.plain_path(), "/");
         assert_eq!(root.below("a b/100%", false).plain_path(), "/a b/100%");

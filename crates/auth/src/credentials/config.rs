@@ -3,6 +3,7 @@
 use crate::credentials::basic::Basic;
 use crate::credentials::redirect_hosts::HostPattern;
 use crate::environment::Environment;
+use crate::origin::Origin;
 use crate::token::source::TokenSource;
 use crate::x509::client_certificate::CertificateSource;
 use crate::x509::trust_anchors::TrustConfig;
@@ -32,6 +33,11 @@ pub struct CredentialConfig {
 }
 
 impl CredentialConfig {
+    /// Returns true for a host to which credentials may follow.
+    pub(crate) fn lets_follow(&self, at: &Origin) -> bool {
+        self.follow.iter().any(|pattern| pattern.matches(at))
+    }
+
     /// Collects the usual sources of this environment. Reads no file yet.
     #[must_use]
     pub fn discover(environment: &Environment) -> Self {

@@ -110,6 +110,13 @@ fn withheld(
     };
     let RejectedRequest { asked, at, .. } = rejected;
     match why {
+        WithholdReason::Redirected if asked.is_document() => format!(
+            "{what} was not sent: a document named {at}; allow it to follow to {} if you trust that server",
+            at.host()
+        ),
+        WithholdReason::Redirected if !at.is_as_safe_as(asked) => {
+            format!("{what} was not sent: it is meant for {asked}, and {at} does not encrypt")
+        }
         WithholdReason::Redirected => format!(
             "{what} was not sent: it is meant for {asked}, and the redirect led to {at}; allow it to follow to {} if both \
              belong together",

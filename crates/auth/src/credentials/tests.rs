@@ -80,8 +80,16 @@ fn credentials_stay_with_their_origin() {
     assert!(sent(&config, "https://a.org/", "https://pool.b.org/"));
     assert!(!sent(&config, "https://a.org/", "http://pool.b.org/"));
     config.over_plain_http = true;
-    assert!(sent(&config, "https://a.org/", "http://pool.b.org/"));
+    assert!(!sent(&config, "https://a.org/", "http://pool.b.org/"));
+    assert!(sent(&config, "http://a.org/", "http://pool.b.org/"));
     assert!(!sent(&config, "https://a.org/", "http://a.org/"));
+    // What a document on this machine names is nobody's, but for what is configured.
+    let document = |at_url| {
+        let credentials = Credentials::new(config.clone());
+        let answer = credentials.authorization(&Origin::document(), &origin(at_url), at(0));
+        matches!(answer, Authorization::Ready(..))
+    };
+    assert!(!document("https://a.org/") && document("https://pool.b.org/"));
 }
 
 #[test]

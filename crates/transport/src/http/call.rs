@@ -21,7 +21,7 @@ use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::request_body::{RequestBody, SendProgress, TrackedBody};
 use crate::http::status_error;
-use crate::location::Location;
+use crate::location::{Location, secrets};
 use crate::network::Network;
 use crate::pool::Pool;
 use crate::pool::request_sender::RequestSender;
@@ -286,6 +286,8 @@ impl Network {
                 can_resend,
             )?;
             if let Some(to) = redirect {
+                let credentials = &pool.config().credentials;
+                secrets::check_redirect(&call.headers, &call.location, &to, credentials)?;
                 let links = links(&headers).resolved(|url| call.location.absolute_of(url));
                 self.learn_servers(&call.location, &call.method, &to, &links);
                 call.location = to;
@@ -423,10 +425,10 @@ async fn exchanged(
         )
         .with_failure(Failure::Interrupted(progress.delivery())));
     };
+    drop(answer);
     let response =
         response.map_err(|error| request::cut(location, way, error, progress.delivery()))?;
     way.answered();
-    drop(answer);
     way.record(&response);
     Ok(response)
 }

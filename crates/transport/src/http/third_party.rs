@@ -59,11 +59,12 @@ impl Network {
         });
         let method = Method::from_bytes(b"COPY").unwrap_or_default();
         let mut call = HttpRequest::new(method, active.clone())
-            .with(field, &other.absolute())
             .with("overwrite", if copy.overwrite { "T" } else { "F" })
             .with("credential", "none")
             .with("x-no-delegate", "true")
             .with("requirechecksumverification", "false");
+        // Its query may be a token.
+        call.headers.insert(field, secret_value(other, &other.absolute())?);
         if let Some(token) = self.passed_on(active, other).await? {
             call.headers.insert("transferheaderauthorization", token);
         }
@@ -113,24 +114,30 @@ impl Network {
     /// The credential for `other` as the active server passes it on.
     async fn passed_on(&self, active: &Location, other: &Location) -> Result<Option<HeaderValue>> {
         let pool = self.pool(other);
-        let Authorization::Ready(value, _) = authorization::prepared(other, pool.config()).await?
-        else {
-            return Ok(None);
+        let ready = match authorization::prepared(other, pool.config()).await? {
+            Authorization::Ready(value, _) => Some(value),
+            _ => None,
         };
-        if other.is_tls() && !active.is_tls() {
+        let has_secret = ready.is_some() || other.has_query();
+        if has_secret && other.is_tls() && !active.is_tls() {
             let what = format!(
                 "{active}: the token for {} would pass over a connection without TLS: use https://",
                 other.origin()
             );
             return Err(Error::new(ErrorKind::PermissionDenied, what));
         }
-        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
-            let what = format!("the credential for {} is not valid in a header", other.origin());
-            Error::new(ErrorKind::Unauthenticated, what)
-        })?;
-        value.set_sensitive(true);
-        Ok(Some(value))
+        ready.map(|value| secret_value(other, value.expose())).transpose()
     }
+}
+
+/// A field that is meant for the active server of a copy from or to `other`.
+fn secret_value(other: &Location, text: &str) -> Result<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| {
+        let what = format!("the credential for {} is not valid in a header", other.origin());
+        Error::new(ErrorKind::Unauthenticated, what)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 fn lacks_method(status: StatusCode) -> bool {

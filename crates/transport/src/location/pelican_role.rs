@@ -12,6 +12,7 @@
 //! of their own. The director gets it only if the federation is named by its host. Passwords go to
 //! no server of a federation ([`Location::is_in_federation`]).
 
+use super::secrets::without_tokens;
 use super::{Asked, Location};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_http::PelicanNamespace;
@@ -115,7 +116,10 @@ impl Location {
         let base = self.join(director)?;
         let mut url = base.url.clone();
         url.set_path(self.url.path());
-        url.set_query(self.url.query());
+        let is_safe = base.is_as_safe_as(self);
+        let kept = |query: &str| if is_safe { query.to_owned() } else { without_tokens(query) };
+        let query = self.url.query().map(kept);
+        url.set_query(query.as_deref().filter(|query| !query.is_empty()));
         Ok(Self { url, role: PelicanRole::Director, ..base })
     }
 
@@ -138,7 +142,7 @@ impl Location {
         let reads = matches!(method.as_str(), "GET" | "HEAD" | "PROPFIND" | "QUERY" | "OPTIONS");
         let needs_token = !reads || namespace.as_ref().is_some_and(|it| it.requires_token);
         let is_safe = self.is_tls() || self.current_origin().is_loopback();
-        let gets_tokens = needs_token && is_safe;
+        let gets_tokens = needs_token && is_safe && server.is_as_safe_as(self);
         Ok(server.with_role(namespace.map(Arc::new), gets_tokens))
     }
 
@@ -151,10 +155,16 @@ impl Location {
         let other = self.join(reference)?;
         Ok(match &self.role {
             PelicanRole::Server { namespace, gets_tokens } => {
-                other.with_role(namespace.clone(), *gets_tokens)
+                let gets_tokens = *gets_tokens && other.is_as_safe_as(self);
+                other.with_role(namespace.clone(), gets_tokens)
             }
             _ => other,
         })
+    }
+
+    /// Returns false for a server of another machine in clear text that one over TLS names.
+    fn is_as_safe_as(&self, by: &Self) -> bool {
+        self.is_tls() || !by.is_tls() || self.current_origin().is_loopback()
     }
 
     fn with_role(self, namespace: Option<Arc<PelicanNamespace>>, gets_tokens: bool) -> Self {
@@ -222,6 +232,7 @@ mod tests {
             ("https://d.example", "https://c.example/ns/f", false, Method::GET, false),
             ("https://d.example", "https://c.example/ns/f", false, Method::PUT, true),
             ("http://d.example", "https://c.example/ns/f", true, Method::GET, false),
+            ("https://d.example", "http://c.example/ns/f", true, Method::GET, false),
         ] {
             let director = named.at_director(director).unwrap();
             assert_ne!(director.original_origin(), &director.current_origin());

@@ -45,15 +45,16 @@ impl ReplicaList {
         Ok(replicas)
     }
 
-    /// Parses a document and returns all its files. URLs are read as they are if the document is
-    /// the user's own (no `place`), else as those of [`ReplicaList::parse`].
+    /// Parses a document and returns all its files. Its URLs are those of
+    /// [`Location::of_document`] if it is a local file (no `place`), else of
+    /// [`ReplicaList::parse`].
     ///
     /// # Errors
     ///
     /// As [`ReplicaList::parse`]; each file must have a URL that can be read here.
     pub fn parse_all(document: &[u8], name: &str, place: Option<&Location>) -> Result<Vec<Self>> {
         let resolve =
-            |url: &str| place.map_or_else(|| Location::parse(url), |it| it.join(url));
+            |url: &str| place.map_or_else(|| Location::of_document(url), |it| it.join(url));
         let parsed = parsed(document, name)?;
         let files: Vec<_> = parsed.files.iter().map(|file| Self::of(file, &resolve)).collect();
         if files.is_empty() || files.iter().any(|file| file.locations.is_empty()) {
@@ -125,6 +126,16 @@ mod tests {
             let list = listed(&hashes, None);
             let strongest = list.checksum.map(|checksum| checksum.algorithm());
             assert_eq!((strongest, list.is_unverifiable), (algorithm, is_unverifiable), "{hashes}");
+        }
+    }
+
+    #[test]
+    fn the_urls_of_a_document_are_those_of_its_server_and_of_a_local_one_nobodys() {
+        let place = Location::parse("https://a.example/f.meta4").unwrap();
+        for (place, named_by) in [(Some(&place), "https://a.example"), (None, "a document")] {
+            let [location] = &listed(MD5, place).locations[..] else { panic!("one URL") };
+            assert_eq!((location.named_by().as_str(), location.is_elsewhere()), (named_by, true));
+            assert_eq!(location.to_string(), "https://b.example/f");
         }
     }
 }

@@ -56,6 +56,10 @@ impl HttpService for PooledHttpService {
         let has_body = matches!(head.method, Method::PUT | Method::POST) || !body.is_empty();
         let mut call = call::HttpRequest::new(head.method, location);
         call.headers = head.headers;
+        if self.has_key {
+            // The signature, the session token, keys of the customer: for this server only.
+            call.headers.values_mut().for_each(|value| value.set_sensitive(true));
+        }
         call.content = if has_body { RequestBody::Bytes(body) } else { RequestBody::Empty };
         call.max_reply_bytes = REPLY_BYTES;
         call.effect = effect(&call.method, head.uri.query().unwrap_or_default(), call.effect);

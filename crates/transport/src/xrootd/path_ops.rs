@@ -162,7 +162,8 @@ impl XrootdPath {
         let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         // `[::10.0.0.1]` and `[::ffff:10.0.0.1]` stand for 10.0.0.1.
         let v4 = inner.and_then(|inner| inner.rsplit(':').next()).filter(|last| last.contains('.'));
-        self.location.redirected_to_host(v4.unwrap_or(host), port, None)
+        let credentials = &self.network.config().credentials;
+        self.location.redirected_to_host(v4.unwrap_or(host), port, None, credentials)
     }
 
     /// Stages or releases this file and those at `further` paths of the same server. Returns

@@ -65,7 +65,8 @@ impl XrootdTarget {
         let path = self.location.plain_path();
         let to = self.sessions.directions().to(&path).map(|(host, port)| (host.to_owned(), port));
         let (host, port) = to?;
-        let named = self.named.redirected_to_host(&host, port, None).ok()?;
+        let named =
+            self.named.redirected_to_host(&host, port, None, &network.config().credentials).ok()?;
         Some(Self::at(named, String::new(), network))
     }
 
@@ -73,9 +74,12 @@ impl XrootdTarget {
     pub(super) fn redirected(&self, redirect: &Redirect, network: &Network) -> Result<Self> {
         let from = &self.named;
         let location = match &redirect.target {
-            RedirectTarget::Server { host, port } => {
-                from.redirected_to_host(host, *port, redirect.opaque.as_deref())?
-            }
+            RedirectTarget::Server { host, port } => from.redirected_to_host(
+                host,
+                *port,
+                redirect.opaque.as_deref(),
+                &network.config().credentials,
+            )?,
             RedirectTarget::Url(text) => from.redirected_to_url(text)?,
         };
         if location.protocol() != Protocol::Xrootd {

@@ -183,11 +183,12 @@ fn a_withheld_credential_is_explained() {
         text.contains("meant for https://door.org, and the redirect led to https://pool.evil.org"),
         "{text}"
     );
-    let text = told(&config, "http://pool.site.org/");
-    assert!(text.contains("everybody on the path could read it"), "{text}");
-    config.over_plain_http = true;
-    let text = told(&config, "http://pool.site.org/");
-    assert!(text.contains("was rejected"), "{text}");
+    for over_plain_http in [false, true] {
+        config.over_plain_http = over_plain_http;
+        let text = told(&config, "http://pool.site.org/");
+        assert!(text.contains("and http://pool.site.org does not encrypt"), "{text}");
+    }
+    assert!(told(&config, "https://pool.site.org/").contains("was rejected"));
 }
 
 #[test]
