@@ -319,8 +319,10 @@ fn accepts_ranges(headers: &HeaderMap) -> Option<bool> {
 }
 
 fn content_encoding(headers: &HeaderMap) -> Option<String> {
-    text(headers, &CONTENT_ENCODING)
-        .filter(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity"))
+    let all = headers.get_all(CONTENT_ENCODING).into_iter().map(HeaderValue::as_bytes);
+    let all = String::from_utf8_lossy(&all.collect::<Vec<_>>().join(&b", "[..])).into_owned();
+    let mut codings = all.split(',').map(str::trim).filter(|coding| !coding.is_empty());
+    codings.any(|coding| !coding.eq_ignore_ascii_case("identity")).then_some(all)
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {

@@ -211,6 +211,16 @@ impl Exchange<'_> {
         // The length of frames is not the length of the file.
         let size = facts.size.or(told).filter(|_| self.ask != RangeEncoding::Query);
         let named = validator.filter(|_| head.status.is_success());
+        if let (Some(coding), true) = (&facts.content_encoding, head.status.is_success())
+            && self.condition == RangeCondition::IfRange
+        {
+            // An object store sends what it keeps, and the coding that its writer named.
+            let what = format!(
+                "the server sends the file with Content-Encoding {coding:?}, which was not asked \
+                 for: these are not the bytes of the file"
+            );
+            return ExchangeResult::failed(self.odd(&what));
+        }
         let same = self.check_validator(head).and_then(|()| self.check_size(size, named));
         if let Err(error) = same {
             return ExchangeResult::failed(error);

@@ -1,7 +1,8 @@
 //! Responses that contradict themselves: no byte of them is delivered.
 
 use crate::fixture::{
-    LARGE, THREE, expect_bytes, expect_error, impatient, peer, read, source, with_connections,
+    LARGE, SMALL, THREE, expect_bytes, expect_error, impatient, peer, read, source,
+    with_connections,
 };
 use hither_core::ErrorKind;
 use hither_testkit::mock_http::{Fault, FaultTrigger, ResponsePosition};
@@ -52,4 +53,33 @@ async fn ranges_that_were_not_requested_are_no_progress() {
         ],
     );
     expect_error("shifted", &peer, config, ErrorKind::Timeout, 4).await;
+}
+
+#[tokio::test]
+async fn a_coding_that_was_not_asked_for_is_rejected() {
+    for (coding, is_rejected) in [
+        ("gzip", true),
+        ("GZIP", true),
+        ("br", true),
+        ("gzip, gzip", true),
+        ("identity, gzip", true),
+        ("x-foo", true),
+        ("identity", false),
+        ("", false),
+    ] {
+        let field = Fault::Field("Content-Encoding", coding.to_owned());
+        for more in [None, Some(Fault::FirstOnly), Some(Fault::Whole)] {
+            let what = format!("{coding:?} {more:?}");
+            let peer = peer(SMALL, [(FaultTrigger::Always, field.clone())]);
+            more.into_iter().for_each(|fault| peer.add_fault(FaultTrigger::Always, fault));
+            let got = read(&source(&peer.url(), with_connections(1)), &THREE).await;
+            match got {
+                Ok(_) => assert!(!is_rejected, "{what}"),
+                Err(error) => {
+                    assert!(is_rejected, "{what}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::Protocol, "{what}");
+                }
+            }
+        }
+    }
 }
