@@ -73,7 +73,8 @@ pub struct Resource {
     pub path: String,
     /// The path is UTF-8. Otherwise it has replacement characters, and identifies nothing.
     pub is_utf8: bool,
-    /// 200, or the server's status for this path: then there are no properties.
+    /// 200, or the server's status for this path or for all its properties: then there are none.
+    /// 507 says that the list is not complete.
     pub status: StatusCode,
     /// The path is a collection (a directory).
     pub is_collection: bool,
@@ -216,23 +217,32 @@ impl<'a> Reader<'a> {
         let mut href = None;
         let mut status = None;
         let mut known = Properties::default();
+        let mut refused = None;
+        let mut is_told = false;
         while let Some(element) = self.tokens.child()? {
             if is(&element, "href") && href.is_none() {
                 href = Some(self.value()?);
             } else if is(&element, "status") {
                 status = Some(self.status()?);
             } else if is(&element, "propstat") {
-                self.propstat(&mut known)?;
+                match self.propstat(&mut known)? {
+                    told if told.is_success() => is_told = true,
+                    StatusCode::NOT_FOUND => {}
+                    why => refused = Some(why),
+                }
             } else {
                 self.skip()?;
             }
         }
         let href = href.ok_or(PropfindError::NoHref)?;
+        // That some properties are refused says nothing of the name, but that there was no space
+        // for all says that something is missing.
+        let refused = refused.filter(|why| !is_told || *why == StatusCode::INSUFFICIENT_STORAGE);
         let (path, is_utf8) = self.base.below(&href)?;
         Ok(Resource {
             path,
             is_utf8,
-            status: status.unwrap_or(StatusCode::OK),
+            status: status.or(refused).unwrap_or(StatusCode::OK),
             // RFC 4918 section 5.2: a collection's name should end with a slash.
             is_collection: known.collection.unwrap_or_else(|| href.ends_with('/')),
             size: known.size,
@@ -241,7 +251,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn propstat(&mut self, known: &mut Properties) -> Result<(), PropfindError> {
+    /// Reads properties, and their status.
+    fn propstat(&mut self, known: &mut Properties) -> Result<StatusCode, PropfindError> {
         let mut properties = Properties::default();
         let mut status = None;
         while let Some(element) = self.tokens.child()? {
@@ -255,10 +266,11 @@ impl<'a> Reader<'a> {
                 self.skip()?;
             }
         }
-        if status.is_none_or(|status| status.is_success()) {
+        let status = status.unwrap_or(StatusCode::OK);
+        if status.is_success() {
             known.update(properties);
         }
-        Ok(())
+        Ok(status)
     }
 
     fn property(

@@ -25,8 +25,12 @@ use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, chec
 use hither_core::{Replica, Replicas, Source};
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{
+    CopyMode, CopyOptions, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
+};
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -217,11 +221,42 @@ impl S3Storage {
         Error::new(ErrorKind::NotFound, format!("{} does not exist", self.shown(path)))
     }
 
+    /// All pages of a list of the objects below `prefix`, up to the `delimiter` in their names.
+    async fn pages(
+        &self,
+        path: &str,
+        prefix: Option<&Path>,
+        delimiter: Option<&'static str>,
+    ) -> Result<ListResult> {
+        let prefix = prefix.map(|prefix| format!("{prefix}/"));
+        let mut all = ListResult {
+            common_prefixes: Vec::new(),
+            objects: Vec::new(),
+            extensions: Default::default(),
+        };
+        let mut tokens = HashSet::new();
+        let mut page_token = None;
+        loop {
+            let delimiter = delimiter.map(Into::into);
+            let options = PaginatedListOptions { delimiter, page_token, ..Default::default() };
+            let page = self.store.list_paginated(prefix.as_deref(), options).await;
+            let page = page.map_err(|error| self.failed(path, error))?;
+            all.common_prefixes.extend(page.result.common_prefixes);
+            all.objects.extend(page.result.objects);
+            page_token = page.page_token;
+            let Some(token) = &page_token else { return Ok(all) };
+            if !tokens.insert(token.clone()) {
+                let what = "the object store names a page of its list that it has sent before";
+                let what = format!("{}: {what}", self.shown(path));
+                return Err(Error::new(ErrorKind::Protocol, what));
+            }
+        }
+    }
+
     async fn list_directory(&self, path: &str) -> Result<Vec<DirEntry>> {
         let prefix = self.key(path)?;
         let prefix = (!path.is_empty()).then_some(&prefix);
-        let found = self.store.list_with_delimiter(prefix).await;
-        let found = found.map_err(|error| self.failed(path, error))?;
+        let found = self.pages(path, prefix, Some("/")).await?;
         let mut entries: Vec<_> = found.common_prefixes.iter().map(directory).collect();
         entries.extend(found.objects.into_iter().map(entry));
         // An object that stands for the directory itself, as some programs create them.
@@ -356,9 +391,8 @@ impl Storage for S3Storage {
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
         let key = self.named(path)?;
-        let found: Vec<_> =
-            self.store.list(Some(&key)).try_collect().await.map_err(|e| self.failed(path, e))?;
-        let below: Vec<_> = found.into_iter().map(|meta| meta.location).collect();
+        let found = self.pages(path, Some(&key), None).await?;
+        let below: Vec<_> = found.objects.into_iter().map(|meta| meta.location).collect();
         let own = self.file(path).await?;
         if below.is_empty() && own.is_none() {
             return Err(self.missing(path));

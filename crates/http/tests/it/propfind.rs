@@ -197,3 +197,23 @@ proptest! {
         prop_assert_eq!(it.path, name);
     }
 }
+
+#[test]
+fn a_refusal_of_all_properties_is_the_status_of_the_name() {
+    let refused = |status: &str| {
+        let properties = "<x:prop><x:getetag/></x:prop>";
+        format!("<x:propstat>{properties}<x:status>HTTP/1.1 {status}</x:status></x:propstat>")
+    };
+    let told = "<x:propstat><x:prop><x:resourcetype/></x:prop><x:status>HTTP/1.1 200 OK</x:status></x:propstat>";
+    for (inner, status) in [
+        (told.to_owned(), StatusCode::OK),
+        (refused("403 Forbidden"), StatusCode::FORBIDDEN),
+        (refused("404 Not Found"), StatusCode::OK),
+        (format!("{told}{}", refused("403 Forbidden")), StatusCode::OK),
+        (format!("{told}{}", refused("507 X")), StatusCode::INSUFFICIENT_STORAGE),
+        ("<x:status>HTTP/1.1 507 X</x:status>".to_owned(), StatusCode::INSUFFICIENT_STORAGE),
+    ] {
+        let found = one(&format!("<x:href>/data/a</x:href>{inner}")).unwrap();
+        assert_eq!(found.status, status, "{inner}");
+    }
+}

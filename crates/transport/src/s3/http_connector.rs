@@ -67,7 +67,8 @@ impl HttpService for PooledHttpService {
         call.is_paced = true;
         let attempt = || async {
             let reply = self.network.call(call.clone()).await.map_err(Failed::finally)?;
-            match trouble(&reply).or_else(|| refusal(&reply, self.has_key)) {
+            let refused = || refusal(&reply, self.has_key).or_else(|| cut_list(&reply));
+            match trouble(&reply).or_else(refused) {
                 Some(error) => Err(Failed::from(error)),
                 None => Ok(reply),
             }
@@ -111,6 +112,19 @@ fn trouble(reply: &call::HttpResponse) -> Option<Error> {
         _ => reply.status.is_success() && code.is_some(),
     };
     is_trouble.then_some(error)
+}
+
+/// The error for a page of a list that has a next one and does not name it: the library would take
+/// the list for complete.
+fn cut_list(reply: &call::HttpResponse) -> Option<Error> {
+    let is_list = reply.status == StatusCode::OK && reply.location.target().contains("list-type=2");
+    let is_cut = || element(&reply.body, "IsTruncated").is_some_and(|it| it.trim() == "true");
+    let names_next =
+        || element(&reply.body, "NextContinuationToken").is_some_and(|it| !it.trim().is_empty());
+    (is_list && is_cut() && !names_next()).then(|| {
+        let what = "the object store says that its list goes on, and names no next page";
+        Error::new(ErrorKind::Protocol, format!("{}: {what}", reply.location))
+    })
 }
 
 /// The error for a response that refuses a request for a reason that not all operations of the

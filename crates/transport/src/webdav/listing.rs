@@ -46,8 +46,11 @@ pub(super) async fn told_properties(
         return Ok(None);
     }
     let asked = propfind(dav, path, directory || path.is_empty(), "0", None).await?;
-    let Some((_, resources)) = asked else { return Ok(None) };
+    let Some((reply, resources)) = asked else { return Ok(None) };
     let found = resources.into_iter().find(|resource| resource.path.is_empty());
+    if let Some(status) = found.as_ref().map(|own| own.status).filter(StatusCode::is_server_error) {
+        return Err(status_error::of_status(status, &reply.location.to_string(), "", None));
+    }
     let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
     found.map(|own| Some(entry(path.to_owned(), own))).ok_or_else(|| dav.missing(path))
 }
@@ -177,6 +180,14 @@ fn children(
 ) -> Result<Vec<DirEntry>> {
     let mut entries = Vec::with_capacity(resources.len());
     for resource in resources {
+        let is_whole = resource.status.is_success() || !resource.path.is_empty();
+        if !is_whole || resource.status == StatusCode::INSUFFICIENT_STORAGE {
+            let what = format!(
+                "{}: the list of names is not complete: the server says {} in it",
+                reply.location, resource.status
+            );
+            return Err(Error::new(ErrorKind::Protocol, what));
+        }
         if resource.path.is_empty() {
             if !resource.is_collection {
                 return Err(no_directory(dav, path));
