@@ -1,7 +1,7 @@
 //! An endpoint: a storage, the paths that it has, and the URLs at which clients find them.
 
 use crate::prefix_map::{PrefixMap, PrefixRule};
-use crate::settings::EndpointSettings;
+use crate::settings::{EndpointSettings, has_secret};
 use hither_core::Storage;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{check_path, join};
@@ -70,6 +70,7 @@ impl Endpoint {
         let rules = settings.prefixes.iter().map(rule).collect::<Result<_>>()?;
         let redirects = match &settings.redirects {
             // What a client cannot follow is relayed.
+            None if has_secret(&settings.url) => Vec::new(),
             None => public_url(&settings.url).into_iter().collect(),
             Some(urls) => {
                 let checked =
@@ -112,7 +113,9 @@ impl Endpoint {
     #[must_use]
     pub fn urls(&self, path: &str) -> Vec<String> {
         let Some(below) = self.prefixes.resolve(path) else { return Vec::new() };
-        self.redirects.iter().map(|base| url_below(base, &below)).collect()
+        // In the literal URLs of XRootD a name with a question mark would be a name and a query.
+        let urls = self.redirects.iter().map(|base| url_below(base, &below));
+        urls.filter(|url| !has_secret(url)).collect()
     }
 
     /// The time that answers take; zero before the first one.

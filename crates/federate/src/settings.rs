@@ -2,7 +2,7 @@
 
 use crate::sites::SiteSettings;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_server::Settings;
+use hither_server::{Cidr, Settings};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -150,6 +150,8 @@ pub struct FederationSettings {
     /// Reads files for clients that cannot follow a redirect to any of their endpoints, such as
     /// HTTP clients of files that only an XRootD server or an object store has.
     pub relay: bool,
+    /// Networks without public addresses where the federation follows redirects of its endpoints.
+    pub networks: Vec<String>,
 }
 
 /// Deletions through the federation.
@@ -175,6 +177,7 @@ impl Default for FederationSettings {
             probe_seconds: 10.0,
             deletes: DeletePolicy::Refuse,
             relay: true,
+            networks: Vec::new(),
         }
     }
 }
@@ -196,6 +199,7 @@ impl FederationSettings {
                 )));
             }
         }
+        self.parsed_networks()?;
         if self.cache_bytes < 1 << 20 {
             return Err(invalid(format!(
                 "federation.cache_bytes is {}, expected at least 1048576",
@@ -203,6 +207,21 @@ impl FederationSettings {
             )));
         }
         Ok(())
+    }
+
+    /// The networks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for text that is no network.
+    pub fn parsed_networks(&self) -> Result<Vec<Cidr>> {
+        let parse = |text: &String| {
+            let wrong = || {
+                let what = "is not a network like 10.0.0.0/8";
+                invalid(format!("federation.networks: {text:?} {what}"))
+            };
+            Cidr::parse(text).ok_or_else(wrong)
+        };
+        self.networks.iter().map(parse).collect()
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -261,6 +280,12 @@ impl EndpointSettings {
                 self.url
             )));
         }
+        if self.redirects.iter().flatten().any(|url| has_secret(url)) {
+            return Err(invalid(format!(
+                "{}: a URL has a user or a query, which every client would get",
+                place("redirects"),
+            )));
+        }
         if let Some(label) = self.site.as_deref().filter(|label| !labels.contains(label)) {
             return Err(no_site(&place("site"), label, labels));
         }
@@ -280,6 +305,13 @@ impl EndpointSettings {
         }
         Ok(())
     }
+}
+
+/// Returns true for a URL with a user, a password or a query: no client may get it.
+pub(crate) fn has_secret(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.contains('@') || rest.contains(['?', '#'])
 }
 
 /// A directory of the federation at an endpoint.
@@ -357,6 +389,22 @@ mod tests {
                 "endpoints: a: prefixes: path is \"b\"",
             ),
             (ENDPOINT.replace("http://", ""), "endpoints: a: url: \"a.example/\" has no scheme"),
+            (
+                format!("{ENDPOINT}redirects = ['https://u:p@h/x']"),
+                "endpoints: a: redirects: a URL has",
+            ),
+            (
+                format!("{ENDPOINT}redirects = ['root://u@h//x']"),
+                "endpoints: a: redirects: a URL has",
+            ),
+            (
+                format!("{ENDPOINT}redirects = ['https://h/x?authz=s']"),
+                "endpoints: a: redirects: a URL has",
+            ),
+            (
+                format!("[federation]\nnetworks = ['localhost']\n{ENDPOINT}"),
+                "networks: \"localhost\"",
+            ),
             (
                 format!("{SITE}near = ['z']\n{ENDPOINT}"),
                 "sites: x: near: there is no [[sites]] called \"z\"",

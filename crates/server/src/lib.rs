@@ -50,6 +50,7 @@ pub use hither_auth::DistinguishedName;
 pub use hither_http::conditions::Version;
 pub use hither_http::propfind::PropertyUpdate;
 pub use lots::settings::LotSettings;
+pub use referral::relay_egress::RelayEgress;
 pub use referral::replica_map::{ReplicaSettings, url_below};
 pub use server::sandbox::confine;
 pub use server::{Server, ShutdownHandle, raise_open_files};

@@ -23,6 +23,7 @@
 //! is sent by this server.
 
 pub(crate) mod pelican;
+pub(crate) mod relay_egress;
 pub(crate) mod replica_map;
 
 use crate::authorization::authorizer::Action;

@@ -87,6 +87,20 @@ const NOT_PUBLIC_V6: [Cidr; 3] =
 const TRANSLATED: Cidr = Cidr::v6(0x64, 0xff9b, 0, 96);
 const SIX_TO_FOUR: Cidr = Cidr::v6(0x2002, 0, 0, 16);
 
+/// Addresses of organisations' own networks: RFC 1918, RFC 6598 and RFC 4193.
+const PRIVATE: [Cidr; 5] = [
+    Cidr::v4(10, 0, 0, 8),
+    Cidr::v4(100, 64, 0, 10),
+    Cidr::v4(172, 16, 0, 12),
+    Cidr::v4(192, 168, 0, 16),
+    Cidr::v6(0xfc00, 0, 0, 7),
+];
+
+/// Returns true for an address of an organisation's own network.
+pub(crate) fn is_private(address: IpAddr) -> bool {
+    PRIVATE.iter().any(|block| block.contains(address))
+}
+
 /// Returns true for a public address: a client that makes this server connect to it gains nothing.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {

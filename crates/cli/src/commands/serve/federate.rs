@@ -8,20 +8,24 @@ use crate::exit::CommandError;
 use crate::output::print;
 use hither::{Client, ClientOptions, CredentialOptions, MonotonicClock};
 use hither_federate::{Endpoint, EndpointCredentials, Federation, FederationConfig};
-use hither_server::{Backend, Server};
+use hither_server::{Backend, RelayEgress, Server};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// The clients of a federation, one for each set of credentials. They live as long as it does.
-type Clients = HashMap<EndpointCredentials, Client>;
+#[derive(Default)]
+struct Clients {
+    by_credentials: HashMap<EndpointCredentials, Client>,
+    egress: Arc<RelayEgress>,
+}
 
 pub(in crate::commands) fn run(
     request: &Federate,
     common: &GlobalArgs,
 ) -> Result<(), CommandError> {
     let config = read_config(request, common)?;
-    let mut clients = Clients::new();
+    let mut clients = Clients::default();
     let endpoints = open_endpoints(&config, common, &mut clients)?;
     let count = endpoints.len();
     let federation = Federation::new(&config, endpoints, Arc::new(MonotonicClock::start()))?;
@@ -85,18 +89,24 @@ fn open_endpoints(
     clients: &mut Clients,
 ) -> Result<Vec<Endpoint>, CommandError> {
     let mut endpoints = Vec::with_capacity(config.endpoints.len());
+    let tables = config.endpoints.iter();
+    let named = tables.flat_map(|it| std::iter::once(&it.url).chain(it.redirects.iter().flatten()));
+    clients.egress.configure(named.map(String::as_str), config.federation.parsed_networks()?);
     for settings in &config.endpoints {
         let place = |key: &str| format!("endpoints: {}: {key}", settings.name);
-        if !clients.contains_key(&settings.credentials) {
+        if !clients.by_credentials.contains_key(&settings.credentials) {
             let options = client_options(config, common, &settings.credentials);
             let mut client_config = client_config(options, None)
                 .map_err(|error| error.context(place("credentials")))?;
             client_config.transport.wait_for_refusing = false;
+            client_config.transport.gate = Some(Arc::<RelayEgress>::clone(&clients.egress));
             let client = Client::new(client_config)?;
-            clients.insert(settings.credentials.clone(), client);
+            clients.by_credentials.insert(settings.credentials.clone(), client);
         }
-        let Some(client) = clients.get(&settings.credentials) else { continue };
-        let url = format!("{}/", settings.url.trim_end_matches('/'));
+        let Some(client) = clients.by_credentials.get(&settings.credentials) else { continue };
+        let (url, query) =
+            settings.url.split_at(settings.url.find('?').unwrap_or(settings.url.len()));
+        let url = format!("{}/{query}", url.trim_end_matches('/'));
         let (storage, root) = client.storage(&url).map_err(|error| error.context(place("url")))?;
         endpoints.push(Endpoint::new(settings, storage, root)?);
     }
