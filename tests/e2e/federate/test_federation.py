@@ -145,10 +145,11 @@ def test_incomplete_listings_are_never_complete(federation, hither, tmp_path):
     assert ask(federation.url("other/"), "PROPFIND", {"Depth": "1"})[0] == 503
     (tmp_path / "other").mkdir()
     (tmp_path / "other/precious").write_bytes(b"1")
-    synced = hither("sync", "--delete", federation.url("other/"), tmp_path / "other")
+    briefly = ("--stall-timeout", 1)
+    synced = hither("sync", "--delete", *briefly, federation.url("other/"), tmp_path / "other")
     assert synced.code != 0
     assert (tmp_path / "other/precious").exists()
-    assert hither("check", federation.url("other/"), tmp_path / "other").code != 0
+    assert hither("check", *briefly, federation.url("other/"), tmp_path / "other").code != 0
     # Reading what a healthy endpoint has goes on.
     assert hither("cat", federation.url("other/f")).out.encode() == content("other/f")
 

@@ -37,7 +37,8 @@ def assert_failed(told, code, *words):
     ],
 )
 def test_errors_of_the_server_are_explained(hither, site, path, code, word):
-    assert_failed(draw(hither, site.url(path) + ":T"), code, word, site.url(path))
+    told = draw(hither, site.url(path) + ":T", "--stall-timeout", 1)
+    assert_failed(told, code, word, site.url(path))
 
 
 def test_an_unresolvable_host_is_unavailable(hither):

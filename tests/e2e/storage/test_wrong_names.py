@@ -62,7 +62,7 @@ def test_what_an_object_store_answers_is_told_without_the_words_of_the_library(r
 
     with LoopbackServer(Store) as store:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{store.port}")
-        told = run("ls", "s3://bucket/", "--anonymous")
+        told = run("ls", "s3://bucket/", "--anonymous", "--stall-timeout", "1")
     assert told.code == 5
     assert said in told.err
     assert not any(word in told.err for word in ("Generic", "performing", "retry_timeout", "<Error"))

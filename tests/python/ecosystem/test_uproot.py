@@ -182,7 +182,9 @@ def test_the_talks_query_fetches_what_it_needs(way, tmp_path):
     )
     assert told["selected"] == facts["selected"]
     assert told["requests"] == len(logged)
-    assert told["bytes_payload"] <= 1.1 * needed
+    # How much is fetched between baskets depends on the measured round-trip time.
+    # It is never more than a quarter.
+    assert told["bytes_payload"] <= 1.25 * needed
 
 
 @pytest.mark.netns

@@ -186,6 +186,8 @@ def compare_all(files):
     return {name: counts for name, _, counts in results}
 
 
+# As much work as a hundred other tests.
+@pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_every_key_of_uproot_is_read_natively_or_reported_as_read_by_uproot():
     sample(SAMPLES)

@@ -1,6 +1,6 @@
 //! Error messages, word for word.
 
-use crate::support::rig::{client, draw, file};
+use crate::support::rig::{client, config, draw, file};
 use hither::{Client, ClientConfig, DrawRequest, Error, ErrorKind, ScanProgress, TreeUrl};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
@@ -27,7 +27,9 @@ fn drawn(peer: &MockHttpServer, tree: Option<&str>, value: &str) -> String {
 
 fn with_fault(when: FaultTrigger, fault: Fault) -> String {
     let peer = MockHttpServer::start(file(0)).unwrap().with_fault(when, fault);
-    let error = draw(&client(1, None), &peer.url()).unwrap_err();
+    let mut config = config(1, None);
+    config.transport.wait_for_refusing = false;
+    let error = draw(&Client::new(config).unwrap(), &peer.url()).unwrap_err();
     described(&error, &peer.url())
 }
 

@@ -38,6 +38,10 @@ pub(crate) fn file(first: u16) -> Vec<u8> {
 }
 
 pub(crate) fn client(connections: usize, store: Option<&Path>) -> Client {
+    Client::new(config(connections, store)).unwrap()
+}
+
+pub(crate) fn config(connections: usize, store: Option<&Path>) -> ClientConfig {
     let mut config = ClientConfig::default();
     config.transport.max_connections = connections;
     config.store = store.map(Path::to_owned);
@@ -46,7 +50,7 @@ pub(crate) fn client(connections: usize, store: Option<&Path>) -> Client {
     config.tree_cache.enabled = false;
     // Snapshots pin the requests of reads, not those of read-ahead.
     config.read_ahead.block_bytes = 0;
-    Client::new(config).unwrap()
+    config
 }
 
 /// `x` where `y` is at least 39,000, in ten bins.
