@@ -136,7 +136,7 @@ class CheckSummary:
     """Files that are equal."""
     differences: Mapping[str, str]
     """How files differ, by path: ``"only_in_source"``, ``"only_in_destination"``, ``"size"``,
-    ``"time"`` or ``"checksum"``."""
+    ``"unknown_size"``, ``"time"`` or ``"checksum"``."""
     without_times: int
     """Files among the equal ones that were compared by size alone, for want of times."""
     notices: Sequence[str]

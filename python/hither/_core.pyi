@@ -68,8 +68,8 @@ class Entry:
         """``"file"``, ``"directory"``, ``"link"`` or ``"other"``."""
 
     @property
-    def size(self) -> int:
-        """Size in bytes; 0 for anything but a file."""
+    def size(self) -> int | None:
+        """Size in bytes; 0 for anything but a file, None if the server does not tell it."""
 
     @property
     def modified(self) -> float | None:

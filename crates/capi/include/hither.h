@@ -27,6 +27,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// The size of a file whose server does not tell it.
+#define HITHER_SIZE_UNKNOWN 18446744073709551615ull
+
 // Kind of a directory entry.
 typedef enum {
   // Something else, or unknown.
@@ -217,7 +220,8 @@ const char *hither_entry_name(const hither_entry *entry);
 // Returns the kind of an entry.
 hither_file_kind hither_entry_kind(const hither_entry *entry);
 
-// Returns the size of an entry in bytes; 0 for anything but a file.
+// Returns the size of an entry in bytes; 0 for anything but a file, HITHER_SIZE_UNKNOWN if the
+// server does not tell it.
 uint64_t hither_entry_size(const hither_entry *entry);
 
 // Returns the time of the last change in seconds since 1970 UTC, -1 if the server does not say.

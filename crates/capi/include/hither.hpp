@@ -132,6 +132,7 @@ struct Entry {
     std::string url;
     std::string name;
     hither_file_kind kind;
+    /* HITHER_SIZE_UNKNOWN if unknown. */
     uint64_t size;
     /* Seconds since 1970 UTC, -1 if unknown. */
     double modified;

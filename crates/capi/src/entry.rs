@@ -24,6 +24,9 @@ pub enum EntryKind {
     Link = 3,
 }
 
+/// The size of a file whose server does not tell it.
+pub const HITHER_SIZE_UNKNOWN: u64 = 0xFFFF_FFFF_FFFF_FFFF;
+
 /// Name, kind, size and version of a file or directory.
 #[derive(Debug)]
 pub struct Entry {
@@ -55,7 +58,7 @@ impl Entry {
             url: c_string(&at.display_url(&entry.path)),
             name: c_string(entry.path.rsplit('/').next().unwrap_or_default()),
             kind,
-            size: entry.size,
+            size: entry.size.unwrap_or(HITHER_SIZE_UNKNOWN),
             modified: modified.map_or(-1.0, |since| since.as_secs_f64()),
             validator: entry.validator.as_deref().map(c_string),
         }
@@ -132,7 +135,8 @@ pub extern "C" fn hither_entry_kind(entry: Option<&Entry>) -> EntryKind {
     entry.map_or(EntryKind::Other, |entry| entry.kind)
 }
 
-/// Returns the size of an entry in bytes; 0 for anything but a file.
+/// Returns the size of an entry in bytes; 0 for anything but a file, HITHER_SIZE_UNKNOWN if the
+/// server does not tell it.
 #[unsafe(no_mangle)]
 pub extern "C" fn hither_entry_size(entry: Option<&Entry>) -> u64 {
     entry.map_or(0, |entry| entry.size)

@@ -59,8 +59,8 @@ pub struct DirEntry {
     pub path: String,
     /// File or directory.
     pub kind: FileKind,
-    /// Size in bytes; 0 for anything but a file.
-    pub size: u64,
+    /// Size in bytes; 0 for anything but a file, none if the server does not tell it.
+    pub size: Option<u64>,
     /// Last modification.
     pub modified: Option<SystemTime>,
     /// Validator of this version of the file: an entity tag with its quotes, or another such text.
@@ -71,7 +71,14 @@ impl DirEntry {
     /// An entry of which nothing else is known.
     #[must_use]
     pub fn new(path: impl Into<String>, kind: FileKind, size: u64) -> Self {
-        Self { path: path.into(), kind, size, modified: None, validator: None }
+        Self { path: path.into(), kind, size: Some(size), modified: None, validator: None }
+    }
+
+    /// The size for totals and progress, in which an unknown one counts as 0. Nothing may be
+    /// decided by it.
+    #[must_use]
+    pub fn counted_bytes(&self) -> u64 {
+        self.size.unwrap_or_default()
     }
 }
 

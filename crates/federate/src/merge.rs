@@ -3,7 +3,9 @@
 //! **Agreement.** A name at several endpoints is one entry if they agree about its kind and size.
 //! Where they differ, the entry is the one that most of them have, or, of equally many, the one of
 //! the endpoint that comes first in the configuration. The others do not hold this entry, so nobody
-//! is sent there for it. The result depends on the answers and not on their order.
+//! is sent there for it. An endpoint that does not tell the size of a file agrees with none: it
+//! counts only where no endpoint tells one, and then the first of them holds the entry alone. The
+//! result depends on the answers and not on their order.
 //!
 //! **Completeness.** An endpoint that has not answered may have more names. The merged listing
 //! keeps which endpoints those are: whoever hands it on has to say so. A name that is missing at
@@ -21,15 +23,15 @@ pub struct EndpointId(pub u16);
 pub struct EntryFacts {
     /// The kind: a file or a directory.
     pub kind: FileKind,
-    /// The size in bytes; 0 for a directory.
-    pub size: u64,
+    /// The size in bytes, 0 for a directory; none if the endpoint does not tell it.
+    pub size: Option<u64>,
     /// The time of the last change, if the endpoint says it.
     pub modified: Option<SystemTime>,
 }
 
 impl EntryFacts {
     /// A directory without a time.
-    pub const DIRECTORY: Self = Self { kind: FileKind::Directory, size: 0, modified: None };
+    pub const DIRECTORY: Self = Self { kind: FileKind::Directory, size: Some(0), modified: None };
 
     /// The facts of an endpoint's entry; none for what is neither a file nor a directory.
     #[must_use]
@@ -40,7 +42,7 @@ impl EntryFacts {
     }
 
     fn agrees(&self, other: &Self) -> bool {
-        (self.kind, self.size) == (other.kind, other.size)
+        self.size.is_some() && (self.kind, self.size) == (other.kind, other.size)
     }
 }
 
@@ -65,12 +67,13 @@ pub fn merge_entry(mut answers: Vec<(EndpointId, EntryFacts)>) -> Option<MergedE
 /// Merges answers in the order of the endpoints.
 fn merge_sorted(answers: &[(EndpointId, EntryFacts)]) -> Option<MergedEntry> {
     let votes = |facts: &EntryFacts| answers.iter().filter(|(_, it)| it.agrees(facts)).count();
-    let (_, first) = answers.first()?;
-    let chosen = if votes(first) == answers.len() {
-        first
+    let (first, facts) = answers.first()?;
+    let (holder, chosen) = if votes(facts) == answers.len() {
+        (first, facts)
     } else {
         // The last of equal maxima wins, so the order is reversed.
-        answers.iter().rev().map(|(_, facts)| facts).max_by_key(|facts| votes(facts))?
+        let most = answers.iter().rev().max_by_key(|(_, facts)| votes(facts))?;
+        (&most.0, &most.1)
     };
     let mut merged = MergedEntry {
         facts: EntryFacts { modified: None, ..*chosen },
@@ -78,7 +81,7 @@ fn merge_sorted(answers: &[(EndpointId, EntryFacts)]) -> Option<MergedEntry> {
         differing: Vec::new(),
     };
     for (id, facts) in answers {
-        if facts.agrees(chosen) {
+        if id == holder || facts.agrees(chosen) {
             merged.holders.push(*id);
             merged.facts.modified = merged.facts.modified.or(facts.modified);
         } else {
@@ -176,7 +179,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn file(size: u64) -> EntryFacts {
-        EntryFacts { kind: FileKind::File, size, modified: None }
+        EntryFacts { kind: FileKind::File, size: Some(size), modified: None }
     }
 
     fn ids(numbers: &[u16]) -> Vec<EndpointId> {
@@ -230,8 +233,8 @@ mod tests {
                 for (list, id) in lists.iter().zip(0u16..) {
                     let size = list.get(&**name).copied();
                     let id = EndpointId(id);
-                    prop_assert_eq!(entry.holders.contains(&id), size == Some(entry.facts.size));
-                    prop_assert_eq!(entry.differing.contains(&id), size.is_some_and(|it| it != entry.facts.size));
+                    prop_assert_eq!(entry.holders.contains(&id), size == entry.facts.size);
+                    prop_assert_eq!(entry.differing.contains(&id), size.is_some_and(|it| Some(it) != entry.facts.size));
                 }
             }
         }

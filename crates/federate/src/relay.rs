@@ -29,6 +29,7 @@ const PIECES_AHEAD: usize = 3;
 #[derive(Debug)]
 pub(crate) struct RelayedFile {
     metadata: EntryMetadata,
+    size: u64,
     names: Arc<NameSpace>,
     path: Arc<str>,
     /// The holders, those that are up first.
@@ -48,9 +49,13 @@ impl RelayedFile {
             let what = "this federation does not relay files";
             return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
         }
+        let Some(size) = entry.facts.size else {
+            let what = "the endpoint does not tell the size of the file";
+            return Err(BackendError::new(BackendErrorKind::Unavailable, what));
+        };
         let versions = holders.iter().map(|_| VersionBinding::default()).collect();
         let names = Arc::clone(names);
-        Ok(Self { metadata: metadata(entry), names, path: path.into(), holders, versions })
+        Ok(Self { metadata: metadata(entry), size, names, path: path.into(), holders, versions })
     }
 }
 
@@ -71,7 +76,7 @@ impl FileReader for RelayedFile {
         }
         let holders: Vec<_> = self.holders.iter().copied().zip(self.versions.clone()).collect();
         let holders: Arc<[(EndpointId, VersionBinding)]> = holders.into();
-        let size = self.metadata.size;
+        let size = self.size;
         let names = Arc::clone(&self.names);
         let path = Arc::clone(&self.path);
         let fetch = move |range| {

@@ -19,8 +19,8 @@ pub(crate) struct Entry {
     name: String,
     /// ``"file"``, ``"directory"``, ``"link"`` or ``"other"``.
     kind: &'static str,
-    /// Size in bytes; 0 for anything but a file.
-    size: u64,
+    /// Size in bytes; 0 for anything but a file, None if the server does not tell it.
+    size: Option<u64>,
     /// Time of the last change, in seconds since 1970 UTC.
     modified: Option<f64>,
     /// Version of the file: an entity tag, or another such text.
@@ -62,6 +62,7 @@ impl Entry {
 #[pymethods]
 impl Entry {
     fn __repr__(&self) -> String {
-        format!("Entry(url={:?}, kind={:?}, size={})", self.url, self.kind, self.size)
+        let size = self.size.map_or_else(|| "None".to_owned(), |size| size.to_string());
+        format!("Entry(url={:?}, kind={:?}, size={size})", self.url, self.kind)
     }
 }

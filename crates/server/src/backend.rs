@@ -29,11 +29,13 @@
 
 pub(crate) mod blocking;
 pub(crate) mod disk;
+pub(crate) mod entry_metadata;
 pub(crate) mod error;
 pub(crate) mod path;
 pub(crate) mod referral;
 pub(crate) mod tape;
 
+pub use crate::backend::entry_metadata::EntryMetadata;
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 
 use crate::backend::referral::{AvailableEntries, BackendServer, LocateRequest, Located};
@@ -42,8 +44,6 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use hither_core::checksum::{Algorithm, Checksum};
-use hither_core::storage::FileKind;
-use hither_http::conditions::Version;
 use hither_http::propfind::{PropertyName, PropertyUpdate};
 use hither_http::tree::MAX_CONTENT_BYTES;
 use std::collections::BTreeMap;
@@ -150,8 +150,8 @@ pub trait Backend: Send + Sync + Debug {
                 let opened = async {
                     let reader = self.open(path).await?;
                     let metadata = reader.metadata().clone();
-                    let is_small = metadata.size <= u64::from(MAX_CONTENT_BYTES);
-                    let end = if is_small { metadata.size } else { 0 };
+                    let end = metadata.size.filter(|size| *size <= u64::from(MAX_CONTENT_BYTES));
+                    let end = end.unwrap_or_default();
                     Ok::<_, BackendError>((metadata, read_range(&*reader, 0..end).await?))
                 };
                 let flow = match opened.await {
@@ -271,29 +271,6 @@ pub trait FileWriter: Send + Sync + Debug {
 
     /// Gives the file its path. A file that was created in place has it already.
     fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed>;
-}
-
-/// The metadata of a file or directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryMetadata {
-    /// The kind; never a link.
-    pub kind: FileKind,
-    /// The size in bytes; 0 for a directory.
-    pub size: u64,
-    /// The entity tag and the time of the last change.
-    pub version: Version,
-    /// The time of creation, where that is known.
-    pub created: Option<SystemTime>,
-    /// The permission bits, where there are any.
-    pub mode: Option<u32>,
-}
-
-impl EntryMetadata {
-    /// Returns whether this is a directory.
-    #[must_use]
-    pub fn is_directory(&self) -> bool {
-        self.kind == FileKind::Directory
-    }
 }
 
 /// An entry of a directory.

@@ -93,7 +93,7 @@ pub(crate) async fn answer(
         context.authorize(request, &request.path, Action::Modify)?;
     }
     if wants_all {
-        let size = located.metadata.as_ref().map(|metadata| metadata.size);
+        let size = located.metadata.as_ref().and_then(|metadata| metadata.size);
         let digests = located.checksum.iter().filter_map(digest_fields::digest).collect();
         return Ok(Some(metalink::describe(request, size, digests, located.replicas)));
     }

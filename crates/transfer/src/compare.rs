@@ -36,6 +36,8 @@ pub enum DifferenceKind {
     OnlyInTarget,
     /// The sizes differ.
     Size,
+    /// The server does not tell the size of one of them.
+    UnknownSize,
     /// The times of last change differ, or the target is older.
     Time,
     /// The checksums differ.
@@ -50,6 +52,7 @@ impl DifferenceKind {
             Self::OnlyInSource => "only_in_source",
             Self::OnlyInTarget => "only_in_destination",
             Self::Size => "size",
+            Self::UnknownSize => "unknown_size",
             Self::Time => "time",
             Self::Checksum => "checksum",
         }
@@ -251,6 +254,7 @@ async fn finding(
     let kind = match compared {
         Ok(None) => return Finding::Equal,
         Ok(Some(Difference::Size)) => DifferenceKind::Size,
+        Ok(Some(Difference::UnknownSize)) => DifferenceKind::UnknownSize,
         Ok(Some(Difference::Time)) => DifferenceKind::Time,
         Ok(Some(Difference::Checksum)) => DifferenceKind::Checksum,
         Err(error) => return Finding::Failed(path, error),

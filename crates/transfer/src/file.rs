@@ -8,6 +8,7 @@
 pub(crate) mod block_map;
 pub(crate) mod fetch;
 pub(crate) mod finish;
+pub(crate) mod identify;
 pub(crate) mod kernel_copy;
 pub(crate) mod open;
 pub(crate) mod partial_file;
@@ -16,6 +17,7 @@ pub(crate) mod piece_buffer;
 pub(crate) mod prefix_sum;
 pub(crate) mod sequencer;
 pub(crate) mod suspects;
+pub(crate) mod upload_range;
 pub(crate) mod upload_sink;
 pub(crate) mod version;
 pub(crate) mod write;
@@ -29,6 +31,7 @@ use crate::file::piece::Piece;
 use crate::file::prefix_sum::PrefixSum;
 use crate::file::sequencer::Sequencer;
 use crate::file::suspects::Trials;
+use crate::file::upload_range::UploadRange;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
 use hither_core::checksum::{Checksum, Hasher};
@@ -107,14 +110,6 @@ impl CopyItem {
     }
 }
 
-/// A part of an upload that somebody else has begun, and will commit.
-#[derive(Debug, Clone)]
-pub(crate) struct UploadRange {
-    pub(crate) range: Range<u64>,
-    /// [`Upload::token`].
-    pub(crate) token: String,
-}
-
 /// A server's checksum of a file, being asked for.
 pub(crate) type Asking = JoinHandle<Result<Option<Checksum>>>;
 
@@ -152,6 +147,8 @@ pub(crate) struct FileCopy {
     /// The version as the journal has it.
     journaled: Mutex<Option<FileVersion>>,
     pub(crate) version: FileVersion,
+    /// Size in bytes.
+    pub(crate) size: u64,
     pub(crate) sink: Sink,
     /// Checksum algorithm of the whole file.
     pub(crate) algorithm: Option<Algorithm>,
@@ -431,8 +428,8 @@ impl FileCopy {
             );
             Err(Error::new(ErrorKind::Changed, message))
         };
-        if let Some(size) = response.size.filter(|size| *size != self.version.size) {
-            return changed(format!("{} bytes", self.version.size), format!("{size} bytes"));
+        if let Some(size) = response.size.filter(|size| *size != self.size) {
+            return changed(format!("{} bytes", self.size), format!("{size} bytes"));
         }
         let Some(seen) = &response.validator else { return Ok(()) };
         let mut validator = lock(&self.validator);

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     fn version(size: u64) -> FileVersion {
-        FileVersion { size, ..FileVersion::default() }
+        FileVersion { size: Some(size), ..FileVersion::default() }
     }
 
     fn sum() -> Checksum {

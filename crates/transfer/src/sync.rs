@@ -280,7 +280,7 @@ impl Sync {
                 Finding::Differs(difference, _) => {
                     if let Some(entry) = &difference.source {
                         tally.files += 1;
-                        tally.bytes += entry.size;
+                        tally.bytes += entry.counted_bytes();
                         found(&difference);
                     } else if options.delete {
                         deletions.add_file(difference.path.clone());

@@ -333,7 +333,7 @@ fn entry(meta: ObjectMeta) -> DirEntry {
     DirEntry {
         path: meta.location.as_ref().to_owned(),
         kind: FileKind::File,
-        size: meta.size,
+        size: Some(meta.size),
         modified: Some(meta.last_modified.into()),
         validator: meta.e_tag,
     }

@@ -276,7 +276,7 @@ impl Storage for WebDavStorage {
 
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         check_path(path)?;
-        listing::stat(self, path).await.map(|entry| self.comparable(entry))
+        listing::sized(self, path).await.map(|entry| self.comparable(entry))
     }
 
     async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {

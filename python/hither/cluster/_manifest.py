@@ -34,6 +34,8 @@ MAX_ERRORS = 5
 """Failures of a lease, or of a file, after which it is given up."""
 FATAL = frozenset({"Invalid", "NoSpace", "PermissionDenied", "Unauthenticated", "Unsupported"})
 """Kinds of errors that another attempt does not mend."""
+UNKNOWN_SIZE = -1
+"""Stands for a size that the server does not tell."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -133,10 +135,10 @@ class Manifest:
             (
                 entry["path"],
                 entry["kind"] == "directory",
-                entry["size"],
+                UNKNOWN_SIZE if entry["size"] is None else entry["size"],
                 entry["modified"],
                 entry["validator"],
-                entry["kind"] == "file" and entry["size"] >= self._large_bytes,
+                entry["kind"] == "file" and (entry["size"] or 0) >= self._large_bytes,
             )
             for entry in entries
         ]
@@ -163,7 +165,7 @@ class Manifest:
 
     def totals(self) -> Totals:
         """Return the figures of the job; directories don't count."""
-        query = "SELECT state, COUNT(*), SUM(size) FROM files WHERE NOT is_directory GROUP BY state"
+        query = "SELECT state, COUNT(*), SUM(MAX(size, 0)) FROM files WHERE NOT is_directory GROUP BY state"
         totals = Totals()
         for state, files, size in self._db.execute(query):
             totals.files_found += files
@@ -246,7 +248,7 @@ class Manifest:
             if taken and total + its_bytes > size.bytes:
                 break
             taken.append(file)
-            total += its_bytes
+            total += max(its_bytes, 0)
         if not taken:
             return None
         lease = self._new("files")
@@ -450,4 +452,4 @@ def _range_bytes(wanted: int) -> int:
 
 def _listed(row: Any) -> dict[str, Any]:  # noqa: ANN401
     path, size, modified, validator = row
-    return {"path": path, "size": size, "modified": modified, "validator": validator}
+    return {"path": path, "size": None if size == UNKNOWN_SIZE else size, "modified": modified, "validator": validator}

@@ -10,6 +10,7 @@ import re
 import tempfile
 import threading
 import time
+import uuid
 from collections import OrderedDict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -282,7 +283,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             except CorruptError:
                 # A range ends beyond the end of the file, whose size was not known.
                 pass
-        size = (await self._info(path))["size"]
+        size = (await file.stat_async()).size
         cut = [slice(start, end).indices(size)[:2] for start, end in limits]
         views = await file.read_ranges_async([(start, max(start, stop)) for start, stop in cut])
         return [bytes(view) for view in views]
@@ -366,9 +367,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise
 
     async def _download(self, path: str, target: IO[bytes], callback: Any) -> None:  # noqa: ANN401
-        size = (await self._info(path))["size"]
-        callback.set_size(size)
         with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
+            size = (await file.stat_async()).size
+            callback.set_size(size)
             for start in range(0, size, _DOWNLOAD_CHUNK_BYTES):
                 found = await file.read_at_async(start, _DOWNLOAD_CHUNK_BYTES)
                 await asyncio.to_thread(target.write, found)
@@ -521,9 +522,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         """Return a text that is the same as long as the file at ``path`` does not change.
 
         It is made from name, size and entity tag, or the time of the last change if the server
-        sends no tag.
+        sends no tag. Of a file of which none of these is known, it is another text each time.
         """
         info = self.info(path)
+        if info["size"] is info["validator"] is info["mtime"] is None:
+            return uuid.uuid4().hex
         version = (info["name"], info["size"], info["validator"] or info["mtime"])
         return hashlib.sha256(repr(version).encode()).hexdigest()
 

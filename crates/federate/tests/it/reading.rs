@@ -44,7 +44,7 @@ async fn a_missing_name_is_remembered_for_seconds() {
     assert_eq!(rig.storages[0].questions(), 1);
     rig.storages[0].add("f", Some(5));
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(rig.federation.stat("f").await.unwrap().size, 5);
+    assert_eq!(rig.federation.stat("f").await.unwrap().size, Some(5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +143,7 @@ async fn nobody_is_sent_to_an_endpoint_with_another_size() {
     rig.names("d").await;
     for address in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
         let located = rig.locate_from(address, "d/f", Intent::Read).await.unwrap();
-        assert_eq!(located.metadata.unwrap().size, 5);
+        assert_eq!(located.metadata.unwrap().size, Some(5));
         assert!(!located.replicas.iter().any(|url| url.contains("e0")));
     }
 }

@@ -57,7 +57,7 @@ impl Client {
                 let entry = DirEntry {
                     path: named.path.clone(),
                     kind: FileKind::File,
-                    size: stat.size,
+                    size: Some(stat.size),
                     modified: None,
                     validator: stat.validator,
                 };

@@ -49,7 +49,8 @@ pub(crate) enum LeaseWork {
 pub(crate) struct ListedPath {
     /// Path below the source.
     pub(crate) path: String,
-    pub(crate) size: u64,
+    /// Size in bytes, if the listing tells it.
+    pub(crate) size: Option<u64>,
     /// Nanoseconds since 1970.
     pub(crate) modified: Option<u64>,
     pub(crate) validator: Option<String>,
@@ -106,6 +107,12 @@ impl LeaseResult {
 }
 
 impl ListedPath {
+    /// The size of a file that is copied in ranges.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        let unknown = || Error::new(ErrorKind::Invalid, format!("{}: unknown size", self.path));
+        self.size.ok_or_else(unknown)
+    }
+
     /// The file in the directory `source` of its storage.
     pub(crate) fn in_directory(&self, source: &str) -> Result<TreeFile> {
         check_name(&self.path, &"the lease")?;
@@ -168,8 +175,12 @@ mod tests {
     #[test]
     fn a_lease_cannot_name_what_is_outside_of_its_source() {
         for path in ["", "../x", "/x", "a//b"] {
-            let file =
-                ListedPath { path: path.to_owned(), size: 1, modified: None, validator: None };
+            let file = ListedPath {
+                path: path.to_owned(),
+                size: Some(1),
+                modified: None,
+                validator: None,
+            };
             assert_eq!(file.in_directory("src").unwrap_err().kind(), ErrorKind::Invalid, "{path}");
         }
     }

@@ -36,7 +36,7 @@ pub(super) async fn finish(
     if upload.take_over(epoch, is_shared, &places.fence).await? {
         let token = upload.name(epoch);
         let options = PutOptions {
-            size: entry.size,
+            size: part.file.bytes()?,
             overwrite: true,
             resume: Some(token.clone()),
             modified: entry.modified,
@@ -144,7 +144,11 @@ impl SharedUpload<'_> {
             Some(told) => told == *crc32c,
             None => named.modified.is_some() && named.modified == entry.modified,
         };
-        if named.size == entry.size && is_same { Ok(()) } else { Err(lost(self.path)) }
+        if named.size.is_some() && named.size == entry.size && is_same {
+            Ok(())
+        } else {
+            Err(lost(self.path))
+        }
     }
 }
 

@@ -207,7 +207,7 @@ async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     }
     let file = part.file.in_directory("")?.entry;
     let options = PutOptions {
-        size: file.size,
+        size: part.file.bytes()?,
         overwrite: true,
         modified: file.modified,
         ..PutOptions::default()

@@ -124,8 +124,12 @@ impl ListingFormat for Page {
             (String::new(), String::new(), String::new())
         } else {
             self.files += 1;
-            self.bytes = self.bytes.saturating_add(meta.size);
-            (human(meta.size), format!(" title=\"{} bytes\"", meta.size), sums(&entry.checksums))
+            self.bytes = self.bytes.saturating_add(meta.size.unwrap_or_default());
+            let (size, exact) = meta.size.map_or_else(
+                || ("unknown".to_owned(), String::new()),
+                |size| (human(size), format!(" title=\"{size} bytes\"")),
+            );
+            (size, exact, sums(&entry.checksums))
         };
         let _ = writeln!(
             out,

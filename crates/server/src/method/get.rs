@@ -56,7 +56,7 @@ pub(crate) async fn handle(
         }
         ConditionResult::Proceed => {}
     }
-    let size = reader.metadata().size;
+    let size = reader.metadata().open_bytes();
     let chosen = if is_get && if_range_matches(&request.headers, version, SystemTime::now()) {
         choose(&request.headers, size, context.limits().ranges)?
     } else {
@@ -167,7 +167,8 @@ pub(crate) fn parts(
     ranges: Vec<Range<u64>>,
 ) -> ServerResponse {
     let boundary = RandomState::new().hash_one(());
-    let parts = MultipartWriter::new(boundary, media_type(place.path()), reader.metadata().size);
+    let parts =
+        MultipartWriter::new(boundary, media_type(place.path()), reader.metadata().open_bytes());
     let kind = parts.content_type();
     send(context, memory, reader, status, RangeFormat::Parts(parts), ranges)
         .with(header::CONTENT_TYPE, &kind)

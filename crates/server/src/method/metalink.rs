@@ -77,7 +77,7 @@ pub(crate) async fn document(
     match context.follow(request, request.path.path(), Backend::open).await {
         Ok(reader) if reader.metadata().is_directory() => return Ok(None),
         Ok(reader) => {
-            size = Some(reader.metadata().size);
+            size = reader.metadata().size;
             digests = digest_fields::stored(&*reader).await;
             urls.extend(here(request));
         }

@@ -266,7 +266,7 @@ impl Resource<'_> {
         match local {
             "resourcetype" if is_file => Some(String::new()),
             "resourcetype" => Some("<D:collection/>".to_owned()),
-            "getcontentlength" => is_file.then(|| metadata.size.to_string()),
+            "getcontentlength" => metadata.size.filter(|_| is_file).map(|size| size.to_string()),
             "getlastmodified" if is_elsewhere && metadata.version.modified == UNIX_EPOCH => None,
             "getlastmodified" => Some(httpdate::fmt_http_date(metadata.version.modified)),
             "creationdate" => metadata.created.map(rfc3339),

@@ -56,7 +56,7 @@ pub(crate) async fn handle(
         return Err(HttpError::not_found());
     }
     let version = &reader.metadata().version;
-    let size = reader.metadata().size;
+    let size = reader.metadata().open_bytes();
     let mut answer = match evaluate(&request.headers, Some(version), true) {
         ConditionResult::Failed => return Err(HttpError::precondition_failed()),
         ConditionResult::NotModified => ServerResponse::empty(StatusCode::NOT_MODIFIED),

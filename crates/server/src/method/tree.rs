@@ -101,7 +101,7 @@ fn path(
 fn entry(relative: &str, metadata: &EntryMetadata) -> TreeEntry {
     TreeEntry {
         path: relative.to_owned(),
-        size: metadata.size,
+        size: metadata.open_bytes(),
         modified: Some(metadata.version.modified),
         mode: metadata.mode,
         etag: metadata.version.etag.clone(),

@@ -101,7 +101,7 @@ impl PullTarget {
         let options = CommitOptions { replace, checksums, modified: None, precondition };
         let committed = open.writer.commit(options).await;
         let committed = committed.map_err(|error| not_committed(error, replace))?;
-        Ok(committed.metadata.size)
+        Ok(committed.metadata.open_bytes())
     }
 
     /// Discards the file and releases its space.

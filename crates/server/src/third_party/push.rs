@@ -160,7 +160,7 @@ impl PushProgress {
 
 impl Push {
     async fn run(self) -> Result<u64> {
-        let size = self.reader.metadata().size;
+        let size = self.reader.metadata().open_bytes();
         let other = &self.copy_request.other;
         let watchdog = StallWatchdog::new(&self.copier, other);
         // The response to the whole file may take long; it has a timeout of its own.
@@ -193,7 +193,7 @@ impl Push {
     }
 
     async fn send_once(&self) -> Result<Vec<Checksum>> {
-        let size = self.reader.metadata().size;
+        let size = self.reader.metadata().open_bytes();
         let mut put = HttpRequest::new(Method::PUT, self.copy_request.other.clone());
         put.headers = self.fields().await;
         let (response, sums) = if size <= BLOCK_BYTES {
@@ -248,7 +248,7 @@ impl Push {
 
     /// Feeds the whole file, and returns its checksums.
     async fn feed(&self, feed: mpsc::Sender<Bytes>) -> Result<Vec<Checksum>> {
-        let size = self.reader.metadata().size;
+        let size = self.reader.metadata().open_bytes();
         let mut hashers = PASSING.map(Hasher::new);
         let mut at = 0;
         while at < size {
@@ -272,7 +272,7 @@ impl Push {
 
     /// Reads one block.
     async fn block(&self, at: u64, hashers: &mut [Hasher; 2]) -> Result<Bytes> {
-        let length = BLOCK_BYTES.min(self.reader.metadata().size.saturating_sub(at));
+        let length = BLOCK_BYTES.min(self.reader.metadata().open_bytes().saturating_sub(at));
         let read = backend::read_range(&*self.reader, at..at.saturating_add(length)).await;
         let block = read.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => changed(),

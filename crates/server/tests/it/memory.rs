@@ -49,7 +49,7 @@ impl Node {
     fn metadata(&self) -> EntryMetadata {
         EntryMetadata {
             kind: if self.content.is_some() { FileKind::File } else { FileKind::Directory },
-            size: self.content.as_ref().map_or(0, |content| content.len() as u64),
+            size: Some(self.content.as_ref().map_or(0, |content| content.len() as u64)),
             version: self.version.clone(),
             created: None,
             mode: None,

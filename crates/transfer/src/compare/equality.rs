@@ -4,7 +4,8 @@
 //! another file. A server keeps the time at which a file was written to it, so there a file is
 //! equal that is not older than its source. Seconds are compared where one of the two knows no
 //! fractions, as HTTP's dates. An entry of a listing without a time (an HTML index) is asked for
-//! by itself; where there is no time at all, sizes decide, and are counted.
+//! by itself; where there is no time at all, sizes decide, and are counted. So is one without a
+//! size; where nobody tells that, the files are not equal, unless their checksums are.
 //!
 //! Checksums: what the servers tell if they tell the same kind, else computed from the bytes.
 
@@ -41,6 +42,8 @@ pub enum CompareBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Difference {
     Size,
+    /// The size of one of them is not known.
+    UnknownSize,
     Time,
     Checksum,
 }
@@ -85,8 +88,16 @@ impl FileComparison {
         source: &mut DirEntry,
         target: &mut DirEntry,
     ) -> Result<Option<Difference>> {
-        if source.size != target.size {
-            return Ok(Some(Difference::Size));
+        if source.size.is_none() {
+            ask(&pair.source, source).await?;
+        }
+        if target.size.is_none() {
+            ask(&pair.target, target).await?;
+        }
+        match source.size.zip(target.size) {
+            Some((from, to)) if from != to => return Ok(Some(Difference::Size)),
+            None if self.by != CompareBy::Checksum => return Ok(Some(Difference::UnknownSize)),
+            _ => {}
         }
         match self.by {
             CompareBy::Size => Ok(None),
@@ -194,9 +205,10 @@ fn unread(path: &str) -> Error {
 
 /// Asks for an entry whose listing has no time.
 pub(crate) async fn complete(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
-    if entry.modified.is_some() {
-        return Ok(());
-    }
+    if entry.modified.is_some() { Ok(()) } else { ask(tree, entry).await }
+}
+
+async fn ask(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
     let asked = tree.storage.stat(&entry.path).await?;
     if asked.kind == FileKind::File {
         *entry = asked;

@@ -144,7 +144,7 @@ impl CopyContext {
             return None;
         }
         let item = self.queue.take_small(self.file_limits())?;
-        let bytes = item.entry.as_ref().map_or(0, |entry| entry.size);
+        let bytes = item.counted_bytes();
         self.budget.hold(bytes);
         Some((item, SmallSlot { shared: Arc::clone(self), bytes }))
     }
@@ -154,7 +154,10 @@ impl CopyContext {
     pub(crate) fn is_small(&self, item: &CopyItem) -> bool {
         let max_bytes = MAX_SMALL_BYTES.min(self.options.block_bytes);
         let is_free = !matches!(item.target, Target::Output) && self.options.third_party.is_none();
-        let is_small = |entry: &DirEntry| entry.kind == FileKind::File && entry.size <= max_bytes;
+        let is_small = |entry: &DirEntry| {
+            let is_told = |size| (size > 0 || item.local.is_some()) && size <= max_bytes;
+            entry.kind == FileKind::File && entry.size.is_some_and(is_told)
+        };
         is_free && item.entry.as_ref().is_some_and(is_small)
     }
 
@@ -162,7 +165,7 @@ impl CopyContext {
     pub(crate) async fn found(&self, mut item: CopyItem) {
         item.is_small = self.is_small(&item);
         self.progress.found_file();
-        self.progress.found_bytes(item.entry.as_ref().map_or(0, |entry| entry.size));
+        self.progress.found_bytes(item.counted_bytes());
         if self.options.stager.is_some() && item.local.is_none() {
             lock(&self.to_stage).push(item);
         } else {
@@ -173,7 +176,7 @@ impl CopyContext {
     /// Adds a small file of a tree to the queue, for a batch, when there is room in it.
     pub(crate) async fn found_small(&self, root: &Arc<TreeRoot>, file: TreeFile) {
         self.progress.found_file();
-        self.progress.found_bytes(file.entry.size);
+        self.progress.found_bytes(file.entry.counted_bytes());
         self.queue.found_small(SmallFile { root: Arc::clone(root), file }).await;
     }
 

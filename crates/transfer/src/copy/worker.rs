@@ -218,7 +218,7 @@ impl CopyContext {
             Ok(Finished::Done) => {
                 let mut tally = self.tally();
                 tally.files += 1;
-                tally.bytes += file.item.bytes(file.version.size);
+                tally.bytes += file.item.bytes(file.size);
                 drop(tally);
                 if let Some(folder) = file.item.target.folder() {
                     let mut folders = self.folders();
@@ -342,7 +342,7 @@ impl CopyContext {
             return self.tuning.uploads(&files, TunedKnob::Blocks, wanted, max);
         }
         // One is interrupted as a whole, so there are not more of them than help.
-        let blocks = file.version.size.div_ceil(file.block_bytes().max(1));
+        let blocks = file.size.div_ceil(file.block_bytes().max(1));
         let by_blocks = wanted / usize::try_from(blocks).unwrap_or(usize::MAX).max(1);
         let rule = connections::MIN_BULK.max(by_blocks).min(self.options.max_workers).max(1);
         let max = self.options.max_workers.min(by_memory).max(rule);
@@ -383,7 +383,7 @@ impl CopyContext {
         TunedFiles {
             source: &file.source,
             servers: format!("{} {}", file.item.storage.name(), file.item.target.server()),
-            size: file.version.size,
+            size: file.size,
             is_replicated: file.replicas.as_ref().is_some_and(|it| it.usable().len() > 1),
             memory: self.options.tuning.as_deref(),
             done,

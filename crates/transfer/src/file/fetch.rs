@@ -72,7 +72,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
     let request = Request {
         ranges: vec![missing],
         validator: file.validator(),
-        size: Some(file.version.size),
+        size: Some(file.size),
         version: file.binding.clone(),
         ..Request::default()
     };

@@ -54,7 +54,7 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
         }
         if can_again && lock(&file.trials).is_none() && file.fetch_again() {
             warn!(file = file.item.name, %checksum, %expected, "checksum differs, fetching again");
-            return Ok(Finished::Again(file.version.size));
+            return Ok(Finished::Again(file.size));
         }
         file.note_replicas();
         abandon(file).await;
@@ -204,7 +204,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
 
 /// Returns when a small file is on the disk, with others that wait for that.
 async fn put_on_disk(file: &Arc<FileCopy>, part: &PartialFile) -> Result<()> {
-    if part.device().is_some() && file.version.size == 0 {
+    if part.device().is_some() && file.size == 0 {
         let create = file.blocking(|file| match &file.sink {
             Sink::Part(part) => part.write(0, &[], &file.shared.group_sync),
             _ => Ok(()),

@@ -8,9 +8,9 @@
 use crate::copy::context::{CopyContext, SmallSlot};
 use crate::destination::Target;
 use crate::file::block_map::BlockMap;
+use crate::file::identify::{identify, of_file, unknown_size};
 use crate::file::partial_file;
 use crate::file::partial_file::PartialFile;
-use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::prefix_sum::PrefixSum;
 use crate::file::sequencer::Sequencer;
 use crate::file::suspects;
@@ -19,10 +19,8 @@ use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, upload_sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
-use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
-    DirEntry, Error, ErrorKind, FileKind, PutOptions, Replicas, Request, Result, RetryPolicy,
-    Source, VersionBinding, retry,
+    Error, ErrorKind, FileKind, PutOptions, Replicas, Result, Source, VersionBinding,
 };
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -56,43 +54,42 @@ pub(crate) async fn open(
     let known = shared.journal.as_ref().and_then(|journal| journal.take(&key));
     let (source, replicas) = source_of(&item)?;
     let (mut version, head) = identify(shared, &item, &source, known.as_ref()).await?;
-    if item.entry.is_none() && item.backoff.failures() == 0 && !item.restarted {
-        shared.progress.found_bytes(version.size);
+    let size = version.size.ok_or_else(|| unknown_size(&item.name))?;
+    if item.backoff.failures() == 0 && !item.restarted {
+        shared.progress.found_bytes(size.saturating_sub(item.counted_bytes()));
     }
     if is_to_be_skipped(shared, &item, &version, known.as_ref()).await? {
-        debug!(file = item.name, bytes = version.size, "file skipped");
-        return Ok(OpenResult::Skipped(version.size));
+        debug!(file = item.name, bytes = size, "file skipped");
+        return Ok(OpenResult::Skipped(size));
     }
     if let Some(replicas) = &replicas {
         of_replicas(replicas, &mut version, known.as_ref()).await;
     }
     let known = known.filter(|known| known.version.is_surely(&version));
     let catalogued = replicas.as_ref().and_then(|replicas| replicas.expected_checksum());
-    let algorithm = algorithm(shared, &item, &version, catalogued.as_ref());
+    let algorithm = algorithm(shared, &item, size, catalogued.as_ref());
     let pieces = replicas.as_ref().and_then(|replicas| replicas.pieces());
     let block_bytes = suspects::block_bytes(shared.options.block_bytes, pieces.as_deref());
-    let opened = sink(shared, &item, &version, known, algorithm, block_bytes).await?;
-    let (sink, mut blocks, is_new) = opened;
-    let pieces = FileCopy::fitting_pieces(pieces, version.size, blocks.block_bytes());
+    let (sink, mut blocks, is_new) =
+        sink(shared, &item, &version, size, known, algorithm, block_bytes).await?;
+    let pieces = FileCopy::fitting_pieces(pieces, size, blocks.block_bytes());
     let SinkAbilities { parallel, token, takes_any_bytes } = sink.abilities(&item, algorithm).await;
     let chained = algorithm.filter(|algorithm| !algorithm.is_combinable());
     let in_order = parallel == 1 || chained.is_some() && !matches!(sink, Sink::Part(_));
-    let room = shared.options.budget_bytes / (2 * blocks.block_bytes());
-    let read_ahead = usize::try_from(room).unwrap_or(READ_AHEAD).clamp(1, READ_AHEAD);
+    let read_ahead = read_ahead(shared, blocks.block_bytes());
     let arrived_bytes = head.as_ref().map_or(0, |head| head.bytes);
     if let Some(limiter) = &shared.options.bandwidth {
         limiter.take(arrived_bytes, item.directions());
     }
     // An upload may take nothing but whole blocks.
-    let takes_head = takes_any_bytes || !matches!(sink, Sink::Upload(_));
-    let fits = takes_head || arrived_bytes == version.size;
+    let fits = takes_any_bytes || !matches!(sink, Sink::Upload(_)) || arrived_bytes == size;
     let head = head.filter(|head| fits && blocks.written_bytes() == 0 && head.bytes > 0);
     shared.note_arrived(arrived_bytes, head.as_ref().map_or(0, |head| head.bytes));
     if let Some(head) = &head {
         // Written below.
         blocks.take_exactly(&head.range());
     }
-    log_begin(&item.name, version.size, blocks.written_bytes());
+    log_begin(&item.name, size, blocks.written_bytes());
     let file = Arc::new(FileCopy {
         shared: Arc::clone(shared),
         key,
@@ -111,7 +108,7 @@ pub(crate) async fn open(
         slot: Mutex::new(slot),
         max_pieces: if in_order { read_ahead } else { parallel.max(1) },
         algorithm,
-        is_journaled: version.size > shared.options.block_bytes,
+        is_journaled: size > shared.options.block_bytes,
         chain: chained.filter(|_| in_order).map(|it| Mutex::new(Hasher::new(it))),
         prefix: chained.filter(|_| !in_order).map(PrefixSum::new),
         asking: Mutex::default(),
@@ -121,6 +118,7 @@ pub(crate) async fn open(
         token: Mutex::new(token.clone()),
         state: Mutex::new(FileCopyState::new(blocks)),
         version,
+        size,
         item,
     });
     if is_new && let (Some(journal), Some(part)) = (file.journal(), token) {
@@ -132,6 +130,12 @@ pub(crate) async fn open(
     }
     file.ask_for_checksum(algorithm);
     Ok(OpenResult::File(file))
+}
+
+/// The pieces that are read ahead for a target that takes blocks in order.
+fn read_ahead(shared: &CopyContext, block_bytes: u64) -> usize {
+    let room = shared.options.budget_bytes / (2 * block_bytes);
+    usize::try_from(room).unwrap_or(READ_AHEAD).clamp(1, READ_AHEAD)
 }
 
 fn log_begin(file: &str, bytes: u64, resumed: u64) {
@@ -195,113 +199,12 @@ async fn of_replicas(replicas: &Replicas, version: &mut FileVersion, known: Opti
     }
 }
 
-/// The version of the source, and its first bytes if they had to be asked for.
-async fn identify(
-    shared: &CopyContext,
-    item: &CopyItem,
-    source: &Arc<dyn Source>,
-    known: Option<&Known>,
-) -> Result<(FileVersion, Option<WriteBatch>)> {
-    match &item.entry {
-        Some(entry) => {
-            let listed = FileVersion::of(entry);
-            if known.is_some_and(|known| known.version.tells_more_than(&listed)) {
-                return Ok((of_silent_listing(item, source, listed).await, None));
-            }
-            Ok((listed, None))
-        }
-        None if item.local.is_some() => {
-            Ok((of_file(item.storage.stat(&item.path).await?, item)?, None))
-        }
-        None => match probe(&**source, &shared.options.retry).await {
-            // A page about a directory has no validator, as most servers send it.
-            Ok((version, head)) if version.validator.is_none() => {
-                if let Ok(entry) = item.storage.stat(&item.path).await {
-                    of_file(entry, item)?;
-                }
-                Ok((version, head))
-            }
-            Err(error) if error.may_be_directory() => {
-                let Ok(entry) = item.storage.stat(&item.path).await else { return Err(error) };
-                let version = of_file(entry, item)?;
-                // An empty file has no first bytes. Others may be readable without this request; a
-                // size that nobody tells counts as 0 in an entry.
-                let is_known = version.size > 0 || error.kind() == ErrorKind::Corrupt;
-                if is_known { Ok((version, None)) } else { Err(error) }
-            }
-            result => result,
-        },
-    }
-}
-
-/// The version of a file of which the listing told nothing but the size, as the server states it
-/// now: an earlier attempt has copied some of it, and nothing has to be sent again if it is the
-/// same.
-async fn of_silent_listing(
-    item: &CopyItem,
-    source: &Arc<dyn Source>,
-    listed: FileVersion,
-) -> FileVersion {
-    let Ok(entry) = item.storage.stat(&item.path).await else { return listed };
-    let mut version = FileVersion { size: listed.size, ..FileVersion::of(&entry) };
-    if entry.size == listed.size
-        && let Some(validator) = &version.validator
-    {
-        version.replicas.insert(source.name(), validator.clone());
-    }
-    version
-}
-
-fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
-    match entry.kind {
-        FileKind::File | FileKind::Link => Ok(FileVersion::of(&entry)),
-        FileKind::Other | FileKind::Unnamed => Err(Error::new(
-            ErrorKind::Invalid,
-            format!("{} is neither a file nor a directory", item.name),
-        )),
-        FileKind::Directory => Err(Error::new(
-            ErrorKind::Invalid,
-            format!("{} is a directory: copy it with -r", item.name),
-        )),
-    }
-}
-
-async fn probe(
-    source: &dyn Source,
-    policy: &RetryPolicy,
-) -> Result<(FileVersion, Option<WriteBatch>)> {
-    let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
-    let into = Arc::clone(&buffer);
-    let first = 0..INITIAL_REQUEST_BYTES;
-    let request = Request { ranges: vec![first], ..Request::default() };
-    // Files that are named one by one are large ones as a rule. On a long path a small one costs
-    // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
-    // large, one to open the workers.
-    source.expect_bulk();
-    let attempt = || async {
-        let into = Arc::clone(&into);
-        let sink = Box::new(move |part| {
-            into.accept(&part, true);
-        });
-        Ok(source.fetch(request.clone(), sink).await?)
-    };
-    let response = retry::run(policy, source.clock(), attempt).await?;
-    let size = response.size.ok_or_else(|| {
-        Error::new(
-            ErrorKind::Protocol,
-            format!("{}: the server does not state the size of the file", source.name()),
-        )
-    })?;
-    let version = FileVersion { size, validator: response.validator, ..FileVersion::default() };
-    Ok((version, buffer.take(1, false)))
-}
-
 /// The checksum to compute; none if nothing could be compared with it and none was requested.
 /// That of a `catalogue` costs no question.
 fn algorithm(
     shared: &CopyContext,
     item: &CopyItem,
-    version: &FileVersion,
+    size: u64,
     catalogue: Option<&Checksum>,
 ) -> Option<Algorithm> {
     let verify = &shared.options.verify;
@@ -315,7 +218,7 @@ fn algorithm(
         Target::Local(_) => item.local.is_some(),
         Target::Remote(..) | Target::Output => false,
     };
-    let small = version.size < shared.options.block_bytes;
+    let small = size < shared.options.block_bytes;
     verify.algorithm().filter(|_| verify.is_explicit() || !no_checksum_expected && !small)
 }
 
@@ -341,9 +244,10 @@ pub(crate) async fn is_to_be_skipped(
             };
             // A listing may not tell when a file has changed.
             let listed = listed.filter(|known| {
-                known
-                    .as_ref()
-                    .is_none_or(|entry| entry.kind == FileKind::File && entry.modified.is_some())
+                known.as_ref().is_none_or(|entry| {
+                    let is_told = entry.modified.is_some() && entry.size.is_some();
+                    entry.kind == FileKind::File && is_told
+                })
             });
             match listed {
                 Some(known) => known.map(|entry| of_file(entry, item)).transpose()?,
@@ -385,7 +289,9 @@ pub(crate) fn should_skip(
     Ok(match shared.options.existing {
         OverwritePolicy::Replace | OverwritePolicy::Refuse => false,
         OverwritePolicy::Keep => true,
-        OverwritePolicy::Update => seen.size == version.size && seen.is_not_older(version),
+        OverwritePolicy::Update => {
+            seen.size.is_some() && seen.size == version.size && seen.is_not_older(version)
+        }
     })
 }
 
@@ -410,7 +316,7 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<FileVersion>> {
     }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok(Some(FileVersion {
-        size: metadata.len(),
+        size: Some(metadata.len()),
         modified: modified.map(|since| (since.as_secs(), since.subsec_nanos())),
         ..FileVersion::default()
     }))
@@ -421,11 +327,12 @@ async fn sink(
     shared: &Arc<CopyContext>,
     item: &CopyItem,
     version: &FileVersion,
+    size: u64,
     known: Option<Known>,
     algorithm: Option<Algorithm>,
     block_bytes: u64,
 ) -> Result<(Sink, BlockMap, bool)> {
-    let blocks = BlockMap::new(version.size, block_bytes);
+    let blocks = BlockMap::new(size, block_bytes);
     match &item.target {
         Target::Output => Ok((Sink::Output, blocks, false)),
         Target::Discard => Ok((Sink::Discard, blocks, false)),
@@ -434,12 +341,11 @@ async fn sink(
             let bits = item.local.as_ref().and_then(|path| partial_file::mode_of(path));
             let mode = bits.or(item.mode).map(|bits| shared.file_mode(bits));
             if item.is_small {
-                let part = PartialFile::small(path, &name, version.size, mode, version.modified());
+                let part = PartialFile::small(path, &name, size, mode, version.modified());
                 return Ok((Sink::Part(part), blocks, false));
             }
             let known = known.filter(|known| known.part.as_ref() == Some(&name));
             let path = path.clone();
-            let size = version.size;
             let with_adler32 = algorithm == Some(Algorithm::Adler32);
             let is_new = known.is_none();
             let from = item.local.clone().filter(|_| is_new && algorithm.is_none());
@@ -475,7 +381,7 @@ async fn sink(
                 .as_ref()
                 .map(|_| PartialFile::name(Path::new(&item.target.name()), &shared.job));
             let options = PutOptions {
-                size: version.size,
+                size,
                 overwrite: shared.options.existing.replaces(),
                 resume: None,
                 modified: version.modified(),
@@ -524,7 +430,7 @@ impl FileCopy {
         };
         if let Some(replicas) = &self.replicas {
             let is_catalogued = replicas.expected_checksum().is_some();
-            if is_catalogued && self.version.size < self.shared.options.block_bytes {
+            if is_catalogued && self.size < self.shared.options.block_bytes {
                 return;
             }
             let replicas = Arc::clone(replicas);

@@ -1,8 +1,9 @@
 //! Beginning, or resuming, the upload of a file or of a range of one.
 
 use crate::copy::context::CopyContext;
+use crate::file::Sink;
 use crate::file::block_map::{BlockChecksums, BlockMap};
-use crate::file::{Sink, UploadRange};
+use crate::file::upload_range::UploadRange;
 use crate::journal::Known;
 use hither_core::{Error, ErrorKind, PutOptions, Result, Storage};
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// FileVersion of a file, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileVersion {
-    /// Size in bytes.
-    pub(crate) size: u64,
+    /// Size in bytes, if it is known.
+    pub(crate) size: Option<u64>,
     /// Entity tag, or another such text.
     pub(crate) validator: Option<String>,
     /// Last change: seconds and nanoseconds since 1970.
@@ -59,14 +59,15 @@ impl FileVersion {
         is_silent(other) && !is_silent(self)
     }
 
-    /// Returns true if the two are surely the same version: the sizes are equal, no property known
-    /// of both differs, and at least one is known of both. Weak entity tags that agree say nothing:
-    /// a server sends them for a file that changed a moment ago, and a strong one later.
+    /// Returns true if the two are surely the same version: the sizes are known and equal, no
+    /// property known of both differs, and at least one is known of both. Weak entity tags that
+    /// agree say nothing: a server sends them for a file that changed a moment ago, and a strong
+    /// one later.
     ///
     /// Equal checksums settle it whatever else differs, since replicas have tags and times of their
     /// own. The tag of a replica is compared with that of the same one.
     pub(crate) fn is_surely(&self, other: &Self) -> bool {
-        if self.size != other.size {
+        if self.size.is_none() || self.size != other.size {
             return false;
         }
         let algorithm = |sum: &str| sum.split(':').next().map(str::to_owned);
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn versions_are_equal_only_if_a_validator_or_time_agrees() {
         let tagged = |tag: &str, modified| FileVersion {
-            size: 1,
+            size: Some(1),
             validator: Some(tag.to_owned()),
             modified,
             ..FileVersion::default()
@@ -125,8 +126,8 @@ mod tests {
         assert!(a.is_surely(&weak));
         assert!(!tagged("\"b\"", Some((1, 0))).is_surely(&weak));
         assert!(!tagged("W/\"a\"", None).is_surely(&weak));
-        assert!(!a.is_surely(&FileVersion { size: 2, ..a.clone() }));
-        let silent = FileVersion { size: 1, ..FileVersion::default() };
+        assert!(!a.is_surely(&FileVersion { size: Some(2), ..a.clone() }));
+        let silent = FileVersion { size: Some(1), ..FileVersion::default() };
         assert!(!silent.is_surely(&silent));
         let sum = |text: &str| Some(format!("adler32:{text}"));
         let summed = FileVersion { checksum: sum("1"), ..a.clone() };

@@ -45,7 +45,7 @@ pub(crate) async fn run(
             None => item.storage.stat(&item.path).await?,
         };
         if item.entry.is_none() {
-            shared.progress.found_bytes(entry.size);
+            shared.progress.found_bytes(entry.counted_bytes());
         }
         let mut backoff = Backoff::default();
         let mut others = 0;
@@ -84,10 +84,14 @@ async fn move_between(
     target_path: &str,
 ) -> Result<MoveResult> {
     let key = item.target.name();
+    let Some(size) = entry.size else {
+        let what = format!("{}: the server does not state the size of the file", item.name);
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    };
     let version = FileVersion::of(entry);
     let known = shared.journal.as_ref().and_then(|journal| journal.known(&key));
     if is_to_be_skipped(shared, item, &version, known.as_ref()).await? {
-        shared.progress.done_bytes(entry.size);
+        shared.progress.done_bytes(size);
         return Ok(MoveResult::Skipped);
     }
     let file = ThirdPartyMove {
@@ -95,14 +99,13 @@ async fn move_between(
         source_path: &item.path,
         target,
         target_path,
-        size: entry.size,
+        size,
         overwrite: shared.options.existing.replaces(),
     };
     let counted = Arc::new(AtomicU64::new(0));
     let moved = {
         let counted = Arc::clone(&counted);
         let progress = Arc::clone(&shared.progress);
-        let size = entry.size;
         // Markers may come twice, and count what is written twice.
         Arc::new(move |bytes: u64| {
             let bytes = bytes.min(size);
@@ -112,17 +115,17 @@ async fn move_between(
     };
     let result = async {
         mover.move_file(file, moved).await?;
-        verify(shared, item, &file, entry).await
+        verify(shared, item, &file).await
     };
     let result = result.await;
     let counted = counted.load(Ordering::Relaxed);
     match result {
         Ok(seen) => {
-            shared.progress.moved_by_servers(entry.size.saturating_sub(counted));
-            debug!(file = item.name, bytes = entry.size, "file moved by the servers");
+            shared.progress.moved_by_servers(size.saturating_sub(counted));
+            debug!(file = item.name, bytes = size, "file moved by the servers");
             let mut tally = shared.tally();
             tally.files += 1;
-            tally.bytes += entry.size;
+            tally.bytes += size;
             drop(tally);
             if let Some(journal) = &shared.journal {
                 journal.done(&key, &version, &FileVersion::of(&seen))?;
@@ -141,12 +144,11 @@ async fn verify(
     shared: &CopyContext,
     item: &CopyItem,
     file: &ThirdPartyMove<'_>,
-    entry: &DirEntry,
 ) -> Result<DirEntry> {
     let seen = file.target.stat(file.target_path).await?;
-    let wrong = if seen.size == entry.size {
+    let wrong = if seen.size == Some(file.size) {
         let options = &shared.options;
-        let asked = options.verify.is_explicit() || entry.size >= options.block_bytes;
+        let asked = options.verify.is_explicit() || file.size >= options.block_bytes;
         match options.verify.algorithm().filter(|_| asked) {
             None => None,
             Some(algorithm) => {
@@ -163,7 +165,9 @@ async fn verify(
             }
         }
     } else {
-        Some(format!("{} bytes arrived, expected {}", seen.size, entry.size))
+        let seen =
+            seen.size.map_or_else(|| "an unknown number of".to_owned(), |size| size.to_string());
+        Some(format!("{seen} bytes arrived, expected {}", file.size))
     };
     let Some(wrong) = wrong else { return Ok(seen) };
     // The difference is the error to tell.

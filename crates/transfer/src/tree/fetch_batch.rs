@@ -98,7 +98,7 @@ async fn without_skipped(
                 Ok(false) => left.push(file),
                 Ok(true) => {
                     debug!(file = file.relative, "file skipped");
-                    context.skipped(file.entry.size);
+                    context.skipped(file.entry.counted_bytes());
                 }
                 Err(error) => context.failed(tree.name_of(&file.relative), error),
             }
@@ -165,7 +165,7 @@ impl BatchFetch<'_> {
             let files = paths.iter().filter_map(|path| self.missing.remove(path));
             let files: Vec<_> = files.map(|file| (file, Vec::new())).collect();
             self.written().await;
-            let bytes = files.iter().map(|(file, _)| file.entry.size).sum();
+            let bytes = files.iter().map(|(file, _)| file.entry.counted_bytes()).sum();
             self.shared.note_arrived(bytes, bytes);
             self.start_writing(files, 0);
         }
@@ -197,10 +197,11 @@ impl BatchFetch<'_> {
             TreeEvent::Content(file, pieces) => {
                 // What came is what the server read now; the walk's entry may be older.
                 let Some(walked) = self.missing.remove(&file.relative) else { return };
-                let bytes = file.entry.size;
-                if bytes != walked.entry.size {
-                    self.shared.progress.found_bytes(bytes.saturating_sub(walked.entry.size));
-                    self.shared.progress.done_bytes(walked.entry.size.saturating_sub(bytes));
+                let bytes = file.entry.counted_bytes();
+                let walked_bytes = walked.entry.counted_bytes();
+                if bytes != walked_bytes {
+                    self.shared.progress.found_bytes(bytes.saturating_sub(walked_bytes));
+                    self.shared.progress.done_bytes(walked_bytes.saturating_sub(bytes));
                 }
                 self.shared.note_arrived(bytes, bytes);
                 self.shared.budget.hold(bytes);
@@ -250,7 +251,7 @@ impl BatchFetch<'_> {
         self.shared.budget.release(bytes);
         match written {
             Ok((written, failed)) => {
-                let done = written.iter().map(|one| one.file.entry.size).sum();
+                let done = written.iter().map(|one| one.file.entry.counted_bytes()).sum();
                 self.shared.progress.done_bytes(done);
                 self.written.extend(written);
                 for (file, error) in failed {
@@ -321,7 +322,7 @@ fn write_file(
     let TreeFile { entry, mode, relative } = file;
     let small = |mode: Option<u32>| {
         let mode = mode.map(|bits| shared.file_mode(bits));
-        PartialFile::small(&target, &name, entry.size, mode, entry.modified)
+        PartialFile::small(&target, &name, entry.counted_bytes(), mode, entry.modified)
     };
     let Some(folder) = &root.local else {
         let part = small(*mode);
@@ -332,7 +333,7 @@ fn write_file(
     let failed = |error| partial_file::failed("cannot read", &path, error);
     let from = File::open(&path).map_err(failed)?;
     let part = small(Some(from.metadata().map_err(failed)?.mode()));
-    part.copy_from(&from, 0..entry.size, &shared.group_sync)?;
+    part.copy_from(&from, 0..entry.counted_bytes(), &shared.group_sync)?;
     let FileVersion { size, modified, .. } = FileVersion::of(entry);
     let seen = local_version(&path)?;
     if seen.is_none_or(|seen| (seen.size, seen.modified) != (size, modified)) {
@@ -378,7 +379,7 @@ fn give_names(shared: &CopyContext, root: &TreeRoot, written: Vec<Written>) {
     let mut tally = shared.tally();
     for (file, _) in &done {
         tally.files += 1;
-        tally.bytes += file.entry.size;
+        tally.bytes += file.entry.counted_bytes();
         shared.progress.done_file();
     }
 }

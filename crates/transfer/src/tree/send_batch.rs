@@ -135,7 +135,7 @@ impl BatchUpload<'_> {
             match seen.and_then(|seen| self.is_skipped(&file, known.as_ref(), seen)) {
                 Ok(true) => {
                     debug!(file = file.relative, "file skipped");
-                    shared.skipped(file.entry.size);
+                    shared.skipped(file.entry.counted_bytes());
                 }
                 Ok(false) => left.push(file),
                 Err(error) => shared.failed(root.name_of(&file.relative), error),
@@ -202,7 +202,7 @@ impl BatchUpload<'_> {
     /// ended if it did so early.
     async fn send(&self, files: Vec<TreeFile>) -> (Vec<TreeFile>, Result<()>) {
         let shared = self.shared;
-        let bytes = files.iter().map(|file| file.entry.size).sum();
+        let bytes = files.iter().map(|file| file.entry.counted_bytes()).sum();
         let began = Instant::now();
         poll_fn(|context| shared.budget.poll_room(context)).await;
         shared.progress.fetch.blocked(began.elapsed());
@@ -333,8 +333,8 @@ impl BatchUpload<'_> {
         let mut tally = shared.tally();
         for (file, _) in files {
             tally.files += 1;
-            tally.bytes += file.entry.size;
-            shared.progress.done_bytes(file.entry.size);
+            tally.bytes += file.entry.counted_bytes();
+            shared.progress.done_bytes(file.entry.counted_bytes());
             shared.progress.done_file();
         }
     }
@@ -447,7 +447,7 @@ fn read_file(path: &Path, file: &mut TreeFile) -> Result<Option<Bytes>> {
         let modified = after.modified().ok();
         if content.len() as u64 == size && after.len() == size && before.modified().ok() == modified
         {
-            if (file.entry.size, file.entry.modified) != (size, modified) {
+            if (file.entry.size, file.entry.modified) != (Some(size), modified) {
                 file.entry = DirEntry {
                     modified,
                     ..DirEntry::new(file.entry.path.clone(), FileKind::File, size)

@@ -124,7 +124,7 @@ impl TreeRoot {
 
     /// True if a file may be one of a batch.
     pub(crate) fn takes(&self, entry: &DirEntry) -> bool {
-        self.takes_batches && entry.size <= MAX_SMALL_BYTES
+        self.takes_batches && entry.size.is_some_and(|size| size <= MAX_SMALL_BYTES)
     }
 
     /// A file in the tree that is copied by itself.
@@ -165,7 +165,7 @@ impl SmallFiles {
             && bytes < MAX_BYTES
             && let Some(next) = self.waiting.pop_front_if(|next| Arc::ptr_eq(&next.root, &root))
         {
-            bytes += next.file.entry.size;
+            bytes += next.file.entry.counted_bytes();
             files.push(next.file);
         }
         self.batches += 1;

@@ -67,7 +67,8 @@ async fn small_and_empty_files_need_one_request() {
         assert_eq!((summary.files, summary.directories), (3, 1), "{:?}", summary.failures);
         assert_eq!(names_in(&target), ["file-0", "file-1", "file-2"]);
         assert_eq!(std::fs::read(target.join("file-1")).unwrap(), bytes);
-        assert_eq!(peer.log().len(), if size == 0 { 0 } else { 3 });
+        // A listing that says 0 may mean that the server does not know.
+        assert_eq!(peer.log().len(), 3);
     }
 }
 

@@ -152,12 +152,12 @@ async fn an_upload_gets_exactly_its_name_and_replaces_nothing_by_default() {
     fs::write(&from, vec![5; 100_000]).unwrap();
     let put =
         |target: &Path, what| upload(place(&from), place(target), existing(what), Arc::default());
-    assert_eq!(put(&to, OverwritePolicy::Refuse).await.unwrap().size, 100_000);
+    assert_eq!(put(&to, OverwritePolicy::Refuse).await.unwrap().size, Some(100_000));
     fs::write(&to, b"kept").unwrap();
     let refused = put(&to, OverwritePolicy::Refuse).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
     assert_eq!(fs::read(&to).unwrap(), b"kept");
-    assert_eq!(put(&to, OverwritePolicy::Replace).await.unwrap().size, 100_000);
+    assert_eq!(put(&to, OverwritePolicy::Replace).await.unwrap().size, Some(100_000));
     // Nothing goes into a directory that has the name.
     let directory = folder.path().join("directory");
     fs::create_dir(&directory).unwrap();

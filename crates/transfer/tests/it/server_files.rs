@@ -36,7 +36,7 @@ impl ServerFiles {
             .map(|n| DirEntry {
                 path: format!("tree/file-{n}"),
                 kind: FileKind::File,
-                size,
+                size: Some(size),
                 modified: None,
                 validator: Some("\"first\"".to_owned()),
             })
@@ -66,7 +66,7 @@ impl Storage for ServerFiles {
         if path == "tree" {
             let path = path.to_owned();
             let kind = FileKind::Directory;
-            let entry = DirEntry { path, kind, size: 0, modified: None, validator: None };
+            let entry = DirEntry { path, kind, size: Some(0), modified: None, validator: None };
             return Ok(entry);
         }
         Err(Error::new(ErrorKind::Unsupported, "the test server cannot do that"))

@@ -238,7 +238,7 @@ pub(crate) fn entry(path: String, metadata: &Metadata) -> DirEntry {
     DirEntry {
         path,
         kind,
-        size: if kind == FileKind::File { metadata.len() } else { 0 },
+        size: Some(if kind == FileKind::File { metadata.len() } else { 0 }),
         modified: metadata.modified().ok(),
         validator: (kind == FileKind::File).then(version),
     }

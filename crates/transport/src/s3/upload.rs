@@ -102,7 +102,7 @@ impl S3Upload {
         };
         let stored = stored.map_err(|error| self.s3.failed(&self.path, error))?;
         let path = self.path;
-        let size = self.size;
+        let size = Some(self.size);
         let kind = FileKind::File;
         Ok(DirEntry { path, kind, size, modified: None, validator: stored.e_tag })
     }

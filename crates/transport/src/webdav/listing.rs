@@ -4,6 +4,7 @@ use super::WebDavStorage;
 use super::autoindex::{self, AutoindexEntry};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
+use crate::http::source::HttpSource;
 use crate::http::status_error;
 use crate::webdav::arriving::ArrivingListing;
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind};
 use hither_core::sync::lock;
+use hither_core::{Request, Source};
 use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
 use std::sync::{Arc, Mutex};
@@ -34,6 +36,19 @@ pub(super) async fn stat_as(dav: &WebDavStorage, path: &str, directory: bool) ->
         Some(entry) => Ok(entry),
         None => head(dav, path, directory).await,
     }
+}
+
+/// The metadata of a name. The size of a file that the server does not tell so is asked for by a
+/// GET of its first byte.
+pub(super) async fn sized(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+    let mut entry = stat(dav, path).await?;
+    if entry.kind == FileKind::File && entry.size.is_none() {
+        let source = HttpSource::new(dav.root.below(path, false), Arc::clone(&dav.network));
+        let first = 0..1;
+        let request = Request { ranges: vec![first], ..Request::default() };
+        entry.size = source.fetch(request, Box::new(drop)).await?.size;
+    }
+    Ok(entry)
 }
 
 /// The metadata of a name by PROPFIND; `None` if the server does not support it.
@@ -225,7 +240,7 @@ pub(super) fn entry(path: String, resource: Resource) -> DirEntry {
     DirEntry {
         path,
         kind,
-        size: resource.size.filter(|_| file).unwrap_or(0),
+        size: if file { resource.size } else { Some(0) },
         modified: resource.modified,
         validator: resource.etag.filter(|_| file),
     }
@@ -256,7 +271,10 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
     DirEntry {
         path: path.to_owned(),
         kind: FileKind::File,
-        size: text(header::CONTENT_LENGTH).and_then(|size| size.parse().ok()).unwrap_or(0),
+        // Servers that make a page for each request say 0 where they do not know.
+        size: text(header::CONTENT_LENGTH)
+            .and_then(|size| size.parse().ok())
+            .filter(|size| *size > 0),
         modified: text(header::LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok()),
         validator: text(header::ETAG).map(str::to_owned),
     }

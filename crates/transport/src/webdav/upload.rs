@@ -245,10 +245,12 @@ impl WebDavUpload {
             }
             Way::Pieces => {}
         }
-        let there = listing::stat(&self.dav, &self.at).await?.size;
-        if there != self.size {
+        let there = listing::sized(&self.dav, &self.at).await?.size;
+        if there != Some(self.size) {
             let place = self.dav.root.below(&self.at, false);
-            let what = format!("{place} has {there} bytes on the server, expected {}", self.size);
+            let seen =
+                there.map_or_else(|| "an unknown number of".to_owned(), |there| there.to_string());
+            let what = format!("{place} has {seen} bytes on the server, expected {}", self.size);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         Ok(())
@@ -399,7 +401,9 @@ async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Resul
     let Some(token) = options.resume.as_deref().and_then(partial_token) else { return Ok(None) };
     let at = sibling(path, token);
     let there = dav.look(&at).await?;
-    let same = |entry: &DirEntry| entry.kind == FileKind::File && entry.size <= options.size;
+    let same = |entry: &DirEntry| {
+        entry.kind == FileKind::File && entry.size.is_some_and(|size| size <= options.size)
+    };
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }
 
@@ -438,7 +442,7 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
     let last = size - 1;
     let piece = put(&at, b"\0").with("content-range", &format!("bytes {last}-{last}/{size}"));
     let taken = dav.call(piece).await?.status.is_success();
-    let pieces = taken && dav.look(&at).await?.is_some_and(|entry| entry.size == size);
+    let pieces = taken && dav.look(&at).await?.is_some_and(|entry| entry.size == Some(size));
     dav.learn(|names| names.pieces = Some(pieces));
     Ok((at, pieces))
 }

@@ -272,7 +272,7 @@ fn entry(path: String, status: &StatInfo) -> DirEntry {
     DirEntry {
         path,
         kind,
-        size: if kind == FileKind::File { status.size } else { 0 },
+        size: Some(if kind == FileKind::File { status.size } else { 0 }),
         modified: seconds
             .and_then(|after| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(after))),
         validator: (kind == FileKind::File).then(|| validator(status.modified, status.size)),

@@ -48,6 +48,8 @@ struct Sum {
     bytes: u64,
     files: u64,
     directories: u64,
+    /// Files whose sizes the server does not tell.
+    unknown_sizes: u64,
 }
 
 /// The sums of directories down to a level, by their paths.
@@ -71,7 +73,8 @@ impl Sums {
                 Some(sum) => sum,
                 None => self.of.entry(path.to_owned()).or_default(),
             };
-            sum.bytes += entry.size;
+            sum.bytes += entry.counted_bytes();
+            sum.unknown_sizes += u64::from(entry.size.is_none());
             sum.files += u64::from(!is_directory);
             sum.directories += u64::from(is_directory);
         }
@@ -92,7 +95,9 @@ fn show(
         let size = if is_human { human_bytes(sum.bytes) } else { sum.bytes.to_string() };
         let object = json!({
             "url": name, "bytes": sum.bytes, "files": sum.files, "directories": sum.directories,
+            "unknown_sizes": sum.unknown_sizes,
         });
+        let size = if sum.unknown_sizes == 0 { size } else { format!(">{size}") };
         outcome.done(&format!("{size}\t{}\n", printable(&name)), object)?;
     }
     Ok(())

@@ -57,7 +57,9 @@ fn takes(request: &Find, names: &Filter, entry: &DirEntry) -> bool {
     };
     names.includes_file(name)
         && request.kind.is_none_or(|kind| kind.is(entry.kind))
-        && request.size.is_none_or(|size| entry.kind == FileKind::File && size.takes(entry.size))
+        && request.size.is_none_or(|limit| {
+            entry.kind == FileKind::File && entry.size.is_some_and(|size| limit.takes(size))
+        })
         && request.newer.as_ref().is_none_or(|limit| changed(|a, b| a > b, limit))
         && request.older.as_ref().is_none_or(|limit| changed(|a, b| a < b, limit))
 }

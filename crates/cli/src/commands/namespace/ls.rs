@@ -145,7 +145,8 @@ impl Listing<'_> {
             let date = entry.modified.map_or_else(|| "-".to_owned(), date);
             // Writing to a String cannot fail.
             let is_human = self.request.human_readable;
-            let size = if is_human { human_bytes(entry.size) } else { entry.size.to_string() };
+            let shown = if is_human { human_bytes } else { |size: u64| size.to_string() };
+            let size = entry.size.map_or_else(|| "?".to_owned(), shown);
             let _ = write!(line, "{kind} {size:>14}  {date:<19}  ");
         }
         line + &printable(name) + "\n"

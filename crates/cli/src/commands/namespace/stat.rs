@@ -69,7 +69,8 @@ impl Metadata {
 fn text(named: &StoragePath, entry: &DirEntry) -> String {
     let mut text = format!("{}\n  kind     {}\n", named.display_url(&entry.path), kind(entry));
     if entry.kind == FileKind::File {
-        text += &format!("  size     {} bytes ({})\n", entry.size, human_bytes(entry.size));
+        let shown = |size| format!("{size} bytes ({})", human_bytes(size));
+        text += &format!("  size     {}\n", entry.size.map_or_else(|| "unknown".to_owned(), shown));
     }
     if let Some(modified) = entry.modified {
         text += &format!("  modified {} UTC\n", date(modified));

@@ -90,7 +90,7 @@ impl DiskMetadata {
         let etag = format!("{weak}\"{inode:x}-{size:x}-{changed:x}-{born:x}\"");
         EntryMetadata {
             kind: self.kind,
-            size: self.size,
+            size: Some(self.size),
             version: Version { etag, modified: self.modified },
             created: self.created,
             mode: Some(self.mode),

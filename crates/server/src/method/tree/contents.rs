@@ -88,8 +88,8 @@ impl Filling {
                 let named = entry(name, metadata);
                 let has_content = metadata.kind == FileKind::File
                     && self.with_content
-                    && metadata.size <= u64::from(MAX_CONTENT_BYTES);
-                let size = usize::try_from(metadata.size).unwrap_or(usize::MAX);
+                    && metadata.size.is_some_and(|size| size <= u64::from(MAX_CONTENT_BYTES));
+                let size = usize::try_from(metadata.open_bytes()).unwrap_or(usize::MAX);
                 if metadata.kind == FileKind::Directory {
                     self.writer.directory(&named, &mut self.out);
                 } else if !has_content {

@@ -128,7 +128,7 @@ impl Pull {
             .map_err(|error| error.context("the third-party copy failed"))?;
         }
         opened.ask(&self.storage, Operation::Close(Arc::clone(&opened.name))).await?;
-        let seen = self.storage.stat_of(&self.at).await?.size;
+        let seen = self.storage.stat_of(&self.at).await?.counted_bytes();
         if seen != status.size {
             let what = format!("{}: {seen} bytes arrived, expected {}", copy.target, status.size);
             return Err(Error::new(ErrorKind::Corrupt, what));

@@ -163,6 +163,8 @@ async fn resumed(
     };
     let at = sibling(path, token);
     let there = storage.look(&at).await?;
-    let same = |entry: &DirEntry| entry.kind == FileKind::File && entry.size <= options.size;
+    let same = |entry: &DirEntry| {
+        entry.kind == FileKind::File && entry.size.is_some_and(|size| size <= options.size)
+    };
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }

@@ -1,0 +1,135 @@
+//! The version of a file to be copied: as it was listed, or as the server states it.
+
+use crate::copy::context::CopyContext;
+use crate::file::CopyItem;
+use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
+use crate::file::version::FileVersion;
+use crate::journal::Known;
+use hither_core::tune::link::INITIAL_REQUEST_BYTES;
+use hither_core::{
+    DirEntry, Error, ErrorKind, FileKind, Request, Result, RetryPolicy, Source, retry,
+};
+use std::sync::Arc;
+
+impl CopyItem {
+    /// The size of its directory entry, for progress.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        self.entry.as_ref().map_or(0, DirEntry::counted_bytes)
+    }
+}
+
+/// The version of the source, and its first bytes if they had to be asked for.
+pub(crate) async fn identify(
+    shared: &CopyContext,
+    item: &CopyItem,
+    source: &Arc<dyn Source>,
+    known: Option<&Known>,
+) -> Result<(FileVersion, Option<WriteBatch>)> {
+    match &item.entry {
+        Some(entry) if is_told(entry, item) => {
+            let listed = FileVersion::of(entry);
+            if known.is_some_and(|known| known.version.tells_more_than(&listed)) {
+                return Ok((of_silent_listing(item, source, listed).await, None));
+            }
+            Ok((listed, None))
+        }
+        None if item.local.is_some() => {
+            Ok((of_file(item.storage.stat(&item.path).await?, item)?, None))
+        }
+        Some(entry) => {
+            let (version, head) = probe(&**source, &shared.options.retry).await?;
+            let listed = FileVersion::of(entry);
+            let validator = version.validator.or(listed.validator);
+            Ok((FileVersion { size: version.size, validator, ..listed }, head))
+        }
+        None => match probe(&**source, &shared.options.retry).await {
+            // A page about a directory has no validator, as most servers send it.
+            Ok((version, head)) if version.validator.is_none() => {
+                if let Ok(entry) = item.storage.stat(&item.path).await {
+                    of_file(entry, item)?;
+                }
+                Ok((version, head))
+            }
+            Err(error) if error.may_be_directory() => {
+                let Ok(entry) = item.storage.stat(&item.path).await else { return Err(error) };
+                let version = of_file(entry, item)?;
+                // An empty file has no first bytes. Others may be readable without this request.
+                let is_known = match version.size {
+                    None => false,
+                    Some(0) => error.kind() == ErrorKind::Corrupt,
+                    Some(_) => true,
+                };
+                if is_known { Ok((version, None)) } else { Err(error) }
+            }
+            result => result,
+        },
+    }
+}
+
+/// Returns true if the size of an entry can be believed. Servers that make their listings up say 0
+/// where they do not know: of a file that is said to be empty, the first bytes are asked for.
+fn is_told(entry: &DirEntry, item: &CopyItem) -> bool {
+    entry.size.is_some_and(|size| size > 0 || item.local.is_some())
+}
+
+pub(crate) fn unknown_size(name: &str) -> Error {
+    let what = format!("{name}: the server does not state the size of the file");
+    Error::new(ErrorKind::Protocol, what)
+}
+
+/// The version of a file of which the listing told nothing but the size, as the server states it
+/// now: an earlier attempt has copied some of it, and nothing has to be sent again if it is the
+/// same.
+async fn of_silent_listing(
+    item: &CopyItem,
+    source: &Arc<dyn Source>,
+    listed: FileVersion,
+) -> FileVersion {
+    let Ok(entry) = item.storage.stat(&item.path).await else { return listed };
+    let mut version = FileVersion { size: listed.size, ..FileVersion::of(&entry) };
+    if entry.size == listed.size
+        && let Some(validator) = &version.validator
+    {
+        version.replicas.insert(source.name(), validator.clone());
+    }
+    version
+}
+
+pub(crate) fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
+    match entry.kind {
+        FileKind::File | FileKind::Link => Ok(FileVersion::of(&entry)),
+        FileKind::Other | FileKind::Unnamed => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{} is neither a file nor a directory", item.name),
+        )),
+        FileKind::Directory => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("{} is a directory: copy it with -r", item.name),
+        )),
+    }
+}
+
+async fn probe(
+    source: &dyn Source,
+    policy: &RetryPolicy,
+) -> Result<(FileVersion, Option<WriteBatch>)> {
+    let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
+    let into = Arc::clone(&buffer);
+    let first = 0..INITIAL_REQUEST_BYTES;
+    let request = Request { ranges: vec![first], ..Request::default() };
+    // Files that are named one by one are large ones as a rule. On a long path a small one costs
+    // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
+    // large, one to open the workers.
+    source.expect_bulk();
+    let attempt = || async {
+        let into = Arc::clone(&into);
+        let sink = Box::new(move |part| {
+            into.accept(&part, true);
+        });
+        Ok(source.fetch(request.clone(), sink).await?)
+    };
+    let response = retry::run(policy, source.clock(), attempt).await?;
+    let size = Some(response.size.ok_or_else(|| unknown_size(&source.name()))?);
+    let version = FileVersion { size, validator: response.validator, ..FileVersion::default() };
+    Ok((version, buffer.take(1, false)))
+}

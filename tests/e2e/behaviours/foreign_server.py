@@ -1,0 +1,114 @@
+"""A WebDAV server in memory, whose answers a behaviour may replace: `Exchange.answer` is called for it first."""
+
+import re
+import urllib.parse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+
+from loopback_server import LoopbackServer, QuietHandler
+
+MODIFIED = 1_700_000_000
+"""The time of all files."""
+
+
+@dataclass
+class Site:
+    """The files of a server by their paths; directories end with a slash and have no bytes."""
+
+    files: dict[str, bytes | None]
+    behaviour: "Callable[[Exchange], bool]"
+    requests: list[tuple[str, str]] = field(default_factory=list)
+
+    def within(self, path: str) -> list[str]:
+        """Returns what is directly in a directory."""
+        return [name for name in self.files if name.startswith(path) and re.fullmatch("[^/]+/?", name[len(path) :])]
+
+
+class Exchange(QuietHandler):
+    """One request and its answer."""
+
+    site: Site
+
+    def handle_request(self) -> None:
+        self.name = urllib.parse.unquote(self.path.split("?")[0])
+        self.content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.site.requests.append((self.command, self.name))
+        if not self.site.behaviour(self):
+            getattr(self, f"answer_{self.command.lower()}", self.refuse)()
+
+    do_GET = do_HEAD = do_PUT = do_DELETE = do_MKCOL = do_MOVE = do_PROPFIND = do_OPTIONS = do_QUERY = handle_request
+
+    def answer(self, status: int, body: bytes = b"", **fields: object) -> bool:
+        """Sends a response; a field that is None is left out."""
+        fields = {"Content-Length": len(body), **{name.replace("_", "-"): value for name, value in fields.items()}}
+        self.send_response(status)
+        for name, value in fields.items():
+            if value is not None:
+                self.send_header(name, str(value))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        return True
+
+    def stream(self, body: bytes, *, whole: bool = True, **fields: object) -> bool:
+        """Sends a response whose length only its end tells; one that is not whole is cut by closing the connection."""
+        self.close_connection = True
+        return self.answer(
+            200, body if whole else body[: len(body) // 2], Content_Length=None, Connection="close", **fields
+        )
+
+    def html(self, body: str, status: int = 200) -> bool:
+        return self.answer(status, body.encode(), Content_Type="text/html")
+
+    def multistatus(self, inner: str) -> bool:
+        text = f'<?xml version="1.0"?><D:multistatus xmlns:D="DAV:">{inner}</D:multistatus>'
+        return self.answer(207, text.encode(), Content_Type="application/xml")
+
+    def refuse(self) -> bool:
+        return self.answer(405)
+
+    def answer_get(self) -> bool:
+        data = self.site.files.get(self.name)
+        if data is None:
+            return self.answer(404)
+        fields = {"Last-Modified": formatdate(MODIFIED, usegmt=True), "Accept-Ranges": "bytes"}
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if asked and not data:
+            return self.answer(416, Content_Range="bytes */0")
+        if asked:
+            first, last = int(asked[1]), min(int(asked[2] or len(data)), len(data) - 1)
+            if first >= len(data):
+                return self.answer(416, Content_Range=f"bytes */{len(data)}")
+            return self.answer(206, data[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(data)}", **fields)
+        return self.answer(200, data, **fields)
+
+    answer_head = answer_get
+
+    def answer_propfind(self) -> bool:
+        name = self.name if self.name in self.site.files else self.name + "/"
+        if name not in self.site.files:
+            return self.answer(404)
+        inside = self.site.within(name) if name.endswith("/") and self.headers.get("Depth") == "1" else []
+        return self.multistatus("".join(map(self.properties, [name, *inside])))
+
+    def properties(self, path: str, **changed: str | None) -> str:
+        """The `response` of a path; a property that is None is left out."""
+        data = self.site.files[path]
+        kind = "<D:collection/>" if data is None else ""
+        told = {
+            "resourcetype": kind,
+            "getcontentlength": None if data is None else str(len(data)),
+            "getlastmodified": formatdate(MODIFIED, usegmt=True),
+            **changed,
+        }
+        inner = "".join(f"<D:{name}>{value}</D:{name}>" for name, value in told.items() if value is not None)
+        return (
+            f"<D:response><D:href>{urllib.parse.quote(path)}</D:href><D:propstat><D:prop>{inner}</D:prop>"
+            "<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+        )
+
+
+def serving(site: Site) -> LoopbackServer:
+    """A server of `site` while its block lasts."""
+    return LoopbackServer(type("OwnExchange", (Exchange,), {"site": site}))
