@@ -26,6 +26,7 @@ mod connection;
 mod fault;
 mod request;
 mod response;
+pub mod webdav;
 
 pub use behaviours::{HttpBehaviour, RequestBound, behaviours};
 pub use fault::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
