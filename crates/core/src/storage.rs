@@ -13,6 +13,7 @@
 //! the link itself. So what descends by `list` never leaves the tree that it was given.
 
 mod path;
+mod read_back;
 mod tree;
 
 pub use path::{
@@ -20,6 +21,7 @@ pub use path::{
     partial_token, sibling, unique_partial_name,
 };
 
+pub use read_back::read_back;
 pub use tree::{
     MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest,
     TreeUpload,
@@ -80,6 +82,12 @@ impl DirEntry {
     pub fn counted_bytes(&self) -> u64 {
         self.size.unwrap_or_default()
     }
+
+    /// The size for messages.
+    #[must_use]
+    pub fn shown_size(&self) -> String {
+        self.size.map_or_else(|| "an unknown number of bytes".into(), |it| format!("{it} bytes"))
+    }
 }
 
 /// Progress of a file that is to be brought from tape to disk.
@@ -110,6 +118,31 @@ pub struct PutOptions {
     /// The [`partial_name`] of the file until it is whole, where the storage sends it at once: the
     /// same for each attempt, so that one replaces what an earlier one left. Else it is unique.
     pub partial: Option<String>,
+    /// The caller looks at the file when it has written others beside it, so that one listing shows
+    /// all of them, if [`CommittedFile::is_seen`] is false then.
+    pub is_looked_at: bool,
+    /// A checksum that the storage cannot compute is computed from what is read back, before the
+    /// file gets its name where that is possible.
+    pub read_back: bool,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedFile {
+    /// Its directory entry.
+    pub entry: DirEntry,
+    /// The checksum of [`Upload::commit`] was compared with that of what the storage has.
+    pub is_compared: bool,
+    /// The storage has shown that the file has its size. False only with
+    /// [`PutOptions::is_looked_at`].
+    pub is_seen: bool,
+}
+
+impl From<DirEntry> for CommittedFile {
+    /// A file that was seen, without a checksum that was compared.
+    fn from(entry: DirEntry) -> Self {
+        Self { entry, is_compared: false, is_seen: true }
+    }
 }
 
 impl PutOptions {
@@ -161,11 +194,25 @@ pub trait Upload: Send + Sync + Debug {
     async fn sync(&self) -> Result<()> {
         Ok(())
     }
+    /// True if what an earlier attempt had written was compared with what the storage has now, when
+    /// the upload was resumed.
+    fn resumes_verified(&self) -> bool {
+        false
+    }
+    /// The storage's checksum of what was written so far, if it can compute one.
+    async fn written_checksum(&self, _algorithm: Algorithm) -> Result<Option<Checksum>> {
+        Ok(None)
+    }
+    /// The bytes that were written so far, to be read back; none if the storage shows them only
+    /// under the name of the file.
+    fn written_source(&self) -> Option<Arc<dyn Source>> {
+        None
+    }
     /// Makes the file visible. If `checksum` is given and the server can compute one of that kind,
     /// the two are compared before that; a difference is
     /// [`ErrorKind::Corrupt`]. If it fails, nothing becomes visible, and
     /// what was written is removed as far as that is possible.
-    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry>;
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile>;
     /// Removes what was written.
     async fn abort(self: Box<Self>) -> Result<()>;
 }
@@ -212,6 +259,15 @@ pub trait Storage: Send + Sync + Debug {
     /// [`ErrorKind::Invalid`].
     async fn remove(&self, _path: &str) -> Result<()> {
         unsupported(self, "remove files")
+    }
+    /// Removes a file that is wrong, if it is surely the version of `entry`: another client may
+    /// have replaced it. Returns true if it was removed.
+    async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
+        let now = self.stat(&entry.path).await?;
+        if entry.validator.is_none() || now.validator != entry.validator || now.size != entry.size {
+            return Ok(false);
+        }
+        self.remove(&entry.path).await.map(|()| true)
     }
     /// Removes a file, or a directory with all that is in it. Links in it are removed, not
     /// followed.

@@ -121,7 +121,7 @@ async fn files_come_back_as_written(storage: &dyn Storage) {
         fails(storage.stat("file").await, ErrorKind::NotFound, "a file before its commit");
         let expected = DirEntry::new("file", FileKind::File, size);
         let file = |it: DirEntry| DirEntry { modified: None, validator: None, ..it };
-        assert_eq!(file(good(upload.commit(None).await, "commit")), expected);
+        assert_eq!(file(good(upload.commit(None).await, "commit").entry), expected);
         let told = good(storage.stat("file").await, "stat");
         assert_eq!((file(told), names(storage, "").await), (expected, vec!["file".to_owned()]));
         assert!(read(storage, "file", size).await == bytes, "{size} bytes came back as others");

@@ -26,6 +26,7 @@ pub(crate) mod queue;
 pub(crate) mod setup;
 pub(crate) mod target_directory;
 pub(crate) mod tuning;
+pub(crate) mod unseen;
 pub(crate) mod walk;
 pub(crate) mod worker;
 
@@ -121,6 +122,7 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
         }
     };
     futures_util::future::join(work, find).await;
+    shared.look_at_unseen(true).await;
     let missing = shared.options.filter.missing();
     shared.tally().failures.extend(missing);
     let attributes = std::mem::take(&mut *lock(&shared.attributes));

@@ -3,7 +3,8 @@
 //! [`source`] reads ranges of a file: it sizes requests, follows redirects and retries.
 //! [`exchange`] is one such request with its response, [`delivery`] the ranges that arrived.
 //! [`tail`] reads the end of a file of unknown size; [`spooled_download`] serves files whose server
-//! supports no ranges. [`call`] sends all other requests, with the bodies of [`request_body`].
+//! supports no ranges. [`call`] sends all other requests, with the bodies of [`request_body`];
+//! [`call::change`] decides which changes are believed.
 //! [`status_error`] and [`scheme_mismatch`] explain errors.
 
 pub(crate) mod call;

@@ -28,6 +28,7 @@ pub use crate::connect::proxy::Proxies;
 pub use crate::connect::source_addresses::{SourceAddress, SourceTraffic};
 pub use crate::connect::tcp_info::{SocketGuard, SocketRef, TcpInfo};
 pub use crate::connect::tls::identity::Identity;
+pub use crate::http::call::change::ChangeOutcome;
 pub use crate::http::call::{HttpRequest, HttpResponse};
 pub use crate::http::custom_fields::CustomFields;
 pub use crate::http::request_body::{RequestBody, StreamedBody};

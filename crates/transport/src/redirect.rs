@@ -86,7 +86,9 @@ pub(crate) fn http_redirect(
     headers: &HeaderMap,
     can_resend: bool,
 ) -> Result<Option<Location>> {
-    let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    // A GET of what 303 names would not carry out a change.
+    let is_other = status == StatusCode::SEE_OTHER && !is_read(method);
+    let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) && !is_other;
     let Some(reference) = headers.get(header::LOCATION).filter(|_| is_redirect) else {
         return Ok(None);
     };
@@ -98,6 +100,11 @@ pub(crate) fn http_redirect(
         ));
     }
     http_target(from, method, headers, reference).map(Some)
+}
+
+/// Returns true for methods that change nothing.
+pub(crate) fn is_read(method: &Method) -> bool {
+    matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PROPFIND" | "QUERY")
 }
 
 /// The target of an HTTP redirect to `reference`.
@@ -120,7 +127,7 @@ pub(crate) fn http_target(
     Ok(to)
 }
 
-/// Returns whether a redirected request becomes a GET without body (RFC 9110 section 15.4.4).
+/// Returns whether a redirected read becomes a GET without body (RFC 9110 section 15.4.4).
 pub(crate) fn becomes_get(status: StatusCode, method: &Method) -> bool {
     status == StatusCode::SEE_OTHER && *method != Method::HEAD
 }
@@ -153,8 +160,28 @@ mod tests {
 
     #[test]
     fn only_see_other_changes_the_method_and_head_stays_head() {
-        assert!(becomes_get(StatusCode::SEE_OTHER, &Method::POST));
+        assert!(becomes_get(StatusCode::SEE_OTHER, &Method::OPTIONS));
         assert!(!becomes_get(StatusCode::SEE_OTHER, &Method::HEAD));
-        assert!(!becomes_get(StatusCode::FOUND, &Method::POST));
+        assert!(!becomes_get(StatusCode::FOUND, &Method::OPTIONS));
+    }
+
+    #[test]
+    fn see_other_is_not_followed_by_a_change() {
+        let from = Location::parse("http://host/f").unwrap();
+        let headers: HeaderMap = [(header::LOCATION, "/g".parse().unwrap())].into_iter().collect();
+        for (method, is_followed) in [
+            ("GET", true),
+            ("PROPFIND", true),
+            ("PUT", false),
+            ("MOVE", false),
+            ("COPY", false),
+            ("DELETE", false),
+            ("MKCOL", false),
+            ("POST", false),
+        ] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            let to = http_redirect(&from, &method, StatusCode::SEE_OTHER, &headers, true);
+            assert_eq!(to.unwrap().is_some(), is_followed, "{method}");
+        }
     }
 }

@@ -253,6 +253,17 @@ impl S3Storage {
         }
     }
 
+    /// Removes an object. One that may have been removed is looked at.
+    async fn delete(&self, path: &str, key: &Path) -> Result<()> {
+        match self.store.delete(key).await.map_err(|error| self.failed(path, error)) {
+            Err(error) if error.may_have_been_carried_out() => match self.file(path).await? {
+                Some(_) => Err(error),
+                None => Ok(()),
+            },
+            removed => removed,
+        }
+    }
+
     async fn list_directory(&self, path: &str) -> Result<Vec<DirEntry>> {
         let prefix = self.key(path)?;
         let prefix = (!path.is_empty()).then_some(&prefix);
@@ -386,7 +397,7 @@ impl Storage for S3Storage {
             }
             return Err(self.missing(path));
         }
-        self.store.delete(&key).await.map_err(|error| self.failed(path, error))
+        self.delete(path, &key).await
     }
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
@@ -400,8 +411,7 @@ impl Storage for S3Storage {
         let all = below.into_iter().chain(own.map(|meta| meta.location));
         stream::iter(all.map(Ok))
             .try_for_each_concurrent(AT_ONCE, |location| async move {
-                let removed = self.store.delete(&location).await;
-                removed.map_err(|error| self.failed(location.as_ref(), error))
+                self.delete(location.as_ref(), &location).await
             })
             .await
     }
@@ -409,7 +419,7 @@ impl Storage for S3Storage {
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         let source = self.named(from)?;
         let target = self.named(to)?;
-        if self.file(from).await?.is_none() {
+        let Some(ObjectMeta { size, .. }) = self.file(from).await? else {
             if self.is_directory(from).await? {
                 let what = format!(
                     "{} is a directory: on an object store only files can be renamed",
@@ -418,16 +428,29 @@ impl Storage for S3Storage {
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
             return Err(self.missing(from));
-        }
+        };
         // Not every store supports conditional copies. Another client may create the file in
         // between.
-        if !overwrite && self.file(to).await?.is_some() {
+        let before = self.file(to).await?;
+        if !overwrite && before.is_some() {
             return Err(self.exists(to));
         }
         let options = CopyOptions::new().with_mode(CopyMode::Overwrite);
         let copied = self.store.copy_opts(&source, &target, options).await;
-        copied.map_err(|error| self.failed(to, error))?;
-        self.store.delete(&source).await.map_err(|error| self.failed(from, error))
+        match copied.map_err(|error| self.failed(to, error)) {
+            Err(error) if !error.may_have_been_carried_out() => return Err(error),
+            copied => {
+                // Nothing is removed before its copy was seen.
+                let copy = self.file(to).await?;
+                let is_old = before.is_some_and(|it| copy.as_ref().is_some_and(|copy| *copy == it));
+                if is_old || copy.is_none_or(|copy| copy.size != size) {
+                    copied?;
+                    let what = format!("{} was not copied to {}", self.shown(from), self.shown(to));
+                    return Err(Error::new(ErrorKind::Protocol, what));
+                }
+            }
+        }
+        self.delete(from, &source).await
     }
 
     async fn make_directory(&self, path: &str) -> Result<()> {

@@ -25,6 +25,7 @@ mod tree_upload;
 mod upload;
 
 use crate::context::MonotonicClock;
+use crate::http::call::change::{self, ChangeOutcome, Seen};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::source::HttpSource;
 use crate::http::status_error;
@@ -139,26 +140,59 @@ impl WebDavStorage {
         }
     }
 
-    async fn delete(&self, path: &str, directory: bool) -> Result<()> {
-        self.delete_with(path, directory, Effect::Change).await
+    /// Sends a request that changes something.
+    async fn change(&self, call: HttpRequest) -> Result<ChangeOutcome> {
+        let method = call.method.clone();
+        let asked = call.location.clone();
+        change::outcome(&method, &asked, self.call(call).await)
     }
 
-    async fn delete_with(&self, path: &str, directory: bool, effect: Effect) -> Result<()> {
-        let delete = self.request(b"DELETE", path, directory).with_effect(effect);
-        let reply = self.call(delete).await?;
-        match reply.status {
-            // Something in it could not be removed.
-            StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "DELETE")),
-            status if status.is_success() => Ok(()),
-            _ => Err(status_error::of_response(&reply, "DELETE")),
+    /// Carries out a change that `look` sees ([`change::carry_out`]). Returns the response of a
+    /// server that refuses it.
+    async fn carry_out<L>(
+        &self,
+        request: impl Fn() -> HttpRequest + Send + Sync,
+        look: impl Fn() -> L + Send + Sync,
+    ) -> Result<Option<HttpResponse>>
+    where
+        L: Future<Output = Result<Seen>> + Send,
+    {
+        let policy = self.network.config().retry_policy();
+        change::carry_out(&policy, || self.change(request()), look).await
+    }
+
+    /// Removes what `before` is the entry of.
+    async fn delete(&self, before: &DirEntry) -> Result<()> {
+        let path = &*before.path;
+        let directory = before.kind == FileKind::Directory;
+        let request = || self.request(b"DELETE", path, directory);
+        let look = || async {
+            let now = self.look_for(path, directory).await?;
+            Ok(Seen::removed(before, now.as_ref()))
+        };
+        let refused = self.carry_out(request, look).await?;
+        refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "DELETE")))
+    }
+
+    /// Removes a file of this version, where the server can compare it in one step.
+    async fn delete_version(&self, path: &str, validator: &str) -> Result<()> {
+        let request = self.request(b"DELETE", path, false).with(header::IF_MATCH, validator);
+        match self.change(request).await? {
+            ChangeOutcome::Done(_) => Ok(()),
+            ChangeOutcome::Refused(reply) => Err(status_error::of_response(&reply, "DELETE")),
+            ChangeOutcome::Unseen(error) => Err(error),
         }
     }
 
-    /// Removes the file of an upload that was interrupted: the server may need some time to notice.
-    async fn discard(&self, path: &str, effect: Effect) -> Result<()> {
+    /// Removes the partial file of an upload that was interrupted: the server may need some time to
+    /// notice.
+    async fn discard(&self, path: &str) -> Result<()> {
         let attempt = || async {
-            let Err(error) = self.delete_with(path, false, effect).await else {
-                return Ok(());
+            let delete = self.request(b"DELETE", path, false).with_effect(Effect::Own);
+            let error = match self.change(delete).await.map_err(Failed::from)? {
+                ChangeOutcome::Done(_) => return Ok(()),
+                ChangeOutcome::Refused(reply) => status_error::of_response(&reply, "DELETE"),
+                ChangeOutcome::Unseen(error) => error,
             };
             match self.look(path).await.map_err(Failed::finally)? {
                 Some(_) => Err(Failed::from(error)),
@@ -173,11 +207,10 @@ impl WebDavStorage {
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             for entry in listing::list(self, path).await? {
-                let directory = entry.kind == FileKind::Directory;
-                if directory {
+                if entry.kind == FileKind::Directory {
                     self.clear(&entry.path).await?;
                 }
-                self.delete(&entry.path, directory).await?;
+                self.delete(&entry).await?;
             }
             Ok(())
         })
@@ -187,14 +220,14 @@ impl WebDavStorage {
     /// [`ErrorKind::AlreadyExists`] unless `replace`.
     async fn move_to(
         &self,
-        from: &str,
+        from: &DirEntry,
         to: &str,
-        directory: bool,
         replace: bool,
         mtime: Option<&str>,
     ) -> Result<()> {
+        let directory = from.kind == FileKind::Directory;
         if self.root.is_in_federation() {
-            let place = self.root.below(from, directory);
+            let place = self.root.below(&from.path, directory);
             let what =
                 format!("{place}: a federation renames nothing: copy it, and remove it here");
             return Err(Error::new(ErrorKind::Unsupported, what));
@@ -208,41 +241,71 @@ impl WebDavStorage {
         } else {
             self.root.below(to, directory).to_string()
         };
-        let call = self
-            .request(b"MOVE", from, directory)
-            .with("destination", &destination)
-            .with("overwrite", if replace { "T" } else { "F" });
-        let call = if let Some(mtime) = mtime { call.with(X_OC_MTIME, mtime) } else { call };
-        let reply = self.call(call).await?;
-        match reply.status {
-            StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
-            StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "MOVE")),
-            status if status.is_success() => Ok(()),
-            _ => Err(status_error::of_response(&reply, "MOVE")),
+        let request = || {
+            let call = self
+                .request(b"MOVE", &from.path, directory)
+                .with("destination", &destination)
+                .with("overwrite", if replace { "T" } else { "F" });
+            mtime.into_iter().fold(call, |call, mtime| call.with(X_OC_MTIME, mtime))
+        };
+        let look = || async {
+            let left = self.look_for(&from.path, directory);
+            let there = async {
+                match self.look_for(to, directory).await? {
+                    Some(there) => listing::with_size(self, there).await.map(Some),
+                    None => Ok(None),
+                }
+            };
+            let (left, there) = futures_util::try_join!(left, there)?;
+            Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
+        };
+        match self.carry_out(request, look).await? {
+            None => Ok(()),
+            Some(reply) if reply.status == StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
+            Some(reply) => Err(status_error::of_response(&reply, "MOVE")),
         }
     }
 
-    /// Moves a file, and replaces at most another file.
+    /// Moves a file, and replaces at most another file. One that may not have its size yet
+    /// (`is_unseen`) is looked at before it replaces anything.
     async fn move_file(
         &self,
-        from: &str,
+        from: &DirEntry,
         to: &str,
         overwrite: bool,
+        is_unseen: bool,
         mtime: Option<&str>,
     ) -> Result<()> {
         use ErrorKind::{AlreadyExists, NotFound};
-        match self.move_to(from, to, false, false, mtime).await {
+        match self.move_to(from, to, false, mtime).await {
             // nginx responds with "conflict" if it is a directory, and other errors may have
             // reasons that show now.
             Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
                 match self.look(to).await? {
                     Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
-                    Some(_) => self.move_to(from, to, false, true, mtime).await,
+                    Some(_) => {
+                        if is_unseen {
+                            self.check_size(from).await?;
+                        }
+                        self.move_to(from, to, true, mtime).await
+                    }
                     None => Err(error),
                 }
             }
             done => done,
         }
+    }
+
+    /// Fails unless the file has its size on the server.
+    async fn check_size(&self, file: &DirEntry) -> Result<DirEntry> {
+        let there = listing::sized(self, &file.path).await?;
+        if change::is_as_large(&there, file) {
+            return Ok(there);
+        }
+        let place = self.root.below(&file.path, false);
+        let seen = there.shown_size();
+        let what = format!("{place} has {seen} on the server, expected {}", file.shown_size());
+        Err(Error::new(ErrorKind::Corrupt, what))
     }
 
     fn exists(&self, path: &str) -> Error {
@@ -324,22 +387,31 @@ impl Storage for WebDavStorage {
 
     async fn remove(&self, path: &str) -> Result<()> {
         check_name(path, &self.root)?;
-        let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
+        let entry = listing::stat(self, path).await?;
+        let directory = entry.kind == FileKind::Directory;
         // DELETE of a directory also removes its content.
         if directory && !listing::list(self, path).await?.is_empty() {
             let place = self.root.below(path, true);
             let what = format!("cannot remove {place}: it is not empty");
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        self.delete(path, directory).await
+        self.delete(&entry).await
+    }
+
+    async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
+        // Dates are the same within a second, and a look before the request is no condition.
+        let Some(tag) = entry.validator.as_ref().filter(|tag| tag.starts_with('"')) else {
+            return Ok(false);
+        };
+        self.delete_version(&entry.path, tag).await.map(|()| true)
     }
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
         check_name(path, &self.root)?;
-        let directory = listing::stat(self, path).await?.kind == FileKind::Directory;
-        match self.delete(path, directory).await {
+        let entry = listing::stat(self, path).await?;
+        match self.delete(&entry).await {
             Err(error)
-                if directory
+                if entry.kind == FileKind::Directory
                     // What was lost may still be going on.
                     && (matches!(error.failure(), Failure::Status { .. })
                         || !error.may_have_been_carried_out())
@@ -350,7 +422,7 @@ impl Storage for WebDavStorage {
             {
                 // Either it removes empty directories only, or the reason shows now.
                 self.clear(path).await?;
-                self.delete(path, true).await
+                self.delete(&entry).await
             }
             done => done,
         }
@@ -360,24 +432,36 @@ impl Storage for WebDavStorage {
         check_name(from, &self.root)?;
         check_name(to, &self.root)?;
         let destination = self.root.below(to, false).to_string();
-        let call = self.request(b"COPY", from, false);
-        let call = call.with("destination", &destination).with("overwrite", "T").with("depth", "0");
-        let reply = self.call(call).await?;
-        match reply.status {
-            StatusCode::MULTI_STATUS => Err(status_error::of_response(&reply, "COPY")),
-            status if status.is_success() => Ok(()),
-            _ => Err(status_error::of_response(&reply, "COPY")),
-        }
+        let request = || {
+            let call = self.request(b"COPY", from, false).with("destination", &destination);
+            call.with("overwrite", "T").with("depth", "0")
+        };
+        let look = || async {
+            let (source, copy) = futures_util::try_join!(self.stat(from), self.look(to))?;
+            let is_other =
+                |copy: DirEntry| copy.kind != source.kind || change::sizes_differ(&source, &copy);
+            if copy.is_none_or(is_other) {
+                return Ok(Seen::Undone);
+            }
+            // A file of this size may have been there before.
+            let sum = |path| self.checksum(path, Algorithm::Adler32);
+            match futures_util::try_join!(sum(from), sum(to))? {
+                (Some(source), Some(copy)) if source == copy => Ok(Seen::Done),
+                (Some(_), Some(_)) => Ok(Seen::Undone),
+                _ => Ok(Seen::Unclear),
+            }
+        };
+        let refused = self.carry_out(request, look).await?;
+        refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "COPY")))
     }
 
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         check_name(from, &self.root)?;
         check_name(to, &self.root)?;
-        let directory = listing::stat(self, from).await?.kind == FileKind::Directory;
-        if directory {
-            self.move_to(from, to, true, false, None).await
-        } else {
-            self.move_file(from, to, overwrite, None).await
+        let from = listing::stat(self, from).await?;
+        match from.kind {
+            FileKind::Directory => self.move_to(&from, to, false, None).await,
+            _ => self.move_file(&from, to, overwrite, false, None).await,
         }
     }
 
@@ -391,17 +475,9 @@ impl Storage for WebDavStorage {
             // The server would create the parents, too.
             listing::stat(self, parent(path)).await?;
         }
-        let reply = match self.call(self.request(b"MKCOL", path, true)).await {
-            // There was nothing before.
-            Err(error) if error.may_have_been_carried_out() => {
-                let there = self.look_for(path, true).await?;
-                return there.map(drop).ok_or(error);
-            }
-            reply => reply?,
-        };
-        if reply.status.is_success() {
-            return Ok(());
-        }
+        let request = || self.request(b"MKCOL", path, true);
+        let look = || async { Ok(Seen::made(self.look_for(path, true).await?.as_ref())) };
+        let Some(reply) = self.carry_out(request, look).await? else { return Ok(()) };
         let error = status_error::of_response(&reply, "MKCOL");
         let is_unknown = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported);
         if self.root.is_in_federation() && is_unknown {

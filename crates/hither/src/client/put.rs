@@ -28,7 +28,7 @@ impl Client {
         let options = PutOptions { size, overwrite, ..PutOptions::default() };
         let upload = storage.put(&path, options).await?;
         match write(&*upload, bytes).await {
-            Ok(()) => upload.commit(None).await,
+            Ok(()) => upload.commit(None).await.map(|done| done.entry),
             Err(error) => {
                 // The first error is the one to return.
                 drop(upload.abort().await);

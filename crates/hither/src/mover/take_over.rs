@@ -40,7 +40,7 @@ pub(super) async fn finish(
             overwrite: true,
             resume: Some(token.clone()),
             modified: entry.modified,
-            partial: None,
+            ..PutOptions::default()
         };
         let committing = upload.storage.put(&path, options).await?;
         if committing.token() != Some(token) {

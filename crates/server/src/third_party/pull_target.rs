@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
+use hither_core::storage::{CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;
 use hither_core::{Checksum, Source};
 use hither_transport::HttpSource;
@@ -156,13 +156,13 @@ impl Upload for Writing {
         Ok(())
     }
 
-    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
         let (path, size) = {
             let mut state = lock(&self.target.state);
             state.sum = checksum;
             (self.target.path.path().to_owned(), self.open.written.load(Ordering::Acquire))
         };
-        Ok(DirEntry::new(path, FileKind::File, size))
+        Ok(DirEntry::new(path, FileKind::File, size).into())
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {

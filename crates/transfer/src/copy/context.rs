@@ -7,10 +7,12 @@ use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
 use crate::copy::queue::{FileLimits, Queue};
 use crate::copy::tuning::CopyTuning;
+use crate::copy::unseen::UnseenUploads;
 use crate::copy::walk;
 use crate::destination::Target;
 use crate::file::CopyItem;
 use crate::file::partial_file::{FileMode, PartialFile};
+use crate::file::version::FileVersion;
 use crate::journal::Journal;
 use crate::options::CopyOptions;
 use crate::progress::CopyProgress;
@@ -60,6 +62,7 @@ pub(crate) struct CopyContext {
     /// Small files that help at a time by now.
     pub(crate) small_files: AtomicUsize,
     pub(crate) group_sync: GroupSync,
+    pub(crate) unseen: UnseenUploads,
     /// The work of small files that may block.
     pub(crate) blocking: Arc<BlockingQueue>,
     /// Directories that get the permissions and times of their sources at the end.
@@ -112,6 +115,7 @@ impl CopyContext {
             workers_changed: Notify::new(),
             small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),
             group_sync: GroupSync::default(),
+            unseen: UnseenUploads::default(),
             blocking: Arc::default(),
             attributes: Mutex::default(),
         })
@@ -256,6 +260,26 @@ impl CopyContext {
     pub(crate) fn note_resumed(&self, bytes: u64) {
         self.tally().bytes_resumed += bytes;
         self.progress.done_bytes(bytes);
+    }
+
+    /// Looks at the uploads that nothing has shown yet: at the `end` of the job, or when there are
+    /// many of them. Those that are not as they should be fail; the journal has the others then.
+    pub(crate) async fn look_at_unseen(&self, end: bool) {
+        for (file, seen) in self.unseen.look(end).await {
+            let done = seen.and_then(|seen| {
+                file.check(&seen)?;
+                let seen = FileVersion::of(&seen);
+                let journal = self.journal.as_ref();
+                journal.map_or(Ok(()), |it| it.done(&file.key, &file.version, &seen))
+            });
+            if let Err(error) = done {
+                let mut tally = self.tally();
+                tally.files = tally.files.saturating_sub(1);
+                tally.bytes = tally.bytes.saturating_sub(file.size);
+                drop(tally);
+                self.failed(file.source, error);
+            }
+        }
     }
 
     /// Counts `bytes` that arrived, of which `taken` were of use.

@@ -216,10 +216,7 @@ impl CopyContext {
     async fn finish(self: &Arc<Self>, file: &Arc<FileCopy>) {
         match finish::finish(file).await {
             Ok(Finished::Done) => {
-                let mut tally = self.tally();
-                tally.files += 1;
-                tally.bytes += file.item.bytes(file.size);
-                drop(tally);
+                self.note_done(file);
                 if let Some(folder) = file.item.target.folder() {
                     let mut folders = self.folders();
                     if !folders.contains(folder) {
@@ -227,6 +224,7 @@ impl CopyContext {
                     }
                 }
                 self.progress.done_file();
+                self.look_at_unseen(false).await;
                 self.queue.closed(file.is_small(), Some(file), None);
             }
             Ok(Finished::Again(bytes)) => {
@@ -236,6 +234,12 @@ impl CopyContext {
             }
             Err(error) => self.lost(file, error).await,
         }
+    }
+
+    fn note_done(&self, file: &FileCopy) {
+        let mut tally = self.tally();
+        tally.files += 1;
+        tally.bytes += file.item.bytes(file.size);
     }
 
     /// Ends the copy of a file that failed. If the source changed, it is copied anew, once.

@@ -5,6 +5,8 @@
 //! differently the second time were damaged on the way. If the checksum is still wrong, the file is
 //! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
 
+use crate::copy::unseen::UnseenFile;
+use crate::destination::Target;
 use crate::file::block_map::BlockChecksums;
 use crate::file::partial_file::PartialFile;
 use crate::file::version::FileVersion;
@@ -71,10 +73,10 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
         };
         file.shared.note(format!("{}: {blocks} fetched again", file.item.name));
     }
-    give_name(file, checksum.as_ref()).await?;
+    let is_compared = give_name(file, checksum.as_ref()).await?;
     let explicit = file.shared.options.verify.is_explicit();
     if let Some(checksum) = checksum.filter(|_| explicit || expected.is_some()) {
-        let compared = expected.is_some();
+        let compared = expected.is_some() || is_compared;
         file.shared.note_checksum(FileChecksum { target: file.key.clone(), checksum, compared });
     }
     Ok(Finished::Done)
@@ -172,9 +174,11 @@ async fn expected(file: &FileCopy) -> Option<Checksum> {
     file.server_checksum()
 }
 
-async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<()> {
+/// Returns true if the target's storage has compared the checksum.
+async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<bool> {
+    let mut is_compared = false;
     let seen = match &file.sink {
-        Sink::Output | Sink::Discard => return Ok(()),
+        Sink::Output | Sink::Discard => return Ok(false),
         Sink::Part(part) => {
             put_on_disk(file, part).await?;
             let seen = file.blocking(|file| {
@@ -189,17 +193,33 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
         }
         Sink::Upload(upload) => {
             let upload = upload.write().await.take().ok_or_else(over)?;
-            let entry = upload.commit(checksum.cloned()).await?;
-            let version = FileVersion::of(&entry);
-            debug!(file = file.item.name, "upload committed");
-            file.shared.note_uploaded(entry);
-            Some(version)
+            let done = upload.commit(checksum.cloned()).await?;
+            debug!(file = file.item.name, is_seen = done.is_seen, "upload committed");
+            is_compared = done.is_compared;
+            let version = FileVersion::of(&done.entry);
+            file.shared.note_uploaded(done.entry);
+            if !done.is_seen {
+                file.note_unseen();
+            }
+            done.is_seen.then_some(version)
         }
     };
     if let (Some(journal), Some(seen)) = (&file.shared.journal, seen) {
         journal.done(&file.key, &file.version_now(), &seen)?;
     }
-    Ok(())
+    Ok(is_compared)
+}
+
+impl FileCopy {
+    /// Notes that the file has its name, and that nothing has shown its size.
+    fn note_unseen(&self) {
+        let Target::Remote(storage, path) = &self.item.target else { return };
+        let source = self.item.name.clone();
+        let key = self.key.clone();
+        let version = self.version_now();
+        let file = UnseenFile { source, key, path: path.clone(), version, size: self.size };
+        self.shared.unseen.add(storage, file);
+    }
 }
 
 /// Returns when a small file is on the disk, with others that wait for that.

@@ -386,6 +386,8 @@ async fn sink(
                 resume: None,
                 modified: version.modified(),
                 partial,
+                is_looked_at: item.is_small && item.directory.is_some(),
+                read_back: shared.options.verify.is_explicit(),
             };
             if let Some(part) = &item.range {
                 let block_bytes = shared.options.block_bytes;

@@ -139,7 +139,7 @@ async fn move_between(
     }
 }
 
-/// Compares size and checksum of both ends. A wrong file is removed.
+/// Compares size and checksum of both ends. A wrong file is removed, if it is surely this one.
 async fn verify(
     shared: &CopyContext,
     item: &CopyItem,
@@ -165,14 +165,15 @@ async fn verify(
             }
         }
     } else {
-        let seen =
-            seen.size.map_or_else(|| "an unknown number of".to_owned(), |size| size.to_string());
-        Some(format!("{seen} bytes arrived, expected {}", file.size))
+        Some(format!("{} arrived, expected {}", seen.shown_size(), file.size))
     };
     let Some(wrong) = wrong else { return Ok(seen) };
-    // The difference is the error to tell.
-    drop(file.target.remove(file.target_path).await);
-    Err(Error::new(ErrorKind::Corrupt, format!("{}: {wrong}", item.target.name())))
+    let left = match file.target.remove_version(&seen).await {
+        Ok(true) => "",
+        // Another client may have replaced it since.
+        Ok(false) | Err(_) => ", and is left there",
+    };
+    Err(Error::new(ErrorKind::Corrupt, format!("{}: {wrong}{left}", item.target.name())))
 }
 
 /// Notes the checksum of the target. Returns what is wrong with it.
@@ -182,6 +183,11 @@ fn compare(
     there: Option<Checksum>,
     expected: Option<Checksum>,
 ) -> Option<String> {
+    let is_told = there.is_some() && expected.is_some();
+    if shared.options.verify.is_explicit() && !is_told {
+        let name = item.target.name();
+        shared.note(format!("{name}: not compared, because a server tells no checksum"));
+    }
     let checksum = there?;
     let compared = expected.is_some();
     if let Some(expected) = expected.filter(|expected| *expected != checksum) {

@@ -10,4 +10,5 @@ mod local;
 mod server_files;
 mod sync;
 mod to_server;
+mod uploads;
 mod walk;

@@ -2,7 +2,7 @@
 //!
 //! An [`HttpRequest`] uses the same connections and counters as reads do. Its response is read
 //! whole, up to a maximum. Redirects are followed with the same method as long as the body can be
-//! sent again; 303 turns into a GET (RFC 9110 section 15.4.4).
+//! sent again; 303 turns a read into a GET (RFC 9110 section 15.4.4), and ends a change.
 //!
 //! *Repetition* ([`hither_core::retry`]). A server that is busy (408, 425, 429, 503) is asked again
 //! until the first-byte timeout has passed, whatever the method. A request that was interrupted is
@@ -14,6 +14,8 @@
 //! Uploads may take hours, so the request as a whole has no timeout: the no-progress timeout
 //! applies while the body is sent, and the first-byte timeout from its end to the header of the
 //! response.
+
+pub(crate) mod change;
 
 use crate::authorization;
 use crate::context::MonotonicClock;
@@ -151,10 +153,7 @@ impl HttpRequest {
 
 /// The effect of a request with this method.
 fn effect_of(method: &Method) -> Effect {
-    match method.as_str() {
-        "GET" | "HEAD" | "OPTIONS" | "PROPFIND" | "QUERY" => Effect::Read,
-        _ => Effect::Change,
-    }
+    if redirect::is_read(method) { Effect::Read } else { Effect::Change }
 }
 
 /// An HTTP response.

@@ -18,7 +18,7 @@ fn of_facts(status: StatusCode, retry_after: Option<&RetryAfter>) -> Failure {
 }
 
 /// A status by number and meaning.
-fn shown(status: StatusCode) -> String {
+pub(crate) fn shown(status: StatusCode) -> String {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     format!("{} ({reason})", status.as_u16())
 }

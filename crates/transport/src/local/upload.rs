@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::unique_partial_name;
-use hither_core::storage::{DirEntry, PutOptions, Upload, partial_token};
+use hither_core::storage::{CommittedFile, DirEntry, PutOptions, Upload, partial_token};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, FileTimes, Metadata, OpenOptions};
@@ -176,8 +176,10 @@ impl Upload for LocalUpload {
         blocking(move || file.sync_data().map_err(|error| failed("write", &place, error))).await
     }
 
-    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
-        blocking(move || self.finish(checksum.as_ref())).await
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
+        let is_compared = checksum.is_some() && matches!(self.way, Way::Aside { .. });
+        let entry = blocking(move || self.finish(checksum.as_ref())).await?;
+        Ok(CommittedFile { is_compared, ..entry.into() })
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {

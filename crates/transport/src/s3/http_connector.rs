@@ -2,6 +2,7 @@
 
 use crate::context::MonotonicClock;
 use crate::http::call;
+use crate::http::call::change;
 use crate::http::request_body::RequestBody;
 use crate::http::server_reason::quoted;
 use crate::location::Location;
@@ -67,8 +68,9 @@ impl HttpService for PooledHttpService {
         call.is_paced = true;
         let attempt = || async {
             let reply = self.network.call(call.clone()).await.map_err(Failed::finally)?;
+            let strange = || change::strange(&call.location, &reply);
             let refused = || refusal(&reply, self.has_key).or_else(|| cut_list(&reply));
-            match trouble(&reply).or_else(refused) {
+            match trouble(&reply).or_else(refused).or_else(strange) {
                 Some(error) => Err(Failed::from(error)),
                 None => Ok(reply),
             }

@@ -1,18 +1,21 @@
 //! An upload into a bucket.
 
 use super::S3Storage;
+use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use hither_core::checksum::Checksum;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, PutOptions, Upload};
+use hither_core::storage::{
+    CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, read_back,
+};
 use hither_core::sync::lock;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{ObjectStoreExt, PutPayload};
+use object_store::{ObjectMeta, ObjectStoreExt, PutPayload};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// The minimum size of a part is 5 MiB (S3, "Multipart upload limits").
 const PART_BYTES: u64 = 5 << 20;
@@ -28,6 +31,8 @@ pub(super) struct S3Upload {
     key: Path,
     size: u64,
     overwrite: bool,
+    /// The object is read back to be compared with a checksum.
+    is_read_back: bool,
     way: Way,
 }
 
@@ -58,7 +63,8 @@ impl S3Upload {
             let part_bytes = size.div_ceil(MAX_PARTS).next_multiple_of(1 << 20).max(PART_BYTES);
             Way::Parts { id, part_bytes, done: Mutex::default() }
         };
-        Ok(Self { s3, path: path.to_owned(), key, size, overwrite, way })
+        let is_read_back = options.read_back;
+        Ok(Self { s3, path: path.to_owned(), key, size, overwrite, is_read_back, way })
     }
 
     async fn write_part(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -79,7 +85,7 @@ impl S3Upload {
         Ok(())
     }
 
-    async fn finish(self) -> Result<DirEntry> {
+    async fn finish(self, checksum: Option<Checksum>) -> Result<CommittedFile> {
         // Not every store supports conditions. Another client may create the file in between.
         if !self.overwrite && self.s3.file(&self.path).await?.is_some() {
             let exists = self.s3.exists(&self.path);
@@ -87,6 +93,42 @@ impl S3Upload {
             drop(self.give_up().await);
             return Err(exists);
         }
+        let tag = Mutex::new(None);
+        let send = || async {
+            match self.store().await {
+                Ok(stored) => {
+                    *lock(&tag) = stored;
+                    Ok(ChangeOutcome::Done(()))
+                }
+                Err(error) if error.may_have_been_carried_out() => Ok(ChangeOutcome::Unseen(error)),
+                Err(error) => Err(error),
+            }
+        };
+        let look = || async {
+            let there = self.s3.file(&self.path).await?;
+            let is_ours = |meta: &ObjectMeta| meta.size == self.size && self.is_tag(&meta.e_tag);
+            Ok(match &there {
+                None => Seen::Undone,
+                Some(there) if is_ours(there) => Seen::Done,
+                // It may be of another client, or ours with a tag of another kind.
+                Some(_) => Seen::Unclear,
+            })
+        };
+        carry_out(&self.s3.network.config().retry_policy(), send, look).await?;
+        let validator = tag.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_tag(&validator) || matches!(self.way, Way::Parts { .. }) {
+            self.check_size().await?;
+        }
+        let is_compared = match &checksum {
+            Some(expected) if self.is_read_back => self.compare(expected).await?,
+            _ => false,
+        };
+        let entry = DirEntry { validator, ..DirEntry::new(self.path, FileKind::File, self.size) };
+        Ok(CommittedFile { is_compared, ..entry.into() })
+    }
+
+    /// Creates the object, and returns its entity tag.
+    async fn store(&self) -> Result<Option<String>> {
         let stored = match &self.way {
             Way::Together(buffer) => {
                 let bytes = lock(buffer).clone().freeze();
@@ -100,11 +142,45 @@ impl S3Upload {
                 self.s3.store.complete_multipart(&self.key, id, parts).await
             }
         };
-        let stored = stored.map_err(|error| self.s3.failed(&self.path, error))?;
-        let path = self.path;
-        let size = Some(self.size);
-        let kind = FileKind::File;
-        Ok(DirEntry { path, kind, size, modified: None, validator: stored.e_tag })
+        stored.map(|stored| stored.e_tag).map_err(|error| self.s3.failed(&self.path, error))
+    }
+
+    /// Returns true if an object with this tag may be what was sent: as a rule, tags are the MD5 of
+    /// the bytes, and end with the number of parts if there were some.
+    fn is_tag(&self, tag: &Option<String>) -> bool {
+        let tag = tag.as_deref().unwrap_or_default().trim_matches('"');
+        match &self.way {
+            Way::Together(buffer) => tag == Hasher::of(Algorithm::Md5, &lock(buffer)).hex(),
+            Way::Parts { done, .. } => {
+                let parts = tag.rsplit_once('-').and_then(|(_, parts)| parts.parse().ok());
+                parts == Some(lock(done).len())
+            }
+        }
+    }
+
+    /// Fails unless the object has its size.
+    async fn check_size(&self) -> Result<()> {
+        let there = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
+        if there.size == self.size {
+            return Ok(());
+        }
+        let name = self.s3.shown(&self.path);
+        let what =
+            format!("{name} has {} bytes in the object store, expected {}", there.size, self.size);
+        Err(Error::new(ErrorKind::Corrupt, what))
+    }
+
+    /// Reads the object back, and compares it with a checksum.
+    async fn compare(&self, expected: &Checksum) -> Result<bool> {
+        let source = self.s3.source(&self.path)?;
+        let policy = self.s3.network.config().retry_policy();
+        let seen = read_back(&*source, 0..self.size, expected.algorithm(), &policy).await?;
+        if seen == *expected {
+            return Ok(true);
+        }
+        let name = self.s3.shown(&self.path);
+        let what = format!("{name}: the object store has {seen}, expected {expected}");
+        Err(Error::new(ErrorKind::Corrupt, what))
     }
 
     fn check_whole(&self, there: u64) -> Result<()> {
@@ -173,8 +249,8 @@ impl Upload for S3Upload {
         }
     }
 
-    async fn commit(self: Box<Self>, _: Option<Checksum>) -> Result<DirEntry> {
-        self.finish().await
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
+        self.finish(checksum).await
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {

@@ -38,12 +38,17 @@ pub(super) async fn stat_as(dav: &WebDavStorage, path: &str, directory: bool) ->
     }
 }
 
-/// The metadata of a name. The size of a file that the server does not tell so is asked for by a
-/// GET of its first byte.
+/// The metadata of a name, with its size.
 pub(super) async fn sized(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
-    let mut entry = stat(dav, path).await?;
+    with_size(dav, stat(dav, path).await?).await
+}
+
+/// The entry with its size: that of a file which the server does not tell so is asked for by a GET
+/// of its first byte.
+pub(super) async fn with_size(dav: &WebDavStorage, mut entry: DirEntry) -> Result<DirEntry> {
     if entry.kind == FileKind::File && entry.size.is_none() {
-        let source = HttpSource::new(dav.root.below(path, false), Arc::clone(&dav.network));
+        let place = dav.root.below(&entry.path, false);
+        let source = HttpSource::new(place, Arc::clone(&dav.network));
         let first = 0..1;
         let request = Request { ranges: vec![first], ..Request::default() };
         entry.size = source.fetch(request, Box::new(drop)).await?.size;

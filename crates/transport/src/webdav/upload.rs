@@ -17,27 +17,33 @@
 //! the new file, which must then have the length of the whole. Before that, an empty file is put
 //! and moved, to test whether it can be moved. On a server that cannot move, a file is put under
 //! its own name; an interrupted upload may then leave a part of it.
+//!
+//! The size on the server is compared before the file gets its name, whatever the responses said,
+//! unless the server is hither's own and says itself that it has the file. A small file of a tree
+//! that replaces nothing may get its name first: whoever writes many looks at all by one listing.
+
+mod feeding;
 
 use super::{WebDavStorage, X_OC_MTIME, listing};
-use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::call::HttpRequest;
+use crate::http::call::change::{self, ChangeOutcome};
 use crate::http::request_body::{RequestBody, StreamedBody};
 use crate::http::status_error;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use hither_core::checksum::Checksum;
+use feeding::Feeding;
+use hither_core::Source;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Effect, Error, ErrorKind, Result};
-use hither_core::storage::unique_partial_name;
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name, parent, partial_token,
-    sibling,
+    CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
+    parent, partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_core::tune::connections;
 use http::{Method, StatusCode};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 /// A file up to this size in bytes is sent together: pieces would not be faster.
 const TOGETHER_BYTES: u64 = 1 << 20;
@@ -51,6 +57,12 @@ pub(super) struct WebDavUpload {
     path: String,
     size: u64,
     overwrite: bool,
+    /// The caller looks at the file afterwards.
+    is_looked_at: bool,
+    /// A file without checksum on the server is read back.
+    is_read_back: bool,
+    /// The entry that the file replaces, where it is written under its own name.
+    before: Option<DirEntry>,
     /// The time of the file, as `X-OC-Mtime` has it.
     mtime: Option<String>,
     /// The name to write to; the file's own name where it cannot be moved.
@@ -65,28 +77,6 @@ enum Way {
     Stream(tokio::sync::Mutex<Feeding>),
 }
 
-/// A PUT that is being fed.
-#[derive(Debug)]
-struct Feeding {
-    fed: u64,
-    feed: Option<mpsc::Sender<Bytes>>,
-    answer: Option<JoinHandle<Result<HttpResponse>>>,
-}
-
-impl Drop for Feeding {
-    fn drop(&mut self) {
-        if let Some(answer) = &self.answer {
-            answer.abort();
-        }
-    }
-}
-
-impl Way {
-    fn stream() -> Self {
-        Self::Stream(tokio::sync::Mutex::new(Feeding { fed: 0, feed: None, answer: None }))
-    }
-}
-
 impl WebDavUpload {
     pub(super) async fn start(
         dav: WebDavStorage,
@@ -96,20 +86,13 @@ impl WebDavUpload {
         let size = options.size;
         let overwrite = options.overwrite;
         let mtime = options.modified.map(|modified| mtime(&dav, modified));
-        let upload = |at, way| Self {
-            dav: dav.clone(),
-            path: path.clone(),
-            size,
-            overwrite,
-            mtime: mtime.clone(),
-            at,
-            way,
-        };
         // Names with control characters are refused by many servers: nothing is sent in vain.
         let is_doubtful = path.contains(char::is_control);
         let is_put_in_place = dav.names().moves == Some(false);
+        let mut before = None;
         if size > TOGETHER_BYTES || is_doubtful || is_put_in_place {
-            match dav.look(&path).await? {
+            before = dav.look(&path).await?;
+            match &before {
                 Some(there) if there.kind == FileKind::Directory => {
                     return Err(dav.is_directory(&path));
                 }
@@ -117,6 +100,18 @@ impl WebDavUpload {
                 _ => {}
             }
         }
+        let upload = |at, way| Self {
+            dav: dav.clone(),
+            path: path.clone(),
+            size,
+            overwrite,
+            is_looked_at: options.is_looked_at,
+            is_read_back: options.read_back,
+            before,
+            mtime,
+            at,
+            way,
+        };
         if is_doubtful && dav.names().replaces {
             let place = dav.root.below(&path, false);
             let what =
@@ -137,7 +132,7 @@ impl WebDavUpload {
             (Some(false), _) => (path.clone(), false),
             _ => try_out(&dav, &path, size).await?,
         };
-        let way = if pieces { Way::Pieces } else { Way::stream() };
+        let way = if pieces { Way::Pieces } else { Way::Stream(tokio::sync::Mutex::default()) };
         Ok(upload(at, way))
     }
 
@@ -163,19 +158,20 @@ impl WebDavUpload {
         call.with_content(content)
     }
 
-    /// Sends all bytes at once.
-    async fn put_together(&self, at: &str, bytes: Bytes) -> Result<()> {
-        let reply = self.dav.call(self.put(at, RequestBody::Bytes(bytes))).await?;
-        stored(&self.dav, at, &reply).await
+    /// Sends all bytes at once. Returns the doubt about them, if only a look tells.
+    async fn put_together(&self, at: &str, bytes: Bytes) -> Result<Option<Error>> {
+        let put = self.put(at, RequestBody::Bytes(bytes));
+        stored(&self.dav, at, self.dav.change(put).await?).await
     }
 
     async fn write_piece(&self, offset: u64, bytes: Bytes) -> Result<()> {
         let last = offset + bytes.len() as u64 - 1;
-        let call = self
+        let put = self
             .put(&self.at, RequestBody::Bytes(bytes))
             .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
-        let reply = self.dav.call(call).await?;
-        stored(&self.dav, &self.at, &reply).await
+        // No look shows a piece.
+        let doubt = stored(&self.dav, &self.at, self.dav.change(put).await?).await?;
+        doubt.map_or(Ok(()), Err)
     }
 
     async fn feed(&self, feeding: &mut Feeding, offset: u64, bytes: Bytes) -> Result<()> {
@@ -191,7 +187,7 @@ impl WebDavUpload {
             let call = self.put(&self.at, RequestBody::Stream(stream));
             let dav = self.dav.clone();
             let runtime = dav.network.runtime().clone();
-            feeding.answer = Some(runtime.spawn(async move { dav.call(call).await }));
+            feeding.answer = Some(runtime.spawn(async move { dav.change(call).await }));
             feeding.feed = Some(feed);
         }
         let len = bytes.len() as u64;
@@ -210,30 +206,38 @@ impl WebDavUpload {
         Ok(())
     }
 
-    /// Waits for the response to the stream.
-    async fn answered(&self, feeding: &mut Feeding) -> Result<()> {
+    /// Waits for the response to the stream. Returns the doubt about it, if only a look tells.
+    async fn answered(&self, feeding: &mut Feeding) -> Result<Option<Error>> {
         let Some(answer) = feeding.answer.take() else {
             return Err(Error::new(ErrorKind::Cancelled, "the upload failed earlier"));
         };
-        let reply = answer.await.map_err(|error| {
+        let outcome = answer.await.map_err(|error| {
             Error::new(ErrorKind::Cancelled, "the upload was cancelled").with_source(error)
         })??;
-        stored(&self.dav, &self.at, &reply).await
+        stored(&self.dav, &self.at, outcome).await
     }
 
-    /// Sends everything, except for the final name.
-    async fn deliver(&self) -> Result<()> {
+    /// Sends everything, except for the final name. Returns false if nothing has shown yet that the
+    /// server has all of it.
+    async fn deliver(&self) -> Result<bool> {
         let missing = |seen: u64| {
             let what = format!("{}: {seen} of {} bytes were written", self.path, self.size);
             Error::new(ErrorKind::Invalid, what)
         };
-        match &self.way {
+        let doubt = match &self.way {
             Way::Together(buffer) => {
                 let bytes = lock(buffer).clone().freeze();
                 if bytes.len() as u64 != self.size {
                     return Err(missing(bytes.len() as u64));
                 }
-                return self.put_together(&self.at, bytes).await;
+                let doubt = self.put_together(&self.at, bytes).await?;
+                if doubt.is_none() && self.dav.names().trees == Some(true) {
+                    return Ok(true);
+                }
+                if doubt.is_none() && self.is_looked_at && self.is_aside() {
+                    return Ok(false);
+                }
+                doubt
             }
             Way::Stream(feeding) => {
                 let mut feeding = feeding.lock().await;
@@ -241,26 +245,57 @@ impl WebDavUpload {
                     return Err(missing(feeding.fed));
                 }
                 feeding.feed = None;
-                self.answered(&mut feeding).await?;
+                self.answered(&mut feeding).await?
             }
-            Way::Pieces => {}
-        }
-        let there = listing::sized(&self.dav, &self.at).await?.size;
-        if there != Some(self.size) {
-            let place = self.dav.root.below(&self.at, false);
-            let seen =
-                there.map_or_else(|| "an unknown number of".to_owned(), |there| there.to_string());
-            let what = format!("{place} has {seen} bytes on the server, expected {}", self.size);
-            return Err(Error::new(ErrorKind::Corrupt, what));
-        }
-        Ok(())
+            Way::Pieces => None,
+        };
+        let seen = self.dav.check_size(&self.file()).await;
+        let Some(doubt) = doubt else { return seen.map(|_| true) };
+        let seen = seen.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => doubt.clone(),
+            _ => error,
+        })?;
+        if self.is_what_was_sent(&seen).await? { Ok(true) } else { Err(doubt) }
     }
 
-    /// Compares the checksum on the server with the expected one.
-    async fn compare(&self, expected: &Checksum) -> Result<()> {
-        use hither_core::storage::Storage;
-        // A server without checksums is not an error.
-        let told = self.dav.checksum(&self.at, expected.algorithm()).await.unwrap_or_default();
+    /// Returns true if the server has what was sent, by its checksum where it tells one or the
+    /// bytes are still here, else because the file is not the one that was there before.
+    async fn is_what_was_sent(&self, seen: &DirEntry) -> Result<bool> {
+        if let Way::Together(buffer) = &self.way
+            && !self.dav.root.is_in_federation()
+        {
+            let expected = Hasher::of(Algorithm::Adler32, &lock(buffer));
+            let told = self.written_checksum(Algorithm::Adler32).await.unwrap_or_default();
+            let there = match told {
+                Some(told) => told,
+                None => self.read_back(Algorithm::Adler32).await?,
+            };
+            return Ok(there == expected);
+        }
+        let is_old = |before| change::is_same_version(before, seen) != Some(false);
+        Ok(self.is_aside() || !self.before.as_ref().is_some_and(is_old))
+    }
+
+    async fn read_back(&self, algorithm: Algorithm) -> Result<Checksum> {
+        let source = self.dav.source(&self.at)?;
+        let policy = self.dav.network.config().retry_policy();
+        read_back(&*source, 0..self.size, algorithm, &policy).await
+    }
+
+    /// The file as it is to be until it has its name.
+    fn file(&self) -> DirEntry {
+        DirEntry::new(&self.at, FileKind::File, self.size)
+    }
+
+    /// Compares the checksum on the server with the expected one. Returns false if there is none.
+    async fn compare(&self, expected: &Checksum) -> Result<bool> {
+        let told = match self.written_checksum(expected.algorithm()).await {
+            Ok(None) | Err(_) if self.is_read_back => {
+                Some(self.read_back(expected.algorithm()).await?)
+            }
+            // A server without checksums is not an error.
+            told => told.unwrap_or_default(),
+        };
         match told {
             Some(seen) if seen != *expected => Err(Error::new(
                 ErrorKind::Corrupt,
@@ -269,16 +304,17 @@ impl WebDavUpload {
                     self.dav.root.below(&self.path, false)
                 ),
             )),
-            _ => Ok(()),
+            told => Ok(told.is_some()),
         }
     }
 
-    async fn give_name(&self) -> Result<()> {
+    async fn give_name(&self, is_seen: bool) -> Result<()> {
         if !self.is_aside() {
             return Ok(());
         }
         let mtime = self.mtime.as_deref().filter(|_| matches!(self.way, Way::Pieces));
-        let moved = self.dav.move_file(&self.at, &self.path, self.overwrite, mtime).await;
+        let file = self.file();
+        let moved = self.dav.move_file(&file, &self.path, self.overwrite, !is_seen, mtime).await;
         match (&moved, &self.way) {
             (Ok(()), _) if self.dav.names().moves.is_none() => {
                 self.dav.learn(|names| names.moves = Some(true));
@@ -289,8 +325,12 @@ impl WebDavUpload {
                     return Err(self.dav.exists(&self.path));
                 }
                 let bytes = lock(buffer).clone().freeze();
-                self.put_together(&self.path, bytes).await?;
-                drop(self.dav.delete_with(&self.at, false, Effect::Own).await);
+                if let Some(doubt) = self.put_together(&self.path, bytes).await? {
+                    return Err(doubt);
+                }
+                let named = DirEntry { path: self.path.clone(), ..file };
+                self.dav.check_size(&named).await?;
+                drop(self.dav.discard(&self.at).await);
                 return Ok(());
             }
             _ => {}
@@ -298,22 +338,41 @@ impl WebDavUpload {
         moved
     }
 
-    async fn finish(self, checksum: Option<Checksum>) -> Result<DirEntry> {
-        let mut done = self.deliver().await;
-        if let (Ok(()), Some(expected)) = (&done, &checksum) {
-            done = self.compare(expected).await;
-        }
-        if done.is_ok() {
-            done = self.give_name().await;
-        }
-        if let Err(error) = done {
-            if self.is_aside() || error.kind() == ErrorKind::Corrupt {
-                // The first error is reported.
-                drop(self.dav.discard(&self.at, self.effect(&self.at)).await);
+    async fn finish(self, checksum: Option<Checksum>) -> Result<CommittedFile> {
+        let done = async {
+            let is_seen = self.deliver().await?;
+            let is_compared = match &checksum {
+                Some(expected) => self.compare(expected).await?,
+                None => false,
+            };
+            let is_seen = is_seen || is_compared;
+            self.give_name(is_seen).await?;
+            Ok::<_, Error>((is_seen, is_compared))
+        };
+        match done.await {
+            Ok((is_seen, is_compared)) => {
+                let entry = DirEntry::new(&self.path, FileKind::File, self.size);
+                Ok(CommittedFile { entry, is_compared, is_seen })
             }
-            return Err(error);
+            Err(error) => {
+                // The first error is reported.
+                drop(self.clean_up(error.kind()).await);
+                Err(error)
+            }
         }
-        Ok(DirEntry::new(&self.path, FileKind::File, self.size))
+    }
+
+    /// Removes what was written, after an error of this kind. What has its final name already may
+    /// be of another client by now.
+    async fn clean_up(&self, kind: ErrorKind) -> Result<()> {
+        if self.is_aside() {
+            return self.dav.discard(&self.at).await;
+        }
+        if kind == ErrorKind::Corrupt {
+            let seen = listing::stat(&self.dav, &self.at).await?;
+            self.dav.remove_version(&seen).await?;
+        }
+        Ok(())
     }
 }
 
@@ -368,7 +427,15 @@ impl Upload for WebDavUpload {
         written.map_err(|error| hide_partial_name(error, &self.path))
     }
 
-    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
+    async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        self.dav.checksum(&self.at, algorithm).await
+    }
+
+    fn written_source(&self) -> Option<Arc<dyn Source>> {
+        self.dav.source(&self.at).ok()
+    }
+
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
         let path = self.path.clone();
         self.finish(checksum).await.map_err(|error| hide_partial_name(error, &path))
     }
@@ -391,7 +458,7 @@ impl Upload for WebDavUpload {
         if !self.is_aside() {
             return Ok(());
         }
-        self.dav.discard(&self.at, self.effect(&self.at)).await
+        self.dav.discard(&self.at).await
     }
 }
 
@@ -425,13 +492,18 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
             .with_effect(Effect::Own)
             .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
     };
-    let reply = dav.call(put(&first, b"")).await?;
-    stored(dav, &first, &reply).await?;
+    if let Some(doubt) = stored(dav, &first, dav.change(put(&first, b"")).await?).await? {
+        let file = DirEntry::new(&first, FileKind::File, 0);
+        dav.check_size(&file).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => doubt,
+            _ => error,
+        })?;
+    }
     let at = sibling(path, &unique_partial_name(path));
-    match dav.move_to(&first, &at, false, false, None).await {
+    match dav.move_to(&DirEntry::new(&first, FileKind::File, 0), &at, false, None).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
-            drop(dav.delete_with(&first, false, Effect::Own).await);
+            drop(dav.discard(&first).await);
             if error.kind() != ErrorKind::Unsupported {
                 return Err(error);
             }
@@ -441,18 +513,21 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
     }
     let last = size - 1;
     let piece = put(&at, b"\0").with("content-range", &format!("bytes {last}-{last}/{size}"));
-    let taken = dav.call(piece).await?.status.is_success();
+    let taken = matches!(dav.change(piece).await?, ChangeOutcome::Done(_));
     let pieces = taken && dav.look(&at).await?.is_some_and(|entry| entry.size == Some(size));
     dav.learn(|names| names.pieces = Some(pieces));
     Ok((at, pieces))
 }
 
-/// Fails unless the response to a PUT says that the bytes are stored.
-async fn stored(dav: &WebDavStorage, at: &str, reply: &HttpResponse) -> Result<()> {
-    if reply.status.is_success() {
-        return Ok(());
-    }
-    let error = status_error::of_response(reply, "PUT");
+/// Fails if the server refuses a PUT. Returns the doubt about it, if only a look tells whether it
+/// was carried out.
+async fn stored(dav: &WebDavStorage, at: &str, outcome: ChangeOutcome) -> Result<Option<Error>> {
+    let reply = match outcome {
+        ChangeOutcome::Done(_) => return Ok(None),
+        ChangeOutcome::Unseen(error) => return Ok(Some(error)),
+        ChangeOutcome::Refused(reply) => reply,
+    };
+    let error = status_error::of_response(&reply, "PUT");
     // nginx cannot open a file in a missing directory, and responds with 500.
     if reply.status == StatusCode::INTERNAL_SERVER_ERROR && dav.look(parent(at)).await?.is_none() {
         return Err(dav.missing(parent(at)));

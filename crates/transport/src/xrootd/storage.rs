@@ -15,6 +15,7 @@ mod third_party;
 pub(crate) mod upload;
 mod write_sessions;
 
+use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
 use crate::location::Location;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
@@ -180,7 +181,31 @@ impl XrootdStorage {
             FileKind::Directory => Request::RemoveDirectory(path),
             _ => Request::Remove(path),
         };
-        self.ask(&entry.path, Action::Modify, remove).await.map(drop)
+        let look = || async {
+            let now = self.look(&entry.path).await?;
+            Ok(Seen::removed(entry, now.as_ref()))
+        };
+        self.change(|| self.ask(&entry.path, Action::Modify, remove), look).await
+    }
+
+    /// Carries out a change that `look` sees, if the response does not tell ([`carry_out`]).
+    async fn change<S, L>(
+        &self,
+        send: impl Fn() -> S + Send + Sync,
+        look: impl Fn() -> L + Send + Sync,
+    ) -> Result<()>
+    where
+        S: Future<Output = Result<OperationResponse>> + Send,
+        L: Future<Output = Result<Seen>> + Send,
+    {
+        let sent = || async {
+            match send().await {
+                Err(error) if error.may_have_been_carried_out() => Ok(ChangeOutcome::Unseen(error)),
+                sent => sent.map(|_| ChangeOutcome::Done(())),
+            }
+        };
+        let policy = self.network.config().retry_policy();
+        carry_out(&policy, sent, look).await.map(drop)
     }
 
     /// Removes the content of a directory, entry by entry.
@@ -197,11 +222,15 @@ impl XrootdStorage {
     }
 
     /// Renames a file or directory.
-    async fn rename_to(&self, from: &str, to: &str) -> Result<()> {
+    async fn rename_to(&self, from: &DirEntry, to: &str) -> Result<()> {
         // Both are below the same root, so the second path needs no opaque information.
         let target = self.at(to).plain_path();
         let rename = |from| Request::Rename { from, to: target.clone() };
-        self.ask(from, Action::Modify, rename).await.map(drop)
+        let look = || async {
+            let (left, there) = futures_util::try_join!(self.look(&from.path), self.look(to))?;
+            Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
+        };
+        self.change(|| self.ask(&from.path, Action::Modify, rename), look).await
     }
 
     /// Fails if no file may be written under this name.
@@ -373,7 +402,8 @@ impl Storage for XrootdStorage {
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         self.check_name(from)?;
         self.check_name(to)?;
-        let directory = self.stat_of(from).await?.kind == FileKind::Directory;
+        let from = self.stat_of(from).await?;
+        let directory = from.kind == FileKind::Directory;
         if directory {
             lock(&self.directories).clear();
         }
@@ -386,7 +416,7 @@ impl Storage for XrootdStorage {
             Some(_) => {}
             None => self.check_parent(to).await?,
         }
-        self.rename_to(from, to).await
+        self.rename_to(&from, to).await
     }
 
     async fn make_directory(&self, path: &str) -> Result<()> {
@@ -396,7 +426,8 @@ impl Storage for XrootdStorage {
         }
         self.check_parent(path).await?;
         let make = |path| Request::MakeDirectory { path, parents: false, mode: DIRECTORY_MODE };
-        self.ask(path, Action::Create, make).await?;
+        let look = || async { Ok(Seen::made(self.look(path).await?.as_ref())) };
+        self.change(|| self.ask(path, Action::Create, make), look).await?;
         self.saw_directory(path);
         Ok(())
     }

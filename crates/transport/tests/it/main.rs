@@ -4,6 +4,7 @@
 //! the right kind does, and nothing hangs.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod changes;
 mod connect;
 mod fixture;
 mod http;

@@ -128,13 +128,14 @@ impl Pull {
             .map_err(|error| error.context("the third-party copy failed"))?;
         }
         opened.ask(&self.storage, Operation::Close(Arc::clone(&opened.name))).await?;
-        let seen = self.storage.stat_of(&self.at).await?.counted_bytes();
-        if seen != status.size {
-            let what = format!("{}: {seen} bytes arrived, expected {}", copy.target, status.size);
+        let seen = self.storage.stat_of(&self.at).await?;
+        if seen.size != Some(status.size) {
+            let arrived = seen.shown_size();
+            let what = format!("{}: {arrived} arrived, expected {}", copy.target, status.size);
             return Err(Error::new(ErrorKind::Corrupt, what));
         }
         self.storage.check_target(&self.path, copy.overwrite).await?;
-        self.storage.rename_to(&self.at, &self.path).await
+        self.storage.rename_to(&seen, &self.path).await
     }
 
     /// Creates the file that the copy fills.

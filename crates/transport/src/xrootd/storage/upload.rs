@@ -5,15 +5,16 @@ use crate::xrootd::storage::{XrootdStorage, entry};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join;
-use hither_core::checksum::Checksum;
+use hither_core::Source;
+use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name, partial_token, sibling,
-    unique_partial_name,
+    CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
+    partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_xrd::wire::open;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The size of a block. Two are under way in each session, so that it is never idle, and a session
 /// has few left when the others are done.
@@ -67,10 +68,19 @@ impl XrootdUpload {
         Ok(status.map(|status| entry(self.path.clone(), &status)))
     }
 
-    /// Fails if the server computes another checksum of the bytes that it has.
-    async fn compare(&self, expected: &Checksum) -> Result<()> {
-        let told = self.storage.told_checksum(&self.at, expected.algorithm()).await?;
-        let Some(told) = told.filter(|told| told != expected) else { return Ok(()) };
+    /// Fails if the server has bytes with another checksum. Returns false if that is not known.
+    async fn compare(&self, expected: &Checksum) -> Result<bool> {
+        let algorithm = expected.algorithm();
+        let told = match self.storage.told_checksum(&self.at, algorithm).await? {
+            None if self.options.read_back => {
+                let source = self.storage.source(&self.at)?;
+                let policy = self.storage.network.config().retry_policy();
+                Some(read_back(&*source, 0..self.options.size, algorithm, &policy).await?)
+            }
+            told => told,
+        };
+        let is_known = told.is_some();
+        let Some(told) = told.filter(|told| told != expected) else { return Ok(is_known) };
         let what = format!(
             "{}: {} of the bytes on the server is {}, expected {}",
             self.storage.at(&self.path),
@@ -123,20 +133,39 @@ impl Upload for XrootdUpload {
         written.map_err(|error| hide_partial_name(error, &self.path))
     }
 
-    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<DirEntry> {
+    async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        self.sessions.close().await?;
+        self.storage.told_checksum(&self.at, algorithm).await
+    }
+
+    fn written_source(&self) -> Option<Arc<dyn Source>> {
+        self.storage.source(&self.at).ok()
+    }
+
+    async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
         let committed = async {
             let free = self.storage.check_target(&self.path, self.options.overwrite);
             let (known, free) = join(self.complete(), free).await;
-            let known = known?;
-            if let Some(expected) = &checksum {
-                self.compare(expected).await?;
+            let known = match known? {
+                Some(entry) => entry,
+                None => self.storage.stat_of(&self.at).await?,
+            };
+            if known.size != Some(self.options.size) {
+                let place = self.storage.at(&self.path);
+                let seen = known.shown_size();
+                let expected = self.options.size;
+                let what = format!("{place} has {seen} on the server, expected {expected}");
+                return Err(Error::new(ErrorKind::Corrupt, what));
             }
+            let is_compared = match &checksum {
+                Some(expected) => self.compare(expected).await?,
+                None => false,
+            };
             free?;
-            self.storage.rename_to(&self.at, &self.path).await?;
-            match known {
-                Some(entry) => Ok(entry),
-                None => self.storage.stat_of(&self.path).await,
-            }
+            let from = DirEntry { path: self.at.clone(), ..known.clone() };
+            self.storage.rename_to(&from, &self.path).await?;
+            let entry = DirEntry { path: self.path.clone(), ..known };
+            Ok(CommittedFile { is_compared, ..entry.into() })
         };
         let result = committed.await;
         if result.is_err() {

@@ -239,7 +239,7 @@ async fn a_large_file_is_written_over_several_sessions() {
         let storage = XrootdStorage::new(place(&served, ""), Arc::clone(&network));
         let upload = storage.put("file", to_be_put(bytes.len())).await.unwrap();
         write_all(&*upload, &bytes).await;
-        let entry = upload.commit(None).await.unwrap();
+        let entry = upload.commit(None).await.unwrap().entry;
         assert_eq!((&*entry.path, entry.size), ("file", Some(bytes.len() as u64)));
         assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
         let sessions = network.account().totals().connections;
@@ -319,7 +319,7 @@ async fn a_small_file_in_a_known_directory_is_uploaded_in_three_round_trips() {
         let path = format!("tree/{nth}");
         let upload = storage.put(&path, to_be_put(1000)).await.unwrap();
         upload.write(0, Bytes::from(content(1000))).await.unwrap();
-        let entry = upload.commit(None).await.unwrap();
+        let entry = upload.commit(None).await.unwrap().entry;
         assert_eq!((&*entry.path, entry.size), (&*path, Some(1000)));
         assert_eq!(storage.stat(&path).await.unwrap(), entry);
         let round_trips = network.account().totals().round_trips - before;

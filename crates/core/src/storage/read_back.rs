@@ -1,0 +1,60 @@
+//! Reading back what was written.
+
+use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::error::{Error, ErrorKind, Result};
+use crate::retry::{self, Failed};
+use crate::sync::{Mutex, lock};
+use crate::{Request, RetryPolicy, Source};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are requested, and held, at a time.
+const PIECE_BYTES: u64 = 8 << 20;
+
+/// The checksum of the bytes in `range`, as they are read from `source`.
+///
+/// # Errors
+///
+/// The errors of the source; [`ErrorKind::Protocol`] if it sends less.
+pub async fn read_back(
+    source: &dyn Source,
+    range: Range<u64>,
+    algorithm: Algorithm,
+    policy: &RetryPolicy,
+) -> Result<Checksum> {
+    let mut hasher = Hasher::new(algorithm);
+    let mut at = range.start;
+    while at < range.end {
+        let piece = at..range.end.min(at.saturating_add(PIECE_BYTES));
+        at = piece.end;
+        let attempt = || async { fetch(source, piece.clone()).await.map_err(Failed::from) };
+        hasher.update(&retry::run(policy, source.clock(), attempt).await?);
+    }
+    Ok(hasher.finish())
+}
+
+/// The bytes in `range`, which arrive in any order.
+async fn fetch(source: &dyn Source, range: Range<u64>) -> Result<Vec<u8>> {
+    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or_default();
+    let buffer = Arc::new(Mutex::new((vec![0; length], 0)));
+    let into = Arc::clone(&buffer);
+    let start = range.start;
+    let sink = Box::new(move |part: crate::Part| {
+        let (bytes, arrived) = &mut *lock(&into);
+        let at = part.offset.checked_sub(start).and_then(|at| usize::try_from(at).ok());
+        let place = at.and_then(|at| bytes.get_mut(at..at.checked_add(part.bytes.len())?));
+        if let Some(place) = place {
+            place.copy_from_slice(&part.bytes);
+            *arrived += part.bytes.len();
+        }
+    });
+    let request = Request { ranges: vec![range], ..Request::default() };
+    source.fetch(request, sink).await?;
+    let (bytes, arrived) = std::mem::take(&mut *lock(&buffer));
+    if arrived < length {
+        let name = source.name();
+        let what = format!("{name}: {arrived} of {length} bytes came when it was read back");
+        return Err(Error::new(ErrorKind::Protocol, what));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,373 @@
+//! Changes at HTTP servers, and when they are believed.
+//!
+//! A change (PUT, MOVE, COPY, DELETE, MKCOL) is believed when it was seen. The server's own word is
+//! enough where only it can have said it: the status that the method has for success, from the URL
+//! that was asked, without a page of HTML. Everything else that is no refusal may have been written
+//! by a login page, a proxy or a portal, or says that the request was accepted and not that it was
+//! carried out (202). The same holds where the response was lost: the request may have been carried
+//! out. Then only a look at the server tells, and nothing is repeated before it.
+//!
+//! [`outcome`] decides that for all methods, [`Seen`] says what a look has shown, and [`carry_out`]
+//! is the loop of both. A change is sent again only if its response was lost and the look shows
+//! that it was not carried out.
+
+use crate::context::MonotonicClock;
+use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::status_error;
+use crate::location::Location;
+use crate::network::Network;
+#[cfg(feature = "s3")]
+use hither_core::error::Effect;
+use hither_core::error::{Error, ErrorKind, Failure, Result};
+use hither_core::retry::{self, Failed, RetryPolicy};
+use hither_core::storage::{DirEntry, FileKind};
+use hither_core::validators_differ;
+use http::{Method, StatusCode, header};
+
+/// Bytes of a page in which its title is looked for.
+const MAX_TITLE_BYTES: usize = 1024;
+
+/// The outcome of a change, as far as the response tells.
+#[derive(Debug)]
+pub enum ChangeOutcome<T = HttpResponse> {
+    /// The server has carried it out, and says so itself.
+    Done(T),
+    /// The server refuses it.
+    Refused(T),
+    /// It may have been carried out: only a look at the server tells. The error if it was not.
+    Unseen(Error),
+}
+
+impl Network {
+    /// Sends a request that changes something.
+    ///
+    /// # Errors
+    ///
+    /// As [`Network::call`], if the change was not carried out.
+    pub async fn change(&self, call: HttpRequest) -> Result<ChangeOutcome> {
+        let method = call.method.clone();
+        let asked = call.location.clone();
+        outcome(&method, &asked, self.call(call).await)
+    }
+}
+
+/// The outcome of a change with `method` at `asked`, by its response.
+///
+/// # Errors
+///
+/// The error of the request, if the change was not carried out.
+pub(crate) fn outcome(
+    method: &Method,
+    asked: &Location,
+    sent: Result<HttpResponse>,
+) -> Result<ChangeOutcome> {
+    let reply = match sent {
+        Err(error) if error.may_have_been_carried_out() => {
+            return Ok(ChangeOutcome::Unseen(error));
+        }
+        sent => sent?,
+    };
+    let status = reply.status;
+    let is_claim = status.is_success() && status != StatusCode::MULTI_STATUS;
+    if !is_claim && !status.is_redirection() {
+        let error = status_error::of_response(&reply, method.as_str());
+        let is_unseen = error.may_have_been_carried_out() && status != StatusCode::MULTI_STATUS;
+        return Ok(if is_unseen {
+            ChangeOutcome::Unseen(error)
+        } else {
+            ChangeOutcome::Refused(reply)
+        });
+    }
+    let is_page = has_strange_page(&reply);
+    let is_elsewhere = reply.location != *asked;
+    if is_success_of(method, status) && !is_page && !is_elsewhere {
+        return Ok(ChangeOutcome::Done(reply));
+    }
+    Ok(ChangeOutcome::Unseen(doubt(method.as_str(), asked, &reply)))
+}
+
+/// The error of a change that may not have been carried out although the status is a success.
+fn doubt(method: &str, asked: &Location, reply: &HttpResponse) -> Error {
+    let page = if has_strange_page(reply) { " and a page of HTML" } else { "" };
+    let elsewhere = if reply.location == *asked {
+        String::new()
+    } else {
+        format!(" after a redirect to {}", reply.location)
+    };
+    let what = format!(
+        "{asked}: the server responded to {method} with {}{page}{elsewhere}, and has not carried it \
+         out: is a login or another URL needed?",
+        status_error::shown(reply.status)
+    );
+    Error::new(ErrorKind::Protocol, what)
+}
+
+/// The error of a change whose response may be of a login page or a proxy, where another
+/// protocol than WebDAV says by which status it is carried out.
+#[cfg(feature = "s3")]
+pub(crate) fn strange(asked: &Location, reply: &HttpResponse) -> Option<Error> {
+    let is_change = reply.effect == Effect::Change && reply.status.is_success();
+    let is_strange = reply.location != *asked || has_strange_page(reply);
+    let error = || doubt("the change", asked, reply).with_effect(Effect::Change);
+    (is_change && is_strange).then(error)
+}
+
+/// The state of a change that a look at the server has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It was carried out.
+    Done,
+    /// It was not carried out.
+    Undone,
+    /// The look does not tell.
+    Unclear,
+}
+
+impl Seen {
+    /// After the removal of `before`: the entry of its name `now`. What another client has made
+    /// since is not what was to be removed.
+    pub(crate) fn removed(before: &DirEntry, now: Option<&DirEntry>) -> Self {
+        match now.map(|now| is_same_version(before, now)) {
+            None | Some(Some(false)) => Self::Done,
+            Some(Some(true)) => Self::Undone,
+            Some(None) => Self::Unclear,
+        }
+    }
+
+    /// After `from` was moved: the entries of its name and of the new one.
+    pub(crate) fn moved(
+        from: &DirEntry,
+        left: Option<&DirEntry>,
+        there: Option<&DirEntry>,
+    ) -> Self {
+        match (left, there) {
+            (Some(_), _) => Self::Undone,
+            (None, Some(there)) if is_as_large(from, there) => Self::Done,
+            (None, _) => Self::Unclear,
+        }
+    }
+
+    /// After a directory was made where nothing was: the entry of its name `now`.
+    pub(crate) fn made(now: Option<&DirEntry>) -> Self {
+        match now.map(|now| now.kind) {
+            Some(FileKind::Directory) => Self::Done,
+            Some(_) => Self::Unclear,
+            None => Self::Undone,
+        }
+    }
+}
+
+/// Returns true if both entries of one name are of the same version, as far as they tell.
+/// Directories change with what is in them.
+pub(crate) fn is_same_version(before: &DirEntry, now: &DirEntry) -> Option<bool> {
+    if before.kind != now.kind || sizes_differ(before, now) {
+        return Some(false);
+    }
+    match (&before.validator, &now.validator) {
+        _ if before.kind == FileKind::Directory => None,
+        (Some(before), Some(now)) => Some(!validators_differ(before, now)),
+        _ if before.modified? != now.modified? => Some(false),
+        // Dates are the same within a second.
+        _ => before.size.and(now.size).map(|_| true),
+    }
+}
+
+/// Returns true if both entries are of one kind, and of a size that is known and the same.
+pub(crate) fn is_as_large(one: &DirEntry, other: &DirEntry) -> bool {
+    one.kind == other.kind && one.size.is_some() && one.size == other.size
+}
+
+/// Returns true if the sizes of both entries are known and differ.
+pub(crate) fn sizes_differ(one: &DirEntry, other: &DirEntry) -> bool {
+    one.size.zip(other.size).is_some_and(|(one, other)| one != other)
+}
+
+/// Carries out a change: sends it, looks at the server where the response does not tell, and sends
+/// it again where the response was lost and the change was not carried out. Returns the response
+/// of a server that refuses it.
+///
+/// # Errors
+///
+/// Those of `send` and `look`; the error of a change that may not have been carried out.
+pub(crate) async fn carry_out<T: Send, S, L>(
+    policy: &RetryPolicy,
+    send: impl Fn() -> S + Send + Sync,
+    look: impl Fn() -> L + Send + Sync,
+) -> Result<Option<T>>
+where
+    S: Future<Output = Result<ChangeOutcome<T>>> + Send,
+    L: Future<Output = Result<Seen>> + Send,
+{
+    let attempt = || async {
+        let error = match send().await.map_err(Failed::finally)? {
+            ChangeOutcome::Done(_) => return Ok(None),
+            ChangeOutcome::Refused(reply) => return Ok(Some(reply)),
+            ChangeOutcome::Unseen(error) => error,
+        };
+        let was_lost = matches!(error.failure(), Failure::Interrupted(_));
+        match look().await {
+            Ok(Seen::Done) => Ok(None),
+            Ok(Seen::Undone) if was_lost => Err(Failed::looking(error)),
+            Ok(_) => Err(Failed::finally(error)),
+            Err(failed) => {
+                let both = |look: String| format!("{error}; looking failed, too: {look}");
+                Err(Failed::finally(failed.map_message(both)))
+            }
+        }
+    };
+    retry::run(policy, &MonotonicClock::start(), attempt).await
+}
+
+/// Returns true if `status` is the one by which a server says that it has carried out `method`
+/// (RFC 9110 sections 9.3.4 and 9.3.5, RFC 4918 sections 9.3.1, 9.8.5 and 9.9.4).
+fn is_success_of(method: &Method, status: StatusCode) -> bool {
+    match method.as_str() {
+        "PUT" | "MOVE" | "COPY" => matches!(status.as_u16(), 201 | 204),
+        "MKCOL" => status == StatusCode::CREATED,
+        "DELETE" => status == StatusCode::NO_CONTENT,
+        _ => false,
+    }
+}
+
+/// Returns true for a page of HTML, unless its title is the status, as in the pages that servers
+/// have for each status (Apache: "201 Created").
+fn has_strange_page(reply: &HttpResponse) -> bool {
+    let kind = reply.headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let start = reply.body.get(..MAX_TITLE_BYTES).unwrap_or(&reply.body);
+    let start = String::from_utf8_lossy(start).trim_start().to_ascii_lowercase();
+    let is_html = kind.to_ascii_lowercase().windows(4).any(|word| word == b"html")
+        || start.starts_with("<!doctype html")
+        || start.starts_with("<html");
+    let title = start.split_once("<title>").map_or("", |(_, title)| title.trim_start());
+    !start.is_empty() && is_html && !title.starts_with(reply.status.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use hither_core::error::Effect;
+    use http::HeaderMap;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn verdict(
+        method: &str,
+        status: u16,
+        kind: &str,
+        body: &'static str,
+        at: &str,
+    ) -> &'static str {
+        let asked = Location::parse("http://h/f").unwrap();
+        let kind = kind.parse().unwrap();
+        let reply = HttpResponse {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]),
+            body: Bytes::from_static(body.as_bytes()),
+            location: Location::parse(at).unwrap(),
+            refusal: None,
+            effect: Effect::Change,
+            has_waited: false,
+        };
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        match outcome(&method, &asked, Ok(reply)).unwrap() {
+            ChangeOutcome::Done(_) => "done",
+            ChangeOutcome::Refused(_) => "refused",
+            ChangeOutcome::Unseen(_) => "unseen",
+        }
+    }
+
+    #[test]
+    fn only_the_status_of_the_method_is_believed() {
+        for (method, believed) in [
+            ("PUT", &[201, 204][..]),
+            ("MOVE", &[201, 204]),
+            ("COPY", &[201, 204]),
+            ("DELETE", &[204]),
+            ("MKCOL", &[201]),
+        ] {
+            for status in 200..600 {
+                let expected = match status {
+                    207 => "refused",
+                    status if believed.contains(&status) => "done",
+                    200..=399 => "unseen",
+                    501 | 503 | 505 | 507 | 511 => "refused",
+                    500.. => "unseen",
+                    _ => "refused",
+                };
+                let seen = verdict(method, status, "text/plain", "", "http://h/f");
+                assert_eq!(seen, expected, "{method} {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_shows_what_was_removed() {
+        let entry = |size, seconds, validator: Option<&str>| DirEntry {
+            modified: Some(UNIX_EPOCH + Duration::from_secs(seconds)),
+            validator: validator.map(str::to_owned),
+            ..DirEntry::new("f", FileKind::File, size)
+        };
+        let unsized_entry =
+            |seconds, validator| DirEntry { size: None, ..entry(0, seconds, validator) };
+        let unknown = DirEntry::new("f", FileKind::File, 3);
+        for (before, now, expected) in [
+            (entry(3, 1, None), None, Seen::Done),
+            (entry(3, 1, None), Some(entry(3, 1, None)), Seen::Undone),
+            (entry(3, 1, Some("\"a\"")), Some(entry(3, 1, Some("\"a\""))), Seen::Undone),
+            // Another client has made a file of that name.
+            (entry(3, 1, None), Some(entry(4, 1, None)), Seen::Done),
+            (entry(3, 1, None), Some(entry(3, 2, None)), Seen::Done),
+            (entry(3, 1, Some("\"a\"")), Some(entry(3, 1, Some("\"b\""))), Seen::Done),
+            (entry(3, 1, None), Some(DirEntry::new("f", FileKind::Directory, 0)), Seen::Done),
+            (entry(3, 1, None), Some(unknown.clone()), Seen::Unclear),
+            (unknown.clone(), Some(unknown), Seen::Unclear),
+            (unsized_entry(1, None), Some(entry(3, 1, None)), Seen::Unclear),
+            (entry(3, 1, None), Some(unsized_entry(1, None)), Seen::Unclear),
+            (unsized_entry(1, None), Some(unsized_entry(1, None)), Seen::Unclear),
+            (unsized_entry(1, None), Some(unsized_entry(2, None)), Seen::Done),
+            (unsized_entry(1, Some("\"a\"")), Some(entry(3, 1, Some("\"a\""))), Seen::Undone),
+            (unsized_entry(1, Some("\"a\"")), Some(entry(3, 1, Some("\"b\""))), Seen::Done),
+        ] {
+            assert_eq!(Seen::removed(&before, now.as_ref()), expected, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_shows_what_was_moved() {
+        let of = |size| Some(DirEntry::new("f", FileKind::File, size));
+        let unknown = || of(3).map(|entry| DirEntry { size: None, ..entry });
+        for (from, left, there, expected) in [
+            (of(3), None, of(3), Seen::Done),
+            (of(3), of(3), None, Seen::Undone),
+            (of(3), of(3), of(3), Seen::Undone),
+            (of(3), None, of(4), Seen::Unclear),
+            (of(3), None, None, Seen::Unclear),
+            (unknown(), unknown(), None, Seen::Undone),
+            (unknown(), None, of(3), Seen::Unclear),
+            (of(3), None, unknown(), Seen::Unclear),
+            (unknown(), None, unknown(), Seen::Unclear),
+        ] {
+            let seen = Seen::moved(&from.unwrap(), left.as_ref(), there.as_ref());
+            assert_eq!(seen, expected, "{left:?} {there:?}");
+        }
+    }
+
+    #[test]
+    fn pages_and_other_places_are_not_believed() {
+        let login = "<html><title>Sign in</title></html>";
+        let created =
+            "<!DOCTYPE HTML PUBLIC \"-//IETF\">\n<html><head>\n<title>201 Created</title>";
+        for (kind, body, at, expected) in [
+            ("text/plain", "made", "http://h/f", "done"),
+            ("text/html", "", "http://h/f", "done"),
+            ("text/html; charset=iso-8859-1", created, "http://h/f", "done"),
+            ("text/html", login, "http://h/f", "unseen"),
+            ("text/plain", login, "http://h/f", "unseen"),
+            ("application/xhtml+xml", "<?xml?>", "http://h/f", "unseen"),
+            ("text/plain", "made", "http://h/login", "unseen"),
+            ("text/plain", "made", "http://pool/f", "unseen"),
+        ] {
+            assert_eq!(verdict("PUT", 201, kind, body, at), expected, "{kind} {body} {at}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Changes at WebDAV servers: what is believed, what is looked at, and what is repeated.
+
+use bytes::Bytes;
+use hither_core::storage::PutOptions;
+use hither_core::{Error, ErrorKind, Hasher, Storage};
+use hither_testkit::mock_http::webdav::{ChangeFault, LOGIN_PAGE, MockWebDavServer, SizesTold};
+use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
+use tokio::runtime::Handle;
+
+const OLD: &[u8] = b"old";
+const NEW: &[u8] = b"new bytes";
+
+fn storage(server: &MockWebDavServer) -> WebDavStorage {
+    let network = Network::new(TransportConfig::default(), Handle::current(), None);
+    WebDavStorage::new(Location::parse(&server.url_of("/d/")).unwrap(), network)
+}
+
+async fn put(storage: &WebDavStorage, path: &str, options: PutOptions) -> Result<bool, Error> {
+    let options = PutOptions { size: NEW.len() as u64, ..options };
+    let upload = storage.put(path, options).await?;
+    upload.write(0, Bytes::from_static(NEW)).await?;
+    upload.commit(None).await.map(|done| done.is_seen)
+}
+
+/// A change, and the paths below `/d/` before it and after it.
+const VERBS: [(&str, &[&str], &[&str]); 6] = [
+    ("PUT", &[], &["/d/new"]),
+    ("put by MOVE", &[], &["/d/new"]),
+    ("MOVE", &["/d/old"], &["/d/new"]),
+    ("COPY", &["/d/old"], &["/d/new", "/d/old"]),
+    ("DELETE", &["/d/old"], &[]),
+    ("MKCOL", &[], &["/d/new/"]),
+];
+
+async fn carry_out(verb: &str, storage: &WebDavStorage) -> Result<(), Error> {
+    match verb {
+        "PUT" | "put by MOVE" => put(storage, "new", PutOptions::default()).await.map(drop),
+        "MOVE" => storage.rename("old", "new", false).await,
+        "COPY" => storage.copy_file("old", "new").await,
+        "DELETE" => storage.remove("old").await,
+        _ => storage.make_directory("new").await,
+    }
+}
+
+/// The outcome of `verb` with `fault`, and the server afterwards.
+async fn attempted(
+    verb: &'static str,
+    fault: ChangeFault,
+) -> (Result<(), Error>, MockWebDavServer) {
+    let (_, before, _) = VERBS.iter().find(|(name, ..)| *name == verb).unwrap();
+    let method = if verb == "put by MOVE" { "MOVE" } else { verb };
+    let server = MockWebDavServer::start(Some((method, fault))).unwrap();
+    before.iter().for_each(|path| server.store(path, OLD));
+    let done = carry_out(verb, &storage(&server)).await;
+    (done, server)
+}
+
+#[tokio::test]
+async fn what_was_not_carried_out_is_never_a_success() {
+    let page = "text/html";
+    for fault in [
+        ChangeFault::Login(301),
+        ChangeFault::Login(302),
+        ChangeFault::Login(303),
+        ChangeFault::Login(307),
+        ChangeFault::Login(308),
+        ChangeFault::Claim(200, page, LOGIN_PAGE),
+        ChangeFault::Claim(201, page, LOGIN_PAGE),
+        ChangeFault::Claim(200, "text/plain", ""),
+        ChangeFault::Claim(202, "text/plain", ""),
+        ChangeFault::Claim(203, "text/plain", "done"),
+        ChangeFault::Claim(206, "text/plain", ""),
+        ChangeFault::Claim(226, "text/plain", ""),
+        ChangeFault::Claim(304, "text/plain", ""),
+        ChangeFault::Claim(500, "text/plain", ""),
+    ] {
+        for (verb, before, _) in VERBS {
+            let (done, server) = attempted(verb, fault).await;
+            assert!(done.is_err(), "{verb} {fault:?}");
+            assert_eq!(server.paths(), before, "{verb} {fault:?}: {done:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_carried_out_is_a_success_whatever_the_response() {
+    let page = "text/html";
+    let created = "<!DOCTYPE html><html><head><title>201 Created</title></head></html>";
+    for fault in [
+        ChangeFault::Done(200, "text/plain", ""),
+        ChangeFault::Done(202, "text/plain", ""),
+        ChangeFault::Done(201, page, created),
+        ChangeFault::Done(200, page, LOGIN_PAGE),
+        ChangeFault::Done(303, page, LOGIN_PAGE),
+        ChangeFault::Done(500, "text/plain", "after the change"),
+        ChangeFault::Moved(307),
+        ChangeFault::Moved(308),
+        ChangeFault::Lost,
+        ChangeFault::Dropped,
+    ] {
+        for (verb, _, after) in VERBS {
+            // Nothing tells a copy from what was there before; a PUT that fails is removed.
+            if verb == "COPY" || verb == "PUT" && matches!(fault, ChangeFault::Done(500, ..)) {
+                continue;
+            }
+            let (done, server) = attempted(verb, fault).await;
+            assert!(done.is_ok(), "{verb} {fault:?}: {done:?}");
+            assert_eq!(server.paths(), after, "{verb} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_removal_is_not_repeated_where_another_client_has_made_the_file_again() {
+    let (done, server) = attempted("DELETE", ChangeFault::LostAndMadeAgain).await;
+    done.unwrap();
+    assert_eq!(server.count("DELETE"), 1);
+    assert_eq!(server.bytes("/d/old").unwrap(), b"of another client");
+    // One that was not carried out is.
+    let (done, server) = attempted("DELETE", ChangeFault::Dropped).await;
+    done.unwrap();
+    assert_eq!((server.count("DELETE"), server.paths().len()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_file_that_is_stored_in_part_replaces_nothing() {
+    for is_looked_at in [false, true] {
+        let server = MockWebDavServer::start(Some(("PUT", ChangeFault::Half))).unwrap();
+        server.store("/d/file", OLD);
+        let options = PutOptions { overwrite: true, is_looked_at, ..PutOptions::default() };
+        let error = put(&storage(&server), "file", options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("4 bytes on the server, expected 9"), "{error}");
+        assert_eq!(server.bytes("/d/file").unwrap(), OLD);
+        assert_eq!(server.paths(), ["/d/file"]);
+    }
+}
+
+#[tokio::test]
+async fn a_size_that_is_not_told_is_asked_for_by_get_and_never_believed() {
+    for (sizes, expected) in
+        [(SizesTold::ByGet, Ok(true)), (SizesTold::Never, Err(ErrorKind::Corrupt))]
+    {
+        let server = MockWebDavServer::start(None).unwrap();
+        server.tell_sizes(sizes);
+        let done = put(&storage(&server), "file", PutOptions::default()).await;
+        assert_eq!(done.map_err(|error| error.kind()), expected, "{sizes:?}");
+        assert_eq!(server.paths().len(), usize::from(expected.is_ok()), "{sizes:?}");
+        assert_eq!(server.count("GET"), 1, "{:?}", server.log());
+    }
+    // The response to a MOVE was lost, and nothing tells what is there now.
+    let server = MockWebDavServer::start(Some(("MOVE", ChangeFault::Lost))).unwrap();
+    server.tell_sizes(SizesTold::Never);
+    server.store("/d/old", OLD);
+    let error = storage(&server).rename("old", "new", false).await.unwrap_err();
+    assert!(error.may_have_been_carried_out(), "{error}");
+    assert_eq!(server.count("MOVE"), 1);
+}
+
+#[tokio::test]
+async fn a_look_costs_one_request_unless_the_caller_looks() {
+    for (is_looked_at, looks) in [(false, 1), (true, 0)] {
+        let server = MockWebDavServer::start(None).unwrap();
+        let options = PutOptions { is_looked_at, ..PutOptions::default() };
+        let is_seen = put(&storage(&server), "file", options).await.unwrap();
+        assert_eq!(is_seen, !is_looked_at);
+        let counts = ["PUT", "MOVE", "PROPFIND", "HEAD"].map(|method| server.count(method));
+        assert_eq!(counts, [1, 1, looks, 0], "{:?}", server.log());
+    }
+}
+
+#[tokio::test]
+async fn a_checksum_that_no_server_tells_is_compared_by_reading_back() {
+    for (read_back, bytes, expected) in
+        [(true, NEW, Ok(true)), (true, OLD, Err(ErrorKind::Corrupt)), (false, NEW, Ok(false))]
+    {
+        let server = MockWebDavServer::start(None).unwrap();
+        let storage = storage(&server);
+        let size = NEW.len() as u64;
+        let options = PutOptions { size, read_back, ..PutOptions::default() };
+        let upload = storage.put("file", options).await.unwrap();
+        upload.write(0, Bytes::from_static(NEW)).await.unwrap();
+        let sum = Hasher::of(hither_core::Algorithm::Md5, bytes);
+        let done = upload.commit(Some(sum)).await;
+        let done = done.map(|done| done.is_compared).map_err(|error| error.kind());
+        assert_eq!(done, expected);
+        assert_eq!(server.paths().is_empty(), expected.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_file_is_removed_only_in_the_version_that_was_seen() {
+    let server = MockWebDavServer::start(None).unwrap();
+    let storage = storage(&server);
+    server.store("/d/file", OLD);
+    let seen = storage.stat("file").await.unwrap();
+    server.store("/d/file", OLD);
+    assert!(storage.remove_version(&seen).await.is_err());
+    assert_eq!(server.bytes("/d/file").unwrap(), OLD);
+    let seen = storage.stat("file").await.unwrap();
+    assert!(storage.remove_version(&seen).await.unwrap());
+    assert_eq!(server.paths(), [""; 0]);
+}
