@@ -11,6 +11,7 @@
 //! same length, except the last.
 
 mod http_connector;
+mod parts;
 mod source;
 mod upload;
 

@@ -282,6 +282,12 @@ impl CopyContext {
         }
     }
 
+    /// Of what was resumed, `bytes` were lost.
+    pub(crate) fn note_lost(&self, bytes: u64) {
+        let mut tally = self.tally();
+        tally.bytes_resumed = tally.bytes_resumed.saturating_sub(bytes);
+    }
+
     /// Counts `bytes` that arrived, of which `taken` were of use.
     pub(crate) fn note_arrived(&self, bytes: u64, taken: u64) {
         self.progress.arrived(bytes, bytes.saturating_sub(taken));

@@ -66,6 +66,8 @@ pub(crate) struct BlockMap {
     /// Written runs by their start. Invariant: disjoint; runs meet at the ends of blocks only.
     runs: BTreeMap<u64, Run>,
     written_bytes: u64,
+    /// The starts of what was there before, until it is compared.
+    present: Vec<u64>,
     /// Times that blocks were taken back.
     taken_back: u64,
 }
@@ -78,7 +80,9 @@ impl BlockMap {
         if size > 0 {
             todo.push_back(0..size);
         }
-        Self { size, block_bytes, todo, runs: BTreeMap::new(), written_bytes: 0, taken_back: 0 }
+        let runs = BTreeMap::new();
+        let present = Vec::new();
+        Self { size, block_bytes, todo, runs, written_bytes: 0, present, taken_back: 0 }
     }
 
     /// The same of which only `range` is to be fetched here: the rest counts as written, and
@@ -172,7 +176,17 @@ impl BlockMap {
             return;
         }
         self.todo.extend(range::difference(&all, std::slice::from_ref(&range)));
+        self.present.push(range.start);
         self.written(range, checksums);
+    }
+
+    /// Takes the whole blocks that were there before: length and crc32c, by their start. None the
+    /// second time.
+    pub(crate) fn take_present(&mut self) -> BTreeMap<u64, (u64, Checksum)> {
+        let present = std::mem::take(&mut self.present);
+        let mut blocks = self.whole_blocks();
+        blocks.retain(|start, _| present.contains(start));
+        blocks
     }
 
     /// The same file when all of it is there, with no checksums.

@@ -9,6 +9,7 @@ use crate::copy::unseen::UnseenFile;
 use crate::destination::Target;
 use crate::file::block_map::BlockChecksums;
 use crate::file::partial_file::PartialFile;
+use crate::file::upload_sink;
 use crate::file::version::FileVersion;
 use crate::file::write::over;
 use crate::file::{FileCopy, Sink};
@@ -37,6 +38,16 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
     if file.item.range.is_some() {
         return finish_range(file).await;
+    }
+    let again = match upload_sink::verify_resumed(file).await {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            abandon(file).await;
+            return Err(error);
+        }
+        again => again?,
+    };
+    if again > 0 {
+        return Ok(Finished::Again(again));
     }
     let began = file.source.clock().now();
     let checksum = computed(file).await?;

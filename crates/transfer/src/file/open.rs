@@ -393,7 +393,7 @@ async fn sink(
                 let block_bytes = shared.options.block_bytes;
                 return upload_sink::range(&**storage, path, options, part, block_bytes).await;
             }
-            upload_sink::whole(shared, &**storage, path, options, known, algorithm.is_some()).await
+            upload_sink::whole(shared, item, &**storage, path, options, known, algorithm).await
         }
     }
 }

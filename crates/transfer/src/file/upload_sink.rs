@@ -1,27 +1,48 @@
 //! Beginning, or resuming, the upload of a file or of a range of one.
+//!
+//! A resumed upload is verified: blocks that an earlier attempt had uploaded are summed up again
+//! from the local source when it is resumed. When all of the file is on the server, the checksum of
+//! the whole is compared with the server's. If it tells none, or another one, the blocks are read
+//! back and compared one by one, and those that the server has lost are uploaded again.
 
 use crate::copy::context::CopyContext;
-use crate::file::Sink;
 use crate::file::block_map::{BlockChecksums, BlockMap};
+use crate::file::partial_file::failed;
 use crate::file::upload_range::UploadRange;
+use crate::file::{CopyItem, FileCopy, Sink};
 use crate::journal::Known;
-use hither_core::{Error, ErrorKind, PutOptions, Result, Storage};
+use futures_util::future::try_join_all;
+use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::storage::read_back;
+use hither_core::{Error, ErrorKind, PutOptions, Result, Storage, range};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::RwLock;
+use tokio::task::spawn_blocking;
+
+/// Blocks that are read back at a time.
+const READ_AT_ONCE: usize = 8;
+/// Bytes that are read of a local file at a time.
+const READ_BYTES: usize = 1 << 20;
 
 /// The sink of a file that is uploaded whole, the blocks already there, and true if the journal
 /// needs a record of a new file.
 pub(crate) async fn whole(
     shared: &Arc<CopyContext>,
+    item: &CopyItem,
     storage: &dyn Storage,
     path: &str,
     options: PutOptions,
     known: Option<Known>,
-    with_checksum: bool,
+    algorithm: Option<Algorithm>,
 ) -> Result<(Sink, BlockMap, bool)> {
     // The sums of blocks that went in an earlier attempt are not all known: where one was asked
     // for, all go again.
-    let resumable = !(shared.options.verify.is_explicit() && with_checksum);
+    let resumable = !(shared.options.verify.is_explicit() && algorithm.is_some());
     let known = known.filter(|_| resumable);
     let size = options.size;
     let resume = known.as_ref().and_then(|known| known.part.clone());
@@ -33,18 +54,121 @@ pub(crate) async fn whole(
     };
     let mut blocks = BlockMap::new(size, block_bytes);
     let is_new = resume.is_none() || upload.token() != resume;
-    // An upload that is still the same has every block that it took, so the journal's word is
-    // enough.
-    let known = known.filter(|_| !is_new).unwrap_or_default();
-    for (&at, (bytes, crc32c)) in &known.blocks {
-        let range = at..at.saturating_add(*bytes);
+    if resume.is_some() && is_new {
+        let name = item.target.name();
+        shared.note(format!("{name}: the upload of an earlier attempt is gone: begun anew"));
+    }
+    let known = known.filter(|_| !is_new).unwrap_or_default().blocks;
+    let with_adler32 = algorithm == Some(Algorithm::Adler32);
+    for (range, checksums) in summed_again(item, known, with_adler32).await {
         let is_block = blocks.within_blocks(range.clone()).eq([range.clone()]);
         if is_block && range.end <= size {
-            blocks.present(range, BlockChecksums { crc32c: crc32c.clone(), adler32: None });
+            blocks.present(range, checksums);
         }
     }
     shared.note_resumed(blocks.written_bytes());
     Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, is_new))
+}
+
+/// The blocks of the journal that the local source still has, with their checksums; all of them if
+/// the source is on a server.
+async fn summed_again(
+    item: &CopyItem,
+    known: BTreeMap<u64, (u64, Checksum)>,
+    with_adler32: bool,
+) -> Vec<(Range<u64>, BlockChecksums)> {
+    let block = |(at, (bytes, crc32c)): (u64, (u64, Checksum))| {
+        (at..at.saturating_add(bytes), BlockChecksums { crc32c, adler32: None })
+    };
+    let blocks: Vec<_> = known.into_iter().map(block).collect();
+    let Some(path) = item.local.clone().filter(|_| !blocks.is_empty()) else { return blocks };
+    let summing = spawn_blocking(move || {
+        let Ok(file) = File::open(&path) else { return Vec::new() };
+        let again = blocks.into_iter().filter_map(|(range, known)| {
+            // What cannot be read is uploaded again, and fails then.
+            let sums = summed(&file, &path, range.clone(), with_adler32).ok()?;
+            (sums.crc32c == known.crc32c).then_some((range, sums))
+        });
+        again.collect()
+    });
+    summing.await.unwrap_or_default()
+}
+
+/// The checksums of a range of a local file. Blocks the thread.
+fn summed(
+    file: &File,
+    path: &Path,
+    range: Range<u64>,
+    with_adler32: bool,
+) -> Result<BlockChecksums> {
+    let mut crc32c = Hasher::new(Algorithm::Crc32c);
+    let mut adler32 = with_adler32.then(|| Hasher::new(Algorithm::Adler32));
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end - at).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let piece = buffer.get_mut(..most).unwrap_or_default();
+        file.read_exact_at(piece, at).map_err(|error| failed("cannot read", path, error))?;
+        crc32c.update(piece);
+        adler32.iter_mut().for_each(|sum| sum.update(piece));
+        at += piece.len() as u64;
+    }
+    Ok(BlockChecksums { crc32c: crc32c.finish(), adler32: adler32.map(Hasher::finish) })
+}
+
+/// Compares what an earlier attempt had uploaded with what the server has now that it has all of
+/// the file. Returns the bytes of the blocks that are to be uploaded again.
+pub(crate) async fn verify_resumed(file: &FileCopy) -> Result<u64> {
+    let resumed = file.state().blocks.take_present();
+    let Sink::Upload(upload) = &file.sink else { return Ok(0) };
+    let upload = upload.read().await;
+    let Some(upload) = upload.as_ref().filter(|it| !resumed.is_empty() && !it.resumes_verified())
+    else {
+        return Ok(0);
+    };
+    if let Some(BlockChecksums { crc32c, adler32 }) = file.checksums() {
+        let expected = adler32.unwrap_or(crc32c);
+        let told = upload.written_checksum(expected.algorithm()).await;
+        // A server that cannot tell is no failure: most cannot.
+        if told.ok().flatten().as_ref() == Some(&expected) {
+            return Ok(0);
+        }
+    }
+    let Some(source) = upload.written_source() else {
+        let bytes: u64 = resumed.values().map(|(bytes, _)| bytes).sum();
+        let name = &file.key;
+        file.shared.note(format!("{name}: {bytes} bytes of an earlier attempt are not verified"));
+        return Ok(0);
+    };
+    let policy = &file.shared.options.retry;
+    let blocks: Vec<_> = resumed.into_iter().collect();
+    let mut again = 0;
+    for blocks in blocks.chunks(READ_AT_ONCE) {
+        let reading = blocks.iter().map(|(at, (bytes, expected))| {
+            let block = *at..at.saturating_add(*bytes);
+            read_back(&*source, block, expected.algorithm(), policy)
+        });
+        for ((at, (_, expected)), seen) in blocks.iter().zip(try_join_all(reading).await?) {
+            if seen != *expected
+                && let Some((block, _)) = file.state().blocks.reopen(*at)
+            {
+                again += range::len(&block);
+            }
+        }
+    }
+    if again > 0 && file.order.is_some() {
+        // Blocks go in order, and this one is behind: the next attempt begins anew.
+        let name = &file.key;
+        let what = format!("{name}: the server has lost {again} bytes of an earlier attempt");
+        return Err(Error::new(ErrorKind::Corrupt, what));
+    }
+    if again > 0 {
+        file.state().over = false;
+        file.shared.note_lost(again);
+        let name = &file.key;
+        file.shared.note(format!("{name}: the server had lost {again} bytes: uploaded again"));
+    }
+    Ok(again)
 }
 
 /// The sink of a range of an upload, of which the rest is left to others.

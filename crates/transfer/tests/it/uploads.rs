@@ -1,12 +1,22 @@
-//! Uploads: small ones are seen at the server.
+//! Uploads: small ones are seen at the server, and resumed ones are verified.
 
-use crate::local::place;
-use hither_core::ErrorKind;
+use crate::local::{names_in, place};
+use async_trait::async_trait;
+use bytes::Bytes;
+use hither_core::storage::{CommittedFile, PutOptions, Upload};
+use hither_core::{
+    Algorithm, Checksum, DirEntry, Error, ErrorKind, Hasher, Result, Source, Storage,
+};
 use hither_testkit::mock_http::webdav::{ChangeFault, MockWebDavServer, SizesTold};
 use hither_transfer::{CopyOptions, CopyPath, CopySummary, Destination, copy};
-use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
+use hither_transport::{
+    LocalSource, LocalStorage, Location, Network, TransportConfig, WebDavStorage,
+};
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Handle;
 
 const FILES: usize = 20;
@@ -70,4 +80,161 @@ async fn small_uploads_that_are_stored_in_part_fail() {
             assert_eq!(failure.error.kind(), ErrorKind::Corrupt, "{}", failure.error);
         }
     }
+}
+
+const BLOCK: usize = 64 << 10;
+const BLOCKS: usize = 16;
+
+/// A folder that takes a number of blocks, and then fails.
+#[derive(Debug)]
+struct Breaking {
+    inner: LocalStorage,
+    folder: PathBuf,
+    blocks: Arc<AtomicUsize>,
+    has_checksums: bool,
+    shows_parts: bool,
+}
+
+#[derive(Debug)]
+struct BreakingUpload {
+    inner: Box<dyn Upload>,
+    folder: PathBuf,
+    blocks: Arc<AtomicUsize>,
+    has_checksums: bool,
+    shows_parts: bool,
+}
+
+impl BreakingUpload {
+    fn part(&self) -> PathBuf {
+        self.folder.join(self.inner.token().unwrap())
+    }
+}
+
+#[async_trait]
+impl Upload for BreakingUpload {
+    fn parallel(&self) -> usize {
+        4
+    }
+    fn token(&self) -> Option<String> {
+        self.inner.token()
+    }
+    async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
+        let left = self
+            .blocks
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        left.map_err(|_| Error::new(ErrorKind::Unavailable, "the server is gone"))?;
+        self.inner.write(offset, bytes).await
+    }
+    async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
+        let bytes = fs::read(self.part()).unwrap();
+        Ok(self.has_checksums.then(|| Hasher::of(algorithm, &bytes)))
+    }
+    fn written_source(&self) -> Option<Arc<dyn Source>> {
+        let open = || LocalSource::open(&self.part(), Arc::default()).unwrap();
+        self.shows_parts.then(|| Arc::new(open()) as Arc<dyn Source>)
+    }
+    async fn commit(self: Box<Self>, _: Option<Checksum>) -> Result<CommittedFile> {
+        self.inner.commit(None).await
+    }
+    async fn abort(self: Box<Self>) -> Result<()> {
+        self.inner.abort().await
+    }
+}
+
+#[async_trait]
+impl Storage for Breaking {
+    fn name(&self) -> String {
+        "http://breaking".to_owned()
+    }
+    async fn stat(&self, path: &str) -> Result<DirEntry> {
+        self.inner.stat(path).await
+    }
+    fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
+        self.inner.source(path)
+    }
+    async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
+        let inner = self.inner.put(path, options).await?;
+        let Self { folder, blocks, has_checksums, shows_parts, .. } = self;
+        Ok(Box::new(BreakingUpload {
+            inner,
+            folder: folder.clone(),
+            blocks: Arc::clone(blocks),
+            has_checksums: *has_checksums,
+            shows_parts: *shows_parts,
+        }))
+    }
+}
+
+/// Uploads a file to `there`, up to a number of blocks.
+async fn uploaded(
+    folder: &Path,
+    blocks: usize,
+    has_checksums: bool,
+    shows_parts: bool,
+) -> CopySummary {
+    let there = folder.join("there");
+    let storage = Arc::new(Breaking {
+        inner: LocalStorage::new(&there, Arc::default()),
+        folder: there,
+        blocks: Arc::new(AtomicUsize::new(blocks)),
+        has_checksums,
+        shows_parts,
+    });
+    let path = "file".to_owned();
+    let target = CopyPath { storage, path, local: None, is_directory: false, contents: false };
+    let mut options = CopyOptions::default();
+    options.block_bytes = BLOCK as u64;
+    options.journal = Some(folder.join("journal"));
+    let source = place(&folder.join("file"));
+    copy(vec![source], Destination::File(target), options, Arc::default()).await.unwrap()
+}
+
+#[tokio::test]
+async fn blocks_that_a_server_lost_are_uploaded_again() {
+    let content: Vec<u8> = (0..BLOCK * BLOCKS).map(|n| (n % 251).to_le_bytes()[0]).collect();
+    for (is_lost, has_checksums, shows_parts) in [
+        (true, true, true),
+        (true, false, true),
+        (false, true, true),
+        (false, false, true),
+        (false, false, false),
+    ] {
+        let case = (is_lost, has_checksums, shows_parts);
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("there");
+        fs::create_dir(&there).unwrap();
+        fs::write(folder.path().join("file"), &content).unwrap();
+        let first = uploaded(folder.path(), 10, has_checksums, shows_parts).await;
+        assert_eq!(first.failures.len(), 1, "{case:?}");
+        let part = names_in(&there).remove(0);
+        if is_lost {
+            let part = fs::File::options().write(true).open(there.join(part)).unwrap();
+            part.write_all_at(&[0; BLOCK], 2 * BLOCK as u64).unwrap();
+        }
+        let second = uploaded(folder.path(), usize::MAX, has_checksums, shows_parts).await;
+        assert!(second.failures.is_empty(), "{case:?}: {:?}", second.failures);
+        assert!(fs::read(there.join("file")).unwrap() == content, "{case:?}");
+        let kept = 10 - usize::from(is_lost);
+        assert_eq!(second.bytes_resumed, (kept * BLOCK) as u64, "{case:?}");
+        let notices = second.notices.join("\n");
+        assert_eq!(notices.contains("the server had lost 65536 bytes"), is_lost, "{notices}");
+        let is_unknown = !has_checksums && !shows_parts;
+        assert_eq!(notices.contains("are not verified"), is_unknown, "{case:?}: {notices}");
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_has_ended_begins_anew_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    fs::create_dir(&there).unwrap();
+    fs::write(folder.path().join("file"), vec![b'x'; BLOCK * BLOCKS]).unwrap();
+    uploaded(folder.path(), 10, true, true).await;
+    for name in names_in(&there) {
+        fs::remove_file(there.join(name)).unwrap();
+    }
+    let second = uploaded(folder.path(), usize::MAX, true, true).await;
+    assert!(second.failures.is_empty(), "{:?}", second.failures);
+    assert_eq!(second.bytes_resumed, 0);
+    assert!(second.notices[0].contains("begun anew"), "{:?}", second.notices);
 }

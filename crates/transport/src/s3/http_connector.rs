@@ -182,7 +182,7 @@ pub(super) fn refused(answer: &str) -> String {
 }
 
 /// The text of the first element of this name in an error of a store.
-fn element(body: &[u8], name: &str) -> Option<String> {
+pub(super) fn element(body: &[u8], name: &str) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once("</")?;

@@ -1,6 +1,7 @@
 //! An upload into a bucket.
 
 use super::S3Storage;
+use super::parts::StoredPart;
 use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -16,6 +17,7 @@ use object_store::{ObjectMeta, ObjectStoreExt, PutPayload};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use tracing::debug;
 
 /// The minimum size of a part is 5 MiB (S3, "Multipart upload limits").
 const PART_BYTES: u64 = 5 << 20;
@@ -56,7 +58,7 @@ impl S3Upload {
         }
         let way = if size <= PART_BYTES {
             Way::Together(Mutex::default())
-        } else if let Some(way) = options.resume.as_deref().and_then(|token| parse(token, size)) {
+        } else if let Some(way) = resumed(&s3, path, &key, &options).await {
             way
         } else {
             let id = s3.store.create_multipart(&key).await.map_err(|e| s3.failed(path, e))?;
@@ -249,6 +251,12 @@ impl Upload for S3Upload {
         }
     }
 
+    /// The store has the parts of the token: [`resumed`] asks for them. It compares their tags
+    /// again when the upload is completed.
+    fn resumes_verified(&self) -> bool {
+        true
+    }
+
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
         self.finish(checksum).await
     }
@@ -256,6 +264,32 @@ impl Upload for S3Upload {
     async fn abort(self: Box<Self>) -> Result<()> {
         self.give_up().await
     }
+}
+
+/// The upload that an earlier attempt began, if the store still has all of its parts. An upload may
+/// have been aborted since, by another program or a rule of the bucket.
+async fn resumed(s3: &S3Storage, path: &str, key: &Path, options: &PutOptions) -> Option<Way> {
+    let way = options.resume.as_deref().and_then(|token| parse(token, options.size))?;
+    let Way::Parts { id, part_bytes, done } = &way else { return None };
+    let told = s3.parts(path, key, id).await;
+    // A part of which the list does not tell the tag is compared by the store, as all are when the
+    // upload is completed.
+    let is_stored = |(number, tag): (&u64, &String)| {
+        let start = number.saturating_mul(*part_bytes);
+        let bytes = options.size.saturating_sub(start).min(*part_bytes);
+        let part = told.as_ref().ok().and_then(|told| told.get(number));
+        let has_tag = |part: &StoredPart| {
+            part.tag.as_deref().is_none_or(|stored| stored == tag.trim_matches('"'))
+        };
+        part.is_some_and(|part| part.bytes == bytes && has_tag(part))
+    };
+    if lock(done).iter().all(is_stored) && told.is_ok() {
+        return Some(way);
+    }
+    debug!(path, ?told, "an upload cannot be continued");
+    // Its parts would be kept, and paid for.
+    drop(s3.store.abort_multipart(key, id).await);
+    None
 }
 
 /// Parses the value of [`Upload::token`], if it fits a file of this size.
