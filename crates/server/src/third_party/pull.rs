@@ -102,7 +102,8 @@ impl Pull {
         let copier = &self.copier;
         let other = &self.copy_request.other;
         // A server may need as much time for a checksum as for the file itself.
-        let reported = async { Ok(remote::checksums(&copier.network, other).await) };
+        let reported =
+            async { Ok(remote::file(&copier.network, other).await.map(|it| it.checksums)) };
         let ((), reported) = futures_util::future::try_join(self.fetch(), reported).await?;
         let lost = || Error::new(ErrorKind::Local, "the fetched file was already discarded");
         let (writer, passed) = self.target.written().ok_or_else(lost)?;

@@ -3,8 +3,15 @@
 //! A push is one PUT to the final path. A body of some size is sent only after the other server has
 //! agreed to it, so a server that redirects first (as dCache's doors do) or returns an error does
 //! so before any data moves. If a connection breaks before all of the file was sent, it is sent
-//! again from its beginning ([`hither_core::retry`]). If it breaks afterwards, the other server may
-//! have the file: the copy fails.
+//! again from its beginning ([`hither_core::retry`]).
+//!
+//! The copy is a success when the file was seen on the other server with its size, and with its
+//! checksum where that server reports one. The HEAD that asks for the checksum shows both. A server
+//! that lets nobody look is believed if it has said itself that it created or replaced the file
+//! ([`ChangeOutcome`]).
+//!
+//! A part that is left of a push that failed is removed if it is surely this one: nothing was there
+//! before, its size is one that this push has sent, and it is removed in the version that was seen.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::{self, BackendError, ChecksumMode, FileReader};
@@ -27,17 +34,18 @@ use futures_util::future::BoxFuture;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::retry;
+use hither_core::sync::lock;
 use hither_http::digest::{DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
 use hither_transport::{
-    HttpRequest, HttpResponse, Location, MonotonicClock, Network, RequestBody, StreamedBody,
+    ChangeOutcome, HttpRequest, Location, MonotonicClock, Network, RequestBody, StreamedBody,
 };
 use http::header::{HeaderMap, HeaderValue};
 use http::{Method, StatusCode, header};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -60,9 +68,18 @@ struct Push {
     copy_request: CopyRequest,
     reader: Arc<dyn FileReader>,
     replace: bool,
+    before: RemoteState,
     progress: Arc<PushProgress>,
     /// The maximum of bytes that the connection took and the other machine may not have received.
     max_in_flight: u64,
+}
+
+/// A file that was sent.
+struct Sent {
+    /// The checksums of what was sent.
+    passed: Vec<Checksum>,
+    /// The doubt about the other server's having it, if only a look tells.
+    doubt: Option<Error>,
 }
 
 /// The progress of a push.
@@ -70,11 +87,14 @@ struct Push {
 struct PushProgress {
     network: Arc<Network>,
     other: Location,
+    size: u64,
     /// Bytes that the connection took, and bytes that have certainly reached the other machine.
     fed: AtomicU64,
     taken: AtomicU64,
     /// Set while the other server may have a part of the file.
     is_partial: AtomicBool,
+    /// The entity tag of a file that was seen and is wrong.
+    wrong: Mutex<Option<HeaderValue>>,
 }
 
 impl CopyProgress for PushProgress {
@@ -118,9 +138,11 @@ pub(crate) async fn handle(
     let progress = Arc::new(PushProgress {
         network: Arc::clone(&copier.network),
         other: copy_request.other.clone(),
+        size: reader.metadata().open_bytes(),
         fed: AtomicU64::new(0),
         taken: AtomicU64::new(0),
         is_partial: AtomicBool::new(false),
+        wrong: Mutex::default(),
     });
     let copier = Arc::clone(copier);
     let interval = copier.settings.marker();
@@ -136,6 +158,7 @@ pub(crate) async fn handle(
         copy_request,
         reader,
         replace,
+        before,
         progress: Arc::clone(&progress),
         max_in_flight: max_in_flight(),
     };
@@ -146,15 +169,19 @@ pub(crate) async fn handle(
 }
 
 impl PushProgress {
-    /// Removes what the other server has of a file that did not exist before.
+    /// Removes what the other server has of a file that did not exist before, unless another copy
+    /// may have stored it.
     async fn remove_partial(&self) -> Result<()> {
-        match remote::look(&self.network, &self.other).await? {
-            RemoteState::Absent => Ok(()),
-            RemoteState::There(_) | RemoteState::Unknown => {
-                let delete = HttpRequest::new(Method::DELETE, self.other.clone());
-                self.network.call(delete).await.map(drop)
-            }
+        let seen = remote::sent_file(&self.network, &self.other).await?;
+        let RemoteState::There(size) = seen.state else { return Ok(()) };
+        let is_wrong = seen.tag.is_some() && *lock(&self.wrong) == seen.tag;
+        let sent = self.taken.load(Ordering::Relaxed)..=self.fed.load(Ordering::Relaxed);
+        if !is_wrong && (size >= self.size || !sent.contains(&size)) {
+            return Ok(());
         }
+        let mut delete = HttpRequest::new(Method::DELETE, self.other.clone());
+        delete.headers.extend(seen.tag.map(|tag| (header::IF_MATCH, tag)));
+        self.network.change(delete).await.map(drop)
     }
 }
 
@@ -165,8 +192,31 @@ impl Push {
         let watchdog = StallWatchdog::new(&self.copier, other);
         // The response to the whole file may take long; it has a timeout of its own.
         let moved = || Some(self.progress.fed.load(Ordering::Relaxed)).filter(|it| *it < size);
-        let passed = watchdog.over(self.send(), moved).await??;
-        let reported = remote::checksums(&self.copier.network, other).await;
+        let Sent { passed, doubt } = watchdog.over(self.send(), moved).await??;
+        let seen = remote::sent_file(&self.copier.network, other).await;
+        match (seen.as_ref().map(|file| file.state), doubt) {
+            (Ok(RemoteState::There(there)), None) if there == size => {
+                // It is removed if it turns out to be wrong.
+                let tag = seen.as_ref().ok().and_then(|file| file.tag.clone());
+                *lock(&self.progress.wrong) = tag;
+            }
+            // A file of this size may have been there before.
+            (Ok(RemoteState::There(there)), Some(_))
+                if there == size
+                    && (self.before == RemoteState::Absent
+                        || seen.as_ref().is_ok_and(|file| !file.checksums.is_empty())) => {}
+            (Ok(RemoteState::There(there)), None) => {
+                let what = format!("{other} has {there} bytes, expected {size}");
+                return Err(Error::new(ErrorKind::Corrupt, what));
+            }
+            (Ok(RemoteState::Absent), None) => {
+                let what = format!("{other} does not exist, although the server confirmed it");
+                return Err(Error::new(ErrorKind::Protocol, what));
+            }
+            (_, Some(doubt)) => return Err(doubt),
+            (Ok(RemoteState::Unknown) | Err(_), None) => {}
+        }
+        let reported = seen.map(|file| file.checksums);
         let settings = &self.copier.settings;
         let is_required = self.copy_request.require_checksum.unwrap_or(settings.require_checksum);
         let other = other.to_string();
@@ -181,8 +231,8 @@ impl Push {
         Ok(size)
     }
 
-    /// Sends the file until the other server has it; returns the checksums of what was sent.
-    async fn send(&self) -> Result<Vec<Checksum>> {
+    /// Sends the file until the other server has it, or may have it.
+    async fn send(&self) -> Result<Sent> {
         let attempt = || async {
             self.progress.fed.store(0, Ordering::Relaxed);
             self.progress.taken.store(0, Ordering::Relaxed);
@@ -192,11 +242,11 @@ impl Push {
         retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 
-    async fn send_once(&self) -> Result<Vec<Checksum>> {
+    async fn send_once(&self) -> Result<Sent> {
         let size = self.reader.metadata().open_bytes();
         let mut put = HttpRequest::new(Method::PUT, self.copy_request.other.clone());
         put.headers = self.fields().await;
-        let (response, sums) = if size <= BLOCK_BYTES {
+        let (outcome, sums) = if size <= BLOCK_BYTES {
             // A body in memory can follow a redirect at any time.
             let mut hashers = PASSING.map(Hasher::new);
             let bytes = self.block(0, &mut hashers).await?;
@@ -204,28 +254,35 @@ impl Push {
             self.progress.fed.store(size, Ordering::Relaxed);
             put.content = RequestBody::Bytes(bytes);
             self.progress.is_partial.store(size > 0, Ordering::Relaxed);
-            let response = self.copier.network.call(put).await?;
-            (response, Some(hashers.map(Hasher::finish).to_vec()))
+            let outcome = self.copier.network.change(put).await?;
+            (outcome, Some(hashers.map(Hasher::finish).to_vec()))
         } else {
             let (stream, feed) = StreamedBody::new(size);
             put.content = RequestBody::Stream(stream);
             self.send_streamed(put, feed).await?
         };
-        if !response.status.is_success() {
-            if response.status.is_client_error() {
-                // The server did not store the file, and may have another one of that name by now.
-                self.progress.is_partial.store(false, Ordering::Relaxed);
+        let doubt = match outcome {
+            ChangeOutcome::Done(_) => None,
+            ChangeOutcome::Unseen(error) => Some(error),
+            ChangeOutcome::Refused(response) => {
+                if response.status.is_client_error() {
+                    // The server did not store the file, and may have another one of that name by
+                    // now.
+                    self.progress.is_partial.store(false, Ordering::Relaxed);
+                }
+                return Err(remote::status_error(&response, "PUT", &self.copy_request));
             }
-            return Err(remote::status_error(&response, "PUT", &self.copy_request));
-        }
+        };
         self.progress.taken.store(size, Ordering::Relaxed);
-        sums.ok_or_else(|| {
-            let what = format!(
-                "{} responded before it had received the whole file",
-                self.copy_request.other
-            );
-            Error::new(ErrorKind::Protocol, what)
-        })
+        match (sums, doubt) {
+            (Some(passed), doubt) => Ok(Sent { passed, doubt }),
+            (None, Some(doubt)) => Err(doubt),
+            (None, None) => {
+                let other = &self.copy_request.other;
+                let what = format!("{other} responded before it had received the whole file");
+                Err(Error::new(ErrorKind::Protocol, what))
+            }
+        }
     }
 
     /// Sends a request and feeds its body. Returns the response, with the checksums if the whole
@@ -234,8 +291,8 @@ impl Push {
         &self,
         put: HttpRequest,
         feed: mpsc::Sender<Bytes>,
-    ) -> Result<(HttpResponse, Option<Vec<Checksum>>)> {
-        let mut sending = pin!(self.copier.network.call(put));
+    ) -> Result<(ChangeOutcome, Option<Vec<Checksum>>)> {
+        let mut sending = pin!(self.copier.network.change(put));
         let mut feeding = pin!(self.feed(feed));
         let mut sums = None;
         loop {

@@ -6,12 +6,12 @@ use crate::third_party::perf_markers::one_line;
 use async_trait::async_trait;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage};
-use hither_core::{Checksum, Source};
+use hither_core::{Checksum, Request, Source};
 use hither_http::ResponseHead;
 use hither_http::digest::{self, DigestAlgorithm, WANT_DIGEST, WANT_REPR_DIGEST};
 use hither_transport::{HttpRequest, HttpResponse, HttpSource, Location, Network};
 use http::header::HeaderValue;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 use std::sync::Arc;
 
 /// The requested checksums, the most common first.
@@ -37,30 +37,59 @@ pub(crate) enum RemoteState {
 /// Requests the state of a file.
 pub(crate) async fn look(network: &Network, location: &Location) -> Result<RemoteState> {
     let response = network.call(HttpRequest::new(Method::HEAD, location.clone())).await?;
+    Ok(state_of(&response))
+}
+
+fn state_of(response: &HttpResponse) -> RemoteState {
     let head = ResponseHead::of(response.status, &response.headers);
-    Ok(match (response.status, head.size) {
+    match (response.status, head.size) {
         // With a content encoding, the size is not that of the file.
         (StatusCode::OK, Some(size)) if head.content_encoding.is_none() => RemoteState::There(size),
         (StatusCode::NOT_FOUND | StatusCode::GONE, _) => RemoteState::Absent,
         _ => RemoteState::Unknown,
-    })
+    }
 }
 
-/// Requests the checksums of a file.
-pub(crate) async fn checksums(network: &Network, location: &Location) -> Result<Vec<Checksum>> {
-    let reported = request_checksums(network, location, &WANTED).await?;
-    if !reported.is_empty() {
-        return Ok(reported);
+/// A file on the other server.
+#[derive(Debug)]
+pub(crate) struct RemoteFile {
+    pub(crate) state: RemoteState,
+    /// Its strong entity tag.
+    pub(crate) tag: Option<HeaderValue>,
+    /// The checksums that the server reports.
+    pub(crate) checksums: Vec<Checksum>,
+}
+
+/// Requests state, entity tag and checksums of a file.
+pub(crate) async fn file(network: &Network, location: &Location) -> Result<RemoteFile> {
+    let file = request_file(network, location, &WANTED).await?;
+    if !file.checksums.is_empty() || file.state == RemoteState::Absent {
+        return Ok(file);
     }
     // Some servers understand only a single algorithm.
-    request_checksums(network, location, &[DigestAlgorithm::Adler32]).await
+    let single = request_file(network, location, &[DigestAlgorithm::Adler32]).await;
+    Ok(RemoteFile { checksums: single.map(|it| it.checksums).unwrap_or_default(), ..file })
 }
 
-async fn request_checksums(
+/// The same of a file that was sent. Servers that make a page for each request say 0 where they do
+/// not know the size: it is asked for by a GET of the first byte.
+pub(crate) async fn sent_file(network: &Arc<Network>, location: &Location) -> Result<RemoteFile> {
+    let mut file = file(network, location).await?;
+    if file.state == RemoteState::There(0) {
+        let source = HttpSource::new(location.clone(), Arc::clone(network));
+        let first = 0..1;
+        let request = Request { ranges: vec![first], ..Request::default() };
+        let told = source.fetch(request, Box::new(drop)).await.ok().and_then(|it| it.size);
+        file.state = told.map_or(RemoteState::Unknown, RemoteState::There);
+    }
+    Ok(file)
+}
+
+async fn request_file(
     network: &Network,
     location: &Location,
     wanted: &[DigestAlgorithm],
-) -> Result<Vec<Checksum>> {
+) -> Result<RemoteFile> {
     let mut head = HttpRequest::new(Method::HEAD, location.clone());
     for (name, value) in [
         (WANT_DIGEST, digest::want_digest(wanted)),
@@ -72,7 +101,8 @@ async fn request_checksums(
     let known = digest::digests(response.status, &response.headers)
         .into_iter()
         .filter_map(|digest| Checksum::new(supported(digest.algorithm)?, &digest.value).ok());
-    Ok(known.collect())
+    let tag = response.headers.get(header::ETAG).filter(|tag| tag.as_bytes().starts_with(b"\""));
+    Ok(RemoteFile { state: state_of(&response), tag: tag.cloned(), checksums: known.collect() })
 }
 
 /// The error for a response that is no success.

@@ -3,6 +3,7 @@
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
 use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
+use hither_testkit::mock_http::webdav::{ChangeFault, LOGIN_PAGE, MockWebDavServer, SizesTold};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 
 /// A change of the settings.
@@ -214,13 +215,60 @@ fn a_push_is_repeated_only_if_the_other_server_cannot_have_the_file() {
         let there = LossyHttpServer::start(move |method, _, nth| match method {
             "PUT" if nth < 2 => act,
             "PUT" => created,
-            _ => LossyAct::Respond(404, "", ""),
+            // Nobody may look.
+            _ => LossyAct::Respond(403, "", ""),
         });
         let there = there.unwrap();
         let line = last_line(&here.push("/file", &there.url_of("/file"), &[]));
         assert!(line.starts_with(outcome), "{act:?}: {line}");
         assert_eq!(there.count("PUT"), count, "{act:?}: {line}");
     }
+}
+
+#[test]
+fn a_push_is_a_success_only_if_the_file_was_seen() {
+    let here = served();
+    let page = ChangeFault::Claim(200, "text/html", LOGIN_PAGE);
+    for bytes in [1000, 3 << 20] {
+        here.file("file", &content(bytes));
+        for fault in [
+            ChangeFault::Login(302),
+            ChangeFault::Login(303),
+            ChangeFault::Login(307),
+            ChangeFault::Claim(200, "text/plain", ""),
+            ChangeFault::Claim(202, "text/plain", ""),
+            ChangeFault::Claim(201, "text/plain", ""),
+            ChangeFault::Half,
+            page,
+        ] {
+            let there = MockWebDavServer::start(Some(("PUT", fault))).unwrap();
+            let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
+            assert!(line.starts_with("failure: "), "{bytes} {fault:?}: {line}");
+        }
+        for fault in
+            [None, Some(("PUT", ChangeFault::Lost)), Some(("PUT", ChangeFault::Done(200, "", "")))]
+        {
+            let there = MockWebDavServer::start(fault).unwrap();
+            let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
+            assert_eq!(line, "success: Created", "{bytes} {fault:?}");
+            assert!(there.bytes("/d/file").unwrap() == content(bytes));
+            assert_eq!(there.count("PUT"), 1, "{bytes} {fault:?}");
+        }
+    }
+    // HEAD says 0 of every file.
+    let there = MockWebDavServer::start(None).unwrap();
+    there.tell_sizes(SizesTold::ByGet);
+    assert_eq!(last_line(&here.push("/file", &there.url_of("/d/file"), &[])), "success: Created");
+    let there = MockWebDavServer::start(Some(("PUT", ChangeFault::Half))).unwrap();
+    there.tell_sizes(SizesTold::ByGet);
+    let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
+    assert!(line.contains("has 1572864 bytes, expected 3145728"), "{line}");
+    // A file of the same size was there before.
+    let there = MockWebDavServer::start(Some(("PUT", page))).unwrap();
+    there.store("/d/file", &vec![0; 3 << 20]);
+    let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
+    assert!(line.starts_with("failure: "), "{line}");
+    assert!(there.bytes("/d/file").unwrap() == vec![0; 3 << 20]);
 }
 
 #[test]
