@@ -217,8 +217,11 @@ pub(crate) fn cut(
     };
     let failure = match kind {
         ErrorKind::Protocol => Failure::Unknown,
-        // The request was not taken off the queue of the connection, or not processed.
-        _ if error.is_canceled() || way.was_refused() => Failure::Interrupted(Delivery::Unsent),
+        // The connection had been closed before it took the request, or the request was not taken
+        // off its queue, or not processed.
+        _ if error.is_closed() || error.is_canceled() || way.was_refused() => {
+            Failure::Interrupted(Delivery::Unsent)
+        }
         _ => Failure::Interrupted(delivery),
     };
     Error::new(kind, format!("{location}: {what}")).with_source(error).with_failure(failure)
