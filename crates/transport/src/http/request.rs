@@ -217,12 +217,49 @@ pub(crate) fn cut(
     };
     let failure = match kind {
         ErrorKind::Protocol => Failure::Unknown,
-        // The connection had been closed before it took the request, or the request was not taken
-        // off its queue, or not processed.
-        _ if error.is_closed() || error.is_canceled() || way.was_refused() => {
-            Failure::Interrupted(Delivery::Unsent)
-        }
+        _ if is_unsent(&error) || way.was_refused() => Failure::Interrupted(Delivery::Unsent),
         _ => Failure::Interrupted(delivery),
     };
     Error::new(kind, format!("{location}: {what}")).with_source(error).with_failure(failure)
+}
+
+/// Returns true if the connection was closed before it took the request, or did not take it off its
+/// queue.
+fn is_unsent(error: &hyper::Error) -> bool {
+    error.is_closed() || error.is_canceled()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+
+    #[tokio::test]
+    async fn a_request_for_a_closed_connection_was_not_sent() {
+        let (client, server) = tokio::io::duplex(64);
+        let (mut sender, connection) =
+            http1::handshake::<_, BoxBody>(TokioIo::new(client)).await.unwrap();
+        drop(server);
+        connection.await.unwrap_err();
+        let error = sender.ready().await.unwrap_err();
+        assert!(is_unsent(&error), "{error:?}");
+        let error = sender.send_request(http::Request::new(empty())).await.unwrap_err();
+        assert!(is_unsent(&error), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_read_was_sent() {
+        let (client, mut server) = tokio::io::duplex(1024);
+        let (mut sender, connection) =
+            http1::handshake::<_, BoxBody>(TokioIo::new(client)).await.unwrap();
+        let reads = async {
+            tokio::io::AsyncReadExt::read(&mut server, &mut [0; 1024]).await.unwrap();
+            drop(server);
+        };
+        let sent = sender.send_request(http::Request::new(empty()));
+        let (sent, _, ()) = tokio::join!(sent, connection, reads);
+        let error = sent.unwrap_err();
+        assert!(!is_unsent(&error), "{error:?}");
+    }
 }
