@@ -44,6 +44,26 @@ enum Way {
     Parts { id: String, part_bytes: u64, done: Mutex<BTreeMap<u64, String>> },
 }
 
+impl Way {
+    /// The tag of the object that was sent, as stores make it that do not encrypt with keys of
+    /// their own: the MD5 of the bytes; for parts that of their MD5s, and their number (S3,
+    /// "Checking object integrity").
+    fn tag(&self) -> Option<String> {
+        match self {
+            Self::Together(buffer) => Some(Hasher::of(Algorithm::Md5, &lock(buffer)).hex()),
+            Self::Parts { done, .. } => {
+                let done = lock(done);
+                let mut whole = Hasher::new(Algorithm::Md5);
+                for tag in done.values() {
+                    let part = Checksum::from_hex(Algorithm::Md5, tag.trim_matches('"')).ok()?;
+                    whole.update(part.value());
+                }
+                Some(format!("{}-{}", whole.finish().hex(), done.len()))
+            }
+        }
+    }
+}
+
 impl S3Upload {
     pub(super) async fn start(
         s3: S3Storage,
@@ -58,7 +78,7 @@ impl S3Upload {
         }
         let way = if size <= PART_BYTES {
             Way::Together(Mutex::default())
-        } else if let Some(way) = resumed(&s3, path, &key, &options).await {
+        } else if let Some(way) = resumed(&s3, path, &key, &options).await? {
             way
         } else {
             let id = s3.store.create_multipart(&key).await.map_err(|e| s3.failed(path, e))?;
@@ -147,17 +167,10 @@ impl S3Upload {
         stored.map(|stored| stored.e_tag).map_err(|error| self.s3.failed(&self.path, error))
     }
 
-    /// Returns true if an object with this tag may be what was sent: as a rule, tags are the MD5 of
-    /// the bytes, and end with the number of parts if there were some.
+    /// Returns true if an object with this tag is what was sent.
     fn is_tag(&self, tag: &Option<String>) -> bool {
-        let tag = tag.as_deref().unwrap_or_default().trim_matches('"');
-        match &self.way {
-            Way::Together(buffer) => tag == Hasher::of(Algorithm::Md5, &lock(buffer)).hex(),
-            Way::Parts { done, .. } => {
-                let parts = tag.rsplit_once('-').and_then(|(_, parts)| parts.parse().ok());
-                parts == Some(lock(done).len())
-            }
-        }
+        let tag = tag.as_deref().map(|tag| tag.trim_matches('"'));
+        tag.is_some() && tag == self.way.tag().as_deref()
     }
 
     /// Fails unless the object has its size.
@@ -251,8 +264,8 @@ impl Upload for S3Upload {
         }
     }
 
-    /// The store has the parts of the token: [`resumed`] asks for them. It compares their tags
-    /// again when the upload is completed.
+    /// The store compares the tags of all parts when the upload is completed. Before, [`resumed`]
+    /// asks for those of the token.
     fn resumes_verified(&self) -> bool {
         true
     }
@@ -266,30 +279,49 @@ impl Upload for S3Upload {
     }
 }
 
-/// The upload that an earlier attempt began, if the store still has all of its parts. An upload may
-/// have been aborted since, by another program or a rule of the bucket.
-async fn resumed(s3: &S3Storage, path: &str, key: &Path, options: &PutOptions) -> Option<Way> {
-    let way = options.resume.as_deref().and_then(|token| parse(token, options.size))?;
-    let Way::Parts { id, part_bytes, done } = &way else { return None };
-    let told = s3.parts(path, key, id).await;
-    // A part of which the list does not tell the tag is compared by the store, as all are when the
-    // upload is completed.
+/// The upload that an earlier attempt began, unless the store shows that it lacks some of its
+/// parts. An upload may have been aborted since, by another program or a rule of the bucket.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`]: nothing is known of the parts, which are
+/// kept for another attempt.
+async fn resumed(
+    s3: &S3Storage,
+    path: &str,
+    key: &Path,
+    options: &PutOptions,
+) -> Result<Option<Way>> {
+    use ErrorKind::{PermissionDenied, Timeout, Unauthenticated, Unavailable};
+    let way = options.resume.as_deref().and_then(|token| parse(token, options.size));
+    let Some(way) = way else { return Ok(None) };
+    let Way::Parts { id, part_bytes, done } = &way else { return Ok(None) };
+    let told = match s3.parts(path, key, id).await {
+        // Who may upload may not always list. The store compares the tags of all parts when the
+        // upload is completed.
+        Err(error) if matches!(error.kind(), PermissionDenied | Unauthenticated) => {
+            return Ok(Some(way));
+        }
+        Err(error) if matches!(error.kind(), Unavailable | Timeout) => return Err(error),
+        told => told,
+    };
     let is_stored = |(number, tag): (&u64, &String)| {
         let start = number.saturating_mul(*part_bytes);
         let bytes = options.size.saturating_sub(start).min(*part_bytes);
         let part = told.as_ref().ok().and_then(|told| told.get(number));
+        // Not every list has the tags.
         let has_tag = |part: &StoredPart| {
             part.tag.as_deref().is_none_or(|stored| stored == tag.trim_matches('"'))
         };
         part.is_some_and(|part| part.bytes == bytes && has_tag(part))
     };
     if lock(done).iter().all(is_stored) && told.is_ok() {
-        return Some(way);
+        return Ok(Some(way));
     }
     debug!(path, ?told, "an upload cannot be continued");
     // Its parts would be kept, and paid for.
     drop(s3.store.abort_multipart(key, id).await);
-    None
+    Ok(None)
 }
 
 /// Parses the value of [`Upload::token`], if it fits a file of this size.
@@ -305,4 +337,27 @@ fn parse(token: &str, size: u64) -> Option<Way> {
         done.insert(number, tag.to_owned());
     }
     Some(Way::Parts { id: id.to_owned(), part_bytes, done: Mutex::new(done) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_parts_has_a_tag_of_its_own() {
+        let parts = |tags: &[&str]| {
+            let numbered = (0..).zip(tags.iter().map(|&tag| tag.to_owned()));
+            Way::Parts { id: "u".to_owned(), part_bytes: 1, done: Mutex::new(numbered.collect()) }
+        };
+        // The MD5 of "a" and of "b".
+        let (a, b) = ("0cc175b9c0f1b6a831c399e269772661", "\"92eb5ffee6ae2fec3ad71c777531578f\"");
+        let tag = parts(&[a, b]).tag();
+        assert_eq!(tag.as_deref(), Some("96e024ba2074fe77e8e965ba43a704be-2"));
+        // An object of as many parts with other bytes is another one.
+        assert_ne!(parts(&[a, a]).tag(), tag);
+        // Of tags that are no MD5 nothing follows.
+        assert_eq!(parts(&[a, "of-its-own"]).tag(), None);
+        let together = Way::Together(Mutex::new(BytesMut::from(&b"a"[..])));
+        assert_eq!(together.tag().as_deref(), Some(a));
+    }
 }
