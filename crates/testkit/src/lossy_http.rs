@@ -1,12 +1,13 @@
 //! An HTTP server that loses connections: in the middle of a request, after it, or in the middle of
 //! the response. It notes which requests have arrived, as of a server that carries them out.
 
+use crate::mock_http::connection::{read_body, read_head};
 use crate::test_server::TestServer;
 use hither_core::sync::lock;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -86,14 +87,8 @@ async fn serve_connection(
 ) -> Option<()> {
     let mut received = Vec::new();
     loop {
-        let end = loop {
-            if let Some(at) = received.windows(4).position(|it| it == b"\r\n\r\n") {
-                break at + 4;
-            }
-            received.extend_from_slice(&read(&mut stream).await?);
-        };
-        let head = String::from_utf8_lossy(received.get(..end)?).into_owned();
-        received.drain(..end);
+        let head = read_head(&mut stream, &mut received).await.ok()??;
+        let head = String::from_utf8_lossy(&head).into_owned();
         let mut words = head.split(' ');
         let method = words.next()?;
         let target = words.next()?;
@@ -112,10 +107,7 @@ async fn serve_connection(
             stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.ok()?;
         }
         let wanted = if matches!(act, LossyAct::HalfRead) { length / 2 } else { length };
-        while received.len() < wanted {
-            received.extend_from_slice(&read(&mut stream).await?);
-        }
-        received.drain(..wanted);
+        read_body(&mut stream, &mut received, wanted).await.ok()??;
         let response = match act {
             LossyAct::HalfRead | LossyAct::Read => return None,
             LossyAct::HalfAnswered => {
@@ -131,12 +123,4 @@ async fn serve_connection(
             return None;
         }
     }
-}
-
-/// The next bytes; none at the end.
-async fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; 1 << 16];
-    let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
-    bytes.truncate(count);
-    Some(bytes)
 }

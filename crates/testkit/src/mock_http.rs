@@ -22,7 +22,7 @@
 //! stops both.
 
 mod behaviours;
-mod connection;
+pub(crate) mod connection;
 mod fault;
 mod request;
 mod response;

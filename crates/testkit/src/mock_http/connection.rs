@@ -67,7 +67,10 @@ async fn converse(mut stream: TcpStream, connection: usize, shared: &Shared) -> 
 }
 
 /// The next head; `None` at the end of the connection.
-async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+pub(crate) async fn read_head(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Vec<u8>>> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let rest = buffer.split_off(end + 4);
@@ -77,6 +80,20 @@ async fn read_head(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<O
             return Ok(None);
         }
     }
+}
+
+/// The next `length` bytes; `None` at the end of the connection.
+pub(crate) async fn read_body(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    length: usize,
+) -> io::Result<Option<Vec<u8>>> {
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(buffer.drain(..length).collect()))
 }
 
 /// Logs a request and prepares its response.

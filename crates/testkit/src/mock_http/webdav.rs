@@ -1,12 +1,13 @@
 //! A WebDAV server in memory whose treatment of changes is programmable: login pages, claims that
 //! are not true, responses that are lost, files that are stored in part.
 
+use super::connection::{read_body, read_head};
 use crate::test_server::TestServer;
 use hither_core::sync::lock;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -335,14 +336,8 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
 async fn serve_connection(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     let mut received = Vec::new();
     loop {
-        let end = loop {
-            if let Some(at) = received.windows(4).position(|it| it == b"\r\n\r\n") {
-                break at + 4;
-            }
-            received.extend_from_slice(&read(&mut stream).await?);
-        };
-        let head = String::from_utf8_lossy(received.get(..end)?).into_owned();
-        received.drain(..end);
+        let head = read_head(&mut stream, &mut received).await.ok()??;
+        let head = String::from_utf8_lossy(&head).into_owned();
         let mut words = head.split(' ');
         let method = words.next()?.to_owned();
         let path = words.next()?.to_owned();
@@ -352,10 +347,7 @@ async fn serve_connection(mut stream: TcpStream, state: &Mutex<State>) -> Option
         if request.field("expect").is_some() {
             stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.ok()?;
         }
-        while received.len() < length {
-            received.extend_from_slice(&read(&mut stream).await?);
-        }
-        request.body = received.drain(..length).collect();
+        request.body = read_body(&mut stream, &mut received, length).await.ok()??;
         let (status, fields, body) = lock(state).respond(&request)?;
         let is_bare = status == 204;
         let length = format!("Content-Length: {}\r\n", body.len());
@@ -366,12 +358,4 @@ async fn serve_connection(mut stream: TcpStream, state: &Mutex<State>) -> Option
             stream.write_all(&body).await.ok()?;
         }
     }
-}
-
-/// The next bytes; none at the end.
-async fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; 1 << 16];
-    let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
-    bytes.truncate(count);
-    Some(bytes)
 }
