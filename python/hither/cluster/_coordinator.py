@@ -355,6 +355,8 @@ class Coordinator:
             return
         now = time.monotonic()
         self._shares.began(event["lease"], event["node"], now)
+        if event["arrived"]:
+            self._shares.claimed(event["lease"], event["node"], now)
         if not event["has_share"]:
             self._shares.lost(event["node"])
             self._deal_shares()
@@ -375,7 +377,7 @@ class Coordinator:
 
     def _give(self, node: str, share: Share, give: Callable[[], bool]) -> None:
         confirmed = give()
-        self._events.put(lambda: self._shares.answered(node, share, confirmed=confirmed))
+        self._events.put(lambda: self._shares.answered(node, share, time.monotonic(), confirmed=confirmed))
 
     def _look_for_silence(self) -> None:
         now = time.monotonic()

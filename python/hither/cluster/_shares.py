@@ -7,7 +7,8 @@ full until its node has confirmed the lower one, and only what is free then goes
 A node keeps its share until all leases that it was seen with have ended, or their fences are gone,
 and LINGER_SECONDS more. By then its mover has ended the share by itself, wherever it is: it does so
 when it has had no lease for a second, and when a lease was taken back, for which it looks each
-second (``crates/hither/src/mover/share.rs``).
+second (``crates/hither/src/mover/share.rs``). Only one node moves bytes of a lease, the one that
+has claimed its fence: from then on the lease counts for no other.
 
 Nothing here knows of Dask: whoever sends shares passes on what :meth:`Shares.deal` returns.
 """
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field
 
 LINGER_SECONDS = 3.0
 """The time after the last lease of a node in which its mover may still use its share."""
+REPEAT_SECONDS = 1.0
+"""A share of which nobody knows whether it came is sent again after this time."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class _Holder:
     """The one that it has confirmed, or had been found to have."""
     sent: Share | None = None
     """The one that it was sent, and has not confirmed yet."""
+    doubted_at: float | None = None
+    """When the last one was sent, if nobody knows whether it came."""
     leases: set[str] = field(default_factory=set)
     """Leases that it may be at work on."""
     idle_since: float = 0.0
@@ -66,10 +71,14 @@ class Shares:
         holder.leases.add(lease)
         holder.idle_since = now
 
-    def ended(self, lease: str, now: float) -> None:
-        """Note that no node can be at work on a lease any more."""
-        for holder in self._holders.values():
-            if lease in holder.leases:
+    def claimed(self, lease: str, node: str, now: float) -> None:
+        """Note that a node is at work on a lease, and thus no other."""
+        self.ended(lease, now, but=node)
+
+    def ended(self, lease: str, now: float, *, but: str | None = None) -> None:
+        """Note that no node can be at work on a lease any more, but one."""
+        for node, holder in self._holders.items():
+            if lease in holder.leases and node != but:
                 holder.leases.discard(lease)
                 holder.idle_since = now
 
@@ -79,12 +88,13 @@ class Shares:
         if holder is not None and holder.sent is None:
             holder.share = NOTHING
 
-    def answered(self, node: str, share: Share, *, confirmed: bool) -> None:
+    def answered(self, node: str, share: Share, now: float, *, confirmed: bool) -> None:
         """Note that a node has taken a share, or that nobody knows whether it has."""
         holder = self._holders.get(node)
         if holder is None or holder.sent != share:
             return
         holder.share = share if confirmed else holder.most()
+        holder.doubted_at = None if confirmed else now
         holder.sent = None
 
     def deal(self, now: float) -> dict[str, Share]:
@@ -104,7 +114,8 @@ class Shares:
         free_bandwidth = (self._whole.bandwidth or 0) - sum(share.bandwidth or 0 for share in taken)
         dealt = {}
         for place, (node, holder) in enumerate(sorted(working.items())):
-            if holder.sent is not None:
+            doubted_at = holder.doubted_at
+            if holder.sent is not None or (doubted_at is not None and now - doubted_at < REPEAT_SECONDS):
                 continue
             # Of connections that do not divide evenly the first ones have one more.
             target = (
@@ -114,7 +125,7 @@ class Shares:
             has = (holder.share.connections, holder.share.bandwidth or 0)
             more = (max(0, free_connections), max(0, free_bandwidth))
             new = tuple(min(want, had + free) for want, had, free in zip(target, has, more, strict=True))
-            if new == has or new[0] == 0 or (self._whole.bandwidth and not new[1]):
+            if (new == has and doubted_at is None) or new[0] == 0 or (self._whole.bandwidth and not new[1]):
                 continue
             free_connections -= max(0, new[0] - has[0])
             free_bandwidth -= max(0, new[1] - has[1])

@@ -2,7 +2,7 @@
 
 import random
 
-from hither.cluster._shares import LINGER_SECONDS, Share, Shares
+from hither.cluster._shares import LINGER_SECONDS, REPEAT_SECONDS, Share, Shares
 
 WHOLE = Share(7, 1000)
 
@@ -11,7 +11,7 @@ def dealt(shares, now, *, confirm=True):
     """Deal once; return what was sent."""
     sent = shares.deal(now)
     for node, share in sent.items() if confirm else ():
-        shares.answered(node, share, confirmed=True)
+        shares.answered(node, share, now, confirmed=True)
     return sent
 
 
@@ -23,11 +23,21 @@ def test_what_a_node_gets_is_free_only_when_the_others_have_confirmed_less():
     half = dealt(shares, 1, confirm=False)
     assert half == {"a": Share(4, 500)}
     assert shares.deal(1) == {}, "nothing is free yet"
-    shares.answered("a", half["a"], confirmed=False)
-    assert shares.deal(1) == half, "it may not have come"
-    shares.answered("a", half["a"], confirmed=True)
-    assert dealt(shares, 1) == {"b": Share(3, 500)}
-    assert dealt(shares, 1) == {}
+    shares.answered("a", half["a"], 1, confirmed=False)
+    assert shares.deal(1) == {}, "not at once"
+    assert shares.deal(1 + REPEAT_SECONDS) == half, "it may not have come"
+    shares.answered("a", half["a"], 2, confirmed=True)
+    assert dealt(shares, 2) == {"b": Share(3, 500)}
+    assert dealt(shares, 2) == {}
+
+
+def test_a_share_that_rises_is_sent_until_it_has_come():
+    shares = Shares(WHOLE)
+    shares.began("1.1", "a", 0)
+    assert dealt(shares, 0, confirm=False) == {"a": WHOLE}
+    shares.answered("a", WHOLE, 0, confirmed=False)
+    assert dealt(shares, REPEAT_SECONDS) == {"a": WHOLE}
+    assert dealt(shares, 2 * REPEAT_SECONDS) == {}
 
 
 def test_the_share_of_a_node_that_is_gone_goes_to_the_others_when_its_mover_has_ended_it():
@@ -52,6 +62,16 @@ def test_a_lease_that_two_nodes_may_have_keeps_the_shares_of_both():
     assert dealt(shares, 100) == {}
     shares.ended("1.1", 100)
     assert dealt(shares, 200) == {}
+
+
+def test_a_lease_that_a_node_moves_bytes_of_keeps_no_other_share():
+    shares = Shares(WHOLE)
+    shares.began("1.1", "a", 0)
+    shares.began("1.1", "b", 0)
+    dealt(shares, 0)
+    dealt(shares, 0)
+    shares.claimed("1.1", "a", 1)
+    assert dealt(shares, 1 + LINGER_SECONDS) == {"a": WHOLE}
 
 
 def test_a_mover_that_has_ended_its_share_is_given_it_again():
@@ -83,7 +103,7 @@ def test_nodes_never_have_more_than_the_whole_whatever_happens():
                 arrives = chance.random() < 0.7
                 if arrives:
                     has[to] = share
-                shares.answered(to, share, confirmed=arrives and chance.random() < 0.8)
+                shares.answered(to, share, now, confirmed=arrives and chance.random() < 0.8)
             # As movers do, a second after their last lease.
             for other in [it for it in has if it not in leases.values() and now - idle.get(it, 0) > 1]:
                 del has[other]
