@@ -329,7 +329,7 @@ impl<'a> Reader<'a> {
             return;
         }
         self.launch_urgent();
-        while self.has_room(self.running.len()) {
+        while self.has_room_for_prefetch() {
             let Some(request) = self.queue.front() else { return self.relieve() };
             let bytes = range::total_bytes(&request.ranges).saturating_add(request.tail);
             let fits = self.unreleased_bytes.saturating_add(bytes) <= self.config.budget_bytes;

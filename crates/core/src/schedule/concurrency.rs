@@ -15,6 +15,16 @@ impl Reader<'_> {
         in_flight < self.connections || in_flight < self.shared_requests()
     }
 
+    /// Returns true if one more request may be sent that nobody waits for. Its connections were
+    /// planned beside those of demand reads: what was planned for one round trip would otherwise
+    /// take two whenever the program reads meanwhile.
+    pub(super) fn has_room_for_prefetch(&self) -> bool {
+        let in_flight = self.running.len();
+        let prefetches = in_flight.saturating_sub(self.urgent_ids.len());
+        self.has_room(in_flight)
+            || (in_flight < self.source.max_requests() && self.has_room(prefetches))
+    }
+
     /// Maximum requests in flight if connections carry several; 0 if they do not.
     fn shared_requests(&self) -> usize {
         if self.queue.is_empty() && self.urgent.is_empty() {

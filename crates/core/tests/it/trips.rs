@@ -66,6 +66,21 @@ async fn the_callers_maximum_of_connections_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn prefetches_do_not_wait_for_a_demand_read() {
+    let limits = Limits { max_ranges: 1, ..Limits::unlimited() };
+    for (connections, round_trips) in [(16, 1), (4, 2)] {
+        let source = far().with_limits(limits).with_max_connections(connections);
+        connect(&source, connections).await;
+        let mut reader = Reader::new(&source, None, ReaderConfig::default());
+        reader.push_urgent(&[14_000..28_000], 1);
+        reader.push(&scattered(4, 14_000), 4);
+        let (_, result) = drain(&mut reader).await;
+        result.unwrap();
+        assert_eq!((source.round_trips(), source.log().len()), (round_trips, 5), "{connections}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn head_and_tail_come_in_one_request() {
     let source = far();
     let mut reader = Reader::new(&source, None, ReaderConfig::default());
