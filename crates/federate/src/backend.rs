@@ -35,7 +35,7 @@ const AT_ONCE: usize = 32;
 impl Backend for Federation {
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
         let names = self.name_space();
-        Box::pin(async move { Ok(metadata(&*names.entry(path, Need::FirstHolder).await?)) })
+        Box::pin(async move { Ok(metadata(&*names.entry(path, Need::Entry).await?)) })
     }
 
     fn list<'a>(&'a self, path: &'a str, max: usize) -> BackendFuture<'a, Vec<DirectoryEntry>> {
@@ -75,7 +75,7 @@ impl Backend for Federation {
                 async move {
                     let entry = match names.listed(&path) {
                         Some(entry) => Arc::new(entry),
-                        None => match names.entry(&path, Need::FirstHolder).await {
+                        None => match names.entry(&path, Need::Entry).await {
                             Err(error) if error.kind() == BackendErrorKind::NotFound => {
                                 return Ok(None);
                             }
@@ -112,7 +112,7 @@ impl Backend for Federation {
     fn open<'a>(&'a self, path: &'a str) -> BackendFuture<'a, Arc<dyn FileReader>> {
         Box::pin(async move {
             let names = self.name_space();
-            let entry = names.entry(path, Need::FirstHolder).await?;
+            let entry = names.entry(path, Need::Entry).await?;
             let reader = RelayedFile::open(&names, path, &entry)?;
             Ok(Arc::new(reader) as Arc<dyn FileReader>)
         })

@@ -40,7 +40,7 @@ pub use name_cache::NameCache;
 pub use name_space::{NameAnswer, NameSpace, Need};
 pub use prefix_map::{PrefixMap, PrefixRule};
 pub use settings::{
-    DeletePolicy, EndpointCredentials, EndpointSettings, FederationConfig, FederationSettings,
-    PrefixSettings,
+    Agreement, DeletePolicy, EndpointCredentials, EndpointSettings, FederationConfig,
+    FederationSettings, PrefixSettings,
 };
 pub use sites::{FAR, SiteSettings, Sites};

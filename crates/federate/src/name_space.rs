@@ -5,8 +5,9 @@
 //! not having answered. The answers are kept for a while ([`NameCache`]), in memory only.
 //!
 //! **Asked once.** Clients that ask about one name at the same time wait for one question
-//! ([`questions`](crate::questions)). Whoever needs one holder goes on with the first good answer;
-//! whoever needs all answers, or a negative one, waits for the deadline at most.
+//! ([`questions`](crate::questions)). Whoever needs an entry goes on when most endpoints agree
+//! about it ([`Agreement`](crate::Agreement)); whoever needs all answers, or a negative one, waits
+//! for the deadline at most.
 //!
 //! **Listings answer for names.** A listing that is cached says which endpoints hold each of its
 //! names, so that reading what was just listed asks nobody. A complete one also says which names do
@@ -15,6 +16,8 @@
 //! **Changes.** When a client is sent somewhere to write, the federation does not see when the file
 //! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
 //! negative is kept about them.
+
+mod name_answer;
 
 use crate::choice::{LoadMeter, RecentReferrals};
 use crate::endpoint::Endpoint;
@@ -32,9 +35,12 @@ use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
 use hither_core::{Algorithm, Checksum, Clock, Health};
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
+
+pub use name_answer::{NameAnswer, Need};
 
 /// Time for which an incomplete listing is kept, so that its entries can be described.
 const INCOMPLETE_LISTING: Duration = Duration::from_secs(1);
@@ -43,63 +49,11 @@ const CHANGING: Duration = Duration::from_secs(60);
 /// Memory for the names that clients may be writing, and for those in doubt, in bytes.
 const REMARKS_BYTES: usize = 4 << 20;
 
-/// The answers about a name, so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NameAnswer {
-    /// The endpoints that have something of that name.
-    pub found: Vec<(EndpointId, EntryFacts)>,
-    /// The entry that most of them have; none if nobody has it.
-    pub merged: Option<Arc<MergedEntry>>,
-    /// The endpoints that have not answered.
-    pub unanswered: Vec<EndpointId>,
-    /// True if no answer is waited for any more.
-    pub is_final: bool,
-}
-
-impl NameAnswer {
-    /// The answer that a listing gives about one of its names; none if an endpoint that has not
-    /// answered may have it.
-    fn from_listing(listing: &MergedListing, name: &str) -> Option<Self> {
-        let entry = listing.get(name);
-        if entry.is_none() && !listing.is_complete() {
-            return None;
-        }
-        let found = entry.map(|it| it.holders.iter().map(|id| (*id, it.facts)).collect());
-        Some(Self {
-            found: found.unwrap_or_default(),
-            merged: entry.cloned().map(Arc::new),
-            unanswered: listing.unanswered.clone(),
-            is_final: true,
-        })
-    }
-
-    fn add(&mut self, endpoint: EndpointId, facts: EntryFacts) {
-        self.found.push((endpoint, facts));
-        self.merged = merge_entry(self.found.clone()).map(Arc::new);
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let ids = self.unanswered.capacity() * size_of::<EndpointId>();
-        let found = size_of::<(EndpointId, EntryFacts)>() + size_of::<EndpointId>();
-        let merged = size_of::<MergedEntry>();
-        size_of::<Self>() + merged + self.found.capacity() * found + ids
-    }
-}
-
 /// The merged listing of a directory, once it is there.
 #[derive(Debug, Clone, Default)]
 struct ListingAnswer {
     listing: Option<Arc<MergedListing>>,
     is_final: bool,
-}
-
-/// The number of answers that a caller needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// The first endpoint that has the name.
-    FirstHolder,
-    /// All endpoints that answer in time.
-    AllAnswers,
 }
 
 /// The name space of a set of endpoints, with everything that is remembered about it.
@@ -193,7 +147,7 @@ impl NameSpace {
             async move { name_space.ask_about(&path, &sender).await }
         };
         let enough = |answer: &NameAnswer| {
-            answer.is_final || (need == Need::FirstHolder && !answer.found.is_empty())
+            answer.is_final || (need == Need::Entry && answer.is_decided(self.settings.agreement))
         };
         self.asked_names.wait(path, ask, enough).await.map(Arc::new)
     }
@@ -232,7 +186,23 @@ impl NameSpace {
                 (id, self.ask(endpoint, self.settings.deadline(), stat).await)
             });
         }
-        while let Some((id, entry)) = asked.next().await {
+        let mut late = pin!(tokio::time::sleep(self.settings.agreement_time()));
+        loop {
+            answer.pending = asked.len();
+            if answer.merged.is_some() {
+                sender.send_replace(answer.clone());
+            }
+            let (id, entry) = tokio::select! {
+                biased;
+                told = asked.next() => match told {
+                    Some(told) => told,
+                    None => break,
+                },
+                () = &mut late, if !answer.is_late => {
+                    answer.is_late = true;
+                    continue;
+                }
+            };
             let facts = match entry {
                 Ok(entry) => EntryFacts::of(&entry),
                 Err(error) if is_negative(&error) => None,
@@ -241,7 +211,6 @@ impl NameSpace {
             answer.unanswered.retain(|it| *it != id);
             if let Some(facts) = facts {
                 answer.add(id, facts);
-                sender.send_replace(answer.clone());
             }
         }
         answer.is_final = true;

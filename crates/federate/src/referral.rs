@@ -7,7 +7,8 @@
 //!
 //! **Writing.** A file that one endpoint holds is replaced there. A new one goes to the best
 //! endpoint that takes files at its path; the directory is made there if others have it. A file
-//! with several replicas is not replaced, because the others would keep the old one.
+//! with several replicas is not replaced, because the others would keep the old one. Nothing is
+//! written while an endpoint has not answered that may have the file: there would be two of them.
 
 use crate::choice::{Candidate, rank};
 use crate::merge::{EndpointId, MergedEntry};
@@ -50,7 +51,7 @@ impl NameSpace {
     }
 
     async fn locate_for_reading(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
-        let need = if request.wants_all { Need::AllAnswers } else { Need::FirstHolder };
+        let need = if request.wants_all { Need::AllAnswers } else { Need::Entry };
         let entry = self.entry(request.path, need).await?;
         let checksum = match request.checksum {
             Some(algorithm) if entry.facts.kind == FileKind::File => {
@@ -166,6 +167,9 @@ impl NameSpace {
     async fn locate_for_writing(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
         let path = request.path;
         let answer = self.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
+        if !answer.unanswered.is_empty() {
+            return Err(self.incomplete(&answer.unanswered));
+        }
         let there = &answer.merged;
         let ids = match there {
             Some(entry) if entry.facts.kind == FileKind::Directory => {

@@ -132,6 +132,11 @@ pub struct FederationSettings {
     pub deadline_seconds: f64,
     /// The same for the listing of a directory.
     pub listing_deadline_seconds: f64,
+    /// The entry that counts while endpoints are still being asked.
+    pub agreement: Agreement,
+    /// Seconds after which the majority of the endpoints that have answered decides, without the
+    /// others.
+    pub agreement_seconds: f64,
     /// Seconds for which the endpoints that have a name are remembered.
     pub positive_seconds: f64,
     /// Seconds for which it is remembered that no endpoint has a name.
@@ -154,6 +159,17 @@ pub struct FederationSettings {
     pub networks: Vec<String>,
 }
 
+/// The entry that counts while endpoints are still being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Agreement {
+    /// That of most endpoints, as soon as those that have not answered cannot change it, or
+    /// [`FederationSettings::agreement_seconds`] have passed.
+    Majority,
+    /// That of the first endpoint that has one.
+    First,
+}
+
 /// Deletions through the federation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -169,6 +185,8 @@ impl Default for FederationSettings {
         Self {
             deadline_seconds: 3.0,
             listing_deadline_seconds: 10.0,
+            agreement: Agreement::Majority,
+            agreement_seconds: 1.0,
             positive_seconds: 60.0,
             negative_seconds: 5.0,
             listing_seconds: 10.0,
@@ -187,6 +205,7 @@ impl FederationSettings {
         for (name, seconds, least) in [
             ("deadline_seconds", self.deadline_seconds, 0.001),
             ("listing_deadline_seconds", self.listing_deadline_seconds, 0.001),
+            ("agreement_seconds", self.agreement_seconds, 0.0),
             ("positive_seconds", self.positive_seconds, 0.0),
             ("negative_seconds", self.negative_seconds, 0.0),
             ("listing_seconds", self.listing_seconds, 0.0),
@@ -230,6 +249,10 @@ impl FederationSettings {
 
     pub(crate) fn listing_deadline(&self) -> Duration {
         Duration::from_secs_f64(self.listing_deadline_seconds)
+    }
+
+    pub(crate) fn agreement_time(&self) -> Duration {
+        Duration::from_secs_f64(self.agreement_seconds)
     }
 
     pub(crate) fn probe_interval(&self) -> Duration {

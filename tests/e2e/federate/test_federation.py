@@ -255,7 +255,7 @@ def test_a_copy_goes_on_when_an_endpoint_is_killed(federation, hither, tmp_path)
     assert files == {name.rpartition("/")[2]: content(name) for name in names}
 
 
-def test_a_silent_endpoint_delays_nobody_who_reads_what_others_have(tmp_path):
+def test_a_silent_endpoint_delays_a_read_of_what_others_have_by_a_second(tmp_path):
     where = Loopback()
     folder = tmp_path / "www"
     folder.mkdir()

@@ -6,12 +6,45 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
-async fn the_first_holder_suffices_and_the_cache_knows_all() {
+async fn a_majority_decides_in_a_second() {
+    let storage = |size, delay_ms| MemoryStorage::new(&[("f", size)], delay_ms);
+    let none = || MemoryStorage::new(&[], 10);
+    for (storages, size, milliseconds, what) in [
+        (vec![storage(3, 1), storage(5, 10), storage(5, 20)], 5, 20, "the fast one differs"),
+        (vec![storage(5, 1), storage(5, 10), storage(3, 2_000)], 5, 10, "two of three agree"),
+        (vec![storage(5, 1), none(), none()], 5, 10, "one alone has it"),
+        (vec![none(), storage(5, 10), storage(3, 2_000)], 5, 1_000, "one is late"),
+        (vec![storage(3, 10), storage(5, 20)], 3, 20, "of equally many the first"),
+    ] {
+        let rig = Rig::new(storages);
+        let began = Instant::now();
+        let located = rig.locate_from("192.0.2.1", "f", Intent::Read).await.unwrap();
+        assert_eq!(located.metadata.unwrap().size, Some(size), "{what}");
+        assert_eq!(began.elapsed(), Duration::from_millis(milliseconds), "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_down_has_no_vote() {
     let rig = Rig::new(vec![
+        MemoryStorage::new(&[("f", 5)], 10),
+        MemoryStorage::new(&[], 20),
+        MemoryStorage::new(&[("f", 3)], 1),
+    ]);
+    rig.storages[2].behave(Behaviour::Refuses);
+    let began = Instant::now();
+    assert_eq!(rig.sent_to("f").await, "http://e0/f");
+    assert_eq!(began.elapsed(), Duration::from_millis(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_holder_suffices_where_that_is_the_policy_and_the_cache_knows_all() {
+    let storages = vec![
         MemoryStorage::new(&[("f", 5)], 2_000),
         MemoryStorage::new(&[("f", 5)], 10),
         MemoryStorage::new(&[], 20),
-    ]);
+    ];
+    let rig = Rig::with("[federation]\nagreement = 'first'", |_| String::new(), storages);
     let began = Instant::now();
     assert_eq!(rig.sent_to("f").await, "http://e1/f");
     assert_eq!(began.elapsed(), Duration::from_millis(10));

@@ -31,13 +31,26 @@ async fn files_are_written_where_that_is_allowed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_file_gets_its_directory_where_others_have_it() {
-    let rig = rig("");
-    rig.storages[1].behave(Behaviour::Refuses);
-    assert!(rig.federation.stat("y").await.is_err());
+    let storages = vec![
+        MemoryStorage::new(&[("d/old", 1)], 1),
+        MemoryStorage::new(&[("x/own", 3)], 1),
+        MemoryStorage::new(&[], 1),
+    ];
+    let writes = |index| if index == 2 { "write = true".to_owned() } else { String::new() };
+    let rig = Rig::with("", writes, storages);
     assert_eq!(kind_of_put(&rig, "d/new").await.unwrap(), "http://e2/d/new");
     assert_eq!(rig.storages[2].paths(), ["d"]);
     assert_eq!(kind_of_put(&rig, "none/new").await.unwrap(), "http://e2/none/new");
     assert_eq!(rig.storages[2].paths(), ["d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_while_an_endpoint_that_may_have_it_is_down() {
+    let rig = rig("");
+    rig.storages[1].behave(Behaviour::Refuses);
+    for path in ["x/own", "x/new"] {
+        assert_eq!(kind_of_put(&rig, path).await, Err(BackendErrorKind::Unavailable), "{path}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,71 @@
+//! Answers about a name: what endpoints have said so far, and which entry counts.
+
+use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing, merge_entry};
+use crate::settings::Agreement;
+use std::sync::Arc;
+
+/// The answers about a name, so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameAnswer {
+    /// The endpoints that have something of that name.
+    pub found: Vec<(EndpointId, EntryFacts)>,
+    /// The entry that most of them have; none if nobody has it.
+    pub merged: Option<Arc<MergedEntry>>,
+    /// The endpoints that have not answered.
+    pub unanswered: Vec<EndpointId>,
+    /// The number of endpoints that may still answer.
+    pub pending: usize,
+    /// True once the time for a majority has passed.
+    pub is_late: bool,
+    /// True if no answer is waited for any more.
+    pub is_final: bool,
+}
+
+impl NameAnswer {
+    /// Returns true if somebody has the name, and the entry is the one that counts.
+    pub(super) fn is_decided(&self, agreement: Agreement) -> bool {
+        self.merged.as_ref().is_some_and(|entry| {
+            // As if all those that differ agreed, and those that have not answered with them.
+            let others = entry.differing.len() + self.pending;
+            self.is_late || agreement == Agreement::First || entry.holders.len() > others
+        })
+    }
+
+    /// The answer that a listing gives about one of its names; none if an endpoint that has not
+    /// answered may have it.
+    pub(super) fn from_listing(listing: &MergedListing, name: &str) -> Option<Self> {
+        let entry = listing.get(name);
+        if entry.is_none() && !listing.is_complete() {
+            return None;
+        }
+        let found = entry.map(|it| it.holders.iter().map(|id| (*id, it.facts)).collect());
+        Some(Self {
+            found: found.unwrap_or_default(),
+            merged: entry.cloned().map(Arc::new),
+            unanswered: listing.unanswered.clone(),
+            is_final: true,
+            ..Self::default()
+        })
+    }
+
+    pub(super) fn add(&mut self, endpoint: EndpointId, facts: EntryFacts) {
+        self.found.push((endpoint, facts));
+        self.merged = merge_entry(self.found.clone()).map(Arc::new);
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let ids = self.unanswered.capacity() * size_of::<EndpointId>();
+        let found = size_of::<(EndpointId, EntryFacts)>() + size_of::<EndpointId>();
+        let merged = size_of::<MergedEntry>();
+        size_of::<Self>() + merged + self.found.capacity() * found + ids
+    }
+}
+
+/// The number of answers that a caller needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The entry that counts, by the [`Agreement`] of the federation.
+    Entry,
+    /// All endpoints that answer in time.
+    AllAnswers,
+}
