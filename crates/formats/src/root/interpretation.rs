@@ -142,10 +142,9 @@ fn numbers(shape: &[usize], placement: Placement) -> Interpretation {
     Interpretation { column, plan: ColumnDecoding::Numbers(placement), type_name: None }
 }
 
-/// A string behind its length.
+/// The string of a `TLeafC`.
 fn text() -> BranchColumn {
-    let shape = StreamedType::Text { wide: false };
-    of_shape(&shape, "char*").pop().unwrap_or_else(|| refused("it has no columns"))
+    of_shape(&StreamedType::LeafText, "char*").pop().unwrap_or_else(|| refused("it has no columns"))
 }
 
 /// The number of items of a split collection.

@@ -99,6 +99,7 @@ fn columns_of_objects_are_listed_with_their_types() {
             "map.first std::string[]",
             "map.second double[]",
             "name char*",
+            "bare char*",
             "split vector<Hit>",
             "@split.size() int32_t",
             "split/split.fE float[]",
@@ -117,6 +118,7 @@ fn values_of_objects_are_those_written() {
     assert_eq!(values("s"), strings(&["one", ""]));
     assert_eq!(values("vs"), strings(&["x", "yz"]));
     assert_eq!(values("name"), strings(&["ab", ""]));
+    assert_eq!(values("bare"), strings(&["ab", ""]));
     assert_eq!(values("hits.fE"), Values::F32(vec![0.5, 1.5]));
     assert_eq!(values("hits.fUniqueID"), Values::U32(vec![5, 5]));
     assert_eq!(column("hits.fCell").item_shape, [2]);

@@ -210,6 +210,12 @@ pub fn objects(path: &'static str) -> Tree {
         baskets: vec![Basket { entries: 2, data: b"\x02ab\x00".to_vec(), table: Some(vec![0, 3]) }],
         ..Branch::default()
     };
+    // An empty string without the byte that says so.
+    let bare = Branch {
+        name: "bare",
+        baskets: vec![Basket { entries: 2, data: b"\x02ab".to_vec(), table: Some(vec![0, 3]) }],
+        ..name.clone()
+    };
     let member = |id, kind, code| Element { class_name: "Hit", class_version: 2, id, kind, code };
     let count = |n: i32| n.to_be_bytes().to_vec();
     let collection = Branch {
@@ -263,6 +269,7 @@ pub fn objects(path: &'static str) -> Tree {
             &[headed(9 | 1 << 14, &map.concat()), headed(9, &counted(0, &[]))],
         ),
         name,
+        bare,
         collection,
     ];
     Tree { path, cycle: 1, branches }

@@ -170,10 +170,7 @@ impl ColumnBuilder {
 
 /// The fixed dimensions among levels.
 pub(crate) fn fixed(levels: &[Level]) -> Vec<usize> {
-    let size = |level: &Level| match level {
-        Level::Fixed(n) => Some(*n),
-        Level::List => None,
-    };
+    let size = |level: &Level| if let Level::Fixed(n) = level { Some(*n) } else { None };
     levels.iter().filter_map(size).collect()
 }
 
@@ -204,7 +201,10 @@ impl<'a> EntryReader<'a, '_> {
     /// An entry that has bytes of its own. An object may come without a head there.
     fn entry(&mut self, shape: &StreamedType, target: Option<Target<'_>>) -> Result<()> {
         if self.cursor.left() == 0 && !shape.runs_to_the_end() {
-            return Err(self.unlike_described("an entry without bytes"));
+            return match shape {
+                StreamedType::LeafText => target.map_or(Ok(()), |_| self.out.text(b"")),
+                _ => Err(self.unlike_described("an entry without bytes")),
+            };
         }
         if let StreamedType::Object(class) = shape {
             let whole = self.cursor.left().saturating_sub(4);
@@ -230,8 +230,8 @@ impl<'a> EntryReader<'a, '_> {
                     None => Ok(()),
                 }
             }
-            StreamedType::Text { wide } => {
-                let text = if *wide {
+            StreamedType::Text { .. } | StreamedType::LeafText => {
+                let text = if matches!(shape, StreamedType::Text { wide: true }) {
                     let length = self.cursor.count()?;
                     self.cursor.take(length)?
                 } else {

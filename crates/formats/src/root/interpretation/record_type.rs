@@ -42,6 +42,7 @@ impl RecordType {
             StreamedType::TObject => return None,
             StreamedType::Numbers { .. }
             | StreamedType::Text { .. }
+            | StreamedType::LeafText
             | StreamedType::Counted { .. }
             | StreamedType::Bits
             | StreamedType::Unknown(_) => Self::Column(path.to_owned()),

@@ -37,6 +37,9 @@ pub(crate) enum StreamedType {
     Numbers { packed: NumberEncoding, dims: Vec<usize> },
     /// A string behind its length: one byte, or 255 and four; `wide`: always four.
     Text { wide: bool },
+    /// The string of a `TLeafC`: as `Text`, and without any bytes if it is empty, as old versions
+    /// of ROOT wrote it (`TLeafC::ReadBasket`).
+    LeafText,
     /// A fixed array of values.
     Fixed { dims: Vec<usize>, item: Arc<Self> },
     /// A count and as many values. May have a head.
@@ -148,7 +151,7 @@ impl StreamedType {
             }
             Self::Headed(_) | Self::Object(_) => 6,
             Self::TObject => 10,
-            Self::Rest(_) | Self::Unknown(_) => 0,
+            Self::LeafText | Self::Rest(_) | Self::Unknown(_) => 0,
         }
     }
 
@@ -205,7 +208,7 @@ impl Finder {
                 found.push(Ok(self.leaf(packed.element())));
                 true
             }
-            StreamedType::Text { .. } => {
+            StreamedType::Text { .. } | StreamedType::LeafText => {
                 found.push(Ok(self.leaf(ElementType::Text)));
                 true
             }
