@@ -94,7 +94,7 @@ pub extern "C" fn hither_list_new(
 ) -> Option<Box<List>> {
     with_client(client, error, None, |client| {
         let at = client.storage_path(text("the URL", url)?)?;
-        let entries = client.block_on(at.storage.list(&at.path))?;
+        let entries = client.block_on(at.storage.list(&at.path))?.into_entries()?;
         let entries = entries.iter().map(|entry| Entry::new(&at, entry)).collect();
         Ok(Some(Box::new(List { entries, next: AtomicUsize::new(0) })))
     })

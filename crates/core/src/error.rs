@@ -141,6 +141,14 @@ impl Error {
         matches!(self.kind(), Corrupt | Invalid | NotFound | Protocol | Unsupported)
     }
 
+    /// Returns true if it says something about a name, and not about the server: requests for other
+    /// names may succeed.
+    #[must_use]
+    pub fn concerns_name(&self) -> bool {
+        use ErrorKind::{Invalid, NotFound, PermissionDenied, Protocol, Unsupported};
+        matches!(self.kind(), Invalid | NotFound | PermissionDenied | Protocol | Unsupported)
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -42,5 +42,5 @@ pub use source::limits::Limits;
 pub use source::{
     Part, PartSink, Request, ResponseMeta, Source, VersionBinding, validators_differ,
 };
-pub use storage::{CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload};
+pub use storage::{CommittedFile, DirEntry, FileKind, Listing, PutOptions, Storage, Upload};
 pub use trace::{FileRecorder, ReadEvent, ReadTimes, TraceSink};

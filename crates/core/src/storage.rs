@@ -12,10 +12,12 @@
 //! what they are, and [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on
 //! the link itself. So what descends by `list` never leaves the tree that it was given.
 
+mod listing;
 mod path;
 mod read_back;
 mod tree;
 
+pub use listing::Listing;
 pub use path::{
     check_name, check_path, file_name, hide_partial_name, is_partial, join, parent, partial_name,
     partial_token, sibling, unique_partial_name,
@@ -232,11 +234,11 @@ pub trait Storage: Send + Sync + Debug {
     }
     /// The names in a directory, in the order of their bytes, without itself. A file is
     /// [`ErrorKind::Invalid`].
-    async fn list(&self, _path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, _path: &str) -> Result<Listing> {
         unsupported(self, "list directories")
     }
-    /// The names of [`Storage::list`] as they arrive, in any order.
-    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+    /// The names of [`Storage::list`] as they arrive, in any order. Together they are the listing.
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
         Box::pin(futures_util::stream::once(self.list(path)))
     }
     /// A file to read. Nothing is sent yet.

@@ -280,7 +280,7 @@ impl NameSpace {
             match entries {
                 Ok(entries) => {
                     exists = true;
-                    merger.add(id, &entries);
+                    merger.add(id, &entries.entries);
                 }
                 // A file, or nothing, has that name there.
                 Err(error) if is_negative(&error) || error.kind() == ErrorKind::Invalid => {}

@@ -54,7 +54,9 @@ pub use hither_core::cache::CacheConfig;
 pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::error::suggest::Suggestion;
 pub use hither_core::report::counted;
-pub use hither_core::storage::{DirEntry, FileKind, PutOptions, StagingState, Storage, Upload};
+pub use hither_core::storage::{
+    DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload,
+};
 pub use hither_core::sync::lock;
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;

@@ -117,7 +117,7 @@ impl Client {
     fn list(&self, url: String) -> PyResult<Job> {
         let list = |it: Arc<ClientHandle>| async move {
             let at = it.client().storage_path(&url)?;
-            let entries = at.storage.list(&at.path).await?;
+            let entries = at.storage.list(&at.path).await?.into_entries()?;
             Ok((at, entries))
         };
         self.job(list, |(at, entries), py| {

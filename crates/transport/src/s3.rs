@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, check_path};
+use hither_core::storage::{DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_path};
 use hither_core::{Replica, Replicas, Source};
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -369,8 +369,8 @@ impl Storage for S3Storage {
         }
     }
 
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
-        self.list_directory(path).await
+    async fn list(&self, path: &str) -> Result<Listing> {
+        self.list_directory(path).await.map(Listing::from)
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {

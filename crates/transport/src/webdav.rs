@@ -19,7 +19,9 @@
 
 mod arriving;
 mod autoindex;
+mod index_listing;
 mod listing;
+mod refusals;
 mod tree;
 mod tree_upload;
 mod upload;
@@ -41,11 +43,12 @@ use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed};
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Storage, StoredEntry, TreeEvents, TreeRequest, TreeUpload,
-    Upload, check_name, check_path, hide_partial_name, parent,
+    DirEntry, FileKind, Listing, PutOptions, Storage, StoredEntry, TreeEvents, TreeRequest,
+    TreeUpload, Upload, check_name, check_path, hide_partial_name, parent,
 };
 use hither_core::{Replicas, Source};
 use http::{Method, StatusCode, header};
+use refusals::PropfindRefusals;
 use std::any::Any;
 use std::sync::Arc;
 use upload::WebDavUpload;
@@ -58,6 +61,7 @@ pub struct WebDavStorage {
     /// A path that is known to be a directory, and so are those that it is in.
     directory: String,
     replicas: Option<ReplicaFinder>,
+    refusals: Arc<PropfindRefusals>,
 }
 
 /// The time of the last change of a file that is uploaded, in seconds since 1970.
@@ -67,7 +71,8 @@ impl WebDavStorage {
     /// The directory at `root`. Nothing is requested yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
-        Self { network, root, directory: String::new(), replicas: None }
+        let (directory, replicas, refusals) = Default::default();
+        Self { network, root, directory, replicas, refusals }
     }
 
     /// The same storage, in which `path` and the directories that it is in are known as
@@ -206,7 +211,7 @@ impl WebDavStorage {
     /// Removes the content of a directory entry by entry, for servers that remove only empty ones.
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            for entry in listing::list(self, path).await? {
+            for entry in listing::list(self, path).await?.entries {
                 if entry.kind == FileKind::Directory {
                     self.clear(&entry.path).await?;
                 }
@@ -342,10 +347,10 @@ impl Storage for WebDavStorage {
         listing::sized(self, path).await.map(|entry| self.comparable(entry))
     }
 
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<Listing> {
         check_path(path)?;
-        let entries = listing::list(self, path).await?;
-        Ok(entries.into_iter().map(|entry| self.comparable(entry)).collect())
+        let listing = listing::list(self, path).await?;
+        Ok(listing.map(|entry| self.comparable(entry)))
     }
 
     async fn stat_directory(&self, path: &str) -> Result<Option<DirEntry>> {
@@ -353,13 +358,12 @@ impl Storage for WebDavStorage {
         listing::told_properties(self, path, true).await
     }
 
-    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
-        match check_path(path) {
-            Ok(()) => Box::pin(listing::list_batches(self, path).map_ok(|entries| {
-                entries.into_iter().map(|entry| self.comparable(entry)).collect()
-            })),
-            Err(error) => Box::pin(futures_util::stream::once(async move { Err(error) })),
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
+        if let Err(error) = check_path(path) {
+            return Box::pin(futures_util::stream::once(async move { Err(error) }));
         }
+        let batches = listing::list_batches(self, path);
+        Box::pin(batches.map_ok(|part| part.map(|entry| self.comparable(entry))))
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -388,12 +392,8 @@ impl Storage for WebDavStorage {
     async fn remove(&self, path: &str) -> Result<()> {
         check_name(path, &self.root)?;
         let entry = listing::stat(self, path).await?;
-        let directory = entry.kind == FileKind::Directory;
-        // DELETE of a directory also removes its content.
-        if directory && !listing::list(self, path).await?.is_empty() {
-            let place = self.root.below(path, true);
-            let what = format!("cannot remove {place}: it is not empty");
-            return Err(Error::new(ErrorKind::Invalid, what));
+        if entry.kind == FileKind::Directory {
+            listing::check_empty(self, path).await?;
         }
         self.delete(&entry).await
     }

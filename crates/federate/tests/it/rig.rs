@@ -127,13 +127,13 @@ impl Storage for MemoryStorage {
         .await
     }
 
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<hither_core::Listing> {
         self.answer(|entries| {
             if !path.is_empty() && entries.get(path) != Some(&None) {
                 return Err(missing(path));
             }
             let inside = entries.iter().filter(|(it, _)| parent(it) == path);
-            Ok(inside.map(|(path, size)| entry(path, *size)).collect())
+            Ok(inside.map(|(path, size)| entry(path, *size)).collect::<Vec<_>>().into())
         })
         .await
     }

@@ -10,7 +10,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::retry::{self, Failed, Retryable};
-use hither_core::storage::{DirEntry, FileKind, Storage, TreeEvent, TreeEvents, TreeRequest, join};
+use hither_core::storage::{
+    DirEntry, FileKind, Listing, Storage, TreeEvent, TreeEvents, TreeRequest, join,
+};
 use hither_transfer::Filter;
 use hither_transport::MonotonicClock;
 
@@ -159,8 +161,9 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
                 None => return Ok(()),
                 Some((Err(error), _, 0)) => return Err(error),
                 Some((Err(error), path, _)) => (self.take)(WalkEvent::Failed(path, error))?,
-                Some((Ok(entries), _, level)) => {
-                    for entry in entries {
+                Some((Ok(listing), path, level)) => {
+                    self.tell_missing(&listing, &path)?;
+                    for entry in listing.entries {
                         if self.descends(&entry, level + 1)? {
                             waiting.push((entry.path.clone(), level + 1));
                         }
@@ -171,6 +174,20 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
                     }
                 }
             }
+        }
+    }
+
+    /// Hands on what a listing of the directory at `path` lacks.
+    fn tell_missing(&mut self, listing: &Listing, path: &str) -> Result<()> {
+        for (name, error) in &listing.failed {
+            (self.take)(WalkEvent::Failed(name.clone(), error.clone()))?;
+        }
+        for gap in &listing.gaps {
+            (self.take)(WalkEvent::Failed(path.to_owned(), gap.clone()))?;
+        }
+        match listing.hidden.filter(|_| path == self.root) {
+            Some(why) => (self.take)(WalkEvent::LeftOut(path.to_owned(), why.to_owned())),
+            None => Ok(()),
         }
     }
 

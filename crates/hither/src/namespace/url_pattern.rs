@@ -230,13 +230,21 @@ impl PatternComponent {
             return Ok(vec![storage.stat(&join(&path, name)).await?]);
         }
         let shows_hidden = self.pattern.starts_with('.');
-        let mut entries = storage.list(&path).await?;
-        entries.retain(|entry| {
-            let name = file_name(&entry.path);
-            entry.kind != FileKind::Unnamed
-                && (shows_hidden || !name.starts_with('.'))
+        let matches = |path: &str| {
+            let name = file_name(path);
+            (shows_hidden || !name.starts_with('.'))
                 && matcher.is_none_or(|matcher| matcher.includes_file(name))
-        });
+        };
+        let listing = storage.list(&path).await?;
+        // What may match and cannot be used must not be passed over.
+        let failed = listing.failed.into_iter().find(|(path, _)| matches(path));
+        if let Some(error) =
+            listing.gaps.into_iter().next().or_else(|| failed.map(|(_, error)| error))
+        {
+            return Err(error);
+        }
+        let mut entries = listing.entries;
+        entries.retain(|entry| entry.kind != FileKind::Unnamed && matches(&entry.path));
         Ok(entries)
     }
 }

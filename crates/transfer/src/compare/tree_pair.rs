@@ -305,7 +305,7 @@ async fn list(tree: &CopyPath, is_there: bool, relative: &str) -> Result<Vec<Dir
     if !is_there {
         return Ok(Vec::new());
     }
-    let mut entries = tree.storage.list(&tree.below(relative).0).await?;
+    let mut entries = tree.storage.list(&tree.below(relative).0).await?.into_entries()?;
     for entry in &entries {
         check_path(&entry.path)?;
     }

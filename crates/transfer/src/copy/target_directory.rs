@@ -72,7 +72,7 @@ impl TargetDirectory {
         let mut batches = storage.list_batches(path);
         while let Some(entries) = batches.next().await {
             // Whatever is wrong shows when a file asks about itself.
-            let entries = entries.ok()?;
+            let entries = entries.ok()?.into_entries().ok()?;
             listed.extend(entries.into_iter().map(|it| (file_name(&it.path).to_owned(), it)));
             if listed.len() > MAX_NAMES {
                 return None;

@@ -140,8 +140,9 @@ impl UnseenDirectory {
             return listed;
         }
         let mut batches = self.storage.list_batches(&self.path);
-        while let Some(Ok(entries)) = batches.next().await {
-            listed.extend(entries.into_iter().map(|it| (file_name(&it.path).to_owned(), it)));
+        while let Some(Ok(listing)) = batches.next().await {
+            let entries = listing.entries.into_iter();
+            listed.extend(entries.map(|it| (file_name(&it.path).to_owned(), it)));
             if listed.len() > most {
                 break;
             }

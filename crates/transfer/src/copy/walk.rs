@@ -132,7 +132,7 @@ impl Walk<'_> {
         let mut folders = Vec::new();
         let mut batches = self.storage.list_batches(&folder.path);
         while let Some(entries) = batches.next().await {
-            let entries = entries?;
+            let entries = entries?.into_entries()?;
             make().await?;
             for entry in entries {
                 folders.extend(self.take(folder, entry).await?);

@@ -181,7 +181,7 @@ impl Removed {
 
 /// The first of `paths`, all in `directory`, that the source has.
 async fn look(pair: &TreePair, directory: &str, mut paths: Vec<&str>) -> Result<Option<String>> {
-    let listed = pair.source.storage.list(&pair.source.below(directory).0).await?;
+    let listed = pair.source.storage.list(&pair.source.below(directory).0).await?.into_entries()?;
     paths.sort_unstable();
     let is_there = |name: &str| {
         let found = paths.binary_search_by(|path| file_name(path).cmp(name)).ok()?;

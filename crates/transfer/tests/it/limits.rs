@@ -98,9 +98,9 @@ impl Storage for ZeroStorage {
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         Ok(DirEntry::new(path, FileKind::Directory, 0))
     }
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<hither_core::Listing> {
         let entry = |n| DirEntry::new(format!("{path}/{n:04}"), FileKind::File, self.0.size);
-        Ok((0..self.0.files).map(entry).collect())
+        Ok((0..self.0.files).map(entry).collect::<Vec<_>>().into())
     }
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
         let (zeros, path) = (Arc::clone(&self.0), path.to_owned());

@@ -72,8 +72,8 @@ impl Storage for ServerFiles {
         Err(Error::new(ErrorKind::Unsupported, "the test server cannot do that"))
     }
 
-    async fn list(&self, _: &str) -> Result<Vec<DirEntry>> {
-        Ok(self.entries.clone())
+    async fn list(&self, _: &str) -> Result<hither_core::Listing> {
+        Ok(self.entries.clone().into())
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {

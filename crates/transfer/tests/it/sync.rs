@@ -58,14 +58,14 @@ impl Storage for Misbehaving {
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         self.inner.stat(path).await
     }
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<hither_core::Listing> {
         let before = self.listed.lock().unwrap().iter().filter(|it| *it == path).count();
         self.listed.lock().unwrap().push(path.to_owned());
-        let mut entries = self.inner.list(path).await?;
+        let mut listing = self.inner.list(path).await?;
         if path == self.directory {
             match &self.listing {
                 Some(Listing::Fails(kind)) => return Err(Error::new(*kind, "as told")),
-                Some(Listing::Gains(name)) if before > 0 => entries.push(DirEntry::new(
+                Some(Listing::Gains(name)) if before > 0 => listing.entries.push(DirEntry::new(
                     hither_core::storage::join(path, name),
                     hither_core::FileKind::File,
                     1,
@@ -73,7 +73,7 @@ impl Storage for Misbehaving {
                 _ => {}
             }
         }
-        Ok(entries)
+        Ok(listing)
     }
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
         self.inner.source(path)

@@ -99,11 +99,12 @@ impl Storage for Wide {
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         Ok(DirEntry::new(path, FileKind::Directory, 0))
     }
-    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<hither_core::Listing>> {
         let batches = (0..self.files / BATCH).map(move |batch| {
             self.counts.listed.fetch_add(BATCH, Ordering::SeqCst);
             let numbers = batch * BATCH..(batch + 1) * BATCH;
-            Ok(numbers.map(|n| DirEntry::new(format!("{path}/{n}"), FileKind::File, 1)).collect())
+            let entry = |n| DirEntry::new(format!("{path}/{n}"), FileKind::File, 1);
+            Ok(numbers.map(entry).collect::<Vec<_>>().into())
         });
         Box::pin(futures_util::stream::iter(batches))
     }
@@ -120,11 +121,12 @@ impl Storage for Endless {
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         Ok(DirEntry::new(path, FileKind::Directory, 0))
     }
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<hither_core::Listing> {
         Ok(vec![
             DirEntry::new(format!("{path}/d"), FileKind::Directory, 0),
             DirEntry::new(format!("{path}/f"), FileKind::File, 1),
-        ])
+        ]
+        .into())
     }
     fn source(&self, _: &str) -> Result<Arc<dyn Source>> {
         Ok(Arc::new(OneByte(Arc::clone(&self.0))))

@@ -20,7 +20,7 @@ use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join,
+    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_path, join,
 };
 use rustix::fs::RenameFlags;
 use std::fs::{File, FileType, Metadata, ReadDir};
@@ -101,26 +101,27 @@ impl Storage for LocalStorage {
         .await
     }
 
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<Listing> {
         let place = self.place(path)?;
         let path = path.to_owned();
         blocking(move || {
-            let mut entries = Listing::open(path, place)?.next(usize::MAX)?;
-            entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-            Ok(entries)
+            let mut listing = OpenDirectory::open(path, place)?.next(usize::MAX)?;
+            listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+            Ok(listing)
         })
         .await
     }
 
-    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
         let opened = async move {
             let place = self.place(path)?;
             let path = path.to_owned();
-            let listing = blocking(move || Listing::open(path, place)).await?;
-            Ok(stream::try_unfold(listing, |mut listing| {
+            let directory = blocking(move || OpenDirectory::open(path, place)).await?;
+            Ok(stream::try_unfold(directory, |mut directory| {
                 blocking(move || {
-                    let entries = listing.next(LISTED_TOGETHER)?;
-                    Ok((!entries.is_empty()).then_some((entries, listing)))
+                    let listed = directory.next(LISTED_TOGETHER)?;
+                    let is_over = listed.entries.is_empty() && listed.failed.is_empty();
+                    Ok((!is_over).then_some((listed, directory)))
                 })
             }))
         };
@@ -245,41 +246,41 @@ pub(crate) fn entry(path: String, metadata: &Metadata) -> DirEntry {
 }
 
 /// A directory that is being listed.
-struct Listing {
+struct OpenDirectory {
     path: String,
     place: PathBuf,
     names: ReadDir,
 }
 
-impl Listing {
+impl OpenDirectory {
     fn open(path: String, place: PathBuf) -> Result<Self> {
         let names = std::fs::read_dir(&place).map_err(|error| failed("list", &place, error))?;
         Ok(Self { path, place, names })
     }
 
     /// The next entries, at most `most`; none at the end.
-    fn next(&mut self, most: usize) -> Result<Vec<DirEntry>> {
-        let mut entries = Vec::new();
-        while entries.len() < most
+    fn next(&mut self, most: usize) -> Result<Listing> {
+        let mut listed = Listing::default();
+        while listed.entries.len() < most
             && let Some(found) = self.names.next()
         {
             let found = found.map_err(|error| failed("list", &self.place, error))?;
             let name = found.file_name();
             let Some(name) = name.to_str() else {
                 let path = join(&self.path, &name.to_string_lossy());
-                entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
+                listed.entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
                 continue;
             };
+            let path = join(&self.path, name);
             // Links are not followed.
-            let metadata = match found.metadata() {
-                Ok(metadata) => metadata,
+            match found.metadata() {
+                Ok(metadata) => listed.entries.push(entry(path, &metadata)),
                 // It was removed meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed("look at", &found.path(), error)),
-            };
-            entries.push(entry(join(&self.path, name), &metadata));
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => listed.failed.push((path, failed("look at", &found.path(), error))),
+            }
         }
-        Ok(entries)
+        Ok(listed)
     }
 }
 

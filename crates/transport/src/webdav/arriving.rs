@@ -5,11 +5,10 @@
 //! still decides what is an error, and whatever the parts of it did not show comes at its end.
 
 use super::autoindex::{self, AutoindexEntry};
-use super::listing::{entry, joined};
 use bytes::{Bytes, BytesMut};
-use hither_core::storage::{DirEntry, FileKind};
-use hither_http::propfind::{self, PropfindLimits};
-use http::{StatusCode, Uri};
+use hither_core::storage::{DirEntry, FileKind, join};
+use hither_http::propfind::{self, PropfindLimits, Resource};
+use http::Uri;
 use std::collections::HashSet;
 
 /// Bytes that are worth looking for entries: thirty or more.
@@ -76,8 +75,8 @@ impl ArrivingListing {
         let found = propfind::parse(&document, self.asked.as_ref()?, &limits).ok()?;
         let is_entry = |path: &str| !path.is_empty() && !path.contains('/');
         let found = found.into_iter().filter(|it| is_entry(&it.path));
-        let found = found.filter(|it| it.status != StatusCode::NOT_FOUND && it.is_utf8);
-        let entries = found.map(|it| entry(joined(&self.path, &it.path), it)).collect();
+        let found = found.filter(|it| it.status.is_success() && it.is_utf8);
+        let entries = found.map(|it| entry(join(&self.path, &it.path), it)).collect();
         Some((entries, end))
     }
 
@@ -93,10 +92,27 @@ impl ArrivingListing {
             |AutoindexEntry { name, directory, size }| {
                 let kind = if directory { FileKind::Directory } else { FileKind::File };
                 let size = if directory { 0 } else { size? };
-                Some(DirEntry::new(joined(&self.path, &name), kind, size))
+                Some(DirEntry::new(join(&self.path, &name), kind, size))
             },
         );
         Some((entries.collect(), end))
+    }
+}
+
+/// The entry of a path that a PROPFIND reports.
+pub(super) fn entry(path: String, resource: Resource) -> DirEntry {
+    let kind = match (resource.is_utf8, resource.is_collection) {
+        (false, _) => FileKind::Unnamed,
+        (true, true) => FileKind::Directory,
+        (true, false) => FileKind::File,
+    };
+    let file = kind == FileKind::File;
+    DirEntry {
+        path,
+        kind,
+        size: if file { resource.size } else { Some(0) },
+        modified: resource.modified,
+        validator: resource.etag.filter(|_| file),
     }
 }
 

@@ -1,17 +1,17 @@
 //! Metadata and listings by PROPFIND, HEAD and directory indexes.
 
 use super::WebDavStorage;
-use super::autoindex::{self, AutoindexEntry};
+use super::index_listing::read_page;
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
 use crate::http::source::HttpSource;
 use crate::http::status_error;
-use crate::webdav::arriving::ArrivingListing;
+use crate::webdav::arriving::{ArrivingListing, entry};
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::stream;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind};
+use hither_core::storage::{DirEntry, FileKind, Listing, join, parent};
 use hither_core::sync::lock;
 use hither_core::{Request, Source};
 use hither_http::propfind::{self, PropfindLimits, Resource};
@@ -20,11 +20,6 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-/// Parallel requests for the sizes of a listing.
-const AT_ONCE: usize = 16;
-/// The maximum size of a directory index in bytes.
-const PAGE_BYTES: usize = 32 << 20;
-
 /// The metadata of a name.
 pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
     stat_as(dav, path, dav.is_known_directory(path)).await
@@ -32,9 +27,22 @@ pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
 
 /// The metadata of a name. For a directory, requests end with a slash.
 pub(super) async fn stat_as(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
-    match told_properties(dav, path, directory).await? {
-        Some(entry) => Ok(entry),
-        None => head(dav, path, directory).await,
+    let was_refused = dav.refusals.any();
+    if let Some(entry) = told_properties(dav, path, directory).await? {
+        return Ok(entry);
+    }
+    match head(dav, path, directory).await {
+        Ok(entry) => {
+            if !was_refused {
+                dav.refusals.add(parent(path));
+            }
+            Ok(entry)
+        }
+        // That the server refuses PROPFIND may hold for other directories only.
+        Err(error) if was_refused && error.concerns_name() && !dav.refusals.has(parent(path)) => {
+            properties(dav, path, directory).await?.ok_or(error)
+        }
+        failed => failed,
     }
 }
 
@@ -56,27 +64,29 @@ pub(super) async fn with_size(dav: &WebDavStorage, mut entry: DirEntry) -> Resul
     Ok(entry)
 }
 
-/// The metadata of a name by PROPFIND; `None` if the server does not support it.
+/// The metadata of a name by PROPFIND; `None` if the server does not support it, or has refused it
+/// before.
 pub(super) async fn told_properties(
     dav: &WebDavStorage,
     path: &str,
     directory: bool,
 ) -> Result<Option<DirEntry>> {
-    if dav.names().lists == Some(false) {
-        return Ok(None);
-    }
+    if dav.refusals.any() { Ok(None) } else { properties(dav, path, directory).await }
+}
+
+async fn properties(dav: &WebDavStorage, path: &str, directory: bool) -> Result<Option<DirEntry>> {
     let asked = propfind(dav, path, directory || path.is_empty(), "0", None).await?;
-    let Some((reply, resources)) = asked else { return Ok(None) };
+    let Propfind::Told(reply, resources) = asked else { return Ok(None) };
     let found = resources.into_iter().find(|resource| resource.path.is_empty());
-    if let Some(status) = found.as_ref().map(|own| own.status).filter(StatusCode::is_server_error) {
+    let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
+    if let Some(status) = found.as_ref().map(|own| own.status).filter(|own| !own.is_success()) {
         return Err(status_error::of_status(status, &reply.location.to_string(), "", None));
     }
-    let found = found.filter(|resource| resource.status != StatusCode::NOT_FOUND);
     found.map(|own| Some(entry(path.to_owned(), own))).ok_or_else(|| dav.missing(path))
 }
 
 /// The entries of a directory, sorted.
-pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry>> {
+pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Listing> {
     list_to(dav, path, None).await
 }
 
@@ -84,7 +94,7 @@ pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Vec<DirEntry
 pub(super) fn list_batches<'a>(
     dav: &'a WebDavStorage,
     path: &'a str,
-) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+) -> BoxStream<'a, Result<Listing>> {
     let target = dav.root.below(path, true).target();
     let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target)));
     let (sender, chunks) = unbounded_channel();
@@ -97,16 +107,17 @@ pub(super) fn list_batches<'a>(
     let runtime = dav.network.runtime().clone();
     reading.spawn_on(async move { list_to(&dav, &path, Some(sender)).await }, &runtime);
     let asked = async move {
-        let entries = reading.join_next().await.and_then(Result::ok).unwrap_or_else(|| {
+        let listing = reading.join_next().await.and_then(Result::ok).unwrap_or_else(|| {
             Err(Error::new(ErrorKind::Local, "the task that reads a listing panicked"))
         })?;
-        Ok(lock(&whole).rest(entries))
+        let entries = lock(&whole).rest(listing.entries);
+        Ok(Listing { entries, ..listing })
     };
     let arrived = stream::unfold(chunks, move |mut chunks| {
         let arriving = Arc::clone(&arriving);
         async move {
             let bytes: Bytes = chunks.recv().await?;
-            Some((Ok(lock(&arriving).add(&bytes)), chunks))
+            Some((Ok(Listing::from(lock(&arriving).add(&bytes))), chunks))
         }
     });
     Box::pin(stream::select(arrived, stream::once(asked)))
@@ -117,33 +128,57 @@ async fn list_to(
     dav: &WebDavStorage,
     path: &str,
     arriving: Option<UnboundedSender<Bytes>>,
-) -> Result<Vec<DirEntry>> {
-    let is_told = dav.names().lists != Some(false);
-    if is_told {
+) -> Result<Listing> {
+    let was_refused = dav.refusals.any();
+    let mut refusal = None;
+    if !was_refused {
         match propfind(dav, path, true, "1", arriving.clone()).await {
-            Ok(Some((reply, resources))) => return children(dav, path, &reply, resources),
+            Ok(Propfind::Told(reply, resources)) => return children(dav, path, &reply, resources),
             // The next way is tried.
-            Ok(None) => {}
+            Ok(Propfind::Refused(error)) => refusal = Some(error),
             Err(error) => return Err(not_listed(dav, path, error).await),
         }
     }
-    let mut entries = match read_page(dav, path, arriving).await {
-        // That the server has no PROPFIND may hold for other directories only.
-        Err(error) if !is_told && error.kind() == ErrorKind::Unsupported => {
-            return match propfind(dav, path, true, "1", None).await {
-                Ok(Some((reply, resources))) => children(dav, path, &reply, resources),
-                _ => Err(error),
-            };
+    let error = match read_page(dav, path, arriving).await {
+        Ok(listing) => {
+            if !was_refused {
+                dav.refusals.add(path);
+            }
+            return Ok(listing);
         }
-        page => page?,
+        Err(error) => error,
     };
-    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    Ok(entries)
+    // That the server refuses PROPFIND may hold for other directories only.
+    if was_refused
+        && error.concerns_name()
+        && !dav.refusals.has(path)
+        && let Propfind::Told(reply, resources) = propfind(dav, path, true, "1", None).await?
+    {
+        return children(dav, path, &reply, resources);
+    }
+    let has_no_index = error.kind() == ErrorKind::Unsupported;
+    Err(refusal.filter(|it| has_no_index && it.kind() != ErrorKind::Unsupported).unwrap_or(error))
+}
+
+/// Fails unless a directory is surely empty: DELETE also removes its content.
+pub(super) async fn check_empty(dav: &WebDavStorage, path: &str) -> Result<()> {
+    let listing = list(dav, path).await?;
+    let refused = |why: &str| {
+        let place = dav.root.below(path, true);
+        Error::new(ErrorKind::Invalid, format!("cannot remove {place}: {why}"))
+    };
+    if !listing.entries.is_empty() || !listing.failed.is_empty() {
+        return Err(refused("it is not empty"));
+    }
+    match listing.gaps.into_iter().next() {
+        Some(gap) => Err(refused("it may not be empty").with_source(gap)),
+        None => listing.hidden.map_or(Ok(()), |why| Err(refused(why))),
+    }
 }
 
 /// The error for a directory that cannot be listed. A server may report a file as missing when its
 /// URL ends with a slash.
-async fn not_listed(dav: &WebDavStorage, path: &str, error: Error) -> Error {
+pub(super) async fn not_listed(dav: &WebDavStorage, path: &str, error: Error) -> Error {
     match dav.look(path).await {
         Ok(Some(there)) if there.kind != FileKind::Directory => no_directory(dav, path),
         _ => error,
@@ -155,14 +190,22 @@ fn no_directory(dav: &WebDavStorage, path: &str) -> Error {
     Error::new(ErrorKind::Invalid, format!("{place} is not a directory"))
 }
 
-/// Requests properties; `None` if the server does not support the method.
+/// The response to a PROPFIND.
+enum Propfind {
+    Told(Box<HttpResponse>, Vec<Resource>),
+    /// The server does not support the method there, or may mean that by this error: other methods
+    /// may show the same.
+    Refused(Error),
+}
+
+/// Requests properties.
 async fn propfind(
     dav: &WebDavStorage,
     path: &str,
     directory: bool,
     depth: &str,
     arriving: Option<UnboundedSender<Bytes>>,
-) -> Result<Option<(HttpResponse, Vec<Resource>)>> {
+) -> Result<Propfind> {
     let bounds = PropfindLimits::default();
     let mut call = dav
         .request(b"PROPFIND", path, directory)
@@ -172,24 +215,47 @@ async fn propfind(
     call.max_reply_bytes = bounds.max_bytes;
     call.arriving = arriving;
     let reply = dav.call(call).await?;
-    match reply.status {
-        StatusCode::MULTI_STATUS => {}
-        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-            dav.learn(|names| names.lists = Some(false));
-            return Ok(None);
-        }
-        _ => return Err(status_error::of_response(&reply, "PROPFIND")),
+    if reply.status != StatusCode::MULTI_STATUS {
+        let error = status_error::of_response(&reply, "PROPFIND");
+        return match reply.status {
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+                dav.refusals.add(if directory { path } else { parent(path) });
+                Ok(Propfind::Refused(error))
+            }
+            status if is_doubtful(status, dav.names().lists == Some(true)) => {
+                Ok(Propfind::Refused(error))
+            }
+            _ => Err(error),
+        };
     }
     let unreadable = |error: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Protocol, format!("{}: {error}", reply.location))
     };
-    let asked = reply.location.target().parse().map_err(|error| unreadable(&error))?;
+    let whole = format!("http://{}{}", reply.location.host_and_port(), reply.location.target());
+    let asked = whole.parse().map_err(|error| unreadable(&error))?;
     let resources =
         propfind::parse(&reply.body, &asked, &bounds).map_err(|error| unreadable(&error))?;
-    if dav.names().lists.is_none() {
+    if dav.names().lists != Some(true) {
         dav.learn(|names| names.lists = Some(true));
     }
-    Ok(Some((reply, resources)))
+    Ok(Propfind::Told(Box::new(reply), resources))
+}
+
+/// Returns true for a response after which other methods may show what PROPFIND did not. A server
+/// that is known to have it means what its errors say.
+fn is_doubtful(status: StatusCode, has_propfind: bool) -> bool {
+    // It may do what was asked for later, or with credentials.
+    let is_later = matches!(
+        status,
+        StatusCode::UNAUTHORIZED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_EARLY
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    );
+    !has_propfind && !is_later
 }
 
 fn children(
@@ -197,18 +263,21 @@ fn children(
     path: &str,
     reply: &HttpResponse,
     resources: Vec<Resource>,
-) -> Result<Vec<DirEntry>> {
-    let mut entries = Vec::with_capacity(resources.len());
+) -> Result<Listing> {
+    let gap = |why: String| {
+        let what = format!("{}: the list of names is not complete: {why}", reply.location);
+        Error::new(ErrorKind::Protocol, what)
+    };
+    let mut listing = Listing::default();
+    let mut is_listed = false;
     for resource in resources {
-        let is_whole = resource.status.is_success() || !resource.path.is_empty();
-        if !is_whole || resource.status == StatusCode::INSUFFICIENT_STORAGE {
-            let what = format!(
-                "{}: the list of names is not complete: the server says {} in it",
-                reply.location, resource.status
-            );
-            return Err(Error::new(ErrorKind::Protocol, what));
-        }
-        if resource.path.is_empty() {
+        let is_success = resource.status.is_success();
+        is_listed |= resource.path.is_empty();
+        // 507 says that there was no room for more, of whatever name it is said.
+        let is_cut = resource.status == StatusCode::INSUFFICIENT_STORAGE;
+        if is_cut || resource.path.is_empty() && !is_success {
+            listing.gaps.push(gap(format!("the server says {} in it", resource.status)));
+        } else if resource.path.is_empty() {
             if !resource.is_collection {
                 return Err(no_directory(dav, path));
             }
@@ -220,42 +289,29 @@ fn children(
                     reply.location, resource.path
                 ),
             ));
-        } else if resource.status != StatusCode::NOT_FOUND {
-            entries.push(entry(joined(path, &resource.path), resource));
+        } else if is_success || !resource.is_utf8 {
+            listing.entries.push(entry(join(path, &resource.path), resource));
+        } else {
+            let below = join(path, &resource.path);
+            let name = dav.root.below(&below, false).to_string();
+            let error = status_error::of_status(resource.status, &name, "", None);
+            listing.failed.push((below, error));
         }
     }
-    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    entries.dedup_by(|a, b| a.path == b.path && a.kind == b.kind);
-    Ok(entries)
-}
-
-pub(super) fn joined(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
-}
-
-pub(super) fn entry(path: String, resource: Resource) -> DirEntry {
-    let kind = match (resource.status.is_success(), resource.is_collection) {
-        _ if !resource.is_utf8 => FileKind::Unnamed,
-        (true, true) => FileKind::Directory,
-        (true, false) => FileKind::File,
-        // An entry that may not be accessed.
-        (false, _) => FileKind::Other,
-    };
-    let file = kind == FileKind::File;
-    DirEntry {
-        path,
-        kind,
-        size: if file { resource.size } else { Some(0) },
-        modified: resource.modified,
-        validator: resource.etag.filter(|_| file),
+    if !is_listed {
+        listing.gaps.push(gap("the server does not list the directory itself".to_owned()));
     }
+    listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    listing.entries.dedup_by(|a, b| a.path == b.path && a.kind == b.kind);
+    Ok(listing)
 }
 
 /// The metadata of a name, without PROPFIND. For a directory, the request ends with a slash.
-async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
-    let asked = dav.root.below(path, directory);
+pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
+    let has_no_propfind = dav.refusals.any();
+    let asked = dav.root.below(path, directory || path.is_empty());
     let directory = DirEntry::new(path, FileKind::Directory, 0);
-    if path.is_empty() {
+    if path.is_empty() && has_no_propfind {
         return Ok(directory);
     }
     let reply = dav.call(HttpRequest::new(Method::HEAD, asked)).await?;
@@ -265,7 +321,8 @@ async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEnt
         StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => {
             Err(status_error::of_response(&reply, "HEAD"))
         }
-        status if slash && !status.is_server_error() => Ok(directory),
+        status if slash && status.is_success() => Ok(directory),
+        status if slash && has_no_propfind && !status.is_server_error() => Ok(directory),
         StatusCode::OK => Ok(told_by(&reply.headers, path)),
         _ => Err(status_error::of_response(&reply, "HEAD")),
     }
@@ -283,46 +340,4 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
         modified: text(header::LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok()),
         validator: text(header::ETAG).map(str::to_owned),
     }
-}
-
-/// Reads the directory index of the server.
-async fn read_page(
-    dav: &WebDavStorage,
-    path: &str,
-    arriving: Option<UnboundedSender<Bytes>>,
-) -> Result<Vec<DirEntry>> {
-    let mut call =
-        HttpRequest::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");
-    call.max_reply_bytes = PAGE_BYTES;
-    call.arriving = arriving;
-    let reply = dav.call(call).await?;
-    let page = match reply.status {
-        StatusCode::OK => autoindex::parse(&reply.headers, &reply.body),
-        StatusCode::FORBIDDEN => None,
-        _ => return Err(not_listed(dav, path, status_error::of_response(&reply, "GET")).await),
-    };
-    let Some(page) = page else {
-        let error = Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "{}: cannot list the directory: the server supports no PROPFIND and has no HTML index",
-                reply.location
-            ),
-        );
-        return Err(not_listed(dav, path, error).await);
-    };
-    if !autoindex::is_whole(&reply.body) {
-        let what = format!("{}: the directory index breaks off: try again", reply.location);
-        return Err(Error::new(ErrorKind::Protocol, what));
-    }
-    let known = page.into_iter().map(|AutoindexEntry { name, directory, size }| async move {
-        let path = joined(path, &name);
-        let kind = if directory { FileKind::Directory } else { FileKind::File };
-        match size {
-            Some(size) => Ok(DirEntry::new(path, kind, size)),
-            None if directory => Ok(DirEntry::new(path, kind, 0)),
-            None => head(dav, &path, false).await,
-        }
-    });
-    stream::iter(known).buffered(AT_ONCE).try_collect().await
 }

@@ -33,7 +33,7 @@ use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::ChecksumQuery;
 use hither_core::storage::{
-    DirEntry, FileKind, PutOptions, Storage, Upload, check_name, check_path, join, parent,
+    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_path, join, parent,
 };
 use hither_core::sync::lock;
 use hither_core::{Replicas, Source};
@@ -121,18 +121,22 @@ impl XrootdStorage {
         checksum(&self.network, &self.at(path), algorithm).await
     }
 
-    async fn list_of(&self, path: &str) -> Result<Vec<DirEntry>> {
-        let mut entries: Vec<_> = self.listing(path).try_concat().await?;
-        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(entries)
+    async fn list_of(&self, path: &str) -> Result<Listing> {
+        let mut listing = Listing::default();
+        let mut parts = self.listing(path);
+        while let Some(part) = parts.try_next().await? {
+            listing.append(part);
+        }
+        listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(listing)
     }
 
     /// The entries of a directory as they arrive.
-    fn listing<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+    fn listing<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
         let (sender, names) = unbounded_channel();
         let asked = async move {
             let list = move |path| Operation::List(path, sender.clone());
-            ask(&self.network, &self.at(path), Action::List, list).await.map(|_| Vec::new())
+            ask(&self.network, &self.at(path), Action::List, list).await.map(|_| Listing::default())
         };
         let arrived = stream::unfold(names, |mut names| async move {
             let batch = names.recv().await?;
@@ -144,21 +148,26 @@ impl XrootdStorage {
     }
 
     /// The entries of names in the directory at `path`.
-    async fn entries(&self, path: &str, names: Vec<wire::DirlistEntry>) -> Result<Vec<DirEntry>> {
-        let mut entries = Vec::with_capacity(names.len());
+    async fn entries(&self, path: &str, names: Vec<wire::DirlistEntry>) -> Result<Listing> {
+        let mut listing = Listing::default();
         for name in names {
             let path = join(path, &name.name);
             if !name.is_utf8 {
-                entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
+                listing.entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
                 continue;
             }
             // A server that lists names only is asked for the metadata of each.
-            entries.push(match name.status {
-                Some(status) => entry(path, &status),
-                None => self.stat_of(&path).await?,
-            });
+            let known = match name.status {
+                Some(status) => Ok(entry(path.clone(), &status)),
+                None => self.stat_of(&path).await,
+            };
+            match known {
+                Ok(entry) => listing.entries.push(entry),
+                Err(error) if error.concerns_name() => listing.failed.push((path, error)),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(entries)
+        Ok(listing)
     }
 
     /// The error for the listing of a file, which servers list as an empty directory, or refuse for
@@ -211,7 +220,7 @@ impl XrootdStorage {
     /// Removes the content of a directory, entry by entry.
     fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            for entry in self.list_of(path).await? {
+            for entry in self.list_of(path).await?.entries {
                 if entry.kind == FileKind::Directory {
                     self.clear(&entry.path).await?;
                 }
@@ -319,29 +328,29 @@ impl Storage for XrootdStorage {
         self.stat_of(path).await
     }
 
-    async fn list(&self, path: &str) -> Result<Vec<DirEntry>> {
+    async fn list(&self, path: &str) -> Result<Listing> {
         check(path)?;
         let listed = self.list_of(path).await;
-        if listed.as_ref().map_or(true, Vec::is_empty) {
+        if listed.as_ref().map_or(true, |listed| listed.entries.is_empty()) {
             self.check_listed(path).await?;
         }
         listed
     }
 
-    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Vec<DirEntry>>> {
+    fn list_batches<'a>(&'a self, path: &'a str) -> BoxStream<'a, Result<Listing>> {
         if let Err(error) = check(path) {
             return Box::pin(stream::once(async move { Err(error) }));
         }
         let is_empty = Arc::new(AtomicBool::new(true));
         let seen = Arc::clone(&is_empty);
         let arrived = self.listing(path).inspect_ok(move |batch| {
-            seen.fetch_and(batch.is_empty(), Ordering::Relaxed);
+            seen.fetch_and(batch.entries.is_empty(), Ordering::Relaxed);
         });
         let end = async move {
             if is_empty.load(Ordering::Relaxed) {
                 self.check_listed(path).await?;
             }
-            Ok(Vec::new())
+            Ok(Listing::default())
         };
         Box::pin(arrived.chain(stream::once(end)))
     }
@@ -383,7 +392,7 @@ impl Storage for XrootdStorage {
     async fn remove(&self, path: &str) -> Result<()> {
         self.check_name(path)?;
         let entry = self.stat_of(path).await?;
-        if entry.kind == FileKind::Directory && !self.list_of(path).await?.is_empty() {
+        if entry.kind == FileKind::Directory && !self.list_of(path).await?.entries.is_empty() {
             let what = format!("cannot remove {}: it is not empty", self.at(path));
             return Err(Error::new(ErrorKind::Invalid, what));
         }

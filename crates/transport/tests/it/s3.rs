@@ -52,6 +52,7 @@ async fn conforms(server: &str) {
         directories: false,
         needs_parents: false,
         renames_directories: false,
+        shows_all_names: true,
         resumes: true,
         names: &NAMES,
         checksums: &[],

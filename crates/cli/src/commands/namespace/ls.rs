@@ -40,16 +40,22 @@ pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Comma
 /// The entries of a directory, or a file as its only entry.
 struct Listed {
     entries: Vec<DirEntry>,
+    /// Names that cannot be used, and parts of the listing that could not be read.
+    failed: Vec<(String, Error)>,
     is_file: bool,
 }
 
 fn list(client: &Client, named: &StoragePath, path: &str) -> Result<Listed, Error> {
     let storage = &named.storage;
     match client.block_on(storage.list(path)) {
-        Ok(entries) => Ok(Listed { entries, is_file: false }),
+        Ok(listing) => {
+            let gaps = listing.gaps.into_iter().map(|gap| (path.to_owned(), gap));
+            let failed = listing.failed.into_iter().chain(gaps).collect();
+            Ok(Listed { entries: listing.entries, failed, is_file: false })
+        }
         Err(error) if error.kind() == ErrorKind::Invalid && !named.directory => {
             let entry = client.block_on(storage.stat(path))?;
-            Ok(Listed { entries: vec![entry], is_file: true })
+            Ok(Listed { entries: vec![entry], failed: Vec::new(), is_file: true })
         }
         Err(error) => Err(error),
     }
@@ -108,7 +114,7 @@ impl Listing<'_> {
     /// Shows one directory or file. Returns the directories in it.
     fn show(
         &self,
-        Listed { entries, is_file }: Listed,
+        Listed { entries, failed, is_file }: Listed,
         title: &str,
         first: &mut bool,
         outcome: &mut ArgumentResults,
@@ -129,6 +135,9 @@ impl Listing<'_> {
             if entry.kind == FileKind::Directory {
                 directories.push(entry.path);
             }
+        }
+        for (path, error) in failed {
+            outcome.failed(&self.named.display_url(&path), error.into());
         }
         Ok(directories)
     }

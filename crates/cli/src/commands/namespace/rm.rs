@@ -33,7 +33,7 @@ fn remove(client: &Client, url: &str, request: &Rm) -> Result<StoragePath, Error
         if !request.no_preserve_root || named.is_local() {
             return refused("this is the root; --no-preserve-root removes everything on a server");
         }
-        for entry in client.block_on(storage.list(path))? {
+        for entry in client.block_on(storage.list(path))?.into_entries()? {
             client.block_on(storage.remove_tree(&entry.path))?;
         }
     } else if request.recursive {
@@ -54,7 +54,7 @@ fn is_directory(client: &Client, named: &StoragePath) -> Result<bool, Error> {
         Ok(entry) if entry.kind == FileKind::Directory && named.is_local() => {
             let parent = named.path.rsplit_once('/').map_or("", |(parent, _)| parent);
             let siblings = client.block_on(named.storage.list(parent))?;
-            let own = siblings.iter().find(|sibling| sibling.path == named.path);
+            let own = siblings.entries.iter().find(|sibling| sibling.path == named.path);
             Ok(own.is_none_or(|own| own.kind == FileKind::Directory))
         }
         entry => Ok(entry?.kind == FileKind::Directory),

@@ -34,7 +34,8 @@ async fn links_are_shown_and_removed_but_not_entered() {
     symlink("../outside/precious", root.join("tree/to-file")).unwrap();
     symlink("nowhere", root.join("tree/dangling")).unwrap();
     let storage = storage(root);
-    let kinds: Vec<_> = storage.list("tree").await.unwrap().into_iter().map(|e| e.kind).collect();
+    let kinds: Vec<_> =
+        storage.list("tree").await.unwrap().entries.into_iter().map(|e| e.kind).collect();
     let (link, directory) = (FileKind::Link, FileKind::Directory);
     assert_eq!(kinds, [link, directory, link, link]);
     assert_eq!(storage.stat("tree/to-file").await.unwrap().size, Some(1));
@@ -102,7 +103,7 @@ async fn names_that_are_not_unicode_are_listed_beside_the_others() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "x").unwrap();
     std::fs::write(folder.path().join("name"), "x").unwrap();
-    let entries = storage(folder.path()).list("").await.unwrap();
+    let entries = storage(folder.path()).list("").await.unwrap().entries;
     let seen: Vec<_> = entries.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
     assert_eq!(seen, [("name", FileKind::File), ("\u{fffd}", FileKind::Unnamed)]);
 }
@@ -125,5 +126,5 @@ async fn a_disk_that_is_too_small_is_an_error_at_the_start() {
     // More than any file system can hold.
     let error = storage.put("file", options(1 << 62, false)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
-    assert_eq!(storage.list("").await.unwrap(), []);
+    assert_eq!(storage.list("").await.unwrap().entries, []);
 }

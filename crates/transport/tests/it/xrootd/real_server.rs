@@ -330,7 +330,7 @@ async fn a_small_file_in_a_known_directory_is_uploaded_in_three_round_trips() {
     std::fs::create_dir(folder.path().join("tree/directory")).unwrap();
     let refused = storage.put("tree/directory", to_be_put(1000)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
-    assert_eq!(storage.list("tree").await.unwrap().len(), 4);
+    assert_eq!(storage.list("tree").await.unwrap().entries.len(), 4);
 }
 
 #[tokio::test]
@@ -342,11 +342,11 @@ async fn entries_of_a_large_directory_come_before_its_listing_is_complete() {
     }
     let storage = XrootdStorage::new(place(&served, ""), network(TransportConfig::default()));
     let batches: Vec<_> = storage.list_batches("").collect().await;
-    let batches: Vec<_> = batches.into_iter().map(Result::unwrap).collect();
+    let batches: Vec<_> = batches.into_iter().map(|batch| batch.unwrap().entries).collect();
     assert!(batches.iter().filter(|batch| !batch.is_empty()).count() > 10);
     let mut entries = batches.concat();
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    assert_eq!(entries, storage.list("").await.unwrap());
+    assert_eq!(entries, storage.list("").await.unwrap().entries);
     assert_eq!(entries.len(), 5001);
     let listed = storage.list_batches("file").any(async |batch| batch.is_err()).await;
     assert!(listed, "a file was listed as a directory");

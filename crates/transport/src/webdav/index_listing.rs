@@ -1,0 +1,90 @@
+//! Listings by directory indexes.
+
+use super::WebDavStorage;
+use super::autoindex::{self, AutoindexEntry};
+use super::listing::{head, not_listed};
+use crate::http::call::HttpRequest;
+use crate::http::status_error;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{DirEntry, FileKind, Listing, join};
+use http::{Method, StatusCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::debug;
+
+/// Parallel requests for the sizes of a listing.
+const AT_ONCE: usize = 16;
+/// The maximum size of a directory index in bytes.
+const PAGE_BYTES: usize = 32 << 20;
+
+/// The reason why a directory index does not show that a name is absent.
+const HIDDEN: &str = "the server lists directories by HTML indexes, which may hide names, such as \
+                      those that begin with a dot";
+
+/// Reads the directory index of the server.
+pub(super) async fn read_page(
+    dav: &WebDavStorage,
+    path: &str,
+    arriving: Option<UnboundedSender<Bytes>>,
+) -> Result<Listing> {
+    let mut call =
+        HttpRequest::new(Method::GET, dav.root.below(path, true)).with("accept", "text/html");
+    call.max_reply_bytes = PAGE_BYTES;
+    call.arriving = arriving;
+    let reply = dav.call(call).await?;
+    let page = match reply.status {
+        StatusCode::OK => autoindex::parse(&reply.headers, &reply.body),
+        StatusCode::FORBIDDEN => None,
+        _ => return Err(not_listed(dav, path, status_error::of_response(&reply, "GET")).await),
+    };
+    let Some(page) = page else {
+        let error = Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}: cannot list the directory: the server supports no PROPFIND and has no HTML index",
+                reply.location
+            ),
+        );
+        return Err(not_listed(dav, path, error).await);
+    };
+    if !autoindex::is_whole(&reply.body) {
+        let what = format!("{}: the directory index breaks off: try again", reply.location);
+        return Err(Error::new(ErrorKind::Protocol, what));
+    }
+    let is_slow = AtomicBool::new(false);
+    let known = page.into_iter().map(|found| of_page(dav, path, found, &is_slow));
+    let mut entries: Vec<_> = stream::iter(known).buffered(AT_ONCE).collect().await;
+    entries.sort_unstable_by(|a: &DirEntry, b| a.path.cmp(&b.path));
+    Ok(Listing { entries, hidden: Some(HIDDEN), ..Listing::default() })
+}
+
+/// The entry of a name in a directory index, whose size is asked for if the page does not state it
+/// exactly. A name that cannot be looked at stays, with what is known of it. Once the server has
+/// let one such question wait in vain (`is_slow`), no more are asked.
+async fn of_page(
+    dav: &WebDavStorage,
+    path: &str,
+    found: AutoindexEntry,
+    is_slow: &AtomicBool,
+) -> DirEntry {
+    let AutoindexEntry { name, directory, size } = found;
+    let path = join(path, &name);
+    let kind = if directory { FileKind::Directory } else { FileKind::File };
+    let size = if kind == FileKind::File { size } else { Some(0) };
+    let unasked = DirEntry { size, ..DirEntry::new(path, kind, 0) };
+    if size.is_some() || is_slow.load(Ordering::Relaxed) {
+        return unasked;
+    }
+    match head(dav, &unasked.path, false).await {
+        Ok(entry) => entry,
+        Err(error) => {
+            if error.kind() == ErrorKind::Timeout {
+                is_slow.store(true, Ordering::Relaxed);
+            }
+            debug!(name = unasked.path, %error, "an entry of a directory index cannot be looked at");
+            unasked
+        }
+    }
+}
