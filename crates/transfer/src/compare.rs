@@ -116,6 +116,8 @@ impl CheckSummary {
         match finding {
             Finding::Equal => self.equal += 1,
             Finding::LeftOut(notice) => self.notices.push(notice),
+            Finding::Hidden(why) if self.notices.contains(&why) => {}
+            Finding::Hidden(why) => self.notices.push(why),
             Finding::Failed(source, error) => self.failures.push(CopyFailure { source, error }),
             Finding::Directory(..) | Finding::Kept(_) => {}
             Finding::Differs(difference, _) => {
@@ -144,6 +146,8 @@ pub(crate) enum Finding {
     /// A name that is not to be removed, in a directory that only the target has.
     Kept(String),
     LeftOut(String),
+    /// The source may have names that it does not show, for this reason.
+    Hidden(String),
     Failed(String, Error),
 }
 
@@ -242,6 +246,7 @@ async fn finding(
         Found::Directory(side) => return Finding::Directory(side, path, directory),
         Found::Kept => return Finding::Kept(path),
         Found::LeftOut(why) => return Finding::LeftOut(format!("{path}: {why}, left out")),
+        Found::Hidden(why) => return Finding::Hidden(format!("{}: {why}", pair.source.name())),
         Found::Conflict(error) | Found::Unknown(error) => {
             let name = if path.is_empty() { pair.source.name() } else { path };
             return Finding::Failed(name, error);

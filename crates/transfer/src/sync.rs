@@ -190,6 +190,10 @@ impl Sync {
                     }
                     Finding::Kept(path) => lock(&self.deletions).keep(&path),
                     Finding::LeftOut(notice) => shared.note(notice),
+                    Finding::Hidden(why) => {
+                        shared.note_once(why.clone());
+                        lock(&self.deletions).refuse(why);
+                    }
                     Finding::Failed(path, error) => shared.failed(path, error),
                 }
             })
@@ -293,6 +297,12 @@ impl Sync {
                 Finding::Directory(Side::Target, path, _) => deletions.add_directory(path),
                 Finding::Kept(path) => deletions.keep(&path),
                 Finding::LeftOut(notice) => tally.notices.push(notice),
+                Finding::Hidden(why) => {
+                    if !tally.notices.contains(&why) {
+                        tally.notices.push(why.clone());
+                    }
+                    deletions.refuse(why);
+                }
                 Finding::Failed(source, error) => {
                     tally.failures.push(CopyFailure { source, error })
                 }

@@ -5,14 +5,16 @@
 //! waits. So the memory is that of [`AT_ONCE`] directories, and of the directories beside those on
 //! the way down.
 
+mod listings;
+
+use crate::compare::tree_pair::listings::{list, merge, take_missing};
 use crate::copy::target_directory::TargetDirectory;
 use crate::copy::walk::{AT_ONCE, MAX_LEVELS};
 use crate::destination::{CopyPath, Target};
 use crate::filter::Filter;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::storage::{check_path, file_name, is_partial, join};
+use hither_core::storage::{file_name, is_partial, join};
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
-use std::cmp::Ordering;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -59,6 +61,8 @@ pub(crate) enum Found {
     LeftOut(&'static str),
     /// A directory that could not be listed, or a name that could not be looked at.
     Unknown(Error),
+    /// The source may have names in this directory that it does not show, for this reason.
+    Hidden(&'static str),
 }
 
 /// A directory in one of the trees or in both.
@@ -74,6 +78,8 @@ enum Entry {
     Nothing,
     File(DirEntry),
     Directory,
+    /// Its name is not UTF-8.
+    Unnamed,
     Other(&'static str),
 }
 
@@ -139,21 +145,23 @@ impl TreePair {
         let mut folders = Vec::new();
         let source = list(&self.source, folder.in_source, &folder.path);
         let target = list(&self.target, folder.in_target, &folder.path);
+        let mut missing = Vec::new();
         let merged = match futures_util::join!(source, target) {
-            (Ok(source), Ok(target)) => merge(source, target),
+            (Ok(mut source), Ok(mut target)) => {
+                missing = take_missing(&folder.path, filter, &mut source, &mut target);
+                merge(source.entries, target.entries)
+            }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
-        let merged = match merged {
-            Ok(merged) => merged,
-            Err(error) => {
-                let directory = Arc::clone(&folder.directory);
-                let unknown =
-                    FoundName { path: folder.path, what: Found::Unknown(error), directory };
-                // It fails when nobody wants to know any more, which the caller notices.
-                drop(found.send(unknown).await);
-                return folders;
-            }
-        };
+        let merged = merged.unwrap_or_else(|error| {
+            missing.push((folder.path.clone(), Found::Unknown(error)));
+            Vec::new()
+        });
+        for (path, what) in missing {
+            let directory = Arc::clone(&folder.directory);
+            // It fails when nobody wants to know any more, which the caller notices.
+            drop(found.send(FoundName { path, what, directory }).await);
+        }
         for (name, source, target) in merged {
             let path = join(&folder.path, &name);
             let compared = if is_included(filter, &path, source.as_ref(), target.as_ref()) {
@@ -255,7 +263,7 @@ impl Entry {
         match entry.kind {
             FileKind::File => Self::File(entry),
             FileKind::Directory => Self::Directory,
-            FileKind::Unnamed => Self::Other("its name is not UTF-8"),
+            FileKind::Unnamed => Self::Unnamed,
             FileKind::Link | FileKind::Other => Self::Other("neither a file nor a directory"),
         }
     }
@@ -274,8 +282,12 @@ fn found_file(path: &str, source: Entry, target: Entry) -> Found {
         (Entry::File(source), Entry::Nothing) => Found::File(Side::Source, source),
         (Entry::Nothing, Entry::File(target)) => Found::File(Side::Target, target),
         (Entry::File(_), Entry::Directory) => conflict("a file", "a directory"),
-        (Entry::File(_), Entry::Other(_)) => conflict("a file", "something else"),
-        (Entry::Directory, Entry::File(_) | Entry::Other(_)) => {
+        (Entry::Unnamed, _) => {
+            let what = format!("{path} cannot be copied: its name is not UTF-8: rename it");
+            Found::Unknown(Error::new(ErrorKind::Unsupported, what))
+        }
+        (Entry::File(_), Entry::Other(_) | Entry::Unnamed) => conflict("a file", "something else"),
+        (Entry::Directory, Entry::File(_) | Entry::Other(_) | Entry::Unnamed) => {
             conflict("a directory", "something else")
         }
         (Entry::Other(why), _) => Found::LeftOut(why),
@@ -298,53 +310,6 @@ async fn linked(tree: &CopyPath, link: DirEntry) -> Result<Entry> {
             Ok(Entry::Other("a broken link"))
         }
         Err(error) => Err(error),
-    }
-}
-
-async fn list(tree: &CopyPath, is_there: bool, relative: &str) -> Result<Vec<DirEntry>> {
-    if !is_there {
-        return Ok(Vec::new());
-    }
-    let mut entries = tree.storage.list(&tree.below(relative).0).await?.into_entries()?;
-    for entry in &entries {
-        check_path(&entry.path)?;
-    }
-    entries.sort_by(|a, b| file_name(&a.path).cmp(file_name(&b.path)));
-    Ok(entries)
-}
-
-type Merged = Vec<(String, Option<DirEntry>, Option<DirEntry>)>;
-
-/// Merges two lists in the order of names.
-///
-/// # Errors
-///
-/// [`ErrorKind::Protocol`] if a list has a name twice.
-fn merge(source: Vec<DirEntry>, target: Vec<DirEntry>) -> Result<Merged> {
-    for list in [&source, &target] {
-        let twice = list.windows(2).find_map(|pair| match pair {
-            [a, b] if file_name(&a.path) == file_name(&b.path) => Some(&a.path),
-            _ => None,
-        });
-        if let Some(path) = twice {
-            let what = format!("{path} is listed twice: the listing cannot be trusted");
-            return Err(Error::new(ErrorKind::Protocol, what));
-        }
-    }
-    let mut merged = Vec::with_capacity(source.len().max(target.len()));
-    let mut source = source.into_iter().peekable();
-    let mut target = target.into_iter().peekable();
-    loop {
-        let order = match (source.peek(), target.peek()) {
-            (Some(a), Some(b)) => file_name(&a.path).cmp(file_name(&b.path)),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => return Ok(merged),
-        };
-        let a = if order.is_le() { source.next() } else { None };
-        let b = if order.is_ge() { target.next() } else { None };
-        let name = a.as_ref().or(b.as_ref()).map(|entry| file_name(&entry.path).to_owned());
-        merged.push((name.unwrap_or_default(), a, b));
     }
 }
 
@@ -379,29 +344,4 @@ fn refuse_overlap(source: &CopyPath, target: &CopyPath) -> Result<()> {
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn listed(names: &[&str]) -> Vec<DirEntry> {
-        names.iter().map(|name| DirEntry::new(format!("d/{name}"), FileKind::File, 1)).collect()
-    }
-
-    #[test]
-    fn lists_are_merged_by_name() {
-        let merged = merge(listed(&["a", "b", "d"]), listed(&["b", "c"])).unwrap();
-        let seen: Vec<_> =
-            merged.iter().map(|(name, a, b)| (&**name, a.is_some(), b.is_some())).collect();
-        let expected =
-            [("a", true, false), ("b", true, true), ("c", false, true), ("d", true, false)];
-        assert_eq!(seen, expected);
-    }
-
-    #[test]
-    fn a_list_with_a_name_twice_is_an_error() {
-        let error = merge(listed(&["a", "a"]), Vec::new()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Protocol);
-    }
 }

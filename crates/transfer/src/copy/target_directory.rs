@@ -5,7 +5,7 @@ use crate::copy::context::CopyContext;
 use crate::destination::Target;
 use futures_util::StreamExt;
 use hither_core::storage::file_name;
-use hither_core::{DirEntry, Result};
+use hither_core::{DirEntry, Listing, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,10 +70,11 @@ impl TargetDirectory {
         let Target::Remote(storage, path) = &self.target else { return None };
         let mut listed = HashMap::new();
         let mut batches = storage.list_batches(path);
-        while let Some(entries) = batches.next().await {
-            // Whatever is wrong shows when a file asks about itself.
-            let entries = entries.ok()?.into_entries().ok()?;
-            listed.extend(entries.into_iter().map(|it| (file_name(&it.path).to_owned(), it)));
+        while let Some(listing) = batches.next().await {
+            // Whatever is wrong or missing shows when a file asks about itself.
+            let listing = listing.ok().filter(Listing::is_complete)?;
+            let entries = listing.entries.into_iter();
+            listed.extend(entries.map(|it| (file_name(&it.path).to_owned(), it)));
             if listed.len() > MAX_NAMES {
                 return None;
             }

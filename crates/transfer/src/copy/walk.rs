@@ -21,7 +21,7 @@ use crate::tree::small_files::TreeRoot;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::storage::{TreeFile, file_name, is_partial};
 use hither_core::sync::lock;
-use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Storage};
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Listing, Result, Storage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -108,6 +108,26 @@ impl Walk<'_> {
         format!("{}/{}", self.name(folder).trim_end_matches('/'), file_name(&entry.path))
     }
 
+    /// Records what of a listing is not copied: names that cannot be used, and those that the
+    /// server may not show.
+    fn tell_missing(&self, folder: &Folder, listing: &Listing) {
+        let filter = &self.shared.options.filter;
+        for (path, error) in &listing.failed {
+            let relative = relative_to(self.root, path);
+            if filter.includes_file(relative) || filter.includes_directory(relative) {
+                let name =
+                    format!("{}/{}", self.name(folder).trim_end_matches('/'), file_name(path));
+                self.shared.failed(name, error.clone());
+            }
+        }
+        for gap in &listing.gaps {
+            self.shared.failed(self.name(folder), gap.clone());
+        }
+        if let Some(hidden) = listing.hidden {
+            self.shared.note_once(format!("{}: {hidden}", self.storage.name()));
+        }
+    }
+
     /// Notes what a directory of an archive gets at the end.
     fn note_attributes(&self, folder: &Folder) {
         if let Target::Local(target) = &folder.directory.target
@@ -131,10 +151,11 @@ impl Walk<'_> {
         };
         let mut folders = Vec::new();
         let mut batches = self.storage.list_batches(&folder.path);
-        while let Some(entries) = batches.next().await {
-            let entries = entries?.into_entries()?;
+        while let Some(listing) = batches.next().await {
+            let listing = listing?;
             make().await?;
-            for entry in entries {
+            self.tell_missing(folder, &listing);
+            for entry in listing.entries {
                 folders.extend(self.take(folder, entry).await?);
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! A listing can be wrong without an error: a disk that is not mounted is an empty directory, and a
 //! source that changes while it is listed shows a file in neither place. So before the first
-//! deletion the source is asked once more about the directories that the names are in.
+//! deletion the source is asked once more about the directories that the names are in. Where it
+//! may have names that it does not show, nothing is deleted.
 
 use crate::compare::tree_pair::TreePair;
 use crate::copy::walk::AT_ONCE;
@@ -25,6 +26,8 @@ pub(crate) struct Deletions {
     most: usize,
     /// Names found, those beyond `most` included.
     found: usize,
+    /// The reason why the source may have such names without showing them.
+    hidden: Option<String>,
 }
 
 /// Result of the deletions.
@@ -67,6 +70,11 @@ impl Deletions {
         }
     }
 
+    /// Deletes nothing, because the source may have names that it does not show for this reason.
+    pub(crate) fn refuse(&mut self, why: String) {
+        self.hidden.get_or_insert(why);
+    }
+
     /// Number of files to be deleted.
     pub(crate) fn files(&self) -> u64 {
         self.files.len() as u64
@@ -92,6 +100,10 @@ impl Deletions {
                 pair.target.name()
             );
             return refused(ErrorKind::Invalid, why);
+        }
+        if let Some(why) = &self.hidden {
+            let what = format!("{why}: remove what is too many in {} yourself", pair.target.name());
+            return refused(ErrorKind::Unsupported, what);
         }
         if self.found > self.most {
             let why = format!(
@@ -181,13 +193,17 @@ impl Removed {
 
 /// The first of `paths`, all in `directory`, that the source has.
 async fn look(pair: &TreePair, directory: &str, mut paths: Vec<&str>) -> Result<Option<String>> {
-    let listed = pair.source.storage.list(&pair.source.below(directory).0).await?.into_entries()?;
+    let listing = pair.source.storage.list(&pair.source.below(directory).0).await?;
+    if !listing.is_complete() {
+        let what = format!("the second listing of {directory:?} in the source is not complete");
+        return Err(Error::new(ErrorKind::Changed, what));
+    }
     paths.sort_unstable();
     let is_there = |name: &str| {
         let found = paths.binary_search_by(|path| file_name(path).cmp(name)).ok()?;
         paths.get(found).map(|path| (*path).to_owned())
     };
-    Ok(listed.iter().find_map(|entry| is_there(file_name(&entry.path))))
+    Ok(listing.entries.iter().find_map(|entry| is_there(file_name(&entry.path))))
 }
 
 async fn remove(target: &CopyPath, path: String) -> (String, Result<()>) {

@@ -19,6 +19,18 @@ enum Listing {
     Fails(ErrorKind),
     /// The name is in the listing from the second time on.
     Gains(String),
+    /// All names are there, but the listing says that there may be others.
+    Lacks(Lack),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Lack {
+    /// A part could not be read.
+    Part,
+    /// A name cannot be used.
+    Name,
+    /// The server hides names.
+    Hidden,
 }
 
 /// A local directory, one listing of which is not as it should be.
@@ -70,6 +82,14 @@ impl Storage for Misbehaving {
                     hither_core::FileKind::File,
                     1,
                 )),
+                Some(Listing::Lacks(Lack::Part)) => {
+                    listing.gaps.push(Error::new(ErrorKind::Protocol, "a part is missing"));
+                }
+                Some(Listing::Lacks(Lack::Name)) => {
+                    let refused = Error::new(ErrorKind::PermissionDenied, "refused");
+                    listing.failed.push((hither_core::storage::join(path, "refused"), refused));
+                }
+                Some(Listing::Lacks(Lack::Hidden)) => listing.hidden = Some("it hides names"),
                 _ => {}
             }
         }
@@ -232,6 +252,29 @@ async fn an_incomplete_listing_never_deletes_anything() {
             trees.assert_nothing_deleted(&why);
         }
     }
+}
+
+#[tokio::test]
+async fn a_listing_that_may_lack_names_deletes_nothing_and_copies_what_it_has() {
+    for lack in [Lack::Part, Lack::Name, Lack::Hidden] {
+        for directory in ["", "sub"] {
+            let trees = Trees::new();
+            let lacks = Some(Listing::Lacks(lack));
+            let from = Misbehaving::place(&trees.from(), directory, lacks).0;
+            let summary = sync_places(from, place(&trees.to()), deleting()).await.0.unwrap();
+            let why = format!("{lack:?} in {directory:?}: {summary:?}");
+            assert_eq!(summary.failures.len(), 1, "{why}");
+            assert_eq!((summary.files, summary.files_deleted), (3, 0), "{why}");
+            trees.assert_nothing_deleted(&why);
+        }
+    }
+    let trees = Trees::new();
+    let hides = Some(Listing::Lacks(Lack::Hidden));
+    let from = Misbehaving::place(&trees.from(), "sub", hides).0;
+    let to = place(&trees.to());
+    let summary = sync_places(from, to, SyncOptions::default()).await.0.unwrap();
+    assert!(summary.failures.is_empty(), "{summary:?}");
+    assert!(summary.notices.iter().any(|it| it.contains("it hides names")), "{summary:?}");
 }
 
 #[tokio::test]
