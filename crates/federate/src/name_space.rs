@@ -17,14 +17,15 @@
 //! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
 //! negative is kept about them.
 
+mod directory_memory;
+mod listing;
 mod name_answer;
 
 use crate::choice::{LoadMeter, RecentReferrals};
 use crate::endpoint::Endpoint;
-use crate::merge::{
-    EndpointId, EntryFacts, ListingMerger, MergedEntry, MergedListing, merge_entry,
-};
+use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing, merge_entry};
 use crate::name_cache::NameCache;
+use crate::name_space::directory_memory::DirectoryMemory;
 use crate::questions::Questions;
 use crate::settings::{FederationConfig, FederationSettings};
 use crate::sites::Sites;
@@ -42,8 +43,6 @@ use tokio::sync::watch;
 
 pub use name_answer::{NameAnswer, Need};
 
-/// Time for which an incomplete listing is kept, so that its entries can be described.
-const INCOMPLETE_LISTING: Duration = Duration::from_secs(1);
 /// Time for which nothing negative is kept about a name that a client may be writing.
 const CHANGING: Duration = Duration::from_secs(60);
 /// Memory for the names that clients may be writing, and for those in doubt, in bytes.
@@ -68,6 +67,7 @@ pub struct NameSpace {
     pub(crate) recent: Mutex<RecentReferrals>,
     names: Mutex<NameCache<Arc<NameAnswer>>>,
     listings: Mutex<NameCache<Arc<MergedListing>>>,
+    directories: DirectoryMemory,
     changing: Mutex<NameCache<()>>,
     /// The last checksum that was asked for of each file; none if no holder has one of that kind.
     pub(crate) checksums: Mutex<NameCache<(Algorithm, Option<Checksum>)>>,
@@ -100,6 +100,7 @@ impl NameSpace {
             recent: Mutex::new(RecentReferrals::new(keep)),
             names: Mutex::new(NameCache::new(bytes)),
             listings: Mutex::new(NameCache::new(bytes)),
+            directories: DirectoryMemory::default(),
             changing: Mutex::new(NameCache::new(REMARKS_BYTES)),
             checksums: Mutex::new(NameCache::new(REMARKS_BYTES)),
             doubted: Mutex::new(NameCache::new(REMARKS_BYTES)),
@@ -257,55 +258,6 @@ impl NameSpace {
         Ok(answer.listing)
     }
 
-    async fn ask_for_listing(&self, path: &str) -> Option<Arc<MergedListing>> {
-        let mut merger = ListingMerger::default();
-        let mut asked = FuturesUnordered::new();
-        let mut exists = false;
-        for (id, endpoint) in self.numbered() {
-            for name in endpoint.prefixes.leading_names(path) {
-                exists = true;
-                merger.add_leading(id, name);
-            }
-            let Some(target) = endpoint.storage_path(path) else { continue };
-            if self.health.is_down(&endpoint.name) {
-                merger.add_unanswered(id);
-                continue;
-            }
-            asked.push(async move {
-                let list = async { endpoint.storage.list(&target).await };
-                (id, self.ask(endpoint, self.settings.listing_deadline(), list).await)
-            });
-        }
-        while let Some((id, entries)) = asked.next().await {
-            match entries {
-                Ok(entries) => {
-                    exists = true;
-                    merger.add(id, &entries.entries);
-                }
-                // A file, or nothing, has that name there.
-                Err(error) if is_negative(&error) || error.kind() == ErrorKind::Invalid => {}
-                Err(_) => merger.add_unanswered(id),
-            }
-        }
-        let listing = merger.finish();
-        exists |= self.endpoints.iter().any(|it| it.prefixes.leads_below(path));
-        if !exists && listing.is_complete() {
-            return None;
-        }
-        let listing = Arc::new(listing);
-        let now = self.clock.now();
-        let keep = if listing.is_complete() {
-            Duration::from_secs_f64(self.settings.listing_seconds)
-        } else {
-            INCOMPLETE_LISTING
-        };
-        if lock(&self.changing).get(path, now).is_none() {
-            let bytes = listing.memory_bytes();
-            lock(&self.listings).put(path, Arc::clone(&listing), bytes, now + keep);
-        }
-        Some(listing)
-    }
-
     /// Asks an endpoint, and records how it went.
     pub(crate) async fn ask<T>(
         &self,
@@ -349,6 +301,7 @@ impl NameSpace {
     /// Forgets what is known about a name that a client may change from now on.
     pub(crate) fn note_change(&self, path: &str) {
         let now = self.clock.now();
+        self.directories.forget(path, now);
         let mut changing = lock(&self.changing);
         for changed in [path, parent(path)] {
             lock(&self.names).remove(changed);

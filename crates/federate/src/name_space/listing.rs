@@ -1,0 +1,88 @@
+//! A question to all endpoints for what is in a directory.
+
+use super::{NameSpace, is_negative};
+use crate::merge::{ListingMerger, MergedListing};
+use crate::name_space::directory_memory::ListedDirectories;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use hither_core::error::ErrorKind;
+use hither_core::storage::{FileKind, file_name};
+use hither_core::sync::lock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time for which an incomplete listing is kept, so that its entries can be described.
+const INCOMPLETE_LISTING: Duration = Duration::from_secs(1);
+
+impl NameSpace {
+    pub(super) async fn ask_for_listing(&self, path: &str) -> Option<Arc<MergedListing>> {
+        let mut merger = ListingMerger::default();
+        let mut asked = FuturesUnordered::new();
+        let mut exists = false;
+        for (id, endpoint) in self.numbered() {
+            for name in endpoint.prefixes.leading_names(path) {
+                exists = true;
+                merger.add_leading(id, name);
+            }
+            let Some(target) = endpoint.storage_path(path) else { continue };
+            if self.health.is_down(&endpoint.name) {
+                merger.add_unanswered(id);
+                continue;
+            }
+            asked.push(async move {
+                let list = async { endpoint.storage.list(&target).await };
+                let listed = self.ask(endpoint, self.settings.listing_deadline(), list).await;
+                (id, target.is_empty(), listed)
+            });
+        }
+        let now = self.clock.now();
+        let mut answered = Vec::new();
+        let mut files = Vec::new();
+        let mut directories = ListedDirectories::new();
+        while let Some((id, is_root, listed)) = asked.next().await {
+            match listed {
+                Ok(listing) => {
+                    exists = true;
+                    merger.add(id, &listing.entries);
+                    let is_directory = |kind| kind == FileKind::Directory;
+                    let listed = listing.entries.iter().filter(|it| is_directory(it.kind));
+                    directories.extend(listed.map(|it| (id, file_name(&it.path).into())));
+                    // Names that it refuses to describe are missing, too.
+                    match (listing.failed.is_empty(), listing.gaps.is_empty()) {
+                        (true, true) => answered.push(id),
+                        _ => merger.add_unanswered(id),
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Invalid => files.push(id),
+                // Nothing has that name there, and nothing had. A root that is missing is a disk
+                // that is not mounted.
+                Err(error)
+                    if is_negative(&error) && !is_root && !self.directories.had(id, path, now) => {}
+                Err(_) => merger.add_unanswered(id),
+            }
+        }
+        for lacking in self.directories.note(path, &answered, directories, now) {
+            merger.add_unanswered(lacking);
+        }
+        // A file in place of the directory that others have may hide what was in it.
+        for id in files.into_iter().filter(|_| exists) {
+            merger.add_unanswered(id);
+        }
+        let listing = merger.finish();
+        exists |= self.endpoints.iter().any(|it| it.prefixes.leads_below(path));
+        if !exists && listing.is_complete() {
+            return None;
+        }
+        let listing = Arc::new(listing);
+        let keep = if listing.is_complete() {
+            Duration::from_secs_f64(self.settings.listing_seconds)
+        } else {
+            INCOMPLETE_LISTING
+        };
+        if lock(&self.changing).get(path, now).is_none() {
+            let bytes = listing.memory_bytes();
+            lock(&self.listings).put(path, Arc::clone(&listing), bytes, now + keep);
+        }
+        Some(listing)
+    }
+}
