@@ -30,6 +30,8 @@ class Behaviour:
     says: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes | None] = field(default_factory=lambda: FILES)
     """The files that the server holds in truth."""
+    hidden: frozenset[str] | set[str] = frozenset()
+    """Names that the server holds and does not show: nobody can copy them."""
 
 
 def no_propfind(server: Exchange) -> bool:
@@ -51,7 +53,8 @@ def index(
     page = f"<html><head><title>{title}</title></head><body><pre>\n{body}\n</pre>{more}</body></html>"
 
     def answers(server: Exchange) -> bool:
-        return no_propfind(server) or (server.command == "GET" and server.name == "/d/" and server.html(page))
+        is_page = server.command in ("GET", "HEAD") and server.name == "/d/"
+        return no_propfind(server) or (is_page and server.html(page))
 
     return answers
 
@@ -83,6 +86,14 @@ def listed_as(**changed: str | None) -> Callable[[Exchange], bool]:
     return answers
 
 
+def absolute_hrefs(server: Exchange) -> bool:
+    """PROPFIND names whole URLs."""
+    if not is_listing(server):
+        return False
+    listed = "".join(map(server.properties, ["/d/", "/d/a.dat", "/d/b.dat"]))
+    return server.multistatus(listed.replace("<D:href>", f"<D:href>http://{server.headers['Host']}"))
+
+
 UNKNOWN_SIZES = [
     Behaviour("PROPFIND without getcontentlength", listed_as(getcontentlength=None)),
     Behaviour("PROPFIND with an empty getcontentlength", listed_as(getcontentlength="")),
@@ -103,4 +114,122 @@ UNKNOWN_SIZES = [
     Behaviour("empty files are empty", lambda _: False, files={**FILES, "/d/a.dat": b""}),
 ]
 
-BEHAVIOURS = [*UNKNOWN_SIZES]
+
+def both(code: int | str, *verbs: str) -> dict[str, int | str]:
+    return dict.fromkeys(verbs, code)
+
+
+FINDING = ("cp -r", "sync")
+DELETING = {"sync --delete": FAILS}
+HIDES = {"cp -r": "may hide names", "sync --delete": "may hide names"}
+
+
+def refused(path: str, status: str) -> str:
+    return f"<D:response><D:href>{path}</D:href><D:status>HTTP/1.1 {status}</D:status></D:response>"
+
+
+def members(*extra: str, names: tuple[str, ...] = ("/d/b.dat",), own: bool = True) -> Callable[[Exchange], bool]:
+    """A listing of `/d/` with these names and these further responses."""
+
+    def answers(server: Exchange) -> bool:
+        listed = [*(["/d/"] if own else []), *names]
+        return is_listing(server) and server.multistatus("".join([*map(server.properties, listed), *extra]))
+
+    return answers
+
+
+INDEXES = [
+    Behaviour(f"index: {name}", index(link, title, more), codes={**both(0, *FINDING, "check"), **DELETING}, says=HIDES)
+    for name, link, title, more in [
+        ("Apache, nginx", '<a href="{0}">{0}</a>', "Index of /d/", ""),
+        ("Jetty", '<td><a href="/d/{0}">{0}&nbsp;</a></td>', "Directory: /d/", ""),
+        ("Tomcat", '<a href="/d/{0}"><tt>{0}</tt></a>', "Directory Listing For [/d/]", ""),
+        ("IIS", '17 <A HREF="/d/{0}">{0}</A><br>', "127.0.0.1 - /d/", ""),
+        ("Caddy", '<a href="./{0}">{0}</a>', "/d/", '<a href="./?sort=name&order=desc">Name</a>'),
+        ("single quotes", "<a href='{0}'>{0}</a>", "Index of /d", ""),
+        ("no quotes", "<A HREF={0}>{0}</A>", "Index of /d", ""),
+        ("spaces", '<a class=x href = "{0}">{0}</a>', "Index of /d", ""),
+        (
+            "comments and scripts",
+            '<!-- <a href="x">x</a> --><a href="{0}">{0}</a>',
+            "Index of /d",
+            "<script>'<a href=y>'</script>",
+        ),
+    ]
+]
+
+COLON = {"/": None, "/d/": None, "/d/run_2026-01-01T12:00:00.dat": DATA}
+INCOMPLETE = [
+    Behaviour(
+        "index: colons",
+        index('<a href="./{0}">{0}</a>', names=("run_2026-01-01T12:00:00.dat",)),
+        codes=both(0, *FINDING),
+        files=COLON,
+    ),
+    Behaviour(
+        "index: hidden names",
+        index(),
+        codes={**both(0, *FINDING), **DELETING},
+        says=HIDES,
+        files={**FILES, "/d/.zarray": DATA},
+        hidden={".zarray"},
+    ),
+    *(
+        Behaviour(f"index: {name}", index(more=more, names=("a.dat",)), codes={**both(FAILS, *FINDING), **DELETING})
+        for name, more in [
+            ("?page=2", '<a href="?page=2">2</a>'),
+            ("next page", '<a href="/list/2">Next</a>'),
+            ("rel=next", '<a rel="next" href="/list/2">2</a>'),
+            ("a slash in a name", '<a href="b%2Fdat">b/dat</a>'),
+            ("an unknown entity", '<a href="b&eacute;.dat">b</a>'),
+            ("another host", '<a href="http://backend.example/d/b.dat">b</a>'),
+        ]
+    ),
+    Behaviour("index: no links", index("<td>{0}</td>"), codes={**both(FAILS, *FINDING), **DELETING}, says={}),
+    Behaviour("index: a page that is none", index(title="Welcome"), codes={**both(FAILS, *FINDING), **DELETING}),
+    *(
+        Behaviour(
+            f"index: PROPFIND answered with {status}",
+            also(on(lambda it: it.command == "PROPFIND", lambda it, status=status: it.answer(status)), index()),
+            codes=both(0, *FINDING),
+        )
+        for status in (200, 204, 400, 403, 404, 406, 415, 422, 500)
+    ),
+    *(
+        Behaviour(
+            f"207: a member is {status}",
+            members(refused("/d/a.dat", status)),
+            codes={**both(FAILS, *FINDING), **DELETING},
+        )
+        for status in ("403 Forbidden", "404 Not Found", "500 Internal Server Error", "507 Insufficient Storage")
+    ),
+    *(
+        Behaviour(
+            f"207: the directory is {status}",
+            members(refused("/d/", status)),
+            codes={**both(FAILS, *FINDING), **DELETING},
+        )
+        for status in ("507 Insufficient Storage", "403 Forbidden")
+    ),
+    Behaviour(
+        "207: without the directory",
+        members(names=("/d/b.dat",), own=False),
+        codes={**both(FAILS, *FINDING), **DELETING},
+    ),
+    Behaviour(
+        "one HEAD is refused", also(index(), on(of_file("HEAD"), lambda it: it.answer(403))), codes=both(0, *FINDING)
+    ),
+    Behaviour(
+        "one file is refused",
+        also(index(), on(of_file("HEAD", "GET"), lambda it: it.answer(403))),
+        codes=both(FAILS, *FINDING),
+    ),
+    Behaviour(
+        "one file is gone",
+        also(index(), on(of_file("HEAD", "GET"), lambda it: it.answer(404))),
+        codes=both(FAILS, *FINDING),
+    ),
+    Behaviour("absolute hrefs", absolute_hrefs, codes=both(0, *FINDING, "sync --delete")),
+]
+
+BEHAVIOURS = [*UNKNOWN_SIZES, *INDEXES, *INCOMPLETE]

@@ -150,6 +150,12 @@ pub(crate) async fn head(
     Ok(ResponseMeta { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
 }
 
+/// Returns true if the content of a response is an HTML page.
+pub(crate) fn is_html(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    kind.get(..9).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"))
+}
+
 /// Reads the rest of a small body, so that the connection can be reused. Returns whether it can.
 /// The no-progress timeout covers the whole body: a new connection is cheaper than a wait.
 pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {

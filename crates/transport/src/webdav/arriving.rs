@@ -4,7 +4,7 @@
 //! could be copied. So complete entries are handed on as soon as they are there. The whole listing
 //! still decides what is an error, and whatever the parts of it did not show comes at its end.
 
-use super::autoindex::{self, AutoindexEntry};
+use super::autoindex::{self, AutoindexEntry, PageUrl};
 use bytes::{Bytes, BytesMut};
 use hither_core::storage::{DirEntry, FileKind, join};
 use hither_http::propfind::{self, PropfindLimits, Resource};
@@ -20,6 +20,9 @@ pub(super) struct ArrivingListing {
     /// The directory.
     path: String,
     asked: Option<Uri>,
+    page: PageUrl,
+    /// The lines of a directory index can be read one by one.
+    is_plain: bool,
     body: BytesMut,
     /// Bytes whose entries were handed on.
     done: usize,
@@ -29,10 +32,18 @@ pub(super) struct ArrivingListing {
 
 impl ArrivingListing {
     /// Nothing of the listing of `path`, at this target of a request, has arrived.
-    pub(super) fn new(path: &str, target: &str) -> Self {
+    pub(super) fn new(path: &str, target: &str, page: PageUrl) -> Self {
         let path = path.to_owned();
         let asked = target.parse().ok();
-        Self { path, asked, body: BytesMut::new(), done: 0, known: HashSet::new() }
+        Self {
+            path,
+            asked,
+            page,
+            is_plain: true,
+            body: BytesMut::new(),
+            done: 0,
+            known: HashSet::new(),
+        }
     }
 
     /// The entries that are complete with these further bytes.
@@ -60,7 +71,7 @@ impl ArrivingListing {
     /// The responses of a multistatus document that are complete, and where they end.
     fn resources(&self) -> Option<(Vec<DirEntry>, usize)> {
         let text = &self.body[..];
-        let name = find(text, b"multistatus")?;
+        let name = find(text.get(..MIN_BYTES)?, b"multistatus")?;
         let prefix =
             text.get(text.get(..name)?.iter().rposition(|byte| *byte == b'<')? + 1..name)?;
         let head = name + find(text.get(name..)?, b">")? + 1;
@@ -81,20 +92,24 @@ impl ArrivingListing {
     }
 
     /// The links of the complete lines of a directory index, and where they end. Files of unknown
-    /// size are looked up at the end.
-    fn links(&self) -> Option<(Vec<DirEntry>, usize)> {
-        let end = self.body.iter().rposition(|byte| *byte == b'\n')? + 1;
-        if !autoindex::is_index(&self.body) {
+    /// size are looked up at the end. A page with parts that are no text is read as a whole.
+    fn links(&mut self) -> Option<(Vec<DirEntry>, usize)> {
+        if !self.is_plain || !autoindex::is_index(&self.body, &self.page) {
             return None;
         }
+        let end = self.body.iter().rposition(|byte| *byte == b'\n')? + 1;
         let lines = self.body.get(self.done..end)?;
-        let entries = autoindex::links(&String::from_utf8_lossy(lines)).into_iter().filter_map(
-            |AutoindexEntry { name, directory, size }| {
-                let kind = if directory { FileKind::Directory } else { FileKind::File };
-                let size = if directory { 0 } else { size? };
-                Some(DirEntry::new(join(&self.path, &name), kind, size))
-            },
-        );
+        self.is_plain = autoindex::is_plain(lines);
+        if !self.is_plain {
+            return None;
+        }
+        let found = autoindex::links(&String::from_utf8_lossy(lines), &self.page).entries;
+        let named = found.into_iter().filter(|it| it.is_utf8);
+        let entries = named.filter_map(|AutoindexEntry { name, directory, size, .. }| {
+            let kind = if directory { FileKind::Directory } else { FileKind::File };
+            let size = if directory { 0 } else { size? };
+            Some(DirEntry::new(join(&self.path, &name), kind, size))
+        });
         Some((entries.collect(), end))
     }
 }
@@ -126,7 +141,7 @@ mod tests {
     use super::*;
 
     fn arrived(text: &str, whole: Vec<DirEntry>) -> (Vec<Vec<DirEntry>>, Vec<DirEntry>) {
-        let mut listing = ArrivingListing::new("d", "/x/d/");
+        let mut listing = ArrivingListing::new("d", "/x/d/", PageUrl::new("h", "/x/d/"));
         let pieces = text.as_bytes().chunks(5_000);
         let batches = pieces.map(|piece| listing.add(&Bytes::copy_from_slice(piece)));
         let batches: Vec<_> = batches.filter(|batch| !batch.is_empty()).collect();

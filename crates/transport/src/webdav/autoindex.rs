@@ -1,119 +1,301 @@
-//! A parser for the HTML directory index of nginx, Apache, lighttpd and Python.
+//! A parser for the HTML directory index of nginx, Apache, lighttpd, Caddy, Jetty, Tomcat, IIS,
+//! aiohttp, Go and Python.
 //!
-//! All of them have a link per name, relative to the page, with a trailing slash for a directory.
-//! Links that lead elsewhere (upwards, to other sort orders, to other sites) are ignored: only a
-//! possible name in this directory counts. Sizes are used where they are exact, as in nginx;
-//! elsewhere they are rounded.
+//! All of them have a link per name: relative to the page, from the root of the server, or with the
+//! whole URL; mostly with a trailing slash for a directory. What leads elsewhere (upwards, to other
+//! sort orders, to other sites) names nothing in this directory. Nothing else is passed over in
+//! silence: a link that may be a name but cannot be used, and one that may lead to a further page,
+//! are gaps. Sizes are used where they are exact, as in nginx; elsewhere they are rounded.
 
-use http::{HeaderMap, header};
+mod html;
+
+use crate::http::request::is_html;
+use html::Link;
+use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
 
 /// An entry of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AutoindexEntry {
     pub(super) name: String,
+    /// The name is UTF-8; else it has replacement characters.
+    pub(super) is_utf8: bool,
     pub(super) directory: bool,
     /// The size in bytes, if it is exact.
     pub(super) size: Option<u64>,
 }
 
-/// The beginnings of the titles of such pages.
-const TITLES: [&str; 3] = ["index of", "directory listing for", "directory:"];
-/// The beginning of the page in which the title is searched.
-const HEAD_BYTES: usize = 2_000;
-
-/// The entries of a page; `None` if it is no directory index.
-pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Option<Vec<AutoindexEntry>> {
-    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    if !kind.starts_with("text/html") {
-        return None;
-    }
-    is_index(body).then(|| links(&String::from_utf8_lossy(body)))
+/// The entries of a page, and what it has besides.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct AutoindexPage {
+    pub(super) entries: Vec<AutoindexEntry>,
+    /// Links that may be names, or lead to further ones, and cannot be used: each with the reason.
+    pub(super) gaps: Vec<String>,
 }
 
-/// Returns whether a page that begins like this is a directory index.
-pub(super) fn is_index(body: &[u8]) -> bool {
-    let head = body.get(..4 * HEAD_BYTES).unwrap_or(body);
+/// The URL of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PageUrl {
+    host: String,
+    /// The path up to the last slash, as in the request.
+    folder: String,
+}
+
+impl PageUrl {
+    /// The page at `target` (path and query, as in a request) of `host`.
+    pub(super) fn new(host: &str, target: &str) -> Self {
+        let path = target.split(['?', '#']).next().unwrap_or_default();
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        Self { host: host.to_owned(), folder: format!("{folder}/") }
+    }
+}
+
+/// The beginnings of the titles of such pages.
+const TITLES: [&str; 4] =
+    ["index of", "directory listing for", "directory listing of", "directory:"];
+/// The beginning of the page in which the title is searched, in characters.
+const HEAD_CHARS: usize = 2_000;
+/// The maximum number of gaps that are described one by one.
+const MAX_GAPS: usize = 20;
+/// The part of a reference that a message shows, in characters.
+const MAX_SHOWN_CHARS: usize = 200;
+/// The longest line of a link and its size, in characters.
+const MAX_LINE_CHARS: usize = 1_000;
+/// Keys of queries that order or show the same names in another way: those of Apache, and others.
+const VIEWS: [&str; 9] = ["C", "O", "F", "V", "P", "sort", "order", "layout", "view"];
+/// Texts of links to a further page.
+const NEXT: [&str; 8] = ["next", "next page", "next »", "next >", "»", ">", ">>", "more"];
+/// Schemes of links that are no names with a colon.
+const SCHEMES: [&str; 14] = [
+    "mailto",
+    "javascript",
+    "data",
+    "tel",
+    "ftp",
+    "file",
+    "about",
+    "http",
+    "https",
+    "root",
+    "roots",
+    "s3",
+    "blob",
+    "news",
+];
+
+/// The entries of a page; `None` if it is no directory index.
+pub(super) fn parse(headers: &HeaderMap, body: &[u8], url: &PageUrl) -> Option<AutoindexPage> {
+    let is_listing = is_html(headers) && is_index(body, url);
+    is_listing.then(|| links(&String::from_utf8_lossy(body), url))
+}
+
+/// Returns true if a page that begins like this is a directory index: by its title, which may be
+/// the path of the directory (Caddy, IIS), or, without any, by a list in fixed type (Go).
+pub(super) fn is_index(body: &[u8], url: &PageUrl) -> bool {
+    let head = body.get(..4 * HEAD_CHARS).unwrap_or(body);
     let text = String::from_utf8_lossy(head);
-    let Some(title) = title(&text) else { return false };
-    let title = title.trim().to_ascii_lowercase();
-    TITLES.iter().any(|known| title.starts_with(known))
+    let Some(title) = title(&text) else {
+        let before_links = text.to_ascii_lowercase();
+        let before_links = before_links.split("<a ").next().unwrap_or_default();
+        return before_links.contains("<pre>") && !before_links.contains("<form");
+    };
+    let title = html::unescaped(title).0;
+    let title = title.trim();
+    let lower = title.to_ascii_lowercase();
+    let path = percent_decode_str(&url.folder).decode_utf8_lossy();
+    let own = title.rsplit(" - ").next().unwrap_or_default();
+    TITLES.iter().any(|known| lower.starts_with(known))
+        || own.starts_with('/') && own.trim_matches('/') == path.trim_matches('/')
 }
 
 /// The entries that a piece of such a page links to.
-pub(super) fn links(text: &str) -> Vec<AutoindexEntry> {
-    let mut found = BTreeMap::new();
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once("href=\"") {
-        let Some((reference, after)) = after.split_once('"') else { break };
-        rest = after;
-        let Some((name, directory)) = name_of(reference) else { continue };
-        let size = if directory { None } else { exact_size(after) };
-        found.entry(name.clone()).or_insert(AutoindexEntry { name, directory, size });
+pub(super) fn links(text: &str, url: &PageUrl) -> AutoindexPage {
+    let mut entries = BTreeMap::new();
+    let mut gaps = Vec::new();
+    let mut more_gaps = 0;
+    let links = html::links(text);
+    let is_unlinked =
+        links.is_empty() && html::has_element(text, &["tr", "td", "li", "script", "base"]);
+    if is_unlinked || html::has_element(text, &["base"]) {
+        gaps.push("the page names its entries in a way that is not understood".to_owned());
     }
-    found.into_values().collect()
+    for link in links {
+        match meaning(&link, url) {
+            Meaning::Elsewhere => {}
+            Meaning::Gap(_) if gaps.len() >= MAX_GAPS => more_gaps += 1,
+            Meaning::Gap(what) => {
+                let shown = html::beginning(&link.reference, MAX_SHOWN_CHARS);
+                gaps.push(format!("the page links to {shown:?}, {what}"));
+            }
+            Meaning::Name { name, is_utf8, directory } => {
+                let after = text.get(link.end..).unwrap_or_default();
+                let size = if directory { None } else { exact_size(after) };
+                let entry = AutoindexEntry { name: name.clone(), is_utf8, directory, size };
+                entries.entry(name).or_insert(entry);
+            }
+        }
+    }
+    if more_gaps > 0 {
+        gaps.push(format!("and {more_gaps} more such links"));
+    }
+    AutoindexPage { entries: entries.into_values().collect(), gaps }
+}
+
+/// Returns true if a page has no comments and no scripts, so that its lines can be read one by one.
+pub(super) fn is_plain(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    !["<!--", "<script", "<style", "<base"].iter().any(|part| text.contains(part))
 }
 
 /// Returns true if something closes the list after its last link. A response without a length that
 /// broke off looks whole to HTTP, and must not pass for a shorter directory.
 pub(super) fn is_whole(body: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(body);
-    let (_, rest) = text.rsplit_once("href=").unwrap_or(("", &text));
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    let (_, rest) = text.rsplit_once("href").unwrap_or(("", &text));
     ["</pre>", "</ul>", "</table>", "</body>", "</html>"].iter().any(|end| rest.contains(end))
 }
 
 fn title(text: &str) -> Option<&str> {
-    let (start, _) = text.char_indices().nth(HEAD_BYTES).unwrap_or((text.len(), ' '));
-    let head = text.get(..start)?;
+    let head = html::beginning(text, HEAD_CHARS);
     let at = head.to_ascii_lowercase().find("<title>")?;
     head.get(at + "<title>".len()..)?.split('<').next()
 }
 
-/// The name of a link, if it is in this directory.
-fn name_of(reference: &str) -> Option<(String, bool)> {
-    let reference = reference.strip_prefix("./").unwrap_or(reference);
-    let reference = unescaped(reference);
-    let (name, directory) = match reference.strip_suffix('/') {
-        Some(name) => (name, true),
-        None => (&*reference, false),
+/// The meaning of a link in a directory index.
+enum Meaning {
+    /// It names nothing in this directory.
+    Elsewhere,
+    Name {
+        name: String,
+        is_utf8: bool,
+        directory: bool,
+    },
+    /// It may name something here, and cannot be used for this reason.
+    Gap(&'static str),
+}
+
+fn meaning(link: &Link, url: &PageUrl) -> Meaning {
+    if link.is_next || NEXT.contains(&&*link.text) && !is_named_by_text(link) {
+        return Meaning::Gap("which may be a further page");
+    }
+    let reference = link.reference.trim();
+    let reference = reference.split('#').next().unwrap_or_default();
+    let (reference, is_same_host) = match without_host(reference) {
+        Some((host, path)) => (path, host.eq_ignore_ascii_case(&url.host)),
+        None if is_of_scheme(reference) => return Meaning::Elsewhere,
+        None => (reference, true),
     };
-    if name.is_empty() || name.contains(['/', '?', '#', ':']) {
-        return None;
+    let (path, query) = match reference.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (reference, None),
+    };
+    let Some(below) = below(path, &url.folder) else { return Meaning::Elsewhere };
+    if !is_same_host {
+        // The path of any URL is below the root.
+        let is_there = !below.is_empty() && url.folder != "/";
+        return if is_there { Meaning::Gap("on another host") } else { Meaning::Elsewhere };
     }
-    let name = percent_decoded(name)?;
-    let fine = !matches!(&*name, "" | "." | "..") && !name.contains(['/', '\0']);
-    fine.then_some((name, directory))
-}
-
-/// Replaces the entities that occur in links (HTML, section 13.1.4).
-fn unescaped(text: &str) -> String {
-    text.replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&#39;", "'")
-        .replace("&#x27;", "'")
-        .replace("&amp;", "&")
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
+    if below.is_empty() {
+        return match query {
+            Some(query) if !is_view(query) => Meaning::Gap("which may be a further page"),
+            _ => Meaning::Elsewhere,
+        };
+    }
+    let (name, directory) = match below.strip_suffix('/') {
+        Some(name) => (name, true),
+        // aiohttp shows the slash in the text only.
+        None => (&*below, link.text.ends_with('/')),
+    };
+    if link.is_doubtful {
+        return Meaning::Gap("with an entity that is not understood");
+    }
+    if name.contains('/') {
+        return Meaning::Gap("which is not directly in this directory");
+    }
+    let decoded = percent_decode_str(name);
+    let is_utf8 = decoded.clone().decode_utf8().is_ok();
+    let name = decoded.decode_utf8_lossy().into_owned();
+    match &*name {
+        "." | ".." => Meaning::Elsewhere,
+        name if name.is_empty() || name.contains(['/', '\0']) => {
+            Meaning::Gap("which is not a possible name")
         }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = rest.get(2..)?;
+        _ => Meaning::Name { name, is_utf8, directory },
     }
-    String::from_utf8(bytes).ok()
+}
+
+/// Returns true if the text of a link is the name that it leads to.
+fn is_named_by_text(link: &Link) -> bool {
+    let name = link.reference.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    percent_decode_str(name).decode_utf8_lossy().to_lowercase() == link.text
+}
+
+/// Host and path of a whole URL of HTTP, or of one without a scheme.
+fn without_host(reference: &str) -> Option<(&str, &str)> {
+    let rest = match reference.split_once("//") {
+        Some(("", rest)) => rest,
+        Some((scheme, rest)) => {
+            let scheme = scheme.strip_suffix(':')?;
+            let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+            is_http.then_some(rest)?
+        }
+        None => return None,
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let end = match host.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => host.find(':').unwrap_or(host.len()),
+    };
+    let host = host.get(..end).unwrap_or_default().trim_matches(['[', ']']);
+    Some((host, if path.starts_with('/') { path } else { "/" }))
+}
+
+/// Returns true for a URL of another protocol. Names may have colons as well.
+fn is_of_scheme(reference: &str) -> bool {
+    reference.split_once(':').is_some_and(|(scheme, rest)| {
+        rest.starts_with("//") || SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    })
+}
+
+/// The part of a path below the folder of the page, still encoded; `None` if it leads elsewhere.
+fn below(path: &str, folder: &str) -> Option<String> {
+    let whole = if path.starts_with('/') { path.to_owned() } else { format!("{folder}{path}") };
+    let mut parts: Vec<&str> = Vec::new();
+    let mut is_directory = false;
+    for part in whole.split('/').skip(1) {
+        is_directory = matches!(part, "" | "." | "..");
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let mut rest = parts.into_iter();
+    let decoded = |part: &str| percent_decode_str(part).collect::<Vec<u8>>();
+    for own in folder.split('/').filter(|part| !part.is_empty()) {
+        rest.next().filter(|part| decoded(part) == decoded(own))?;
+    }
+    let rest: Vec<_> = rest.collect();
+    let slash = if is_directory && !rest.is_empty() { "/" } else { "" };
+    Some(rest.join("/") + slash)
+}
+
+/// Returns true for a query that only orders the names.
+fn is_view(query: &str) -> bool {
+    query.split(['&', ';']).filter(|part| !part.is_empty()).all(|part| {
+        let key = part.split('=').next().unwrap_or_default();
+        VIEWS.contains(&key)
+    })
 }
 
 /// The exact size that nginx writes behind a link: name, date, time, bytes.
 fn exact_size(after: &str) -> Option<u64> {
-    let line = after.split(['\n', '\r']).next()?;
+    let line = html::beginning(after, MAX_LINE_CHARS).split(['\n', '\r']).next()?;
     let (_, told) = line.split_once("</a>")?;
     let mut words = told.split_ascii_whitespace();
     let date = words.next()?;
@@ -124,92 +306,4 @@ fn exact_size(after: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use hither_core::storage::check_path;
-    use proptest::prelude::*;
-
-    fn page(text: &str) -> Option<Vec<AutoindexEntry>> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, "text/html; charset=utf-8".parse().unwrap());
-        parse(&headers, text.as_bytes())
-    }
-
-    fn listed(name: &str, directory: bool, size: Option<u64>) -> AutoindexEntry {
-        AutoindexEntry { name: name.to_owned(), directory, size }
-    }
-
-    #[test]
-    fn the_page_of_nginx() {
-        let text = "<html>\r\n<head><title>Index of /</title></head>\r\n<body>\r\n<h1>Index of /</h1><hr><pre>\
-            <a href=\"../\">../</a>\r\n\
-            <a href=\"d/\">d/</a>                 21-Nov-2026 15:20                   -\r\n\
-            <a href=\"a%20%26%20b.root\">a &amp; b.root</a>    21-Nov-2026 15:20              100000\r\n\
-            </pre><hr></body>\r\n</html>\r\n";
-        let found = [listed("a & b.root", false, Some(100_000)), listed("d", true, None)];
-        assert_eq!(page(text), Some(found.to_vec()));
-    }
-
-    #[test]
-    fn the_pages_of_apache_and_of_python() {
-        let text = "<!DOCTYPE HTML><html><head><title>Index of /data</title></head><body><ul>\
-            <li><a href=\"/\"> Parent Directory</a></li><li><a href=\"?C=N;O=D\">Name</a></li>\
-            <li><a href=\"x%2541.root\"> x</a></li></ul></body></html>";
-        assert_eq!(page(text), Some(vec![listed("x%41.root", false, None)]));
-        let text = "<html><head><title>Directory listing for /</title></head><body><ul>\n\
-            <li><a href=\"a%26amp%3Bb/\">a&amp;amp;b/</a></li>\n<li><a href=\"c\">c</a></li></ul>";
-        let found = [listed("a&amp;b", true, None), listed("c", false, None)];
-        assert_eq!(page(text), Some(found.to_vec()));
-    }
-
-    #[test]
-    fn links_out_of_the_directory_are_not_listed() {
-        let text = "<title>Index of x</title><a href=\"http://other/x\"><a href=\"//other/x\"><a href=\"..\">\
-            <a href=\"%2e%2e/\"><a href=\"a%2Fb\"><a href=\"../x\"><a href=\"%zz\"><a href=\"%f\"><a href=\"%ff\">\
-            <a href=\"\"><a href=\"/\"><a href=\"./\"><a href=\"a%00\"><a href=\"mailto:x\"><a href=\"unended";
-        assert_eq!(page(text), Some(Vec::new()));
-    }
-
-    proptest! {
-        #[test]
-        fn no_link_leads_out_of_the_directory(
-            links in prop::collection::vec(
-                prop::collection::vec(
-                    prop_oneof![
-                        Just("..".to_owned()), Just("/".to_owned()), Just("%2f".to_owned()),
-                        Just("%2e".to_owned()), Just("%00".to_owned()), Just("&#x2F;".to_owned()),
-                        Just("%5c".to_owned()), Just("%0a".to_owned()), Just("http://h/".to_owned()),
-                        Just("&amp;".to_owned()), ".{0,3}",
-                    ],
-                    0..6,
-                ),
-                0..8,
-            ),
-        ) {
-            let links: String =
-                links.iter().map(|parts| format!("<a href=\"{}\">", parts.concat())).collect();
-            for entry in page(&format!("<title>Index of x</title>{links}")).unwrap() {
-                prop_assert!(!entry.name.contains('/'), "{:?}", entry.name);
-                prop_assert!(check_path(&entry.name).is_ok() && !entry.name.is_empty());
-            }
-        }
-    }
-
-    #[test]
-    fn a_page_that_broke_off_is_not_whole() {
-        let page = "<html><title>Index of /</title><pre><a href=\"a\">a</a> 1\r\n\
-            <a href=\"b\">b</a> 2\r\n</pre></body></html>";
-        let end = page.find("</pre>").unwrap() + "</pre>".len();
-        for cut in 0..page.len() {
-            assert_eq!(is_whole(&page.as_bytes()[..cut]), cut >= end, "cut at {cut}");
-        }
-        assert!(is_whole(b"<title>Index of /</title><ul></ul>"), "an empty directory");
-    }
-
-    #[test]
-    fn pages_without_an_index_are_not_listings() {
-        assert_eq!(page("<html><title>Welcome</title><a href=\"x\">"), None);
-        assert_eq!(page(""), None);
-        assert_eq!(parse(&HeaderMap::new(), b"<title>Index of /</title>"), None);
-    }
-}
+mod tests;

@@ -1,10 +1,11 @@
 //! Listings by directory indexes.
 
 use super::WebDavStorage;
-use super::autoindex::{self, AutoindexEntry};
+use super::autoindex::{self, AutoindexEntry, PageUrl};
 use super::listing::{head, not_listed};
 use crate::http::call::HttpRequest;
 use crate::http::status_error;
+use crate::location::Location;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -23,6 +24,11 @@ const PAGE_BYTES: usize = 32 << 20;
 const HIDDEN: &str = "the server lists directories by HTML indexes, which may hide names, such as \
                       those that begin with a dot";
 
+/// The URL of a page for the parser of directory indexes.
+pub(super) fn page_url(location: &Location) -> PageUrl {
+    PageUrl::new(location.host(), &location.target())
+}
+
 /// Reads the directory index of the server.
 pub(super) async fn read_page(
     dav: &WebDavStorage,
@@ -35,7 +41,7 @@ pub(super) async fn read_page(
     call.arriving = arriving;
     let reply = dav.call(call).await?;
     let page = match reply.status {
-        StatusCode::OK => autoindex::parse(&reply.headers, &reply.body),
+        StatusCode::OK => autoindex::parse(&reply.headers, &reply.body, &page_url(&reply.location)),
         StatusCode::FORBIDDEN => None,
         _ => return Err(not_listed(dav, path, status_error::of_response(&reply, "GET")).await),
     };
@@ -54,10 +60,12 @@ pub(super) async fn read_page(
         return Err(Error::new(ErrorKind::Protocol, what));
     }
     let is_slow = AtomicBool::new(false);
-    let known = page.into_iter().map(|found| of_page(dav, path, found, &is_slow));
+    let known = page.entries.into_iter().map(|found| of_page(dav, path, found, &is_slow));
     let mut entries: Vec<_> = stream::iter(known).buffered(AT_ONCE).collect().await;
     entries.sort_unstable_by(|a: &DirEntry, b| a.path.cmp(&b.path));
-    Ok(Listing { entries, hidden: Some(HIDDEN), ..Listing::default() })
+    let gap = |what| Error::new(ErrorKind::Protocol, format!("{}: {what}", reply.location));
+    let gaps = page.gaps.into_iter().map(gap).collect();
+    Ok(Listing { entries, gaps, hidden: Some(HIDDEN), ..Listing::default() })
 }
 
 /// The entry of a name in a directory index, whose size is asked for if the page does not state it
@@ -69,9 +77,13 @@ async fn of_page(
     found: AutoindexEntry,
     is_slow: &AtomicBool,
 ) -> DirEntry {
-    let AutoindexEntry { name, directory, size } = found;
+    let AutoindexEntry { name, is_utf8, directory, size } = found;
     let path = join(path, &name);
-    let kind = if directory { FileKind::Directory } else { FileKind::File };
+    let kind = match (is_utf8, directory) {
+        (false, _) => FileKind::Unnamed,
+        (true, true) => FileKind::Directory,
+        (true, false) => FileKind::File,
+    };
     let size = if kind == FileKind::File { size } else { Some(0) };
     let unasked = DirEntry { size, ..DirEntry::new(path, kind, 0) };
     if size.is_some() || is_slow.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! Metadata and listings by PROPFIND, HEAD and directory indexes.
 
 use super::WebDavStorage;
-use super::index_listing::read_page;
+use super::index_listing::{page_url, read_page};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
 use crate::http::source::HttpSource;
@@ -95,8 +95,9 @@ pub(super) fn list_batches<'a>(
     dav: &'a WebDavStorage,
     path: &'a str,
 ) -> BoxStream<'a, Result<Listing>> {
+    let page = page_url(&dav.root.below(path, true));
     let target = dav.root.below(path, true).target();
-    let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target)));
+    let arriving = Arc::new(Mutex::new(ArrivingListing::new(path, &target, page)));
     let (sender, chunks) = unbounded_channel();
     let whole = Arc::clone(&arriving);
     // A task of its own reads on while whoever takes the entries waits: for files to be fetched,
