@@ -62,6 +62,7 @@ pub async fn copy(
         let message = "a checksum value was given, but it fits only a copy of one file";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
+    setup::refuse_shared_targets(&sources, &destination)?;
     let job = setup::job_name(&sources, &destination);
     let is_persistent = matches!(destination, Destination::Place(_) | Destination::File(_));
     let folder = options.journal.as_ref().filter(|_| is_persistent);

@@ -29,6 +29,7 @@ use hither_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -42,12 +43,36 @@ const MAX_BYTES: u64 = 4 << 30;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Record {
-    Begin { job: String, into: bool },
-    File { target: String, version: FileVersion, part: Option<String> },
-    Part { target: String, part: Option<String> },
-    Version { target: String, version: FileVersion },
-    Block { target: String, at: u64, bytes: u64, crc32c: String },
-    Done { target: String, version: FileVersion, seen: FileVersion },
+    Begin {
+        job: String,
+        into: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+    },
+    File {
+        target: String,
+        version: FileVersion,
+        part: Option<String>,
+    },
+    Part {
+        target: String,
+        part: Option<String>,
+    },
+    Version {
+        target: String,
+        version: FileVersion,
+    },
+    Block {
+        target: String,
+        at: u64,
+        bytes: u64,
+        crc32c: String,
+    },
+    Done {
+        target: String,
+        version: FileVersion,
+        seen: FileVersion,
+    },
 }
 
 /// Records of one file.
@@ -79,6 +104,8 @@ pub(crate) struct Journal {
     file: Mutex<File>,
     known: Mutex<HashMap<String, Known>>,
     into: Option<bool>,
+    /// The number of the job until it is done; none in journals of older versions.
+    id: Option<u64>,
 }
 
 impl Journal {
@@ -114,7 +141,9 @@ impl Journal {
         let mut text = Vec::new();
         let read = (&mut file).take(MAX_BYTES).read_to_end(&mut text);
         read.map_err(|error| failed(&path, &error))?;
-        let (known, into, valid_bytes) = replay(&text, job);
+        let Replayed { known, began, valid_bytes } = replay(&text, job);
+        let (into, id) = began.unzip();
+        let id = id.unwrap_or_else(|| Some(RandomState::new().hash_one(job)));
         debug!(
             journal = %path.display(),
             files = known.len(),
@@ -124,12 +153,19 @@ impl Journal {
         );
         let cut = file.set_len(valid_bytes).and_then(|()| file.seek(SeekFrom::Start(valid_bytes)));
         cut.map_err(|error| failed(&path, &error))?;
-        Ok(Self { path, file: Mutex::new(file), known: Mutex::new(known), into })
+        Ok(Self { path, file: Mutex::new(file), known: Mutex::new(known), into, id })
     }
 
     /// True if the destination was an existing directory when the job began; none if it begins now.
     pub(crate) fn goes_into(&self) -> Option<bool> {
         self.into
+    }
+
+    /// The job as it is part of the names of partial files. It differs from that of the same
+    /// command with another journal, or without one.
+    pub(crate) fn name_of(journal: Option<&Self>, job: &str) -> String {
+        let id = journal.map_or_else(|| Some(RandomState::new().hash_one(job)), |it| it.id);
+        id.map_or_else(|| job.to_owned(), |id| format!("{job}\n{id:x}"))
     }
 
     /// Takes what is known about a file, for its target's name.
@@ -153,7 +189,7 @@ impl Journal {
     }
 
     pub(crate) fn begin(&self, job: &str, into: bool) -> Result<()> {
-        self.append(&Record::Begin { job: job.to_owned(), into })
+        self.append(&Record::Begin { job: job.to_owned(), into, id: self.id })
     }
 
     pub(crate) fn file(
@@ -238,16 +274,24 @@ fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_str(json).ok()
 }
 
-/// Replays the records: state of each file, whether the job began with an existing directory, and
-/// the length of the valid text in bytes. A journal of another job is as good as empty.
-fn replay(text: &[u8], job: &str) -> (HashMap<String, Known>, Option<bool>, u64) {
+/// The content of a journal.
+#[derive(Debug, Default)]
+struct Replayed {
+    known: HashMap<String, Known>,
+    /// The destination was an existing directory when the job began; the number of the run.
+    began: Option<(bool, Option<u64>)>,
+    valid_bytes: u64,
+}
+
+/// Replays the records. A journal of another job is as good as empty.
+fn replay(text: &[u8], job: &str) -> Replayed {
     let mut known: HashMap<String, Known> = HashMap::new();
     let mut began = None;
     let mut valid_bytes = 0;
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         let Some(record) = line.strip_suffix(b"\n").and_then(parse) else { break };
         match record {
-            Record::Begin { job: of, into } if of == job => began = Some(into),
+            Record::Begin { job: of, into, id } if of == job => began = Some((into, id)),
             Record::Begin { .. } => break,
             Record::File { target, version, part } => {
                 let fresh = Known { version, part, ..Known::default() };
@@ -280,8 +324,8 @@ fn replay(text: &[u8], job: &str) -> (HashMap<String, Known>, Option<bool>, u64)
         valid_bytes += line.len() as u64;
     }
     match began {
-        Some(_) => (known, began, valid_bytes),
-        None => (HashMap::new(), None, 0),
+        Some(_) => Replayed { known, began, valid_bytes },
+        None => Replayed::default(),
     }
 }
 

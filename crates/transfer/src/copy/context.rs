@@ -103,7 +103,7 @@ impl CopyContext {
             workers: AtomicUsize::new(connections::MIN_BULK.min(options.max_workers).max(1)),
             options,
             clock: JobClock::start(),
-            job,
+            job: Journal::name_of(journal.as_ref(), &job),
             journal,
             progress,
             tally: Mutex::default(),

@@ -9,6 +9,7 @@ use crate::file::CopyItem;
 use crate::file::partial_file;
 use crate::tree;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The text that stands for a job: the same command has the same.
@@ -19,6 +20,25 @@ pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> Strin
         .collect();
     names.push(destination.name());
     names.join("\n")
+}
+
+/// Fails if two sources would become one target.
+pub(crate) fn refuse_shared_targets(sources: &[CopyPath], destination: &Destination) -> Result<()> {
+    if sources.len() < 2 || !matches!(destination, Destination::Place(_)) {
+        return Ok(());
+    }
+    let mut taken = HashMap::new();
+    for source in sources {
+        let target = destination.target(source, true)?.name();
+        if let Some(other) = taken.insert(target.clone(), source.name()) {
+            let what = format!(
+                "{other} and {} would both become {target}: copy them into separate directories",
+                source.name()
+            );
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if the destination is a directory that takes the sources in. It is made if it is

@@ -97,6 +97,27 @@ async fn several_sources_need_a_directory_as_target() {
 }
 
 #[tokio::test]
+async fn two_sources_of_one_target_are_refused_before_anything_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    for run in ["run1", "run2"] {
+        fs::create_dir(folder.path().join(run)).unwrap();
+        fs::write(folder.path().join(run).join("hist.root"), run).unwrap();
+    }
+    let target = folder.path().join("out");
+    fs::create_dir(&target).unwrap();
+    let files = ["run1", "run2"].map(|run| place(&folder.path().join(run).join("hist.root")));
+    let contents =
+        ["run1", "run2"].map(|run| CopyPath { contents: true, ..place(&folder.path().join(run)) });
+    for sources in [files, contents] {
+        let error = cp(sources.to_vec(), place(&target), recursive()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let message = error.to_string();
+        assert!(message.contains("run1") && message.contains("run2"), "{message}");
+        assert_eq!(names_in(&target), [""; 0]);
+    }
+}
+
+#[tokio::test]
 async fn contradictory_arguments_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let source = tree(folder.path());
