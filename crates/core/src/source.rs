@@ -28,6 +28,10 @@ pub struct Request {
     pub version: VersionBinding,
     /// Another server can be asked instead: one that refuses connections is not waited for.
     pub failover: bool,
+    /// The file is no HTML page as far as its name and its listing tell: such a page in its place,
+    /// as a login page, fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol), unless it
+    /// has the size that the file must have.
+    pub refuses_pages: bool,
 }
 
 impl Request {
@@ -59,6 +63,8 @@ pub struct ResponseMeta {
     pub size: Option<u64>,
     /// Strong validator: an entity tag with its quotes, else a date of last modification as sent.
     pub validator: Option<String>,
+    /// The response did not state the size: its end showed it.
+    pub is_size_counted: bool,
     /// Bytes of payload that nobody asked for.
     pub unasked_bytes: u64,
 }

@@ -19,8 +19,8 @@ mod tree;
 
 pub use listing::Listing;
 pub use path::{
-    check_name, check_path, file_name, hide_partial_name, is_partial, join, parent, partial_name,
-    partial_token, sibling, unique_partial_name,
+    check_name, check_path, file_name, hide_partial_name, is_page, is_partial, join, parent,
+    partial_name, partial_token, sibling, unique_partial_name,
 };
 
 pub use read_back::read_back;

@@ -87,6 +87,14 @@ pub enum RangeResponseError {
         /// The stated size.
         total: u64,
     },
+    /// A 206 whose body has another length than its range, as a page in place of the data.
+    #[error("status 206 with {length} bytes for a range of {range_bytes}")]
+    OtherLength {
+        /// The stated length of the body.
+        length: u64,
+        /// The length of the stated range.
+        range_bytes: u64,
+    },
     /// A multipart response without a boundary of 1 to 200 bytes.
     #[error(
         "status 206 with the content-type \"{content_type}\", expected a boundary of 1 to 200 bytes in it"
@@ -162,7 +170,13 @@ fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, Ra
         content_type: excerpt(content_type),
     })?;
     match ContentRange::parse(value.as_bytes())? {
-        ContentRange::Satisfied { range, total } => Ok(RangeResponse::Single { range, total }),
+        ContentRange::Satisfied { range, total } => {
+            let range_bytes = range.end - range.start;
+            match content_length(headers).filter(|length| *length != range_bytes) {
+                Some(length) => Err(RangeResponseError::OtherLength { length, range_bytes }),
+                None => Ok(RangeResponse::Single { range, total }),
+            }
+        }
         // The file is empty, whatever the status.
         ContentRange::Unsatisfied { total: 0 } => Ok(RangeResponse::Unsatisfied { size: Some(0) }),
         ContentRange::Unsatisfied { total } => Err(RangeResponseError::SatisfiedNothing { total }),

@@ -356,7 +356,7 @@ impl SimulatedSource {
         Ok(ResponseMeta {
             size: Some(self.content.len()),
             validator: Some(state.validator.clone()),
-            unasked_bytes: 0,
+            ..ResponseMeta::default()
         })
     }
 

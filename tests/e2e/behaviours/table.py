@@ -8,6 +8,7 @@ of the message that each verb which is named there prints.
 A bug report about a server becomes a row here.
 """
 
+import gzip
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -232,4 +233,57 @@ INCOMPLETE = [
     Behaviour("absolute hrefs", absolute_hrefs, codes=both(0, *FINDING, "sync --delete")),
 ]
 
-BEHAVIOURS = [*UNKNOWN_SIZES, *INDEXES, *INCOMPLETE]
+PAGE = "<html><title>Sign in</title><form></form></html>"
+
+
+def login_page(status: int) -> Callable[[Exchange], bool]:
+    """Files are answered by a page to log in, directly or after a redirect."""
+
+    def answers(server: Exchange) -> bool:
+        if server.name == "/login":
+            return server.html(PAGE)
+        if server.command not in ("GET", "HEAD") or server.name.endswith("/"):
+            return False
+        return server.html(PAGE) if status == 200 else server.answer(status, Location="/login")
+
+    return answers
+
+
+SECOND_ANSWERS = [
+    *(
+        Behaviour(f"login page: {status}", login_page(status), codes=both(FAILS, *FINDING))
+        for status in (200, 302, 303, 307)
+    ),
+    Behaviour(
+        "login page, unknown sizes",
+        also(listed_as(getcontentlength=None), login_page(200)),
+        codes=both(FAILS, *FINDING),
+    ),
+    Behaviour(
+        "login page, empty files", login_page(200), codes=both(FAILS, *FINDING), files={**FILES, "/d/a.dat": b""}
+    ),
+    Behaviour(
+        "GET without a length breaks off",
+        also(index(), on(of_file("GET"), lambda it: it.stream(DATA, whole=False))),
+        codes=both(FAILS, *FINDING),
+    ),
+    Behaviour("GET sends less", on(of_file("GET"), lambda it: it.answer(200, DATA[:900])), codes=both(FAILS, *FINDING)),
+    Behaviour(
+        "206 with another length",
+        on(
+            of_file("GET"),
+            lambda it: it.answer(206, b"<html>busy</html>", Content_Range=f"bytes 0-{len(DATA) - 1}/{len(DATA)}"),
+        ),
+        codes=both(FAILS, *FINDING),
+    ),
+    Behaviour(
+        "a coding nobody asked for",
+        on(of_file("GET"), lambda it: it.answer(200, gzip.compress(DATA), Content_Encoding="gzip")),
+        codes=both(FAILS, *FINDING),
+    ),
+    Behaviour(
+        "HTML files are files", lambda _: False, codes=both(0, *FINDING), files={**FILES, "/d/a.html": PAGE.encode()}
+    ),
+]
+
+BEHAVIOURS = [*UNKNOWN_SIZES, *INDEXES, *INCOMPLETE, *SECOND_ANSWERS]

@@ -9,6 +9,9 @@ const AFTER: &str = ".part";
 const DIGITS: usize = 16;
 const PARTIAL_BYTES: usize = BEFORE.len() + DIGITS + AFTER.len();
 
+/// Ends of the names of files that servers send as HTML pages.
+const PAGES: [&str; 9] = ["html", "htm", "xhtml", "shtml", "php", "asp", "aspx", "jsp", "cgi"];
+
 /// Fails for what is no path of a storage: a slash at either end, an empty component, `.` or `..`,
 /// NUL. The empty path is the root.
 ///
@@ -59,6 +62,13 @@ pub fn parent(path: &str) -> &str {
 #[must_use]
 pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+/// Returns true if the file at `path` has the name of an HTML page.
+#[must_use]
+pub fn is_page(path: &str) -> bool {
+    let kind = file_name(path).rsplit_once('.').map_or("", |(_, kind)| kind);
+    PAGES.iter().any(|page| kind.eq_ignore_ascii_case(page))
 }
 
 /// The path of another name in the directory that `path` is in.

@@ -105,7 +105,11 @@ impl DiskCacheSource {
             }
             if rest.ranges.is_empty() {
                 let validator = request.validator;
-                return Ok(ResponseMeta { size: request.size, validator, unasked_bytes: 0 });
+                return Ok(ResponseMeta {
+                    size: request.size,
+                    validator,
+                    ..ResponseMeta::default()
+                });
             }
         }
         let arrived = Arrived::default();

@@ -17,7 +17,7 @@ use crate::server_actions::third_party::{self, MoveResult};
 use crate::tree::{fetch_batch, send_batch};
 use hither_core::tune::connections;
 use hither_core::tune::tuner::{Observation, PathSignal, StageTimes, TunedKnob};
-use hither_core::{Clock, Error, ErrorKind, Source};
+use hither_core::{Clock, DirEntry, Error, ErrorKind, FileKind, Source};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -259,16 +259,36 @@ impl CopyContext {
             self.queue.closed(file.is_small(), Some(file), Some(item));
             return;
         }
-        let item = again.then(|| {
-            self.progress.undone_bytes(file.written_bytes());
-            self.note(format!("{error}: copied again"));
-            CopyItem { entry: None, restarted: true, is_small: false, ..file.item.clone() }
-        });
-        if item.is_none() {
-            file.note_replicas();
-            self.failed(file.item.name.clone(), error);
-        }
+        let restarted = if again { self.asked_again(&file.item, error).await } else { Err(error) };
+        let item = match restarted {
+            Ok(item) => {
+                self.progress.undone_bytes(file.written_bytes());
+                Some(item)
+            }
+            Err(error) => {
+                file.note_replicas();
+                self.failed(file.item.name.clone(), error);
+                None
+            }
+        };
         self.queue.closed(file.is_small(), Some(file), item);
+    }
+
+    /// The file once more, as the server states it now by the method that listed it: the response
+    /// that differed from the listing may be the one that is wrong.
+    async fn asked_again(&self, item: &CopyItem, error: Error) -> Result<CopyItem, Error> {
+        let mut entry = None;
+        // A file of this machine is opened, and shows its version then.
+        if let Some(listed) = item.entry.as_ref().filter(|_| item.local.is_none()) {
+            let now = item.storage.stat(&item.path).await.map_err(|_| error.clone())?;
+            if now.kind != FileKind::File || listed.size.is_some() && now.size.is_none() {
+                return Err(error);
+            }
+            // The tag of a listing may be another than that of the file.
+            entry = Some(DirEntry { validator: None, ..now });
+        }
+        self.note(format!("{error}: copied again"));
+        Ok(CopyItem { entry, restarted: true, is_small: false, ..item.clone() })
     }
 
     /// Adapts the number of small files under way to what the servers of this one take by now.

@@ -74,6 +74,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
         validator: file.validator(),
         size: Some(file.size),
         version: file.binding.clone(),
+        refuses_pages: file.item.refuses_pages(),
         ..Request::default()
     };
     let shared = Arc::clone(&file.shared);

@@ -5,6 +5,7 @@ use crate::file::CopyItem;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::version::FileVersion;
 use crate::journal::Known;
+use hither_core::storage::is_page;
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
     DirEntry, Error, ErrorKind, FileKind, Request, Result, RetryPolicy, Source, retry,
@@ -12,6 +13,11 @@ use hither_core::{
 use std::sync::Arc;
 
 impl CopyItem {
+    /// Returns true if the file was listed, and not under the name of a page.
+    pub(crate) fn refuses_pages(&self) -> bool {
+        self.entry.is_some() && !is_page(&self.path)
+    }
+
     /// The size of its directory entry, for progress.
     pub(crate) fn counted_bytes(&self) -> u64 {
         self.entry.as_ref().map_or(0, DirEntry::counted_bytes)
@@ -37,12 +43,12 @@ pub(crate) async fn identify(
             Ok((of_file(item.storage.stat(&item.path).await?, item)?, None))
         }
         Some(entry) => {
-            let (version, head) = probe(&**source, &shared.options.retry).await?;
+            let (version, head) = probe(item, source, &shared.options.retry).await?;
             let listed = FileVersion::of(entry);
             let validator = version.validator.or(listed.validator);
             Ok((FileVersion { size: version.size, validator, ..listed }, head))
         }
-        None => match probe(&**source, &shared.options.retry).await {
+        None => match probe(item, source, &shared.options.retry).await {
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
                 if let Ok(entry) = item.storage.stat(&item.path).await {
@@ -110,13 +116,15 @@ pub(crate) fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
 }
 
 async fn probe(
-    source: &dyn Source,
+    item: &CopyItem,
+    source: &Arc<dyn Source>,
     policy: &RetryPolicy,
 ) -> Result<(FileVersion, Option<WriteBatch>)> {
     let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
     let into = Arc::clone(&buffer);
     let first = 0..INITIAL_REQUEST_BYTES;
-    let request = Request { ranges: vec![first], ..Request::default() };
+    let refuses_pages = item.refuses_pages();
+    let request = Request { ranges: vec![first], refuses_pages, ..Request::default() };
     // Files that are named one by one are large ones as a rule. On a long path a small one costs
     // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
     // large, one to open the workers.
@@ -129,7 +137,26 @@ async fn probe(
         Ok(source.fetch(request.clone(), sink).await?)
     };
     let response = retry::run(policy, source.clock(), attempt).await?;
-    let size = Some(response.size.ok_or_else(|| unknown_size(&source.name()))?);
+    let size = response.size.ok_or_else(|| unknown_size(&source.name()))?;
+    if response.is_size_counted {
+        check_counted(item, size).await?;
+    }
+    let size = Some(size);
     let version = FileVersion { size, validator: response.validator, ..FileVersion::default() };
     Ok((version, buffer.take(1, false)))
+}
+
+/// A response that does not state its length looks whole when it breaks off. Fails if the server
+/// states another size elsewhere.
+async fn check_counted(item: &CopyItem, counted: u64) -> Result<()> {
+    let stated = match &item.entry {
+        Some(entry) => entry.size.filter(|size| *size > 0),
+        None => item.storage.stat(&item.path).await.ok().and_then(|entry| entry.size),
+    };
+    let Some(stated) = stated.filter(|stated| *stated != counted) else { return Ok(()) };
+    let what = format!(
+        "{}: the response ended after {counted} bytes, but the server states {stated}",
+        item.name
+    );
+    Err(Error::new(ErrorKind::Protocol, what))
 }

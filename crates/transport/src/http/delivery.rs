@@ -113,7 +113,7 @@ impl<'a> Delivery<'a> {
     /// by suffix.
     pub(crate) fn complete(&self, tail: u64, reusable: bool) -> ExchangeResult {
         let unasked_bytes = self.unasked_bytes().saturating_sub(tail);
-        let answer = ResponseMeta { size: self.size, validator: None, unasked_bytes };
+        let answer = ResponseMeta { size: self.size, unasked_bytes, ..ResponseMeta::default() };
         ExchangeResult::new(Ok(ExchangeOutcome::Complete(answer)), reusable)
     }
 }

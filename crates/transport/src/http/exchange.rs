@@ -200,6 +200,9 @@ impl Exchange<'_> {
         }
         let answer = match classify(head.status, &head.headers, self.ranges_asked()) {
             Ok(answer) => answer,
+            Err(error @ codec::RangeResponseError::OtherLength { .. }) => {
+                return self.of_other_length(head.status, &error);
+            }
             Err(error) => return ExchangeResult::failed(self.odd(&error)),
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
@@ -221,7 +224,10 @@ impl Exchange<'_> {
             );
             return ExchangeResult::failed(self.odd(&what));
         }
-        let same = self.check_validator(head).and_then(|()| self.check_size(size, named));
+        let same = self
+            .check_page(head, size)
+            .and_then(|()| self.check_validator(head))
+            .and_then(|()| self.check_size(size, named));
         if let Err(error) = same {
             return ExchangeResult::failed(error);
         }
@@ -236,6 +242,7 @@ impl Exchange<'_> {
         settled.delivered = range::merged(&delivery.received, 0);
         settled.size = delivery.size;
         if let Ok(ExchangeOutcome::Complete(answer)) = &mut settled.outcome {
+            answer.is_size_counted = size.is_none();
             answer.validator = validator;
         }
         settled
@@ -308,6 +315,19 @@ impl Exchange<'_> {
         ExchangeResult::failed(error.with_failure(Failure::TooLarge)).with(RangeBehavior::TooMany)
     }
 
+    /// The result of a response whose body is not as long as its range, so that it may be anything.
+    /// A server that cuts its responses sends a shorter range whole.
+    fn of_other_length(
+        &self,
+        status: StatusCode,
+        error: &codec::RangeResponseError,
+    ) -> ExchangeResult {
+        if self.may_be_too_long() {
+            return ExchangeResult::failed(self.too_large(status)).with(RangeBehavior::TooMany);
+        }
+        ExchangeResult::failed(self.garbled(error))
+    }
+
     /// The result of a response with an error.
     async fn refused(
         &self,
@@ -362,6 +382,21 @@ impl Exchange<'_> {
             StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.trouble(error),
             _ => ExchangeResult::new(Err(error), reusable),
         }
+    }
+
+    /// A page of HTML in place of the data, such as one to log in, is no version of the file.
+    fn check_page(&self, head: &http::response::Parts, seen: Option<u64>) -> Result<()> {
+        let is_page = head.status.is_success() && request::is_html(&head.headers);
+        let is_sized = self.request.size.is_some() && self.request.size == seen;
+        if !self.request.refuses_pages || !is_page || is_sized {
+            return Ok(());
+        }
+        let what = format!(
+            "{}: the server sends an HTML page in place of the file that it lists: log in again, or \
+             check its configuration",
+            self.location
+        );
+        Err(Error::new(ErrorKind::Protocol, what))
     }
 
     /// A validator that differs from that of the opened file means another version. Only those of

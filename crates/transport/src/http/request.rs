@@ -147,7 +147,8 @@ pub(crate) async fn head(
     }
     drain(body, pool).await;
     let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
-    Ok(ResponseMeta { size: facts.size, validator: validator.map(str::to_owned), unasked_bytes: 0 })
+    let validator = validator.map(str::to_owned);
+    Ok(ResponseMeta { size: facts.size, validator, ..ResponseMeta::default() })
 }
 
 /// Returns true if the content of a response is an HTML page.

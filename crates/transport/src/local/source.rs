@@ -188,7 +188,7 @@ impl Source for LocalSource {
                     sink(part);
                 }
             }
-            Ok(ResponseMeta { size: Some(size), validator: None, unasked_bytes: 0 })
+            Ok(ResponseMeta { size: Some(size), ..ResponseMeta::default() })
         })
     }
 }

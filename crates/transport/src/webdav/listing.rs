@@ -3,6 +3,7 @@
 use super::WebDavStorage;
 use super::index_listing::{page_url, read_page};
 use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::request;
 use crate::http::request_body::RequestBody;
 use crate::http::source::HttpSource;
 use crate::http::status_error;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, Listing, join, parent};
+use hither_core::storage::{DirEntry, FileKind, Listing, is_page, join, parent};
 use hither_core::sync::lock;
 use hither_core::{Request, Source};
 use hither_http::propfind::{self, PropfindLimits, Resource};
@@ -58,7 +59,8 @@ pub(super) async fn with_size(dav: &WebDavStorage, mut entry: DirEntry) -> Resul
         let place = dav.root.below(&entry.path, false);
         let source = HttpSource::new(place, Arc::clone(&dav.network));
         let first = 0..1;
-        let request = Request { ranges: vec![first], ..Request::default() };
+        let refuses_pages = !is_page(&entry.path);
+        let request = Request { ranges: vec![first], refuses_pages, ..Request::default() };
         entry.size = source.fetch(request, Box::new(drop)).await?.size;
     }
     Ok(entry)
@@ -315,7 +317,7 @@ pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Re
     if path.is_empty() && has_no_propfind {
         return Ok(directory);
     }
-    let reply = dav.call(HttpRequest::new(Method::HEAD, asked)).await?;
+    let reply = dav.call(HttpRequest::new(Method::HEAD, asked.clone())).await?;
     // A redirect to the same name with a slash means a directory, also one that is not shown.
     let slash = reply.location == dav.root.below(path, true);
     match reply.status {
@@ -324,6 +326,10 @@ pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Re
         }
         status if slash && status.is_success() => Ok(directory),
         status if slash && has_no_propfind && !status.is_server_error() => Ok(directory),
+        StatusCode::OK if reply.location != asked && request::is_html(&reply.headers) => {
+            // A redirect to a page, as one to log in, tells nothing of the file.
+            Ok(DirEntry { size: None, ..DirEntry::new(path, FileKind::File, 0) })
+        }
         StatusCode::OK => Ok(told_by(&reply.headers, path)),
         _ => Err(status_error::of_response(&reply, "HEAD")),
     }

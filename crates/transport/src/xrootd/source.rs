@@ -335,7 +335,12 @@ fn answer(request: &Request, facts: FileVersion) -> ResponseMeta {
             range::total_bytes(&range::difference(std::slice::from_ref(&tail), &asked))
         }
     };
-    ResponseMeta { size: facts.size, validator: facts.validator(), unasked_bytes: tail }
+    ResponseMeta {
+        size: facts.size,
+        validator: facts.validator(),
+        unasked_bytes: tail,
+        ..ResponseMeta::default()
+    }
 }
 
 impl Source for XrootdSource {

@@ -88,7 +88,7 @@ impl Source for Slow {
                 }
             }
             let validator = Some("\"one\"".to_owned());
-            Ok(ResponseMeta { size: Some(SIZE), validator, unasked_bytes: 0 })
+            Ok(ResponseMeta { size: Some(SIZE), validator, ..ResponseMeta::default() })
         })
     }
 }
