@@ -16,7 +16,7 @@ use crate::copy::third_party::ThirdParty;
 use crate::mover::lease::{LargeFile, Lease, LeaseResult, LeaseWork, ListedPath};
 use crate::mover::share::LeaseLimits;
 use crate::mover::take_over;
-use futures_util::stream::{StreamExt, TryStreamExt};
+use futures_util::stream::StreamExt;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, parent};
 use hither_core::sync::lock;
@@ -24,7 +24,7 @@ use hither_core::{Algorithm, Checksum};
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, copy_listed, copy_range, source_name,
 };
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -91,10 +91,12 @@ impl Client {
         let options = self.lease_options(lease, limits)?;
         match &lease.work {
             LeaseWork::Files { files, directories } => {
+                let mut failures = NameFailures::default();
                 for directory in directories {
-                    make_directories(&places.target, directory, made).await?;
+                    let done = make_directories(&places.target, directory, made).await;
+                    failures.record(directory, done)?;
                 }
-                move_files(places, files, options, made, progress).await
+                move_files(places, files, failures, options, made, progress).await
             }
             LeaseWork::Begin { part } => {
                 // The ranges come in a moment, and find connections that are open.
@@ -159,6 +161,7 @@ async fn taken_back(fence: &CopyPath) {
 async fn move_files(
     places: &Places,
     files: &[ListedPath],
+    mut failures: NameFailures,
     options: CopyOptions,
     made: &MadeDirectories,
     progress: &Arc<CopyProgress>,
@@ -170,14 +173,10 @@ async fn move_files(
     let summary = copying.await?;
     let mut errors: HashMap<_, _> =
         summary.failures.into_iter().map(|failure| (failure.source, failure.error)).collect();
-    let mut failures = Vec::new();
     let mut whole = Vec::new();
     for file in files {
         match errors.remove(&source_name(source, &file.path)) {
-            Some(error) => {
-                let kind = format!("{:?}", error.kind());
-                failures.push((file.path.clone(), kind, error.to_string()));
-            }
+            Some(error) => failures.push(&file.path, &error),
             None => whole.push(&*file.path),
         }
     }
@@ -185,18 +184,55 @@ async fn move_files(
     if let Some(error) = errors.into_values().next() {
         return Err(error);
     }
-    for directory in whole.iter().map(|path| parent(path)).collect::<BTreeSet<_>>() {
-        make_directories(target, directory, made).await?;
+    let mut ready = BTreeMap::<_, Vec<_>>::new();
+    for path in whole {
+        ready.entry(parent(path)).or_default().push(path);
     }
-    let renaming = whole.iter().map(|path| {
+    let mut to_rename = Vec::new();
+    for (directory, paths) in ready {
+        let made = make_directories(target, directory, made).await;
+        for path in &paths {
+            failures.record(path, made.clone())?;
+        }
+        if made.is_ok() {
+            to_rename.extend(paths);
+        }
+    }
+    let renaming = to_rename.iter().map(|path| {
         let from = join(&fence.path, path);
         let to = join(&target.path, path);
-        async move { fence.storage.rename(&from, &to, true).await }
+        async move { (*path, fence.storage.rename(&from, &to, true).await) }
     });
-    let renamed = futures_util::stream::iter(renaming).buffer_unordered(RENAMES);
-    renamed.try_collect::<Vec<()>>().await?;
-    sync_directories(target, whole.into_iter());
+    let mut renamed = futures_util::stream::iter(renaming).buffer_unordered(RENAMES);
+    while let Some((path, done)) = renamed.next().await {
+        failures.record(path, done)?;
+    }
+    drop(renamed);
+    sync_directories(target, to_rename.into_iter());
+    let failures = failures.0;
     Ok(LeaseResult { failures, notices: summary.notices, ..LeaseResult::default() })
+}
+
+/// Names of a lease that failed, each with the kind of the error and its message.
+#[derive(Debug, Default)]
+struct NameFailures(Vec<(String, String, String)>);
+
+impl NameFailures {
+    fn push(&mut self, path: &str, error: &Error) {
+        self.0.push((path.to_owned(), format!("{:?}", error.kind()), error.to_string()));
+    }
+
+    /// Records a failure that concerns one name only. Any other is that of the lease; so is a name
+    /// that is missing, since the fence may have been removed.
+    fn record(&mut self, path: &str, done: Result<()>) -> Result<()> {
+        match done {
+            Err(error) if error.kind() != ErrorKind::NotFound && error.concerns_name() => {
+                self.push(path, &error);
+                Ok(())
+            }
+            done => done,
+        }
+    }
 }
 
 /// Begins an upload that several nodes write to. None if its storage takes no ranges, or is not
