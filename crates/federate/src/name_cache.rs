@@ -91,6 +91,14 @@ impl<V: Clone> NameCache<V> {
         }
     }
 
+    /// Forgets a path, and all that is below it.
+    pub fn remove_tree(&mut self, path: &str) {
+        let is_below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        let is_gone = |it: &&Arc<str>| it.strip_prefix(path).is_some_and(is_below);
+        let gone: Vec<_> = self.entries.keys().filter(is_gone).cloned().collect();
+        gone.iter().for_each(|it| self.remove(it));
+    }
+
     /// The number of entries, and their bytes.
     #[must_use]
     pub fn totals(&self) -> (usize, usize) {

@@ -8,7 +8,7 @@ use crate::merge::EndpointId;
 use crate::name_cache::NameCache;
 use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,12 +17,16 @@ const MAX_BYTES: usize = 16 << 20;
 /// Time for which a directory that is gone is missed.
 const KEPT: Duration = Duration::from_hours(7 * 24);
 
-/// Directories of one directory, each with the endpoint that listed it.
+/// Directories of one directory, each with the endpoint that listed it. The directory itself has no
+/// name; it is among them if the endpoint shows it in no other one.
 pub(super) type ListedDirectories = BTreeSet<(EndpointId, Box<str>)>;
+
+/// The same with the time at which the endpoint had them last.
+type KnownDirectories = BTreeMap<(EndpointId, Box<str>), Duration>;
 
 /// The directories that endpoints have listed, by the directory that they are in.
 #[derive(Debug)]
-pub(super) struct DirectoryMemory(Mutex<NameCache<Arc<ListedDirectories>>>);
+pub(super) struct DirectoryMemory(Mutex<NameCache<Arc<KnownDirectories>>>);
 
 impl Default for DirectoryMemory {
     fn default() -> Self {
@@ -33,8 +37,22 @@ impl Default for DirectoryMemory {
 impl DirectoryMemory {
     /// Returns true if the endpoint has listed the directory at `path` before.
     pub(super) fn had(&self, endpoint: EndpointId, path: &str, now: Duration) -> bool {
-        let known = lock(&self.0).get(parent(path), now);
-        known.is_some_and(|known| known.contains(&(endpoint, file_name(path).into())))
+        let mut memory = lock(&self.0);
+        let mut has = |directory, name: &str| {
+            memory
+                .get(directory, now)
+                .and_then(|it| it.get(&(endpoint, name.into())).copied())
+                .is_some_and(|seen| now < seen + KEPT)
+        };
+        has(parent(path), file_name(path)) || has(path, "")
+    }
+
+    /// Notes that the endpoint has the directory at `path`.
+    pub(super) fn add(&self, endpoint: EndpointId, path: &str, now: Duration) {
+        let mut memory = lock(&self.0);
+        let mut known = known(&mut memory, parent(path), now);
+        known.insert((endpoint, file_name(path).into()), now);
+        keep(&mut memory, parent(path), known, now);
     }
 
     /// Notes the directories that endpoints list in the one at `path`. Returns the endpoints that
@@ -47,53 +65,87 @@ impl DirectoryMemory {
         now: Duration,
     ) -> Vec<EndpointId> {
         let mut memory = lock(&self.0);
-        let known = memory.get(path, now).unwrap_or_default();
-        let lacks = |id: &&EndpointId| known.iter().any(|it| it.0 == **id && !listed.contains(it));
+        let mut known = known(&mut memory, path, now);
+        let lacks = |id: &&EndpointId| known.keys().any(|it| it.0 == **id && !listed.contains(it));
         let lacking = answered.iter().filter(lacks).copied().collect();
-        if !listed.is_subset(&known) {
-            let all: ListedDirectories = known.iter().cloned().chain(listed).collect();
-            keep(&mut memory, path, all, now);
-        }
+        known.extend(listed.into_iter().map(|it| (it, now)));
+        keep(&mut memory, path, known, now);
         lacking
     }
 
-    /// Forgets a directory that a client may remove.
+    /// Forgets a directory that a client may remove, with all that is below it.
     pub(super) fn forget(&self, path: &str, now: Duration) {
         let mut memory = lock(&self.0);
-        memory.remove(path);
-        let Some(known) = memory.get(parent(path), now) else { return };
-        let rest: ListedDirectories =
-            known.iter().filter(|(_, name)| **name != *file_name(path)).cloned().collect();
-        keep(&mut memory, parent(path), rest, now);
+        let mut known = known(&mut memory, parent(path), now);
+        let number = known.len();
+        known.retain(|(_, name), _| **name != *file_name(path));
+        if known.len() < number || memory.get(path, now).is_some() {
+            keep(&mut memory, parent(path), known, now);
+            memory.remove_tree(path);
+        }
     }
 }
 
-fn keep(
-    memory: &mut NameCache<Arc<ListedDirectories>>,
+/// The directories in `path` that endpoints had in the time for which they are missed.
+fn known(
+    memory: &mut NameCache<Arc<KnownDirectories>>,
     path: &str,
-    directories: ListedDirectories,
+    now: Duration,
+) -> KnownDirectories {
+    let mut known = memory.get(path, now).map(Arc::unwrap_or_clone).unwrap_or_default();
+    known.retain(|_, seen| now < *seen + KEPT);
+    known
+}
+
+fn keep(
+    memory: &mut NameCache<Arc<KnownDirectories>>,
+    path: &str,
+    known: KnownDirectories,
     now: Duration,
 ) {
-    let names = directories.iter().map(|(_, name)| name.len());
-    let bytes = names.map(|name| name + size_of::<(EndpointId, Box<str>)>()).sum();
-    memory.put(path, Arc::new(directories), bytes, now + KEPT);
+    let names = known.keys().map(|(_, name)| name.len());
+    let bytes = names.map(|name| name + size_of::<((EndpointId, Box<str>), Duration)>()).sum();
+    if known.is_empty() {
+        memory.remove(path);
+    } else {
+        memory.put(path, Arc::new(known), bytes, now + KEPT);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const A: EndpointId = EndpointId(0);
+    const B: EndpointId = EndpointId(1);
+
+    fn listed(ids: &[EndpointId]) -> ListedDirectories {
+        ids.iter().map(|id| (*id, "d".into())).collect()
+    }
+
     #[test]
     fn directories_that_are_gone_are_missed_until_a_client_removes_them() {
         let memory = DirectoryMemory::default();
-        let (a, b) = (EndpointId(0), EndpointId(1));
-        let listed = |ids: &[EndpointId]| ids.iter().map(|id| (*id, "d".into())).collect();
         let now = Duration::ZERO;
-        assert_eq!(memory.note("x", &[a, b], listed(&[a, b]), now), []);
-        assert!(memory.had(a, "x/d", now) && !memory.had(a, "x/e", now));
-        assert_eq!(memory.note("x", &[a, b], listed(&[a]), now), [b]);
-        assert_eq!(memory.note("x", &[a], listed(&[a]), now), [], "b was not asked");
+        assert_eq!(memory.note("x", &[A, B], listed(&[A, B]), now), []);
+        assert!(memory.had(A, "x/d", now) && !memory.had(A, "x/e", now));
+        assert_eq!(memory.note("x", &[A, B], listed(&[A]), now), [B]);
+        assert_eq!(memory.note("x", &[A], listed(&[A]), now), [], "b was not asked");
+        memory.add(A, "x/d/e", now);
         memory.forget("x/d", now);
-        assert_eq!(memory.note("x", &[a, b], listed(&[]), now), []);
+        assert!(!memory.had(A, "x/d/e", now));
+        assert_eq!(memory.note("x", &[A, B], listed(&[]), now), []);
+    }
+
+    #[test]
+    fn a_directory_is_missed_for_a_week_after_it_was_listed_last() {
+        let memory = DirectoryMemory::default();
+        let day = Duration::from_hours(24);
+        memory.note("x", &[A, B], listed(&[A, B]), Duration::ZERO);
+        for days in 1..7 {
+            assert_eq!(memory.note("x", &[A, B], listed(&[A]), day * days), [B]);
+        }
+        assert_eq!(memory.note("x", &[A, B], listed(&[A]), day * 7), []);
+        assert_eq!(memory.note("x", &[A, B], listed(&[]), day * 13), [A]);
     }
 }

@@ -6,7 +6,7 @@ use crate::name_space::directory_memory::ListedDirectories;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::error::ErrorKind;
-use hither_core::storage::{FileKind, file_name};
+use hither_core::storage::{FileKind, file_name, join, parent};
 use hither_core::sync::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,9 @@ impl NameSpace {
                 merger.add_leading(id, name);
             }
             let Some(target) = endpoint.storage_path(path) else { continue };
+            let above = endpoint.storage_path(parent(path));
+            let is_inside = !path.is_empty()
+                && above.is_some_and(|above| join(&above, file_name(path)) == target);
             if self.health.is_down(&endpoint.name) {
                 merger.add_unanswered(id);
                 continue;
@@ -32,17 +35,24 @@ impl NameSpace {
             asked.push(async move {
                 let list = async { endpoint.storage.list(&target).await };
                 let listed = self.ask(endpoint, self.settings.listing_deadline(), list).await;
-                (id, target.is_empty(), listed)
+                (id, target == endpoint.root(), is_inside, listed)
             });
         }
         let now = self.clock.now();
         let mut answered = Vec::new();
         let mut files = Vec::new();
         let mut directories = ListedDirectories::new();
-        while let Some((id, is_root, listed)) = asked.next().await {
+        while let Some((id, is_root, is_inside, listed)) = asked.next().await {
             match listed {
                 Ok(listing) => {
                     exists = true;
+                    // The directory itself is missed from now on, also if the one above is never
+                    // listed.
+                    if is_inside {
+                        self.directories.add(id, path, now);
+                    } else {
+                        directories.insert((id, "".into()));
+                    }
                     merger.add(id, &listing.entries);
                     let is_directory = |kind| kind == FileKind::Directory;
                     let listed = listing.entries.iter().filter(|it| is_directory(it.kind));

@@ -1,6 +1,7 @@
 //! Listings: merged, incomplete, and as answers for their names.
 
 use crate::rig::{Behaviour, MemoryStorage, Rig};
+use hither_core::Storage;
 use hither_server::{Backend, BackendErrorKind};
 use std::time::Duration;
 
@@ -31,6 +32,29 @@ async fn an_incomplete_listing_is_an_error_that_names_the_endpoint() {
         let available = rig.federation.list_available("d", 9).await.unwrap();
         assert_eq!(available.missing.as_deref(), Some("e1"));
         assert_eq!(available.entries.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_an_endpoint_had_is_missed_there() {
+    let mapped = |_| "prefixes = [{ path = '/x', target = '/d' }]".to_owned();
+    let storages =
+        || vec![MemoryStorage::new(&[("d/s/a", 1)], 10), MemoryStorage::new(&[("d/s/b", 1)], 20)];
+    for (rig, directory) in [
+        (Rig::new(storages()), "d/s"),
+        (Rig::with("", mapped, storages()), "x/s"),
+        (Rig::with("", mapped, storages()), "x"),
+    ] {
+        let whole = rig.names(directory).await;
+        // Its disk is not mounted any more.
+        rig.storages[1].remove_tree("d").await.unwrap();
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        let error = rig.federation.list(directory, 9).await.unwrap_err();
+        assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{directory}");
+        assert!(error.to_string().contains("e1"), "{error}");
+        rig.storages[1].add("d/s/b", Some(1));
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        assert_eq!(rig.names(directory).await, whole);
     }
 }
 
