@@ -524,7 +524,10 @@ impl FileCopy {
     /// Returns true if the bytes written so far help the next attempt.
     pub(crate) async fn can_go_on(&self) -> bool {
         match &self.sink {
-            Sink::Part(_) => true,
+            // Others write the rest of a file of which this is a range.
+            Sink::Part(_) => {
+                self.item.range.is_some() || !self.state().blocks.whole_blocks().is_empty()
+            }
             Sink::Upload(upload) => {
                 upload.read().await.as_ref().is_some_and(|upload| upload.token().is_some())
             }

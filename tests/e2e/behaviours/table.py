@@ -263,6 +263,12 @@ SECOND_ANSWERS = [
         "login page, empty files", login_page(200), codes=both(FAILS, *FINDING), files={**FILES, "/d/a.dat": b""}
     ),
     Behaviour(
+        "login page, large files",
+        login_page(200),
+        codes=both(FAILS, *FINDING),
+        files={**FILES, "/d/a.dat": DATA * 600},
+    ),
+    Behaviour(
         "GET without a length breaks off",
         also(index(), on(of_file("GET"), lambda it: it.stream(DATA, whole=False))),
         codes=both(FAILS, *FINDING),
