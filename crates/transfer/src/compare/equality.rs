@@ -209,9 +209,11 @@ pub(crate) async fn complete(tree: &CopyPath, entry: &mut DirEntry) -> Result<()
 }
 
 async fn ask(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
-    let asked = tree.storage.stat(&entry.path).await?;
-    if asked.kind == FileKind::File {
-        *entry = asked;
+    match tree.storage.stat(&entry.path).await {
+        Ok(asked) if asked.kind == FileKind::File => *entry = asked,
+        // What it refuses to tell may be readable all the same.
+        Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+        Ok(_) | Err(_) => {}
     }
     Ok(())
 }
