@@ -396,16 +396,45 @@ class Tree(Closing, Mapping[str, "Branch"]):
 
         def own() -> Iterator[Any]:
             entries = self._step_entries(request, step_size)
-            return self._each_step(request, self._start_iterator(request, entries, bar.add_read()), bar)
+            steps = self._start_iterator(request, entries, bar.add_read())
+            return self._each_step(request, steps, entries, native, bar)
 
         return self._read_or_fall_back(request, native, own, lambda: self._iterate_with_uproot(request, step_size))
 
-    def _each_step(self, request: ArraysRequest, steps: _core.ArraysIterator, bar: ProgressBar) -> Iterator[Any]:
+    def _each_step(
+        self,
+        request: ArraysRequest,
+        steps: _core.ArraysIterator,
+        entries: int,
+        native: bool,  # noqa: FBT001
+        bar: ProgressBar,
+    ) -> Iterator[Any]:
+        """Yield the steps; with uproot from the first one that shows a branch to be unsupported."""
+        start = request.start
         try:
-            while (step := steps.next().wait(bar.tick)) is not None:
+            while (step := self._next_step(request, steps, native, bar)) is not None:
                 yield self._build_step(request, step)
+                start = step[1]
         finally:
             steps.close()
+        if request.foreign:
+            yield from self._iterate_with_uproot(request._replace(start=start), entries)
+
+    def _next_step(
+        self,
+        request: ArraysRequest,
+        steps: _core.ArraysIterator,
+        native: bool,  # noqa: FBT001
+        bar: ProgressBar,
+    ) -> tuple[int, int, list[_core.Column], list[RecordType | None]] | None:
+        """Return the next step; None at the end, or if uproot has to read what follows."""
+        try:
+            return steps.next().wait(bar.tick)
+        except UnsupportedError as error:
+            if native or not self._find_foreign(request, error):
+                raise
+        self._warn_of_uproot(request)
+        return None
 
     async def iterate_async(
         self,
@@ -518,11 +547,15 @@ class Tree(Closing, Mapping[str, "Branch"]):
             except (MissingKeyError, UnsupportedError, InvalidError) as error:
                 if native or not self._find_foreign(request, error):
                     raise
+        self._warn_of_uproot(request)
+        return with_uproot()
+
+    def _warn_of_uproot(self, request: ArraysRequest) -> None:
+        """Name the branches that uproot reads; of an RNTuple that was told when it was opened."""
         if not self._tree_info().is_ntuple:
             from hither._tree.uproot_fallback import warn
 
             warn(f"hither reads through uproot: {', '.join(request.foreign)}")
-        return with_uproot()
 
     def _read_for_report(self, request: ArraysRequest, *, native: bool, with_opening: bool) -> tuple[int, Report]:
         """Read the request; return the number of selected entries, and the report."""

@@ -4,12 +4,14 @@ import asyncio
 import pickle
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import awkward as ak
 import numpy as np
 import pytest
 import uproot
-from needs import sample
+from needs import missing, sample
 from samples import REPOSITORY, SAMPLES
 
 import hither
@@ -233,6 +235,35 @@ def test_branches_that_are_not_native_come_from_uproot(client, file, name, forei
     assert list(found if library == "np" else found.fields) == [own, foreign]
     with pytest.raises(NotImplementedError):
         tree.arrays([foreign], native=True)
+
+
+@pytest.fixture(scope="module")
+def later_foreign(tmp_path_factory):
+    """A file whose branch `a` shows in its baskets from entry 600 on that hither cannot read it."""
+    if find_spec("ROOT") is None:
+        missing("ROOT")
+    folder = tmp_path_factory.mktemp("later")
+    program = Path(__file__).with_name("write_offset_maps.py")
+    subprocess.run([sys.executable, "-W", "ignore", program, folder], check=True, stdout=subprocess.DEVNULL)
+    return folder / "both.root"
+
+
+@pytest.mark.parametrize("columns", [None, ["n", "a"]])
+def test_steps_go_on_with_uproot_where_a_branch_turns_out_unsupported(later_foreign, client, columns):
+    theirs = uproot.open(later_foreign)["t"].arrays(["n", "a"])
+    tree = hither.open_tree(later_foreign, "t", client=client)
+    assert not any(info.unsupported for info in tree.branches)
+    with pytest.warns(hither.exceptions.ThroughUprootWarning, match="through uproot: n, a"):
+        steps = list(tree.iterate(columns, step_size=400))
+    assert [len(step) for step in steps] == [400, 400, 400]
+    same(ak.concatenate(steps), theirs)
+    with pytest.raises(NotImplementedError, match="`a`"):
+        list(tree.iterate(columns, step_size=400, native=True))
+    files = hither.dataset([later_foreign, later_foreign], "t", client=client)
+    with pytest.warns(hither.exceptions.ThroughUprootWarning):
+        same(files.arrays(columns), ak.concatenate([theirs, theirs]))
+    with pytest.warns(hither.exceptions.ThroughUprootWarning):
+        same(ak.concatenate(list(files.iterate(columns, step_size=500))), ak.concatenate([theirs, theirs]))
 
 
 def test_datasets_are_their_files_one_after_the_other(tmp_path, client, path, theirs):
