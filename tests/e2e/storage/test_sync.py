@@ -113,9 +113,15 @@ def test_a_mirror_goes_up_and_down_and_follows_its_source(hither, server, tmp_pa
         assert sync(source, f"{url}/mirror")["files"] == 1
         assert len(files(root / "mirror")) == 4, "nothing is deleted unasked"
         gone = sync("--delete", source, f"{url}/mirror")
-        assert (gone["files_deleted"], gone["directories_deleted"], gone["failures"]) == (2, 3, [])
+        assert (gone["files_deleted"], gone["failures"]) == (2, [])
         assert files(root / "mirror") == files(source)
-        assert not (root / "mirror/run 1").exists()
+        if server is nginx:
+            # nginx's index may hide names, and its DELETE would take them along.
+            assert gone["directories_deleted"] == 0
+            assert any("1 directories kept" in notice for notice in gone["notices"])
+        else:
+            assert gone["directories_deleted"] == 3
+            assert not (root / "mirror/run 1").exists()
 
 
 def test_contents_of_equal_size_and_time_differ_only_by_checksum(hither, tmp_path):

@@ -10,6 +10,7 @@ use crate::copy::walk::AT_ONCE;
 use crate::destination::CopyPath;
 use crate::summary::CopyFailure;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use hither_core::error::Failure;
 use hither_core::storage::{file_name, parent};
 use hither_core::{Error, ErrorKind, Result};
 use std::cmp::Reverse;
@@ -146,20 +147,36 @@ impl Deletions {
         }
     }
 
-    /// Deletes the files, and then the directories that are empty, the innermost first.
-    pub(crate) async fn run(self, target: &CopyPath) -> Removed {
+    /// Deletes the files, and then the directories that are empty, the innermost first. Those that
+    /// are only not seen to hold anything stay, and those that they are in.
+    pub(crate) async fn run(mut self, target: &CopyPath) -> Removed {
         let mut removed = Removed::default();
-        removed.files = removed.remove(target, self.files).await;
+        removed.files = removed.remove(target, std::mem::take(&mut self.files)).await;
         let mut by_depth: BTreeMap<Reverse<usize>, Vec<String>> = BTreeMap::new();
-        for path in self.directories {
-            if self.kept.contains(&path) {
-                removed.notices.push(format!("{path}: kept, because not all in it may go"));
-                continue;
-            }
+        for path in std::mem::take(&mut self.directories) {
             by_depth.entry(Reverse(path.matches('/').count())).or_default().push(path);
         }
-        for directories in by_depth.into_values() {
+        let mut doubtful = 0;
+        let mut why = None;
+        for mut directories in by_depth.into_values() {
+            directories.retain(|path| {
+                let is_kept = self.kept.contains(path);
+                if is_kept {
+                    removed.notices.push(format!("{path}: kept, because not all in it may go"));
+                }
+                !is_kept
+            });
+            let before = removed.failures.len();
             removed.directories += removed.remove(target, directories).await;
+            for CopyFailure { source, error } in removed.failures.extract_if(before.., is_doubtful)
+            {
+                self.keep(&source);
+                doubtful += 1;
+                why.get_or_insert(error);
+            }
+        }
+        if let Some(why) = why {
+            removed.notices.push(format!("{doubtful} directories kept: {why}"));
         }
         removed
     }
@@ -189,6 +206,12 @@ impl Removed {
             }
         }
     }
+}
+
+/// Returns true for a directory that was not removed because its server may hide what is in it.
+fn is_doubtful(failure: &mut CopyFailure) -> bool {
+    let error = &failure.error;
+    error.kind() == ErrorKind::Unsupported && !matches!(error.failure(), Failure::Status { .. })
 }
 
 /// The first of `paths`, all in `directory`, that the source has.

@@ -164,19 +164,24 @@ async fn list_to(
 }
 
 /// Fails unless a directory is surely empty: DELETE also removes its content.
+///
+/// # Errors
+///
+/// [`ErrorKind::Invalid`] if something is in it, or may be; [`ErrorKind::Unsupported`] if nothing
+/// is seen in it, and the server does not show everything.
 pub(super) async fn check_empty(dav: &WebDavStorage, path: &str) -> Result<()> {
     let listing = list(dav, path).await?;
-    let refused = |why: &str| {
+    let refused = |kind, why: &str| {
         let place = dav.root.below(path, true);
-        Error::new(ErrorKind::Invalid, format!("cannot remove {place}: {why}"))
+        Error::new(kind, format!("cannot remove {place}: {why}"))
     };
     if !listing.entries.is_empty() || !listing.failed.is_empty() {
-        return Err(refused("it is not empty"));
+        return Err(refused(ErrorKind::Invalid, "it is not empty"));
     }
-    match listing.gaps.into_iter().next() {
-        Some(gap) => Err(refused("it may not be empty").with_source(gap)),
-        None => listing.hidden.map_or(Ok(()), |why| Err(refused(why))),
+    if let Some(gap) = listing.gaps.into_iter().next() {
+        return Err(refused(ErrorKind::Invalid, "it may not be empty").with_source(gap));
     }
+    listing.hidden.map_or(Ok(()), |why| Err(refused(ErrorKind::Unsupported, why)))
 }
 
 /// The error for a directory that cannot be listed. A server may report a file as missing when its
