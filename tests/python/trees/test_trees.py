@@ -238,20 +238,21 @@ def test_branches_that_are_not_native_come_from_uproot(client, file, name, forei
 
 
 @pytest.fixture(scope="module")
-def later_foreign(tmp_path_factory):
-    """A file whose branch `a` shows in its baskets from entry 600 on that hither cannot read it."""
+def odd_trees(tmp_path_factory):
+    """Files of ROOT with branches that cannot be read as a whole."""
     if find_spec("ROOT") is None:
         missing("ROOT")
-    folder = tmp_path_factory.mktemp("later")
-    program = Path(__file__).with_name("write_offset_maps.py")
+    folder = tmp_path_factory.mktemp("odd")
+    program = Path(__file__).with_name("write_odd_trees.py")
     subprocess.run([sys.executable, "-W", "ignore", program, folder], check=True, stdout=subprocess.DEVNULL)
-    return folder / "both.root"
+    return folder
 
 
 @pytest.mark.parametrize("columns", [None, ["n", "a"]])
-def test_steps_go_on_with_uproot_where_a_branch_turns_out_unsupported(later_foreign, client, columns):
-    theirs = uproot.open(later_foreign)["t"].arrays(["n", "a"])
-    tree = hither.open_tree(later_foreign, "t", client=client)
+def test_steps_go_on_with_uproot_where_a_branch_turns_out_unsupported(odd_trees, client, columns):
+    path = odd_trees / "both.root"
+    theirs = uproot.open(path)["t"].arrays(["n", "a"])
+    tree = hither.open_tree(path, "t", client=client)
     assert not any(info.unsupported for info in tree.branches)
     with pytest.warns(hither.exceptions.ThroughUprootWarning, match="through uproot: n, a"):
         steps = list(tree.iterate(columns, step_size=400))
@@ -259,11 +260,20 @@ def test_steps_go_on_with_uproot_where_a_branch_turns_out_unsupported(later_fore
     same(ak.concatenate(steps), theirs)
     with pytest.raises(NotImplementedError, match="`a`"):
         list(tree.iterate(columns, step_size=400, native=True))
-    files = hither.dataset([later_foreign, later_foreign], "t", client=client)
+    files = hither.dataset([path, path], "t", client=client)
     with pytest.warns(hither.exceptions.ThroughUprootWarning):
         same(files.arrays(columns), ak.concatenate([theirs, theirs]))
     with pytest.warns(hither.exceptions.ThroughUprootWarning):
         same(ak.concatenate(list(files.iterate(columns, step_size=500))), ak.concatenate([theirs, theirs]))
+
+
+def test_a_branch_without_some_of_its_entries_is_named(odd_trees, client):
+    path = odd_trees / "late.root"
+    tree = hither.open_tree(path, "t", client=client)
+    for read in (tree.arrays, lambda: list(tree.iterate()), hither.dataset([path], "t", client=client).arrays):
+        with pytest.raises(hither.exceptions.CorruptError, match=r"late\.root: .*branch `late`.*5 entries.*expected 10"):
+            read()
+    assert tree.arrays(["x"], library="np")["x"].tolist() == list(range(10))
 
 
 def test_datasets_are_their_files_one_after_the_other(tmp_path, client, path, theirs):

@@ -386,12 +386,13 @@ where
             }
             columns.push(pieces);
         }
+        let pieces = ChunkPieces::new(entries, columns, &self.scan.columns)
+            .map_err(|error| Error::from(error).context(self.scan.file.name()));
         let evaluate = Arc::clone(&self.evaluate);
         let done = self.events_in.clone();
         self.scan.file.context.decoders.spawn(move || {
             let started = Instant::now();
-            let pieces = ChunkPieces::new(entries, columns);
-            let result = pieces.map_err(Error::from).and_then(|pieces| evaluate(pieces));
+            let result = pieces.and_then(|pieces| evaluate(pieces));
             let took = started.elapsed();
             drop(done.unbounded_send(Event::Evaluated { chunk, result, took }));
         });

@@ -60,19 +60,26 @@ pub(crate) struct ChunkPieces {
 }
 
 impl ChunkPieces {
-    /// The pieces of a chunk. Fails if they do not hold all its entries, because the table of
-    /// baskets contradicts itself.
-    pub(crate) fn new(entries: Range<u64>, columns: Vec<Vec<Piece>>) -> Result<Self, FormatError> {
+    /// The pieces of a chunk, for the branches `names`. Fails if they do not hold all its entries:
+    /// baskets are missing, or the table of baskets contradicts itself.
+    pub(crate) fn new(
+        entries: Range<u64>,
+        columns: Vec<Vec<Piece>>,
+        names: &[String],
+    ) -> Result<Self, FormatError> {
         let expected = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
-        for pieces in &columns {
+        for (pieces, name) in columns.iter().zip(names) {
             let held: usize = pieces.iter().map(Piece::len).sum();
             if held != expected {
                 return Err(FormatError::Corrupt {
                     what: format!(
-                        "the table of baskets for entries {}..{}",
+                        "the table of baskets of branch `{name}` for entries {}..{}",
                         entries.start, entries.end
                     ),
-                    why: format!("baskets hold {held} entries of them, expected {expected}"),
+                    why: format!(
+                        "baskets hold {held} entries of them, expected {expected}: select other \
+                         branches"
+                    ),
                 });
             }
         }

@@ -1,9 +1,10 @@
-"""Writes a ROOT file whose branch `a` hither can read up to entry 600 of 1,200.
+"""Writes ROOT files with branches that cannot be read as a whole.
 
-    python write_offset_maps.py FOLDER
+    python write_odd_trees.py FOLDER
 
-`a` has `n` values per entry. The last entries come from a file that leaves out the positions of
-entries (`kGenerateOffsetMap`).
+- `both.root`: `a` has `n` values per entry; from entry 600 of 1,200 on, the positions of entries
+  are left out (`kGenerateOffsetMap`), which hither does not read.
+- `late.root`: `late` was added when `x` had 5 entries of 10, and has no values for these.
 """
 
 import sys
@@ -41,3 +42,15 @@ chain = ROOT.TChain("t")
 for name in ("first.root", "second.root"):
     chain.Add(str(folder / name))
 chain.Merge(str(folder / "both.root"), "fast")
+
+file = ROOT.TFile(str(folder / "late.root"), "RECREATE")
+tree = ROOT.TTree("t", "")
+x = array("i", [0])
+tree.Branch("x", x, "x/I")
+for entry in range(10):
+    if entry == 5:
+        tree.Branch("late", x, "late/I")
+    x[0] = entry
+    tree.Fill()
+file.Write()
+file.Close()
