@@ -305,7 +305,7 @@ async fn directories_are_made_and_removed(storage: &dyn Storage, abilities: Stor
         if abilities.shows_all_names {
             good(removed, "remove of an empty directory");
         } else {
-            fails(removed, ErrorKind::Invalid, "remove of a directory that may not be empty");
+            fails(removed, ErrorKind::Unsupported, "remove of a directory that may not be empty");
             good(storage.remove_tree(empty).await, "remove_tree of an empty directory");
         }
     }
