@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const AGAIN: Retry = Retry::SameServer { after: Duration::ZERO };
-/// More than all buffers between a client and a server on one machine hold.
+/// Of this, seven eighths are more than all buffers between a client and a server on one machine
+/// hold: `tcp_rmem` is 32 MiB on some, `tcp_wmem` 4 MiB.
 const LARGE_BODY: usize = 64 << 20;
 
 /// A server with an act for each request with a method, and always the last one then.
