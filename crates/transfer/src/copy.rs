@@ -83,6 +83,9 @@ pub async fn copy(
     // Whoever stages files finds them once more.
     let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
     let shared = CopyContext::new(job, options, queue, journal, progress);
+    if into {
+        setup::refuse_alike_targets(&shared, &sources, &destination).await?;
+    }
     let mut finders = JoinSet::new();
     for source in sources {
         let target = destination.target(&source, into)?;

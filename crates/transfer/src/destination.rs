@@ -8,6 +8,8 @@
 //! Names come from servers, so they are looked at before they become part of a path here: `..`, the
 //! empty name and anything with a slash or NUL in it would lead out of the destination.
 
+pub(crate) mod folding;
+
 use hither_core::{Error, ErrorKind, Result, Storage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -168,7 +168,6 @@ pub(crate) struct FileCopy {
     pub(crate) prefix: Option<PrefixSum>,
     /// The server's checksum, being asked for.
     asking: Mutex<Option<Asking>>,
-    /// The server's checksum.
     server_checksum: Mutex<Option<Checksum>>,
     validator: Mutex<Option<String>>,
     /// The version that all requests read.
@@ -510,8 +509,7 @@ impl FileCopy {
 
     /// The checksum of what has passed in order.
     pub(crate) fn chained(&self) -> Option<Checksum> {
-        let chain = lock(self.chain.as_ref()?);
-        Some(chain.clone().finish())
+        Some(lock(self.chain.as_ref()?).clone().finish())
     }
 
     /// The record for the next attempt to resume from.
@@ -525,9 +523,8 @@ impl FileCopy {
     pub(crate) async fn can_go_on(&self) -> bool {
         match &self.sink {
             // Others write the rest of a file of which this is a range.
-            Sink::Part(_) => {
-                self.item.range.is_some() || !self.state().blocks.whole_blocks().is_empty()
-            }
+            Sink::Part(_) if self.item.range.is_some() => true,
+            Sink::Part(_) => !self.state().blocks.whole_blocks().is_empty(),
             Sink::Upload(upload) => {
                 upload.read().await.as_ref().is_some_and(|upload| upload.token().is_some())
             }
@@ -559,7 +556,7 @@ impl FileCopy {
     /// Blocks that came differently the second time, if there was one.
     pub(crate) fn damaged(&self) -> Option<Vec<u64>> {
         let state = self.state();
-        state.before.as_ref().map(|_| state.damaged.clone())
+        state.before.is_some().then(|| state.damaged.clone())
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, FileCopyState> {

@@ -25,6 +25,7 @@ use crate::copy::queue::Queue;
 use crate::copy::target_directory::TargetDirectory;
 use crate::copy::walk;
 use crate::destination::CopyPath;
+use crate::destination::folding::DestinationNames;
 use crate::journal::Journal;
 use crate::options::{CopyOptions, OverwritePolicy, Verify};
 use crate::progress::CopyProgress;
@@ -95,7 +96,8 @@ pub async fn sync(
         let message = "a checksum value was given, but it fits only a copy of one file";
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    let pair = TreePair::open(source, target).await?;
+    let mut pair = TreePair::open(source, target).await?;
+    pair.names = (!options.dry_run).then(DestinationNames::default);
     let comparison = FileComparison::new(options.by, &options.copy, Arc::clone(&progress));
     let deletions = Mutex::new(Deletions::new(options.max_delete));
     let job = Arc::new(Sync { pair, comparison, deletions, has_files: AtomicBool::new(false) });
@@ -203,7 +205,7 @@ impl Sync {
 
     /// The tree of an upload in batches, in a directory that is there.
     async fn upload_root(&self, shared: &CopyContext) -> Result<Option<Arc<TreeRoot>>> {
-        let TreePair { source, target, has_target } = &self.pair;
+        let TreePair { source, target, has_target, .. } = &self.pair;
         if target.local.is_some() || !has_target && !shared.options.filter.is_empty() {
             return Ok(None);
         }

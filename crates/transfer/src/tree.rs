@@ -27,11 +27,14 @@ pub(crate) mod small_files;
 
 use crate::copy::context::CopyContext;
 use crate::copy::walk::item;
+use crate::destination::folding::MetPaths;
 use crate::destination::{CopyPath, Target};
 use crate::file::CopyItem;
 use crate::tree::small_files::TreeRoot;
 use hither_core::retry::{self, Failed, Retryable};
-use hither_core::storage::{TreeEvent, TreeEvents, TreeFile, TreeRequest, file_name, is_partial};
+use hither_core::storage::{
+    TreeEvent, TreeEvents, TreeFile, TreeRequest, file_name, is_partial, join, parent,
+};
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use tracing::debug;
@@ -70,7 +73,8 @@ pub(crate) async fn walk(
         return Ok(WalkResult::Unsupported);
     }
     files.expect_bulk();
-    let walk = TreeWalk { shared, source, target, position: String::new(), root: None };
+    let progress = TreePosition::default();
+    let walk = TreeWalk { shared, source, target, progress, root: None };
     retry::run(&shared.options.retry, &shared.clock, walk).await
 }
 
@@ -79,18 +83,28 @@ struct TreeWalk<'a> {
     shared: &'a Arc<CopyContext>,
     source: &'a CopyPath,
     target: &'a Target,
-    position: String,
+    progress: TreePosition,
     root: Option<Arc<TreeRoot>>,
+}
+
+/// The position of a walk.
+#[derive(Default)]
+struct TreePosition {
+    /// The last name that came.
+    last: String,
+    met: MetPaths,
+    /// The last directory that is left out, with all that is in it.
+    left_out: Option<String>,
 }
 
 impl Retryable for TreeWalk<'_> {
     type Done = WalkResult;
 
     async fn attempt(&mut self) -> Result<WalkResult, Failed> {
-        let before = self.position.clone();
+        let before = self.progress.last.clone();
         self.walk().await.map_err(|error| {
-            debug!(self.position, %error, "the walk broke off");
-            Failed::from(error).after_progress(self.position != before)
+            debug!(self.progress.last, %error, "the walk broke off");
+            Failed::from(error).after_progress(self.progress.last != before)
         })
     }
 }
@@ -98,7 +112,7 @@ impl Retryable for TreeWalk<'_> {
 impl TreeWalk<'_> {
     async fn walk(&mut self) -> Result<WalkResult> {
         let CopyPath { storage, path: directory, .. } = self.source;
-        let request = TreeRequest::Walk { after: self.position.clone() };
+        let request = TreeRequest::Walk { after: self.progress.last.clone() };
         match storage.tree(directory, request).await? {
             None if self.root.is_none() => Ok(WalkResult::Unsupported),
             None => {
@@ -111,7 +125,7 @@ impl TreeWalk<'_> {
                     None => Arc::new(begin(self.shared, self.source, self.target).await?),
                 };
                 self.root = Some(Arc::clone(&root));
-                follow(self.shared, &root, &mut *events, &mut self.position).await?;
+                follow(self.shared, &root, &mut *events, &mut self.progress).await?;
                 Ok(WalkResult::Done)
             }
         }
@@ -130,7 +144,7 @@ async fn follow(
     shared: &Arc<CopyContext>,
     root: &Arc<TreeRoot>,
     events: &mut dyn TreeEvents,
-    position: &mut String,
+    progress: &mut TreePosition,
 ) -> Result<()> {
     loop {
         let some = events.next().await?;
@@ -140,19 +154,25 @@ async fn follow(
         for event in some {
             match event {
                 TreeEvent::Directory(path) => {
-                    let made = match root.target_of(&path) {
-                        Ok(target) => shared.make_directory(&target).await,
-                        Err(error) => Err(error),
-                    };
-                    if let Err(error) = made {
-                        shared.failed(root.name_of(&path), error);
+                    if is_taken(shared, root, &path, progress).await {
+                        let made = match root.target_of(&path) {
+                            Ok(target) => shared.make_directory(&target).await,
+                            Err(error) => Err(error),
+                        };
+                        if let Err(error) = made {
+                            shared.failed(root.name_of(&path), error);
+                        }
+                    } else {
+                        progress.left_out.get_or_insert_with(|| path.clone() + "/");
                     }
-                    *position = path + "/";
+                    progress.last = path + "/";
                 }
                 TreeEvent::File(file) | TreeEvent::Content(file, _) => {
                     let next = file.relative.clone();
-                    queue(shared, root, file).await;
-                    *position = next;
+                    if is_taken(shared, root, &next, progress).await {
+                        queue(shared, root, file).await;
+                    }
+                    progress.last = next;
                 }
                 TreeEvent::Failed(path, error) => {
                     shared.failed(root.name_of(&path), error);
@@ -167,6 +187,31 @@ async fn follow(
             }
         }
     }
+}
+
+/// Returns true unless the destination may take a name for another one of its directory, or that
+/// directory is left out.
+async fn is_taken(
+    shared: &CopyContext,
+    root: &TreeRoot,
+    path: &str,
+    progress: &mut TreePosition,
+) -> bool {
+    if progress.left_out.as_ref().is_some_and(|directory| path.starts_with(directory)) {
+        return false;
+    }
+    progress.left_out = None;
+    if !progress.met.add(path) {
+        return true;
+    }
+    let checked = match root.target_of(parent(path)) {
+        Ok(target) => {
+            let from = join(&root.directory, path);
+            shared.names.check(&*root.storage, &from, &target).await
+        }
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| shared.failed(root.name_of(path), error)).is_ok()
 }
 
 /// Queues a file, among the small ones if it may be one of a batch.

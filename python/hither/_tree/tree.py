@@ -551,7 +551,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
         return with_uproot()
 
     def _warn_of_uproot(self, request: ArraysRequest) -> None:
-        """Name the branches that uproot reads; of an RNTuple that was told when it was opened."""
+        """Name the branches that uproot reads; for an RNTuple, opening it did."""
         if not self._tree_info().is_ntuple:
             from hither._tree.uproot_fallback import warn
 

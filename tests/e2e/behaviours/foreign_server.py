@@ -20,6 +20,14 @@ class Site:
     behaviour: "Callable[[Exchange], bool]"
     requests: list[tuple[str, str]] = field(default_factory=list)
 
+    ignores_case: bool = False
+
+    def held(self, path: str) -> str:
+        """Returns the name under which the server has a path, or what it would have."""
+        if path in self.files or not self.ignores_case:
+            return path
+        return next((name for name in self.files if name.casefold() == path.casefold()), path)
+
     def within(self, path: str) -> list[str]:
         """Returns what is directly in a directory."""
         return [name for name in self.files if name.startswith(path) and re.fullmatch("[^/]+/?", name[len(path) :])]
@@ -31,7 +39,8 @@ class Exchange(QuietHandler):
     site: Site
 
     def handle_request(self) -> None:
-        self.name = urllib.parse.unquote(self.path.split("?")[0])
+        self.asked = urllib.parse.unquote(self.path.split("?")[0])
+        self.name = self.site.held(self.asked)
         self.content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.site.requests.append((self.command, self.name))
         if not self.site.behaviour(self):
@@ -86,15 +95,48 @@ class Exchange(QuietHandler):
     answer_head = answer_get
 
     def answer_propfind(self) -> bool:
-        name = self.name if self.name in self.site.files else self.name + "/"
+        name = self.name if self.name in self.site.files else self.site.held(self.name + "/")
         if name not in self.site.files:
             return self.answer(404)
         inside = self.site.within(name) if name.endswith("/") and self.headers.get("Depth") == "1" else []
         return self.multistatus("".join(map(self.properties, [name, *inside])))
 
+    def answer_put(self) -> bool:
+        is_new = self.name not in self.site.files
+        self.site.files[self.name] = self.content
+        return self.answer(201 if is_new else 204)
+
+    def answer_mkcol(self) -> bool:
+        name = self.site.held(self.name.rstrip("/") + "/")
+        if name in self.site.files:
+            return self.answer(405)
+        self.site.files[name] = None
+        return self.answer(201)
+
+    def answer_delete(self) -> bool:
+        name = self.name if self.name in self.site.files else self.site.held(self.name + "/")
+        if name not in self.site.files:
+            return self.answer(404)
+        for path in [path for path in self.site.files if path == name or (name[-1] == "/" and path.startswith(name))]:
+            del self.site.files[path]
+        return self.answer(204)
+
+    def answer_move(self) -> bool:
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.headers["Destination"]).path)
+        target = self.site.held(path)
+        if self.name not in self.site.files:
+            return self.answer(404)
+        is_new = target not in self.site.files
+        if not is_new and self.headers.get("Overwrite") == "F":
+            return self.answer(412)
+        self.site.files[target] = self.site.files.pop(self.name)
+        return self.answer(201 if is_new else 204)
+
     def properties(self, path: str, **changed: str | None) -> str:
         """The `response` of a path; a property that is None is left out."""
         data = self.site.files[path]
+        # As Apache does, the names in the URL are those that were asked for.
+        href = self.asked + path[len(self.asked) :]
         kind = "<D:collection/>" if data is None else ""
         told = {
             "resourcetype": kind,
@@ -104,7 +146,7 @@ class Exchange(QuietHandler):
         }
         inner = "".join(f"<D:{name}>{value}</D:{name}>" for name, value in told.items() if value is not None)
         return (
-            f"<D:response><D:href>{urllib.parse.quote(path)}</D:href><D:propstat><D:prop>{inner}</D:prop>"
+            f"<D:response><D:href>{urllib.parse.quote(href)}</D:href><D:propstat><D:prop>{inner}</D:prop>"
             "<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
         )
 

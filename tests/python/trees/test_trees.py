@@ -271,7 +271,9 @@ def test_a_branch_without_some_of_its_entries_is_named(odd_trees, client):
     path = odd_trees / "late.root"
     tree = hither.open_tree(path, "t", client=client)
     for read in (tree.arrays, lambda: list(tree.iterate()), hither.dataset([path], "t", client=client).arrays):
-        with pytest.raises(hither.exceptions.CorruptError, match=r"late\.root: .*branch `late`.*5 entries.*expected 10"):
+        with pytest.raises(
+            hither.exceptions.CorruptError, match=r"late\.root: .*branch `late`.*5 entries.*expected 10"
+        ):
             read()
     assert tree.arrays(["x"], library="np")["x"].tolist() == list(range(10))
 

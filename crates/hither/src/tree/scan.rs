@@ -393,8 +393,7 @@ where
         self.scan.file.context.decoders.spawn(move || {
             let started = Instant::now();
             let result = pieces.and_then(|pieces| evaluate(pieces));
-            let took = started.elapsed();
-            drop(done.unbounded_send(Event::Evaluated { chunk, result, took }));
+            drop(done.unbounded_send(Event::Evaluated { chunk, result, took: started.elapsed() }));
         });
     }
 

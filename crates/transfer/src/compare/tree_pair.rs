@@ -5,11 +5,13 @@
 //! waits. So the memory is that of [`AT_ONCE`] directories, and of the directories beside those on
 //! the way down.
 
+mod alike;
 mod listings;
 
 use crate::compare::tree_pair::listings::{list, merge, take_missing};
 use crate::copy::target_directory::TargetDirectory;
 use crate::copy::walk::{AT_ONCE, MAX_LEVELS};
+use crate::destination::folding::DestinationNames;
 use crate::destination::{CopyPath, Target};
 use crate::filter::Filter;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -25,6 +27,8 @@ pub(crate) struct TreePair {
     pub(crate) target: CopyPath,
     /// There is a directory at the target.
     pub(crate) has_target: bool,
+    /// Rules of the target for names; none where nothing may be made there to find out.
+    pub(crate) names: Option<DestinationNames>,
 }
 
 /// One of two trees.
@@ -105,7 +109,7 @@ impl TreePair {
             Err(error) => return Err(error),
         };
         refuse_overlap(&source, &target)?;
-        Ok(Self { source, target, has_target })
+        Ok(Self { source, target, has_target, names: None })
     }
 
     /// Lists both trees, and sends what is found. Ends early when nobody receives it any more.
@@ -153,10 +157,11 @@ impl TreePair {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
-        let merged = merged.unwrap_or_else(|error| {
+        let mut merged = merged.unwrap_or_else(|error| {
             missing.push((folder.path.clone(), Found::Unknown(error)));
             Vec::new()
         });
+        missing.extend(self.settle_alike(&folder.path, filter, &mut merged).await);
         for (path, what) in missing {
             let directory = Arc::clone(&folder.directory);
             // It fails when nobody wants to know any more, which the caller notices.

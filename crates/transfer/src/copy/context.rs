@@ -10,6 +10,7 @@ use crate::copy::tuning::CopyTuning;
 use crate::copy::unseen::UnseenUploads;
 use crate::copy::walk;
 use crate::destination::Target;
+use crate::destination::folding::DestinationNames;
 use crate::file::CopyItem;
 use crate::file::partial_file::{FileMode, PartialFile};
 use crate::file::version::FileVersion;
@@ -48,6 +49,8 @@ pub(crate) struct CopyContext {
     pub(crate) tally: Mutex<CopySummary>,
     /// Local directories with new names in them, to be synced at the end.
     pub(crate) folders: Mutex<BTreeSet<PathBuf>>,
+    /// Rules of the destination for names.
+    pub(crate) names: DestinationNames,
     /// Number of workers that help by now.
     pub(crate) workers: AtomicUsize,
     /// Workers that have a piece in hand, those above the limit that finish theirs included.
@@ -108,6 +111,7 @@ impl CopyContext {
             progress,
             tally: Mutex::default(),
             folders: Mutex::default(),
+            names: DestinationNames::default(),
             fetching: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),
             tuning,

@@ -14,6 +14,7 @@
 use crate::copy::archive::{DirectoryAttributes, LINK_AS_FILE};
 use crate::copy::context::CopyContext;
 use crate::copy::target_directory::TargetDirectory;
+use crate::destination::folding::MetNames;
 use crate::destination::{CopyPath, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
@@ -150,13 +151,14 @@ impl Walk<'_> {
             if is_wanted { folder.directory.make(self.shared).await } else { Ok(()) }
         };
         let mut folders = Vec::new();
+        let mut met = MetNames::default();
         let mut batches = self.storage.list_batches(&folder.path);
         while let Some(listing) = batches.next().await {
             let listing = listing?;
             make().await?;
             self.tell_missing(folder, &listing);
             for entry in listing.entries {
-                folders.extend(self.take(folder, entry).await?);
+                folders.extend(self.take(folder, entry, &mut met).await?);
             }
         }
         make().await?;
@@ -205,7 +207,12 @@ impl Walk<'_> {
     }
 
     /// Queues a file, or returns a directory.
-    async fn take(&self, folder: &Folder, mut entry: DirEntry) -> Result<Option<Folder>> {
+    async fn take(
+        &self,
+        folder: &Folder,
+        mut entry: DirEntry,
+        met: &mut MetNames,
+    ) -> Result<Option<Folder>> {
         let Self { shared, storage, root, top, tree } = self;
         let filter = &shared.options.filter;
         let relative = relative_to(root, &entry.path);
@@ -225,7 +232,15 @@ impl Walk<'_> {
         if is_partial(&entry.path) {
             return Ok(None);
         }
-        let last = entry.path.rsplit('/').next().unwrap_or_default();
+        let last = file_name(&entry.path);
+        if met.add(last) {
+            folder.directory.make(shared).await?;
+            let target = &folder.directory.target;
+            if let Err(error) = shared.names.check(&***storage, &entry.path, target).await {
+                shared.failed(self.name_in(folder, &entry), error);
+                return Ok(None);
+            }
+        }
         let target = match folder.directory.target.join(last) {
             Ok(target) => target,
             Err(error) => {

@@ -27,7 +27,7 @@ pub(super) async fn list(tree: &CopyPath, is_there: bool, relative: &str) -> Res
 }
 
 /// The names of two lists, each with its entries.
-type Merged = Vec<(String, Option<DirEntry>, Option<DirEntry>)>;
+pub(super) type Merged = Vec<(String, Option<DirEntry>, Option<DirEntry>)>;
 
 /// Merges two lists in the order of names.
 ///

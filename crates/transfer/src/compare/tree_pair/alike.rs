@@ -1,0 +1,110 @@
+//! Names of one directory that the target may take for one, because they differ in case or form
+//! only.
+
+use super::listings::Merged;
+use super::{Found, TreePair, is_included};
+use crate::copy::walk::make_directory;
+use crate::destination::folding::{Folding, MetNames, clash};
+use crate::filter::Filter;
+use hither_core::storage::join;
+use hither_core::{ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// The reason why a name that only the target lists is left as it is.
+const SPELLED: &str = "the destination takes it for a name of the source that is spelled otherwise";
+
+impl TreePair {
+    /// Settles which names of a directory are one at the target: a name that the target does not
+    /// list and yet has is joined with what it has, the spelling that only the target lists stays,
+    /// and of two names of the source that would become one the second one fails. Takes out of
+    /// `merged` what it returns.
+    pub(super) async fn settle_alike(
+        &self,
+        folder: &str,
+        filter: &Filter,
+        merged: &mut Merged,
+    ) -> Vec<(String, Found)> {
+        let mut met = MetNames::default();
+        if !merged.iter().fold(false, |any, (name, ..)| met.add(name) || any) {
+            return Vec::new();
+        }
+        let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, (name, source, target)) in merged.iter().enumerate() {
+            if is_included(filter, &join(folder, name), source.as_ref(), target.as_ref()) {
+                groups.entry(Folding::ALL.fold(name)).or_default().push(at);
+            }
+        }
+        let mut settled = BTreeMap::new();
+        for group in groups.into_values().filter(|group| group.len() > 1) {
+            settled.extend(self.settle(folder, &group, merged).await);
+        }
+        let mut taken = Vec::with_capacity(settled.len());
+        for (at, found) in settled.into_iter().rev() {
+            let (name, ..) = merged.remove(at);
+            taken.push((join(folder, &name), found));
+        }
+        taken
+    }
+
+    /// Settles the names of `merged` at the places of `group`.
+    async fn settle(
+        &self,
+        folder: &str,
+        group: &[usize],
+        merged: &mut Merged,
+    ) -> Vec<(usize, Found)> {
+        let mut settled = Vec::new();
+        let is_listed = group.iter().any(|at| merged[*at].2.is_some());
+        // Names of the source that stand for what is, or will be, at the target.
+        let both = |at: &&usize| merged[**at].1.is_some() && merged[**at].2.is_some();
+        let mut kept: Vec<usize> = group.iter().filter(both).copied().collect();
+        let mut is_joined = false;
+        for &at in group {
+            let (name, Some(_), None) = &merged[at] else { continue };
+            let other = if is_listed {
+                match self.target.storage.stat(&self.target.below(&join(folder, name)).0).await {
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                    Err(error) => Err(error),
+                    Ok(_) if !kept.is_empty() => Ok(kept.first()),
+                    Ok(entry) => {
+                        is_joined = true;
+                        merged[at].2 = Some(entry);
+                        Ok(None)
+                    }
+                }
+            } else {
+                self.alike(name, &kept, merged).await
+            };
+            match other {
+                Ok(None) => kept.push(at),
+                Ok(Some(&other)) => {
+                    let error = clash(&merged[at].0, &merged[other].0, &self.target.target());
+                    settled.push((at, Found::Conflict(error)));
+                }
+                Err(error) => settled.push((at, Found::Unknown(error))),
+            }
+        }
+        if is_joined {
+            let only_listed = group.iter().filter(|at| merged[**at].1.is_none());
+            settled.extend(only_listed.map(|at| (*at, Found::LeftOut(SPELLED))));
+        }
+        settled
+    }
+
+    /// The first of the names at `kept` that the target would take for `name`.
+    async fn alike<'a>(
+        &self,
+        name: &str,
+        kept: &'a [usize],
+        merged: &Merged,
+    ) -> Result<Option<&'a usize>> {
+        let (Some(names), false) = (&self.names, kept.is_empty()) else { return Ok(None) };
+        let target = self.target.target();
+        if !self.has_target {
+            make_directory(&target).await?;
+        }
+        let folding = names.folding(name, &target).await?;
+        let folded = folding.fold(name);
+        Ok(kept.iter().find(|other| folding.fold(&merged[**other].0) == folded))
+    }
+}

@@ -1,0 +1,80 @@
+"""Destinations that ignore differences of names: none of two files of a source replaces the other without a word."""
+
+import pytest
+from behaviours.foreign_server import Site, serving
+
+ONE = b"of one name" * 30
+TWO = b"of the other, longer one" * 30
+
+
+@pytest.fixture
+def site():
+    return Site({"/": None, "/d/": None}, lambda _: False, ignores_case=True)
+
+
+def tree(folder, files):
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def uploaded(site):
+    return {path[3:]: data for path, data in site.files.items() if path.startswith("/d/") and data is not None}
+
+
+@pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
+@pytest.mark.parametrize("ignores_case", [True, False])
+def test_two_files_that_would_become_one_are_told(hither, tmp_path, site, verb, ignores_case):
+    site.ignores_case = ignores_case
+    files = {"Run.dat": ONE, "run.dat": TWO, "x/a.dat": ONE, "X/a.dat": TWO, "other.dat": ONE}
+    source = tree(tmp_path / "source", files)
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for _ in range(2):
+            done = hither(*verb.split(), f"{source}/.", url, "--store", tmp_path / "store")
+            if ignores_case:
+                assert done.code != 0 and "Run.dat" in done.err and "run.dat" in done.err, done
+            else:
+                assert (done.code, uploaded(site)) == (0, files), done
+    kept = uploaded(site)
+    assert {"other.dat"} < set(kept) <= set(files), "of each pair one is there, and nothing else"
+    assert kept == {name: files[name] for name in kept}
+    assert len(kept) == (3 if ignores_case else 5)
+
+
+@pytest.mark.parametrize("old", [TWO, ONE], ids=["other bytes", "same bytes"])
+@pytest.mark.parametrize("name", ["A.dat", "a.dat"])
+def test_a_file_whose_case_was_changed_is_not_deleted(hither, tmp_path, site, name, old):
+    site.files["/d/Data/"] = None
+    site.files["/d/Data/B.dat"] = old
+    site.files[f"/d/{name.swapcase()}"] = old
+    source = tree(tmp_path / "source", {name: ONE, "data/b.dat": ONE, "c.dat": TWO})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for _ in range(2):
+            done = hither("sync", "--delete", "--checksum", source, url, "--store", tmp_path / "store")
+            assert done.code == 0, done
+            held = {path.casefold(): data for path, data in uploaded(site).items()}
+            assert held == {"a.dat": ONE, "data/b.dat": ONE, "c.dat": TWO}, done
+        done = hither("check", source, url, "--checksum")
+        assert done.code == 0, done
+
+
+def test_a_list_of_names_is_refused_before_anything_moves(hither, tmp_path, site):
+    tree(tmp_path, {"a/Run.dat": ONE, "b/run.dat": TWO})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        done = hither("cp", tmp_path / "a/Run.dat", tmp_path / "b/run.dat", url, "--store", tmp_path / "store")
+    assert done.code == 2 and "Run.dat" in done.err and "run.dat" in done.err, done
+    assert uploaded(site) == {}
+
+
+def test_nothing_is_made_at_a_destination_of_names_that_differ(hither, tmp_path, site):
+    source = tree(tmp_path / "source", {"a.dat": ONE, "b.dat": TWO})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        assert hither("cp", "-r", f"{source}/.", url).code == 0
+    made = {name for command, name in site.requests if command in ("PUT", "MOVE")}
+    assert {name for name in made if ".hither-" not in name} <= {"/d/a.dat", "/d/b.dat"}
