@@ -159,7 +159,11 @@ class Manifest:
         """Let files that failed in an earlier run wait once more."""
         with self._change():
             self._db.execute(
-                "UPDATE files SET state = 0, errors = 0, error = NULL, lease = NULL, token = NULL WHERE state = ?",
+                "DELETE FROM ranges WHERE file IN (SELECT id FROM files WHERE state = ?)", (FileState.FAILED,)
+            )
+            self._db.execute(
+                "UPDATE files SET state = 0, errors = 0, error = NULL, lease = NULL, token = NULL, ranges_left = NULL"
+                " WHERE state = ?",
                 (FileState.FAILED,),
             )
 
@@ -217,8 +221,12 @@ class Manifest:
         return None
 
     def _next_large(self, size: LeaseSize) -> Lease | None:
-        waiting = "SELECT file, start FROM ranges WHERE state = 0 ORDER BY file, start LIMIT 1"
-        found = self._db.execute(waiting).fetchone()
+        # Ranges of a file that failed are of no use.
+        waiting = (
+            "SELECT file, start FROM ranges JOIN files ON file = id WHERE ranges.state = 0 AND files.state = ?"
+            " ORDER BY file, start LIMIT 1"
+        )
+        found = self._db.execute(waiting, (FileState.BEGUN,)).fetchone()
         if found is not None:
             self._db.execute("UPDATE ranges SET state = ? WHERE file = ? AND start = ?", (FileState.LEASED, *found))
             return self._new("range", *found)
@@ -338,7 +346,7 @@ class Manifest:
     def _absorb_large(self, lease: Lease, result: Mapping[str, Any]) -> None:
         if lease.kind == "begin":
             size, step = self._db.execute("SELECT size, ranges_left FROM files WHERE id = ?", (lease.file,)).fetchone()
-            if result["token"] is None:
+            if not result["token"]:
                 self._db.execute("UPDATE files SET state = 0, is_large = 0 WHERE id = ?", (lease.file,))
             else:
                 starts = range(0, size, step)

@@ -312,6 +312,29 @@ def test_a_range_that_was_taken_back_makes_the_upload_a_shared_one():
     assert manifest.next(SIZE).kind == "begin", "all of it is copied again"
 
 
+def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a_token():
+    manifest = Manifest(":memory:", large_bytes=LARGE)
+    manifest.add([entry("a", 8 * BLOCK_BYTES), entry("b", 4 * BLOCK_BYTES)])
+    manifest.end_listing()
+    for begin, token in [(manifest.next(SIZE), "of a"), (manifest.next(SIZE), "of b")]:
+        assert manifest.absorb(begin.name, {"token": token})
+    refused = manifest.next(SIZE)
+    assert (refused.kind, refused.file) == ("range", 1)
+    manifest.absorb(refused.name, {"error": ("PermissionDenied", "refused")})
+    ranges = []
+    while (lease := manifest.next(SIZE)) is not None:
+        ranges.append(lease.file)
+    assert ranges == [2, 2], "those of the other file"
+    manifest.retry_failed()
+    again, work = leased(manifest)
+    assert (again.kind, again.file, work["part"]["token"]) == ("begin", 1, "")
+    assert manifest.next(SIZE) is None, "its ranges wait for the token"
+    manifest.absorb(again.name, {"token": "new"})
+    for _ in range(4):
+        lease, work = leased(manifest)
+        assert (lease.kind, work["part"]["token"]) == ("range", "new")
+
+
 def test_a_destination_without_ranges_gets_large_files_whole():
     manifest = Manifest(":memory:", large_bytes=LARGE)
     manifest.add([entry("a", 3 * BLOCK_BYTES)])
