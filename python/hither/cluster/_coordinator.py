@@ -29,7 +29,7 @@ from hither.cluster._destination import Destination, Fences
 from hither.cluster._lease_sizing import LeaseSizing
 from hither.cluster._listing import Listing
 from hither.cluster._manifest import Lease, LeaseSize, Manifest, Totals
-from hither.cluster._names import absolute, below, contents
+from hither.cluster._names import below, contents
 from hither.cluster._shares import Share, Shares
 from hither.cluster._workers import ClusterLostError, NodeFigures, Workers, gather
 from hither.exceptions import HitherError
@@ -96,6 +96,7 @@ class Coordinator:
         self._shares = Shares(Share(options.max_connections, options.bandwidth))
         self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
         self._knows_last: set[str] = set()
+        self._noted: set[str] = set()
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
         self._began = time.monotonic()
@@ -120,6 +121,7 @@ class Coordinator:
             self._survey()
             while not self._manifest.is_over():
                 self._listing.check()
+                self._note_workers()
                 self._grant()
                 self._deal_shares()
                 self._look_for_silence()
@@ -158,23 +160,30 @@ class Coordinator:
 
     def notices(self) -> list[str]:
         """Return what is no error."""
-        return [*self._listing.notices, *self._notices]
+        return [*self._listing.notices, *self._notices, *self._destination.notices]
 
     def close(self) -> None:
         """Close the manifest; remove it if everything is copied."""
-        is_over = self._manifest.is_over() and self._manifest.totals().files_failed == 0
+        is_complete = self._is_complete()
         self._manifest.close()
-        if is_over:
+        if is_complete:
             for path in self._folder.glob("manifest.sqlite*"):
                 path.unlink()
         os.close(self._guard)
 
+    def _is_complete(self) -> bool:
+        return self._manifest.is_over() and self._manifest.totals().files_failed == 0
+
     def _end(self) -> None:
         """Remove what the job needed."""
-        self._destination.remove(self._destination.aside)
         those = self._workers.trusted() or self._workers.threads()
-        futures = [self._workers.submit_to(worker, _node.clean) for worker in those]
-        gather(futures, SURVEY_SECONDS)
+        futures = {worker: self._workers.submit_to(worker, _node.clean) for worker in those}
+        found = gather(list(futures.values()), SURVEY_SECONDS)
+        idle = {worker: found[future.key] for worker, future in futures.items() if found.get(future.key)}
+        ended = {*idle, *idle.values()}
+        known = self._manifest.workers().items()
+        lost = {node or worker for worker, node in known if not ended & {worker, node}}
+        self._destination.end(lost, is_complete=self._is_complete())
 
     def _open_manifest(self) -> Manifest:
         return Manifest(self._folder / "manifest.sqlite", large_bytes=self._options.large_bytes)
@@ -191,6 +200,7 @@ class Coordinator:
             told = found.get(future.key)
             if told is None:
                 continue
+            self._manifest.add_workers({worker: told["node"]})
             for name, result in told["results"].items():
                 self._manifest.absorb(name, result)
             under_way.update(dict.fromkeys(told["under_way"], worker))
@@ -242,13 +252,14 @@ class Coordinator:
             # It was dealt out before something made the manifest forget that: this epoch is taken.
             self._take_back(lease.name)
         else:
-            # The destination does not answer, or does not permit it.
+            # The destination does not answer or does not permit it, or the copy was taken over.
+            self._destination.check_owner()
             self._absorb(lease.name, {"error": [_kind(error), str(error)]})
 
     def _submit(self, lease: Lease, fence: str, worker: str | None = None) -> None:
         work = self._manifest.work(lease, below(self._destination.aside, "file-"))
         document = {
-            "source": absolute(contents(self._options.source)),
+            "source": contents(self._options.source),
             "target": self._destination.target,
             "fence": fence,
             "third_party": self._options.third_party,
@@ -346,9 +357,18 @@ class Coordinator:
 
     # Nodes.
 
+    def _note_workers(self) -> None:
+        """Note workers that have come: each may have a lease from now on."""
+        new = self._workers.threads().keys() - self._noted
+        if new:
+            self._noted |= new
+            self._manifest.add_workers(dict.fromkeys(new))
+
     def _reported(self, event: dict[str, Any]) -> None:
         node, worker = self._workers.node(event["node"]), event["worker"]
-        node.workers.add(worker)
+        if worker not in node.workers:
+            node.workers.add(worker)
+            self._manifest.add_workers({worker: node.name})
         node.add_sources(event["sources"])
         granted = self._granted.get(event["lease"])
         if granted is None:

@@ -1,24 +1,46 @@
-"""The destination of a job: its directory, and in it the one of the fences."""
+"""The destination of a job: its directory, and in it the one of the fences.
+
+A fence that was removed keeps late nodes out only where nobody but the coordinator makes it again.
+XrdHttp, nginx with ``create_full_put_path`` and others make missing directories for a file that is
+put below them; whether the server does so is found out when a run begins. There a file, the
+*tombstone*, takes the place of each fence that was removed, and no lease is dealt out again before
+it is there: nothing can be put below a file.
+
+A small file in the destination, the *mark*, names the directory of the fences. By it the next
+coordinator of the same copy, which may know nothing else, finds where the tree goes, and takes all
+leases back.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
+import secrets
+import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hither._client import default_client
-from hither.cluster._names import absolute, below, contents, last_name
-from hither.exceptions import InvalidError
+from hither.cluster._names import below, contents, is_url, last_name
+from hither.exceptions import CorruptError, HitherError, InvalidError, UnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from hither.cluster._manifest import Lease, Manifest
     from hither.cluster._options import ClusterOptions
 
 FENCES = 16
 """Fences that are made or removed at the same time."""
+END_ATTEMPTS = 10
+"""Attempts to remove a directory of fences, one a second: late nodes may write to it meanwhile."""
+MAX_MARK_BYTES = 64
+"""The size of the largest mark that is read."""
+TOMBSTONE = b"This file keeps late writers of a copy by hither away.\n"
 
 
 class Destination:
@@ -27,20 +49,29 @@ class Destination:
     def __init__(self, options: ClusterOptions, manifest: Manifest, job: str) -> None:
         """Decide where the tree goes, and make that directory and the one of the fences in it."""
         self._files = default_client()
-        source = options.source
+        self._name = f".hither-cluster-{options.job_folder().name}"
+        self._needs_tombstones = False
+        self.notices: list[str] = []
+        """Names that are left at the destination, and why."""
         target = manifest.fact("target")
         if target is None:
-            if self._files.stat(contents(source)).kind != "directory":
-                message = f"{source} is not a directory: name the directory that it is in, and the file with --include"
+            if self._files.stat(contents(options.source)).kind != "directory":
+                message = (
+                    f"{options.source} is not a directory: name the directory that it is in, and the file with"
+                    " --include"
+                )
                 raise InvalidError(message)
-            target = absolute(options.destination)
-            if self._is_directory(target):
-                target = target if source.endswith("/.") else below(target, last_name(source))
-            self.make(target)
-            manifest.fact("target", target)
+            target = self._chosen(options)
+        is_new = self.make(target)
         self.target = target
-        self.aside = below(target, f".hither-cluster-{job}")
-        self.make(self.aside)
+        try:
+            self._begin(job)
+        except BaseException:
+            if is_new:
+                with contextlib.suppress(HitherError):
+                    self._files.remove(target)
+            raise
+        manifest.fact("target", target)
 
     def fence(self, name: str) -> str:
         """Return the fence of a lease."""
@@ -50,28 +81,173 @@ class Destination:
         """Make the fence of a lease, which must not be there."""
         self._files.make_directory(self.fence(name))
 
-    def make(self, url: str) -> None:
-        """Make a directory, unless it is there."""
+    def make(self, url: str) -> bool:
+        """Make a directory, unless it is there; tell whether it was made."""
         try:
             self._files.make_directory(url)
         except FileExistsError:
-            if not self._is_directory(url):
+            if self._kind(url) != "directory":
                 raise
+            return False
+        return True
 
-    def remove(self, url: str) -> None:
-        """Remove a directory with what is in it, if it is there."""
+    def close_fence(self, name: str) -> None:
+        """Remove the fence of a lease, so that nobody can put or rename anything there any more.
+
+        Raises an error where a late node makes it again meanwhile.
+        """
+        self._close(self.fence(name))
+
+    def check_owner(self) -> None:
+        """Raise an error if another coordinator has taken the copy over."""
+        kind: str | None = "directory"
+        with contextlib.suppress(HitherError):
+            kind = self._kind(self.aside)
+        if kind != "directory":
+            message = f"another run of the same copy has taken it over: it has removed {self.aside}"
+            raise HitherError(message)
+
+    def end(self, lost: Iterable[str], *, is_complete: bool) -> None:
+        """Remove what the job needed; ``lost`` nodes may go on with a lease at any time."""
+        self._end(self.aside, ", ".join(sorted(lost)))
+        if is_complete and self._marked_run(self.target) == self._run:
+            self._remove(below(self.target, self._name))
+
+    def _chosen(self, options: ClusterOptions) -> str:
+        """Return the directory that the tree becomes."""
+        destination = options.destination.removesuffix("/.") or "/"
+        if self._kind(destination) != "directory" or options.source.endswith("/."):
+            return destination
+        # With a mark in it, it is there because an earlier coordinator of this copy made it.
+        is_of_copy = self._marked_run(destination) is not None
+        return destination if is_of_copy else below(destination, last_name(options.source))
+
+    def _begin(self, job: str) -> None:
+        """Make the directory of the fences, and take back all leases of an earlier coordinator."""
+        before = self._marked_run(self.target)
+        for number in itertools.count(1):
+            self._run = job if number == 1 else f"{job}.{number}"
+            self.aside = self._fences_of(self._run)
+            if before is None:
+                # The next coordinator has to find it, if this one gets no further.
+                self._write_mark()
+            with contextlib.suppress(FileExistsError):
+                self.make(self.aside)
+                break
+            # A file is there: an earlier run has lost a node.
+        try:
+            if is_url(self.target):
+                self._look_for_self_made_directories()
+        except BaseException:
+            with contextlib.suppress(HitherError):
+                self._remove(self.aside)
+            if before is None:
+                self._remove(below(self.target, self._name))
+            raise
+        if before not in (None, self._run):
+            self._end(self._fences_of(str(before)), "the nodes of an earlier run")
+            self._write_mark()
+
+    def _fences_of(self, run: str) -> str:
+        return below(self.target, f"{self._name}-{run}")
+
+    def _write_mark(self) -> None:
+        self._files.put(below(self.target, self._name), self._run.encode(), overwrite=True)
+
+    def _marked_run(self, directory: str) -> str | None:
+        """Return the run that the mark in a directory names; none if there is no mark."""
+        mark = below(directory, self._name)
+        run = ""
+        try:
+            if (self._files.stat(mark).size or 0) <= MAX_MARK_BYTES:
+                with tempfile.TemporaryDirectory() as folder:
+                    # Not by a range: XrdHttp answers wrongly if it ends after the file.
+                    self._files.get(mark, f"{folder}/mark")
+                    run = Path(folder, "mark").read_text("latin-1")
+        except FileNotFoundError:
+            return None
+        if re.fullmatch(r"[0-9a-f]{16}(\.[0-9]+)?", run) is None:
+            message = f"{mark} is not the mark of a copy by a cluster: remove it"
+            raise CorruptError(message)
+        return run
+
+    def _look_for_self_made_directories(self) -> None:
+        """Find out whether the server makes missing directories, and whether tombstones help."""
+        name = below(self.aside, f"probe-{secrets.token_hex(4)}")
+        inside = below(name, "file")
+        try:
+            self._files.put(inside, TOMBSTONE)
+        except FileNotFoundError:
+            if self._kind(name) is None:
+                return
+        except HitherError:
+            # It tells nothing of directories, so the worse is assumed.
+            pass
+        self._needs_tombstones = True
+        is_closed, why = False, "it stores files below a name that is a file"
+        try:
+            self._close(name)
+            try:
+                self._files.put(inside, TOMBSTONE)
+            except HitherError:
+                is_closed = self._kind(name) == "file"
+        except HitherError as error:
+            why = str(error)
+        if not is_closed:
+            message = (
+                f"{self.target}: a cluster cannot copy to this server, which makes missing directories by itself, so"
+                f" that nodes that were declared lost could still write ({why}): copy with `hither cp -r` on one"
+                " machine"
+            )
+            raise UnsupportedError(message)
+
+    def _close(self, url: str) -> None:
+        """Remove a directory, and put a file in its place where a server would make it again."""
+        if not self._needs_tombstones:
+            self._remove(url)
+        elif self._kind(url) != "file":
+            self._remove(url)
+            failure: HitherError | str = "a late node has made it again"
+            try:
+                self._files.put(url, TOMBSTONE)
+            except HitherError as error:
+                failure = error
+            if self._kind(url) != "file":
+                message = f"{url} is no file after its removal: {failure}"
+                raise UnavailableError(message)
+
+    def _end(self, url: str, lost: str) -> None:
+        """Remove a directory of fences, to which ``lost`` may still write."""
+        is_kept = self._needs_tombstones and lost
+        for left in reversed(range(END_ATTEMPTS)):
+            try:
+                (self._close if is_kept else self._remove)(url)
+                break
+            except HitherError:
+                if not left:
+                    raise
+                time.sleep(1)
+        if is_kept:
+            self.notices.append(
+                f"{url} is left as a file: the server makes missing directories by itself, and the file keeps {lost}"
+                " from writing late; it may be removed when no `hither mover` runs there any more"
+            )
+
+    def _remove(self, url: str) -> None:
+        """Remove a file, or a directory with what is in it, if it is there."""
         with contextlib.suppress(FileNotFoundError):
             self._files.remove(url, recursive=True)
 
-    def _is_directory(self, url: str) -> bool:
+    def _kind(self, url: str) -> str | None:
+        """Return the kind of a name; none if there is no such name."""
         try:
-            return self._files.stat(url).kind == "directory"
+            return str(self._files.stat(url).kind)
         except FileNotFoundError:
-            return False
+            return None
 
 
 class Fences:
-    """Threads that make and remove fences; they put what is to be done then among the events."""
+    """Threads that make and close fences; they put what is to be done then among the events."""
 
     def __init__(
         self, destination: Destination, put: Callable[[Callable[[], None]], None], notices: dict[str, None]
@@ -114,7 +290,7 @@ class Fences:
         def remove() -> None:
             while not self._ended.is_set():
                 try:
-                    self._destination.remove(self._destination.fence(name))
+                    self._destination.close_fence(name)
                 except Exception as error:  # noqa: BLE001, PERF203
                     self._notices[f"the fence of lease {name} cannot be removed yet: {error}"] = None
                     self._ended.wait(1)
@@ -131,7 +307,7 @@ class Fences:
 
         def remove() -> None:
             with contextlib.suppress(Exception):
-                self._destination.remove(self._destination.fence(name))
+                self._destination.close_fence(name)
 
         self._pool.submit(remove)
 

@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS leases (
     id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 1, kind TEXT NOT NULL, file INTEGER, start INTEGER,
     state TEXT NOT NULL DEFAULT 'open', errors INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
+CREATE TABLE IF NOT EXISTS workers (address TEXT PRIMARY KEY, node TEXT) WITHOUT ROWID;
 """
 
 
@@ -128,6 +129,18 @@ class Manifest:
             self._db.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, value))
         found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
+
+    def add_workers(self, workers: Mapping[str, str | None]) -> None:
+        """Note workers that may have leases, by address, each with its node, if that is known."""
+        insert = (
+            "INSERT INTO workers VALUES (?, ?) ON CONFLICT (address) DO UPDATE SET node = COALESCE(excluded.node, node)"
+        )
+        with self._change():
+            self._db.executemany(insert, workers.items())
+
+    def workers(self) -> dict[str, str | None]:
+        """Return the workers that may have had leases, in this run or an earlier one."""
+        return dict(self._db.execute("SELECT address, node FROM workers"))
 
     def add(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Add files and directories out of a listing. Those that are known stay as they are."""

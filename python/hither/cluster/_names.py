@@ -13,8 +13,8 @@ def is_url(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-    """Return a path that means the same on all nodes."""
-    return path if is_url(path) else str(Path(path).absolute())
+    """Return a path that means the same on all nodes; ``DIRECTORY/.`` stays what it is."""
+    return path if is_url(path) else str(Path(path).absolute()) + ("/." if path.endswith("/.") else "")
 
 
 def contents(path: str) -> str:

@@ -28,6 +28,8 @@ POLL_SECONDS = 0.1
 REPORT_SECONDS = 0.5
 SILENT_SECONDS = 60.0
 """A mover that has been silent for this long is not waited for: its leases have been taken back."""
+END_SECONDS = 5.0
+"""A mover that lives ends a lease that was taken back within this time: it looks once a second."""
 START_SECONDS = 30.0
 """The mover has to be there after this time."""
 
@@ -193,12 +195,21 @@ def say_last(job: str) -> None:
     MoverFolder(job).last.touch()
 
 
-def clean(job: str) -> None:
-    """Remove what this node has of a job that is over. Its mover ends by itself."""
-    folder = MoverFolder(job).path
+def clean(job: str) -> str | None:
+    """Remove what this node has of a job that is over. Its mover ends by itself.
+
+    Returns the name of the node; none if its mover may still go on with a lease.
+    """
+    folder = MoverFolder(job)
     for part in ("results", "inbox"):
-        shutil.rmtree(folder / part, ignore_errors=True)
-        (folder / part).mkdir(exist_ok=True, mode=0o700)
+        shutil.rmtree(folder.path / part, ignore_errors=True)
+        (folder.path / part).mkdir(exist_ok=True, mode=0o700)
+    deadline = time.monotonic() + END_SECONDS
+    while folder.under_way():
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(POLL_SECONDS)
+    return node_name()
 
 
 def _progress(status: dict[str, Any], name: str) -> dict[str, Any]:

@@ -30,7 +30,9 @@ class ClusterOptions:
     source_addresses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no node could do."""
+        """Make paths those of all processes, and refuse what no node could do."""
+        object.__setattr__(self, "source", absolute(self.source))
+        object.__setattr__(self, "destination", absolute(self.destination))
         if self.destination.startswith("s3://"):
             message = (
                 f"{self.destination}: a cluster cannot copy to S3, which renames no files: copy with `hither cp -r`"
@@ -40,5 +42,5 @@ class ClusterOptions:
 
     def job_folder(self) -> Path:
         """Return the folder of the job's manifest: the same for the same copy."""
-        names = json.dumps([absolute(self.source), absolute(self.destination), self.include, self.exclude])
+        names = json.dumps([self.source, self.destination, self.include, self.exclude])
         return _node.state_folder() / "jobs" / hashlib.sha256(names.encode()).hexdigest()[:16]

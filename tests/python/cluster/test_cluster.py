@@ -270,7 +270,7 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
     with serving as port:
         copying = Running(dask, url, f"http://127.0.0.1:{port}/to", large="8 MiB", bandwidth=SLOW)
         copying.until(0.1, size)
-        (fences,) = (there / "to").glob(".hither-cluster-*")
+        (fences,) = (there / "to").glob(".hither-cluster-*-*")
 
         def stopped_at_work():
             cluster.signal("b", signal.SIGSTOP)
@@ -291,6 +291,46 @@ def test_a_node_that_goes_on_finds_its_fences_gone_at_a_server(server, cluster, 
     seen = [it for it in answers(log, first) if it[0] != "DELETE" and any(f"/{name}/" in f"{it[1]}/" for name in taken)]
     assert seen
     assert all(status >= 400 for *_, status in seen), seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["nginx", "xrootd"])
+def test_a_node_that_goes_on_late_changes_nothing_where_directories_are_made_for_files(
+    server, cluster, dask, source, tmp_path
+):
+    root, size, url = source
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o777)
+    require("xrootd")
+    if server == "nginx":
+        serving = servers.nginx(Loopback(), there, locations="create_full_put_path on;", webdav=True)
+    else:
+        serving = servers.xrootd(Loopback(), there)
+    with serving as port:
+        copying = Running(dask, url, f"http://127.0.0.1:{port}/to", bandwidth=SLOW)
+        copying.until(0.1, size)
+
+        def stopped_at_work():
+            cluster.signal("b", signal.SIGSTOP)
+            return cluster.leases("b") or (cluster.signal("b", signal.SIGCONT) and None)
+
+        wait_until(stopped_at_work, "a lease of b")
+        done = copying.end()
+        assert done.failures == {}
+        (left,) = (there / "to").glob(".hither-*")
+        assert left.is_file()
+        assert [notice for notice in done.notices if left.name in notice and " b from writing late" in notice]
+        left.chmod(0o666)
+        before = content(there / "to")
+        assert {name: it for name, it in before.items() if name != left.name} == content(root)
+        for path in (there / "to").rglob("*"):
+            if path.is_file() and path != left:
+                path.write_bytes(b"edited after the job")
+        edited = content(there / "to")
+        cluster.signal("b", signal.SIGCONT)
+        wait_until(lambda: not cluster.leases("b"), "the end of b's leases")
+        assert content(there / "to") == edited
 
 
 @pytest.mark.slow
@@ -408,6 +448,23 @@ def test_a_copy_that_is_detached_needs_no_client(cluster, source, tmp_path):
     to = tmp_path / "to"
     # Its own directory goes last: until then names vanish while they are listed.
     wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the file, and no other")
+    assert content(to) == content(root)
+
+
+def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluster, source, tmp_path):
+    root, _, url = source
+    to = tmp_path / "to"
+    # The nodes have nothing in common but the destination.
+    with connected(cluster) as other:
+        other.wait_for_workers(2, timeout=PATIENCE)
+        assert hither.cluster.copy(other, url, to, bandwidth=RATE, detach=True) is None
+    manifests = wait_until(
+        lambda: list(to.glob("d*/*")) and list(cluster.folder.glob("*/hither/cluster/jobs/*/manifest.sqlite")),
+        "files",
+    )
+    (manifest,) = manifests
+    cluster.kill(manifest.relative_to(cluster.folder).parts[0])
+    wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the tree, and nothing else")
     assert content(to) == content(root)
 
 

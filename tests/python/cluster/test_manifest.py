@@ -335,6 +335,14 @@ def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a
         assert (lease.kind, work["part"]["token"]) == ("range", "new")
 
 
+def test_workers_that_may_have_leases_are_remembered(tmp_path):
+    manifest = Manifest(tmp_path / "manifest")
+    manifest.add_workers({"tcp://1": None, "tcp://2": None})
+    manifest.add_workers({"tcp://1": "a"})
+    manifest.add_workers({"tcp://1": None})
+    assert Manifest(tmp_path / "manifest").workers() == {"tcp://1": "a", "tcp://2": None}
+
+
 def test_a_destination_without_ranges_gets_large_files_whole():
     manifest = Manifest(":memory:", large_bytes=LARGE)
     manifest.add([entry("a", 3 * BLOCK_BYTES)])

@@ -4,9 +4,11 @@
 //! they will have below the target, and renamed from there when all are on the disk. Everything
 //! that a lease does to files is done by names within its fence. Whoever gives the lease to another
 //! node removes the fence first; a node that was stopped meanwhile, or cut off, then finds none of
-//! these names, and no call of it can make them again: neither servers nor file systems create a
-//! file in a directory that is not there. Only the first task that has a lease may use its fence,
-//! which it shows by making the directory [`CLAIM`] in it: Dask may run a task twice.
+//! these names, and no call of it can make them again: neither file systems nor most servers create
+//! a file in a directory that is not there. Where a server does, a file takes the place of the
+//! removed fence. Only the first task that has a lease may use its fence, which it shows by making
+//! the directory [`CLAIM`] in it: Dask may run a task twice. A fence without it is not the one that
+//! was made for the lease.
 //!
 //! Ranges of one file go to one upload, which nodes share; see [`super::take_over`] for how it gets
 //! its name.
@@ -20,7 +22,7 @@ use futures_util::stream::StreamExt;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, parent};
 use hither_core::sync::lock;
-use hither_core::{Algorithm, Checksum};
+use hither_core::{Algorithm, Checksum, FileKind};
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, copy_listed, copy_range, source_name,
 };
@@ -145,14 +147,15 @@ impl Client {
     }
 }
 
-/// Returns when the fence is gone: nothing of the work is of any use then. What it spares is time
-/// and bytes; that the work can do no harm does not depend on it.
+/// Returns when the fence is gone, or a file has its place: nothing of the work is of any use then.
+/// What it spares is time and bytes; that the work can do no harm does not depend on it.
 async fn taken_back(fence: &CopyPath) {
     loop {
         tokio::time::sleep(FENCE_INTERVAL).await;
-        let found = fence.storage.stat(&fence.path).await;
-        if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            return;
+        match fence.storage.stat(&fence.path).await {
+            Ok(entry) if entry.kind == FileKind::File => return,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            _ => {}
         }
     }
 }
@@ -197,6 +200,10 @@ async fn move_files(
         if made.is_ok() {
             to_rename.extend(paths);
         }
+    }
+    if fence.local.is_none() {
+        // A server may have made the fence again for a file in it, after it was removed.
+        fence.storage.stat(&join(&fence.path, CLAIM)).await?;
     }
     let renaming = to_rename.iter().map(|path| {
         let from = join(&fence.path, path);

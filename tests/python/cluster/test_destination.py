@@ -1,0 +1,265 @@
+"""Fences at destinations of all kinds, and coordinators that follow one another."""
+
+import contextlib
+import json
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from e2e.loopback_server import LoopbackServer, QuietHandler
+from needs import require
+
+import hither
+from bench.harness import servers
+from bench.harness.links import Loopback
+from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
+from hither.cluster import _destination
+from hither.cluster._destination import END_ATTEMPTS, Destination, Fences
+from hither.cluster._manifest import Manifest
+from hither.cluster._options import ClusterOptions
+
+PATIENCE = 60
+SELF_MADE = ["nginx with create_full_put_path", "xrootd"]
+"""Servers that make the directories that a file needs."""
+
+
+@contextlib.contextmanager
+def destination(kind, folder):
+    """The URL of an empty directory, and its path."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    if kind == "a file system":
+        yield str(folder), folder
+        return
+    require("nginx")
+    require("xrootd")
+    serving = {
+        "nginx": lambda: servers.nginx(Loopback(), folder, webdav=True),
+        "nginx with create_full_put_path": lambda: servers.nginx(
+            Loopback(), folder, locations="create_full_put_path on;", webdav=True
+        ),
+        "hither serve": lambda: servers.hither(Loopback(), folder, more=("--write",)),
+    }.get(kind, lambda: servers.xrootd(Loopback(), folder))
+    with serving() as port:
+        yield f"root://127.0.0.1:{port}/" if kind == "root" else f"http://127.0.0.1:{port}", folder
+
+
+@pytest.fixture
+def options(tmp_path):
+    source = tmp_path / "tree"
+    source.mkdir()
+    return lambda url, **more: ClusterOptions(str(source), url, **more)
+
+
+def coordinator(options, job="a"):
+    return Destination(options, Manifest(":memory:"), job * 16)
+
+
+def hidden(folder):
+    return sorted(path.name for path in folder.glob(".hither-*"))
+
+
+@pytest.mark.parametrize("kind", ["a file system", "nginx", "hither serve", "root", *SELF_MADE])
+def test_nothing_is_put_or_renamed_late_where_a_fence_was(kind, options, tmp_path):
+    with destination(kind, tmp_path / "there") as (url, folder), hither.Client(store=False) as late:
+        there = coordinator(options(f"{url}/to"))
+        there.make_fence("1.1")
+        fence = there.fence("1.1")
+        late.put(f"{fence}/one", b"late")
+        late.put(f"{there.target}/final", b"edited after the job")
+        there.close_fence("1.1")
+        for name in ("one", "deep/two"):
+            with pytest.raises(hither.HitherError):
+                late.put(f"{fence}/{name}", b"late")
+            with pytest.raises(hither.HitherError):
+                late.rename(f"{fence}/{name}", f"{there.target}/final", overwrite=True)
+        with pytest.raises(hither.HitherError):
+            late.make_directory(f"{fence}/.hither-claim")
+        assert (folder / "to" / "final").read_bytes() == b"edited after the job"
+        # A node was lost with the lease, and stays lost.
+        there.end(["b"], is_complete=True)
+        with pytest.raises(hither.HitherError):
+            late.put(f"{fence}/one", b"late")
+        left = hidden(folder / "to")
+        assert len(left) == len(there.notices) == (kind in SELF_MADE)
+        assert all(f"{name} is left as a file" in notice for name, notice in zip(left, there.notices, strict=True))
+        # Another copy to the same place is not hindered, and leaves nothing where no node was lost.
+        other = coordinator(options(f"{url}/to", include=("x",)), "b")
+        assert other.target == f"{there.target}/tree"
+        other.end([], is_complete=True)
+        assert hidden(folder / "to/tree") == []
+
+
+@pytest.mark.parametrize("kind", ["a file system", "nginx", "hither serve", "root", *SELF_MADE])
+def test_a_coordinator_without_manifest_goes_on_where_the_one_before_it_was(kind, options, tmp_path):
+    with destination(kind, tmp_path / "there") as (url, folder):
+        first = coordinator(options(f"{url}/to"))
+        first.make_fence("1.1")
+        second = coordinator(options(f"{url}/to"), "b")
+        assert second.target == first.target
+        assert not (folder / "to/tree").exists()
+        with pytest.raises(hither.HitherError):
+            first.make_fence("2.1")
+        with pytest.raises(hither.HitherError, match="taken it over"):
+            first.check_owner()
+        second.check_owner()
+        second.end([], is_complete=False)
+        assert coordinator(options(f"{url}/to"), "c").target == first.target, "files failed"
+        (folder / "into").mkdir(mode=0o777)
+        (folder / "into").chmod(0o777)
+        into = coordinator(options(f"{url}/into"))
+        assert into.target == f"{url}/into/tree" == coordinator(options(f"{url}/into"), "b").target
+
+
+def test_a_file_that_is_no_mark_is_an_error_that_names_it(options, tmp_path):
+    there = coordinator(options(f"{tmp_path}/to"))
+    (mark,) = (path for path in (tmp_path / "to").glob(".hither-*") if path.is_file())
+    for junk in (b"../../etc", b"a" * 100, b""):
+        mark.write_bytes(junk)
+        with pytest.raises(hither.HitherError, match=mark.name):
+            coordinator(options(f"{tmp_path}/to"), "b")
+    assert (tmp_path / "to" / there.aside).is_dir()
+
+
+class Server:
+    """A client of a server in memory that makes directories by itself."""
+
+    def __init__(self, *, stores_below_files=False):
+        self.names = {"http://host": None, "/tree": None}
+        self.stores_below_files = stores_below_files
+        self.after_removal = []
+        """Calls of late nodes, one after each removal."""
+
+    def stat(self, url):
+        if url not in self.names:
+            raise hither.exceptions.NotFoundError(url)
+        content = self.names[url]
+        return type("Entry", (), {"kind": "directory" if content is None else "file", "size": len(content or b"")})
+
+    def make_directory(self, url):
+        if url in self.names:
+            raise hither.exceptions.AlreadyExistsError(url)
+        self.put(url, None)
+
+    def put(self, url, content, *, overwrite=False):
+        above = url.rpartition("/")[0]
+        if self.names.get(above) is not None and not self.stores_below_files:
+            raise hither.exceptions.UnavailableError(f"{above} is a file")
+        if url in self.names and not overwrite:
+            raise hither.exceptions.AlreadyExistsError(url)
+        while above not in self.names:
+            self.names[above] = None
+            above = above.rpartition("/")[0]
+        self.names[url] = content
+
+    def get(self, url, path):
+        Path(path).write_bytes(self.names[url])
+
+    def remove(self, url, *, recursive=False):
+        self.stat(url)
+        assert recursive or not [it for it in self.names if it.startswith(f"{url}/")]
+        self.names = {it: content for it, content in self.names.items() if it != url and not it.startswith(f"{url}/")}
+        if self.after_removal:
+            self.after_removal.pop(0)()
+
+
+@pytest.fixture
+def server(monkeypatch):
+    server = Server()
+    monkeypatch.setattr(_destination, "default_client", lambda: server)
+    monkeypatch.setattr(_destination.time, "sleep", lambda _: None)
+    return server
+
+
+def test_a_lease_is_dealt_out_again_when_a_tombstone_stands(server):
+    there = coordinator(ClusterOptions("/tree/.", "http://host/to"))
+    there.make_fence("1.1")
+    fence = there.fence("1.1")
+    for n in range(2):
+        server.after_removal.append(lambda n=n: server.put(f"{fence}/late{n}", b"late"))
+    done, events = [], []
+    fences = Fences(there, events.append, {})
+    fences._ended.wait = lambda _: events.clear()
+    fences.remove("1.1", done.append)
+    wait_until(lambda: events, "the tombstone")
+    assert server.stat(fence).kind == "file"
+    assert server.after_removal == []
+    events[0]()
+    assert done == ["1.1"]
+    fences.close()
+
+
+@pytest.mark.parametrize("makes_it_again", [END_ATTEMPTS - 1, END_ATTEMPTS])
+def test_the_end_of_a_job_waits_for_its_tombstone(makes_it_again, server):
+    there = coordinator(ClusterOptions("/tree/.", "http://host/to"))
+    server.after_removal += [lambda: server.put(f"{there.fence('1.1')}/late", b"late")] * makes_it_again
+    with contextlib.nullcontext() if makes_it_again < END_ATTEMPTS else pytest.raises(hither.HitherError):
+        there.end(["b"], is_complete=True)
+    assert (server.stat(there.aside).kind == "file") == (makes_it_again < END_ATTEMPTS)
+
+
+def test_a_server_that_stores_files_below_files_is_refused(server):
+    server.stores_below_files = True
+    with pytest.raises(hither.exceptions.UnsupportedError, match="below a name that is a file"):
+        coordinator(ClusterOptions("/tree/.", "http://host/to"))
+    assert set(server.names) == {"http://host", "/tree"}
+
+
+def test_the_next_run_of_a_job_that_lost_a_node_has_another_directory(server):
+    manifest = Manifest(":memory:")
+    options = ClusterOptions("/tree/.", "http://host/to")
+    first = Destination(options, manifest, "a" * 16)
+    first.end(["b"], is_complete=False)
+    again = Destination(options, manifest, "a" * 16)
+    assert again.aside == f"{first.aside}.2"
+    again.make_fence("1.2")
+    again.end([], is_complete=True)
+    assert [it for it in server.names if ".hither-" in it] == [first.aside]
+
+
+@pytest.mark.parametrize("kind", SELF_MADE)
+def test_a_mover_gives_no_names_out_of_a_fence_that_the_server_made_again(kind, tmp_path):
+    asked, go_on = threading.Event(), threading.Event()
+
+    class Source(QuietHandler):
+        def do_HEAD(self):  # noqa: N802
+            self.send_response(200)
+            self.send_header("Content-Length", "4")
+            self.end_headers()
+
+        def do_GET(self):  # noqa: N802
+            asked.set()
+            go_on.wait(PATIENCE)
+            self.do_HEAD()
+            self.wfile.write(b"late")
+
+    mover = tmp_path / "mover"
+    (mover / "inbox").mkdir(parents=True)
+    with (
+        destination(kind, tmp_path / "there") as (url, folder),
+        LoopbackServer(Source) as source,
+        hither.Client(store=False) as client,
+    ):
+        for name in ("to", "to/aside", "to/aside/1.1"):
+            client.make_directory(f"{url}/{name}")
+        client.put(f"{url}/to/file", b"edited after the job")
+        file = {"path": "file", "size": 4, "modified": None, "validator": None}
+        lease = {
+            "source": f"http://127.0.0.1:{source.port}",
+            "target": f"{url}/to",
+            "fence": f"{url}/to/aside/1.1",
+            "third_party": None,
+            "work": {"kind": "files", "files": [file], "directories": []},
+        }
+        (mover / "share.json").write_text('{"connections": 2, "bandwidth": null}')
+        (mover / "inbox/1.1.json").write_text(json.dumps(lease))
+        running = subprocess.Popen([HITHER, "mover", "--idle", "0", mover])
+        assert asked.wait(PATIENCE)
+        client.remove(f"{url}/to/aside/1.1", recursive=True)
+        go_on.set()
+        assert running.wait(PATIENCE) == 0
+        result = json.loads((mover / "results/1.1.json").read_text())
+        assert result["error"][0] in ("NotFound", "Cancelled"), result
+        assert (folder / "to/file").read_bytes() == b"edited after the job"
