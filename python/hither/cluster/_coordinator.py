@@ -106,6 +106,7 @@ class Coordinator:
 
     def run(self, show: Callable[[ClusterProgress], object] = lambda _: None) -> ClusterProgress:
         """Copy until nothing is left to do."""
+        self._manifest.retry_failed()
         # The listing reads only, and takes round trips, as does what follows.
         self._listing.start()
         try:
@@ -114,7 +115,6 @@ class Coordinator:
             self._listing.stop()
             raise
         self._fences = Fences(self._destination, self._events.put, self._notices)
-        self._manifest.retry_failed()
         topic = _node.topic(self._job)
         self._dask.subscribe_topic(topic, lambda event: self._events.put(lambda: self._reported(event[1])))
         try:
@@ -164,9 +164,9 @@ class Coordinator:
 
     def close(self) -> None:
         """Close the manifest; remove it if everything is copied."""
-        is_complete = self._is_complete()
+        is_over = self._is_complete()
         self._manifest.close()
-        if is_complete:
+        if is_over:
             for path in self._folder.glob("manifest.sqlite*"):
                 path.unlink()
         os.close(self._guard)

@@ -24,7 +24,7 @@ LIST_BATCH = 5000
 """The most files that are added to the manifest in one step."""
 FIRST_SECONDS, MAX_SECONDS = 0.1, 1.0
 """The time for which the first files may be kept back, to be added in one step, and others."""
-HIDDEN = re.compile(r"(^|/)\.hither-")
+HIDDEN = re.compile(r"(.*?/)?\.hither-[^/]*")
 
 
 class Listing:
@@ -63,7 +63,7 @@ class Listing:
             with contextlib.closing(self._open_manifest()) as manifest:
                 if manifest.is_listed:
                     return
-                for entries in _batches(self._listed(), LIST_BATCH):
+                for entries in _batches(self._listed(manifest), LIST_BATCH):
                     if self._ended.is_set():
                         return
                     manifest.add(entries)
@@ -71,7 +71,7 @@ class Listing:
         except Exception as error:  # noqa: BLE001
             self._error = error
 
-    def _listed(self) -> Iterator[dict[str, Any]]:
+    def _listed(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
         filters = [f"--{which}={rule}" for which in ("include", "exclude") for rule in getattr(self._options, which)]
         command = [sys.executable, "-m", "hither", "mover", "--list", *filters, "--", contents(self._options.source)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as listing:  # noqa: S603
@@ -80,11 +80,10 @@ class Listing:
                 entry = json.loads(line)
                 ended = ended or "end" in entry
                 if "message" in entry:
-                    self.notices[f"{entry['path']}: {entry['message']}, left out"] = None
-                    if entry["kind"] == "failed":
-                        message = f"cannot list {entry['path']}: {entry['message']}"
-                        raise HitherError(message)
-                elif entry.get("kind") in ("file", "directory") and entry["path"] and not HIDDEN.search(entry["path"]):
+                    self._note_problem(manifest, **entry)
+                elif hidden := HIDDEN.match(entry.get("path", "")):
+                    self.notices[f"{hidden[0]}: hither has such names for itself, left out"] = None
+                elif entry.get("kind") in ("file", "directory") and entry["path"]:
                     yield entry
                 elif entry.get("kind") == "other":
                     self.notices[f"{entry['path']}: neither a file nor a directory, left out"] = None
@@ -92,6 +91,15 @@ class Listing:
             if listing.wait() != 0 or not ended:
                 message = f"cannot list {self._options.source}: {said.strip()}"
                 raise HitherError(message)
+
+    def _note_problem(self, manifest: Manifest, path: str, kind: str, message: str) -> None:
+        """Note why a name, or something in a directory, is missing from the listing."""
+        if kind == "failed":
+            manifest.add_unlisted(path or ".", message)
+        elif path:
+            self.notices[f"{path}: {message}, left out"] = None
+        else:
+            self.notices[f"{contents(self._options.source)}: {message}"] = None
 
 
 def _batches(entries: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

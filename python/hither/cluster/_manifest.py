@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS leases (
     id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 1, kind TEXT NOT NULL, file INTEGER, start INTEGER,
     state TEXT NOT NULL DEFAULT 'open', errors INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
+CREATE TABLE IF NOT EXISTS unlisted (path TEXT PRIMARY KEY, error TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS workers (address TEXT PRIMARY KEY, node TEXT) WITHOUT ROWID;
 """
 
@@ -159,6 +160,11 @@ class Manifest:
         with self._change():
             self._db.executemany(insert, rows)
 
+    def add_unlisted(self, path: str, error: str) -> None:
+        """Note a name that could not be listed, and why: it has failed, and with it all below."""
+        with self._change():
+            self._db.execute("INSERT OR REPLACE INTO unlisted VALUES (?, ?)", (path, error))
+
     def end_listing(self) -> None:
         """Note that all files have been added."""
         self.fact("listed", "yes")
@@ -169,8 +175,10 @@ class Manifest:
         return self.fact("listed") is not None
 
     def retry_failed(self) -> None:
-        """Let files that failed in an earlier run wait once more."""
+        """Let what failed in an earlier run wait once more, or be listed once more."""
         with self._change():
+            if self._db.execute("DELETE FROM unlisted").rowcount:
+                self._db.execute("DELETE FROM facts WHERE name = 'listed'")
             self._db.execute(
                 "DELETE FROM ranges WHERE file IN (SELECT id FROM files WHERE state = ?)", (FileState.FAILED,)
             )
@@ -194,12 +202,16 @@ class Manifest:
         begun = (
             "SELECT TOTAL(stop - start) FROM ranges JOIN files ON file = id WHERE ranges.state = ? AND files.state = ?"
         )
+        totals.files_failed += self._db.execute("SELECT COUNT(*) FROM unlisted").fetchone()[0]
         totals.bytes_done += int(self._db.execute(begun, (FileState.DONE, FileState.BEGUN)).fetchone()[0])
         return totals
 
     def failures(self, limit: int = 1000) -> list[tuple[str, str]]:
         """Return paths that failed, and why."""
-        query = "SELECT path, error FROM files WHERE state = ? ORDER BY id LIMIT ?"
+        query = (
+            "SELECT path, error FROM unlisted UNION ALL"
+            " SELECT * FROM (SELECT path, error FROM files WHERE state = ? ORDER BY id) LIMIT ?"
+        )
         return list(self._db.execute(query, (FileState.FAILED, limit)))
 
     def open_leases(self, state: str = "open") -> list[Lease]:

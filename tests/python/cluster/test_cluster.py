@@ -207,6 +207,20 @@ def test_a_file_that_cannot_be_copied_fails_alone_and_is_tried_again_by_the_next
     assert (done.files, done.files_failed, done.bytes_arrived) == (303, 0, len(b"secret"))
 
 
+def test_a_directory_that_cannot_be_listed_fails_alone(dask, source, tmp_path):
+    root, _, url = source
+    (root / "d1" / "secret").mkdir()
+    (root / "d1" / "secret" / "file").write_bytes(b"secret")
+    done = hither.cluster.copy(dask, url, tmp_path / "to")
+    assert (list(done.failures), done.files_failed, done.files) == (["d1/secret"], 1, 302)
+    assert "cannot list the directory" in done.failures["d1/secret"]
+    assert [it for it in done.notices if it.startswith(f"{url}: the server lists directories by HTML")]
+    (tmp_path / "open").touch()
+    done = hither.cluster.copy(dask, url, tmp_path / "to")
+    assert (done.files, done.files_failed, done.bytes_arrived) == (303, 0, len(b"secret"))
+    assert content(tmp_path / "to") == content(root)
+
+
 @pytest.mark.parametrize("after", [0.2, 0.6])
 def test_a_node_that_is_killed_costs_the_leases_that_it_had(after, cluster, dask, source, tmp_path):
     root, size, url = source

@@ -367,6 +367,21 @@ def test_failures_are_tried_again_unless_that_is_of_no_use():
     assert not manifest.is_over()
 
 
+def test_what_could_not_be_listed_has_failed_and_is_listed_again():
+    manifest = Manifest(":memory:")
+    manifest.add([entry("d", kind="directory"), entry("a")])
+    manifest.add_unlisted("d", "forbidden")
+    manifest.end_listing()
+    lease = manifest.next(SIZE)
+    manifest.absorb(lease.name, {"failures": [("a", "PermissionDenied", "no")]})
+    assert manifest.is_over()
+    assert (manifest.totals().files_failed, manifest.failures()) == (2, [("d", "forbidden"), ("a", "no")])
+    assert manifest.failures(1) == [("d", "forbidden")]
+    manifest.retry_failed()
+    assert not manifest.is_listed
+    assert manifest.failures() == []
+
+
 def test_a_manifest_goes_on_where_it_was(tmp_path):
     manifest = Manifest(tmp_path / "manifest")
     manifest.add([entry("a")])
