@@ -32,7 +32,7 @@ from hither.cluster._manifest import Lease, LeaseSize, Manifest, Totals
 from hither.cluster._names import below, contents
 from hither.cluster._shares import Share, Shares
 from hither.cluster._workers import ClusterLostError, NodeFigures, Workers, gather
-from hither.exceptions import HitherError
+from hither.exceptions import HitherError, InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +97,8 @@ class Coordinator:
         self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
         self._knows_last: set[str] = set()
         self._noted: set[str] = set()
+        self._names_are_checked = False
+        self._is_refused = False
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
         self._began = time.monotonic()
@@ -163,8 +165,8 @@ class Coordinator:
         return [*self._listing.notices, *self._notices, *self._destination.notices]
 
     def close(self) -> None:
-        """Close the manifest; remove it if everything is copied."""
-        is_over = self._is_complete()
+        """Close the manifest; remove it if everything is copied, or nothing may be."""
+        is_over = self._is_refused or self._is_complete()
         self._manifest.close()
         if is_over:
             for path in self._folder.glob("manifest.sqlite*"):
@@ -217,7 +219,7 @@ class Coordinator:
 
     def _grant(self) -> None:
         """Deal out leases, a connection for each: two for each thread, the second to follow."""
-        if time.monotonic() < self._pause_until:
+        if time.monotonic() < self._pause_until or not self._are_names_checked():
             return
         most = 2 * self._workers.slots()
         while len(self._granted) + self._fences.making < min(most, self._options.max_connections):
@@ -227,6 +229,24 @@ class Coordinator:
                 self._say_last()
                 return
             self._fences.make(lease, self._made)
+
+    def _are_names_checked(self) -> bool:
+        """Refuse two files of one name at a destination that ignores case, before any is copied."""
+        if self._names_are_checked or not self._destination.ignores_case:
+            return True
+        if not self._manifest.is_listed:
+            return False
+        both = self._manifest.one_without_case()
+        if both is not None:
+            self._is_refused = True
+            self._destination.end([], is_complete=True)
+            message = (
+                f"{both[0]} and {both[1]} would both become one name: {self._destination.target} ignores the case of"
+                " letters"
+            )
+            raise InvalidError(message)
+        self._names_are_checked = True
+        return True
 
     def _say_last(self) -> None:
         """Say to nodes that no lease waits, once everything is listed."""

@@ -72,6 +72,8 @@ class Destination:
                     self._files.remove(target)
             raise
         manifest.fact("target", target)
+        self.ignores_case = self._ignores_case()
+        """True if names that differ in the case of letters are one here."""
 
     def fence(self, name: str) -> str:
         """Return the fence of a lease."""
@@ -147,6 +149,9 @@ class Destination:
         if before not in (None, self._run):
             self._end(self._fences_of(str(before)), "the nodes of an earlier run")
             self._write_mark()
+
+    def _ignores_case(self) -> bool:
+        return self._kind(below(self.target, self._name.upper())) is not None
 
     def _fences_of(self, run: str) -> str:
         return below(self.target, f"{self._name}-{run}")

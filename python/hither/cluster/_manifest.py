@@ -21,6 +21,7 @@ import json
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -159,6 +160,13 @@ class Manifest:
         insert = "INSERT OR IGNORE INTO files (path, is_directory, size, modified, validator, is_large) VALUES (?, ?, ?, ?, ?, ?)"
         with self._change():
             self._db.executemany(insert, rows)
+
+    def one_without_case(self) -> tuple[str, str] | None:
+        """Return two paths that differ in the case of letters alone; none if there are no two."""
+        self._db.create_function("folded", 1, lambda path: normalize("NFC", path).lower(), deterministic=True)
+        query = "SELECT MIN(path), MAX(path) FROM files GROUP BY folded(path) HAVING COUNT(*) > 1 LIMIT 1"
+        found = self._db.execute(query).fetchone()
+        return None if found is None else (str(found[0]), str(found[1]))
 
     def add_unlisted(self, path: str, error: str) -> None:
         """Note a name that could not be listed, and why: it has failed, and with it all below."""

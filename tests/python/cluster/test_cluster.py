@@ -24,6 +24,7 @@ from bench.harness.waiting import wait_until
 distributed = pytest.importorskip("distributed")
 import hither.cluster  # noqa: E402
 from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
+from hither.cluster._destination import Destination  # noqa: E402
 
 # Nodes share a bandwidth, and are killed and stopped in the middle of what they move with it.
 pytestmark = pytest.mark.alone
@@ -480,6 +481,20 @@ def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluste
     cluster.kill(manifest.relative_to(cluster.folder).parts[0])
     wait_until(lambda: (to / "large1").exists() and not list(to.glob(".hither-*")), "the tree, and nothing else")
     assert content(to) == content(root)
+
+
+def test_two_files_that_would_become_one_are_refused_before_anything_is_copied(dask, source, tmp_path, monkeypatch):
+    root, *_ = source
+    (root / "LARGE1").write_bytes(b"small")
+    (root / "d1" / ".hither-own").write_bytes(b"")
+    monkeypatch.setattr(Destination, "_ignores_case", lambda _: True)
+    with pytest.raises(ValueError, match="LARGE1 and large1 would both become one name"):
+        hither.cluster.copy(dask, root, tmp_path / "to")
+    assert list((tmp_path / "to").rglob("*")) == []
+    (root / "LARGE1").unlink()
+    done = hither.cluster.copy(dask, f"{root}/.", tmp_path / "to")
+    assert done.notices == ["d1/.hither-own: hither has such names for itself, left out"]
+    assert content(tmp_path / "to").keys() == content(root).keys() - {"d1/.hither-own"}
 
 
 def test_two_runs_of_one_copy_do_not_meet(dask, source, tmp_path):

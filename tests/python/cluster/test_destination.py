@@ -219,6 +219,14 @@ def test_the_next_run_of_a_job_that_lost_a_node_has_another_directory(server):
     assert [it for it in server.names if ".hither-" in it] == [first.aside]
 
 
+@pytest.mark.parametrize("ignores_case", [False, True])
+def test_a_destination_that_ignores_case_is_recognised(ignores_case, server, monkeypatch):
+    if ignores_case:
+        stat = server.stat
+        monkeypatch.setattr(server, "stat", lambda url: stat(url.lower()))
+    assert coordinator(ClusterOptions("/tree/.", "http://host/to")).ignores_case == ignores_case
+
+
 @pytest.mark.parametrize("kind", SELF_MADE)
 def test_a_mover_gives_no_names_out_of_a_fence_that_the_server_made_again(kind, tmp_path):
     asked, go_on = threading.Event(), threading.Event()

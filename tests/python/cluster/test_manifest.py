@@ -335,6 +335,15 @@ def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a
         assert (lease.kind, work["part"]["token"]) == ("range", "new")
 
 
+@pytest.mark.parametrize("two", [("d/File", "d/file"), ("D", "d"), ("Ä", "a\u0308"), ("É", "é")])
+def test_two_names_that_case_alone_tells_apart_are_found(two):
+    manifest = Manifest(":memory:")
+    manifest.add([entry("a"), entry("b/a"), entry("d/File2")])
+    assert manifest.one_without_case() is None
+    manifest.add(entry(path) for path in two)
+    assert set(manifest.one_without_case()) == set(two)
+
+
 def test_workers_that_may_have_leases_are_remembered(tmp_path):
     manifest = Manifest(tmp_path / "manifest")
     manifest.add_workers({"tcp://1": None, "tcp://2": None})
