@@ -106,17 +106,23 @@ class MoverFolder:
                 return
             sources = [f"--source-address={source}" for source in source_addresses]
             command = [sys.executable, "-m", "hither", *sources, "mover", str(self.path)]
-            with (self.path / "log").open("ab") as log:
-                mover = subprocess.Popen(  # noqa: S603
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
-                )
             deadline = time.monotonic() + START_SECONDS
+            mover = self._start(command)
             while not self._is_locked():
-                if mover.poll() is not None or time.monotonic() > deadline:
+                if mover.poll() == 0:
+                    # Somebody looked for a mover just then, and it took that for another one.
+                    mover = self._start(command)
+                if mover.poll() or time.monotonic() > deadline:
                     said = (self.path / "log").read_text("utf-8", "replace")[-2000:]
                     message = f"the mover of {node_name()} did not start: {said.strip() or mover.returncode}"
                     raise RuntimeError(message)
                 time.sleep(POLL_SECONDS / 4)
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        with (self.path / "log").open("ab") as log:
+            return subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            )
 
     def _is_locked(self) -> bool:
         with (self.path / "lock").open("ab") as lock:

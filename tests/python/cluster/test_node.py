@@ -1,0 +1,52 @@
+"""A node's side of a copy by a cluster, without Dask."""
+
+import fcntl
+import os
+import signal
+import subprocess
+
+import pytest
+
+from bench.harness.waiting import wait_until
+from hither.cluster import _node
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return _node.MoverFolder("a" * 16)
+
+
+def test_a_mover_starts_though_somebody_looks_for_one_meanwhile(folder, monkeypatch):
+    started = []
+    start = subprocess.Popen
+
+    def disturbed(*arguments, **options):
+        with (folder.path / "lock").open("ab") as lock:
+            if not started:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            started.append(start(*arguments, **options))
+            if len(started) == 1:
+                assert started[0].wait(60) == 0
+        return started[-1]
+
+    monkeypatch.setattr(_node.subprocess, "Popen", disturbed)
+    folder.ensure_mover()
+    assert len(started) == 2
+    os.kill(started[1].pid, signal.SIGKILL)
+    started[1].wait()
+    # What was killed in the middle of a lease does not keep the job's directory.
+    (folder.path / "running" / "1.1.json").touch()
+    assert _node.clean("a" * 16) == _node.node_name()
+
+
+def test_a_mover_that_is_stopped_in_a_lease_is_no_end_of_the_job(folder, monkeypatch):
+    monkeypatch.setattr(_node, "END_SECONDS", 0)
+    folder.ensure_mover()
+    (folder.path / "running" / "1.1.json").touch()
+    assert _node.clean("a" * 16) is None
+    (folder.path / "running" / "1.1.json").unlink()
+    assert _node.clean("a" * 16) == _node.node_name()
+    process = int(wait_until(lambda: folder.status().get("process"), "the mover's status"))
+    os.kill(process, signal.SIGKILL)
+    wait_until(lambda: not folder._is_locked(), "its end")
