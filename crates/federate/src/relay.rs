@@ -1,9 +1,15 @@
 //! Files that the federation reads for clients that cannot be sent to them.
 //!
 //! Bytes are fetched in pieces from the best holder, a few pieces ahead of the client, and are not
-//! kept. If a piece fails, the next holder is asked for it; the size was agreed upon when the file
-//! was looked up, and every piece has to be of a file of that size.
+//! kept. If a piece fails, the next holder is asked for it.
+//!
+//! **One version.** The first piece that arrives settles the version of the response. Pieces of its
+//! holder are bound to that version. A piece of another holder is handed on only if the response
+//! that brings it has the same strong entity tag or the same date of last modification
+//! ([`VersionBinding::agrees_with`]); the size alone does not suffice. If no holder has that
+//! version, the response breaks off.
 
+use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::NameSpace;
 use crate::referral::{Outcome, backend_error, metadata};
@@ -19,7 +25,8 @@ use hither_server::{
     FileReader, RangeData,
 };
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use tracing::warn;
 
 /// The size of a piece, and the number of pieces in memory for one client.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -29,22 +36,30 @@ const PIECES_AHEAD: usize = 3;
 #[derive(Debug)]
 pub(crate) struct RelayedFile {
     metadata: EntryMetadata,
-    size: u64,
+    replicas: Replicas,
+}
+
+/// The replicas of a file, of which one version is read.
+#[derive(Debug, Clone)]
+struct Replicas {
     names: Arc<NameSpace>,
     path: Arc<str>,
+    size: u64,
     /// The holders, those that are up first.
-    holders: Vec<EndpointId>,
-    /// The version at each holder.
-    versions: Vec<VersionBinding>,
+    holders: Arc<[Holder]>,
+    /// The holder of the first piece that arrived, whose version all pieces have to be of.
+    first: Arc<OnceLock<Holder>>,
+}
+
+/// An endpoint that has the file, and the version that its responses are bound to.
+#[derive(Debug, Clone)]
+struct Holder {
+    id: EndpointId,
+    version: VersionBinding,
 }
 
 impl RelayedFile {
     pub(crate) fn open(names: &Arc<NameSpace>, path: &str, entry: &MergedEntry) -> Outcome<Self> {
-        let mut holders = entry.holders.clone();
-        let is_down = |id: &EndpointId| {
-            names.endpoint(*id).is_none_or(|endpoint| names.health.is_down(&endpoint.name))
-        };
-        holders.sort_by_key(is_down);
         if !names.settings.relay && !metadata(entry).is_directory() {
             let what = "this federation does not relay files";
             return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
@@ -53,9 +68,20 @@ impl RelayedFile {
             let what = "the endpoint does not tell the size of the file";
             return Err(BackendError::new(BackendErrorKind::Unavailable, what));
         };
-        let versions = holders.iter().map(|_| VersionBinding::default()).collect();
-        let names = Arc::clone(names);
-        Ok(Self { metadata: metadata(entry), size, names, path: path.into(), holders, versions })
+        let mut holders = entry.holders.clone();
+        let is_down = |id: &EndpointId| {
+            names.endpoint(*id).is_none_or(|endpoint| names.health.is_down(&endpoint.name))
+        };
+        holders.sort_by_key(is_down);
+        let holder = |id| Holder { id, version: VersionBinding::default() };
+        let replicas = Replicas {
+            names: Arc::clone(names),
+            path: path.into(),
+            size,
+            holders: holders.into_iter().map(holder).collect(),
+            first: Arc::default(),
+        };
+        Ok(Self { metadata: metadata(entry), replicas })
     }
 }
 
@@ -74,19 +100,10 @@ impl FileReader for RelayedFile {
                 start = end;
             }
         }
-        let holders: Vec<_> = self.holders.iter().copied().zip(self.versions.clone()).collect();
-        let holders: Arc<[(EndpointId, VersionBinding)]> = holders.into();
-        let size = self.size;
-        let names = Arc::clone(&self.names);
-        let path = Arc::clone(&self.path);
+        let replicas = self.replicas.clone();
         let fetch = move |range| {
-            let names = Arc::clone(&names);
-            let path = Arc::clone(&path);
-            let holders = Arc::clone(&holders);
-            async move {
-                let fetched = fetch_anywhere(&names, &path, size, &holders, range).await;
-                fetched.map(RangeData::Bytes).map_err(backend_error)
-            }
+            let fetched = replicas.clone().fetch(range);
+            async { fetched.await.map(RangeData::Bytes).map_err(backend_error) }
         };
         FileRanges::Stream(Box::pin(stream::iter(pieces).map(fetch).buffered(PIECES_AHEAD)))
     }
@@ -100,42 +117,68 @@ impl FileReader for RelayedFile {
     }
 }
 
-/// Fetches a piece from the first holder that has it.
-async fn fetch_anywhere(
-    names: &NameSpace,
-    path: &str,
-    size: u64,
-    holders: &[(EndpointId, VersionBinding)],
-    range: Range<u64>,
-) -> Result<Bytes> {
-    let mut last = Error::new(ErrorKind::NotFound, "no endpoint has the file");
-    for (id, version) in holders {
-        let Some(endpoint) = names.endpoint(*id) else { continue };
-        let Some(target) = endpoint.storage_path(path) else { continue };
-        let fetch = async {
-            let source = endpoint.storage.source(&target)?;
-            let received = Arc::new(Mutex::new(Piece::new(range.clone())));
-            let request = Request {
-                ranges: vec![range.clone()],
-                size: Some(size),
-                version: version.clone(),
-                failover: holders.len() > 1,
-                ..Request::default()
-            };
-            let filled = Arc::clone(&received);
-            source.fetch(request, Box::new(move |part| lock(&filled).add(&part))).await?;
-            let piece = std::mem::take(&mut lock(&received).bytes);
-            Ok(piece.freeze())
-        };
-        match fetch.await {
-            Ok(bytes) => return Ok(bytes),
-            Err(error) => {
-                names.health.record_error(&endpoint.name, &error);
-                last = error;
+impl Replicas {
+    /// Fetches a piece from the holder of the first one, or from another one that has the version
+    /// of the first piece.
+    async fn fetch(self, range: Range<u64>) -> Result<Bytes> {
+        let mut last = Error::new(ErrorKind::NotFound, "no endpoint has the file");
+        let first = self.first.get();
+        let is_other = |holder: &&Holder| first.is_none_or(|first| first.id != holder.id);
+        for holder in first.into_iter().chain(self.holders.iter().filter(is_other)) {
+            let Some(endpoint) = self.names.endpoint(holder.id) else { continue };
+            let Some(target) = endpoint.storage_path(&self.path) else { continue };
+            match self.fetch_from(endpoint, &target, holder, &range).await {
+                Ok(bytes) => match self.check_version(holder) {
+                    Ok(()) => return Ok(bytes),
+                    Err(error) => last = error,
+                },
+                Err(error) => {
+                    self.names.health.record_error(&endpoint.name, &error);
+                    last = error;
+                }
             }
         }
+        Err(last)
     }
-    Err(last)
+
+    async fn fetch_from(
+        &self,
+        endpoint: &Endpoint,
+        target: &str,
+        holder: &Holder,
+        range: &Range<u64>,
+    ) -> Result<Bytes> {
+        let source = endpoint.storage.source(target)?;
+        let received = Arc::new(Mutex::new(Piece::new(range.clone())));
+        let request = Request {
+            ranges: vec![range.clone()],
+            size: Some(self.size),
+            version: holder.version.clone(),
+            failover: self.holders.len() > 1,
+            ..Request::default()
+        };
+        let filled = Arc::clone(&received);
+        source.fetch(request, Box::new(move |part| lock(&filled).add(&part))).await?;
+        let piece = std::mem::take(&mut lock(&received).bytes);
+        Ok(piece.freeze())
+    }
+
+    /// Fails if the responses of a holder do not show the version of the first piece.
+    fn check_version(&self, holder: &Holder) -> Result<()> {
+        let first = self.first.get_or_init(|| holder.clone());
+        if first.id == holder.id || first.version.agrees_with(&holder.version) {
+            return Ok(());
+        }
+        let what = format!(
+            "{}: {} does not show that it has the version of which {} has sent a part: their \
+             entity tags and their dates differ, or are missing",
+            self.path,
+            self.names.names_of(&[holder.id]),
+            self.names.names_of(&[first.id]),
+        );
+        warn!("a relayed response breaks off: {what}");
+        Err(Error::new(ErrorKind::Changed, what))
+    }
 }
 
 /// A piece that is arriving.

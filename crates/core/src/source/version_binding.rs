@@ -17,6 +17,7 @@ pub struct VersionBinding(Arc<BoundVersion>);
 struct BoundVersion {
     size: OnceLock<u64>,
     validator: OnceLock<String>,
+    modified: OnceLock<String>,
 }
 
 impl VersionBinding {
@@ -30,6 +31,44 @@ impl VersionBinding {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.0.size.get().copied()
+    }
+
+    /// The date of last modification as sent, once a response has named one.
+    #[must_use]
+    pub fn modified(&self) -> Option<&str> {
+        let is_date = |text: &&str| !text.starts_with('"') && !text.starts_with("W/");
+        self.0.modified.get().map(String::as_str).or_else(|| self.validator().filter(is_date))
+    }
+
+    /// Keeps the date of last modification that a response states beside its validator, if no
+    /// response stated one before.
+    pub fn note_modified(&self, date: &str) {
+        self.0.modified.get_or_init(|| date.to_owned());
+    }
+
+    /// Returns true if responses of two servers show that their files are the same version: sizes
+    /// that do not differ, and equal strong entity tags or equal dates.
+    ///
+    /// ```
+    /// use hither_core::VersionBinding;
+    ///
+    /// let [one, other] = [VersionBinding::default(), VersionBinding::default()];
+    /// one.bind("f", Some(5), Some("\"a\""))?;
+    /// other.bind("f", Some(5), Some("\"b\""))?;
+    /// assert!(!one.agrees_with(&other));
+    /// for version in [&one, &other] {
+    ///     version.note_modified("Sun, 22 Nov 2026 10:00:00 GMT");
+    /// }
+    /// assert!(one.agrees_with(&other));
+    /// # Ok::<(), hither_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let same_size = self.size().zip(other.size()).is_none_or(|(one, other)| one == other);
+        let is_tag = |text: &&str| text.starts_with('"');
+        let tags = (self.validator().filter(is_tag), other.validator().filter(is_tag));
+        let is_equal = |(one, other): (Option<&str>, Option<&str>)| one.is_some() && one == other;
+        same_size && (is_equal(tags) || is_equal((self.modified(), other.modified())))
     }
 
     /// Binds to the version that a response for the file `name` states, as far as it states one and

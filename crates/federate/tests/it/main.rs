@@ -4,5 +4,6 @@
 mod listing;
 mod many;
 mod reading;
+mod relaying;
 mod rig;
 mod writing;

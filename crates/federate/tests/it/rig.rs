@@ -5,7 +5,10 @@ use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage, parent};
 use hither_core::sync::lock;
-use hither_core::{Algorithm, Checksum, Clock, Hasher, Source};
+use hither_core::{
+    Algorithm, Checksum, Clock, Hasher, Limits, LinkEstimate, Part, PartSink, Request,
+    ResponseMeta, Source,
+};
 use hither_federate::{Endpoint, Federation, FederationConfig};
 use hither_server::{Backend, Intent, LocateRequest, Located};
 use std::collections::BTreeMap;
@@ -49,7 +52,20 @@ pub(crate) struct MemoryStorage {
     behaviour: Mutex<Behaviour>,
     /// Files with their sizes, and directories with none.
     entries: Mutex<BTreeMap<String, Option<u64>>>,
+    /// The content of all files.
+    content: Mutex<Content>,
     pub(crate) questions: AtomicU64,
+}
+
+/// The content of files that are read: one byte, over and over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Content {
+    pub(crate) byte: u8,
+    /// The validator of its responses, and the date beside it.
+    pub(crate) validator: Option<&'static str>,
+    pub(crate) date: Option<&'static str>,
+    /// The number of bytes after which the server is gone; none if it stays.
+    pub(crate) until: Option<u64>,
 }
 
 impl MemoryStorage {
@@ -58,6 +74,7 @@ impl MemoryStorage {
             delay: Duration::from_millis(delay_ms),
             behaviour: Mutex::new(Behaviour::Answers),
             entries: Mutex::default(),
+            content: Mutex::default(),
             questions: AtomicU64::new(0),
         };
         files.iter().for_each(|(path, size)| storage.add(path, Some(*size)));
@@ -81,6 +98,10 @@ impl MemoryStorage {
 
     pub(crate) fn behave(&self, behaviour: Behaviour) {
         *lock(&self.behaviour) = behaviour;
+    }
+
+    pub(crate) fn set_content(&self, content: Content) {
+        *lock(&self.content) = content;
     }
 
     pub(crate) fn questions(&self) -> u64 {
@@ -139,7 +160,9 @@ impl Storage for MemoryStorage {
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
-        Err(missing(path))
+        let size = lock(&self.entries).get(path).copied().flatten();
+        let size = size.ok_or_else(|| missing(path))?;
+        Ok(Arc::new(MemorySource { size, content: *lock(&self.content) }))
     }
 
     /// That of the file's path, which stands for its content.
@@ -176,6 +199,62 @@ impl Storage for MemoryStorage {
             Ok(())
         })
         .await
+    }
+}
+
+/// A file of a storage in memory.
+#[derive(Debug)]
+struct MemorySource {
+    size: u64,
+    content: Content,
+}
+
+impl Source for MemorySource {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::unlimited()
+    }
+
+    fn link(&self) -> LinkEstimate {
+        LinkEstimate::default()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        unreachable!("the relay takes no time")
+    }
+
+    fn endpoint(&self) -> hither_core::Endpoint {
+        hither_core::Endpoint::default()
+    }
+
+    fn max_connections(&self) -> usize {
+        1
+    }
+
+    fn idle_connections(&self) -> usize {
+        1
+    }
+
+    fn preconnect(&self, _: usize) {}
+
+    fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
+        let Content { byte, validator, date, until } = self.content;
+        Box::pin(async move {
+            let meta = ResponseMeta { size: Some(self.size), ..ResponseMeta::default() };
+            request.version.bind("memory", meta.size, validator)?;
+            date.into_iter().for_each(|date| request.version.note_modified(date));
+            for range in request.ranges {
+                if until.is_some_and(|until| range.end > until) {
+                    return Err(Error::new(ErrorKind::Unavailable, "connection reset"));
+                }
+                let bytes = vec![byte; usize::try_from(range.end - range.start).unwrap()].into();
+                sink(Part { offset: range.start, bytes });
+            }
+            Ok(meta)
+        })
     }
 }
 

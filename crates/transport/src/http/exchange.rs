@@ -232,6 +232,10 @@ impl Exchange<'_> {
             return ExchangeResult::failed(error);
         }
         let validator = validator.map(str::to_owned);
+        let date = head.headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
+        if let Some(date) = date.filter(|_| head.status.is_success()) {
+            self.request.version.note_modified(date);
+        }
         let mut delivery = Delivery::new(&self.request.ranges, self.pool, sink);
         delivery.size = size;
         let mut settled = if self.ask == RangeEncoding::Query && head.status == StatusCode::OK {
