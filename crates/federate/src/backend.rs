@@ -135,13 +135,10 @@ impl Backend for Federation {
     ) -> BackendFuture<'a, bool> {
         Box::pin(async move {
             let names = self.name_space();
-            let entry = all_answers(&names, from).await?;
+            let entry = changeable(&names, from).await?;
             (options.precondition)(Some(&metadata(&entry)))?;
             let id = names.only_writable_holder(&entry)?;
-            let there = match all_answers(&names, to).await {
-                Err(error) if error.kind() == BackendErrorKind::NotFound => None,
-                there => Some(there?),
-            };
+            let there = names.ask_all(to).await?;
             if let Some(there) = &there {
                 if !options.replace {
                     let what = "another file or directory has this name";
@@ -201,7 +198,7 @@ impl Backend for Federation {
                 let what = "this federation deletes nothing; `deletes = \"all\"` changes that";
                 return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
             }
-            let entry = all_answers(&names, path).await?;
+            let entry = changeable(&names, path).await?;
             precondition(Some(&metadata(&entry)))?;
             // What differs would come to light when the others are gone.
             let holders = || entry.holders.iter().chain(&entry.differing).copied();
@@ -224,21 +221,14 @@ impl Backend for Federation {
     ) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let names = self.name_space();
-            let there = match all_answers(&names, path).await {
-                Err(error) if error.kind() == BackendErrorKind::NotFound => None,
-                there => Some(metadata(&*there?)),
-            };
-            precondition(there.as_ref())?;
-            let is_up = |id: &EndpointId| {
-                names.endpoint(*id).is_some_and(|it| !names.health.is_down(&it.name))
-            };
-            let writable = names.writable(path);
-            let id = writable.iter().copied().find(is_up).ok_or_else(|| {
-                let what = "no endpoint that is up takes directories at this path: that needs \
+            let there = names.ask_all(path).await?;
+            precondition(there.as_deref().map(metadata).as_ref())?;
+            let id = names.decider(path).ok_or_else(|| {
+                let what = "no endpoint takes directories at this path: that needs \
                             `write = true` in its [[endpoints]]";
                 BackendError::new(BackendErrorKind::PermissionDenied, what)
             })?;
-            let directory = all_answers(&names, parent(path)).await?;
+            let directory = changeable(&names, parent(path)).await?;
             if directory.facts.kind != FileKind::Directory {
                 return Err(BackendError::not_found());
             }
@@ -288,15 +278,9 @@ impl Backend for Federation {
     }
 }
 
-/// The entry at a path before it is changed: all endpoints are asked again. Fails if one has not
-/// answered.
-async fn all_answers(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
-    names.forget(path);
-    let answer = names.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
-    if !answer.unanswered.is_empty() {
-        return Err(names.incomplete(&answer.unanswered));
-    }
-    answer.merged.clone().ok_or_else(BackendError::not_found)
+/// The entry at a path that is to be changed, as all endpoints have it now.
+async fn changeable(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
+    names.ask_all(path).await?.ok_or_else(BackendError::not_found)
 }
 
 async fn listing(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedListing>> {

@@ -12,8 +12,11 @@
 //! 5. load: the clients that were sent there lately, divided by its weight ([`LoadMeter`]).
 //!
 //! So equally near endpoints share the clients in proportion to their weights.
+//!
+//! New names are not ranked: one endpoint decides about all of a directory ([`decider`]).
 
 use crate::merge::EndpointId;
+use hither_core::{Algorithm, Hasher};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -56,6 +59,26 @@ pub fn rank(candidates: &mut [Candidate]) {
         let key = |it: &Candidate| (it.is_down, it.returns, it.distance, it.answer_time > limit);
         key(a).cmp(&key(b)).then(a.load.total_cmp(&b.load))
     });
+}
+
+/// The endpoint that decides about new names in a directory: of all candidates, each with its name
+/// and weight, always the same one, whoever asks whichever federation with this configuration.
+///
+/// Weighted rendezvous hashing: candidates get directories in proportion to their weights, and one
+/// that is added or removed changes the endpoint of its own directories only.
+pub(crate) fn decider<'a>(
+    directory: &str,
+    candidates: impl Iterator<Item = (EndpointId, &'a str, f64)>,
+) -> Option<EndpointId> {
+    let scored = candidates.map(|(id, name, weight)| {
+        let sum = Hasher::of(Algorithm::Sha256, format!("{name}\0{directory}").as_bytes());
+        let first = sum.value().first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        // Between 0 and 1, without both ends.
+        let share = (f64::from(first) + 0.5) / (f64::from(u32::MAX) + 1.0);
+        (id, name, -weight / share.ln())
+    });
+    let best = scored.max_by(|(_, one, a), (_, other, b)| a.total_cmp(b).then(one.cmp(other)));
+    best.map(|(id, ..)| id)
 }
 
 /// The clients that were sent to each endpoint lately.
@@ -208,6 +231,27 @@ mod tests {
         }
         assert!((950..1050).contains(&sent[0]), "{sent:?}");
         assert!(meter.count(EndpointId(1), Duration::from_secs(200)) < 1.0);
+    }
+
+    #[test]
+    fn one_endpoint_decides_about_a_directory_in_any_order() {
+        let endpoints = [("a", 1.0), ("b", 3.0), ("c", 1.0)];
+        let all = || (0..).map(EndpointId).zip(endpoints).map(|(id, (name, it))| (id, name, it));
+        let mut shares = [0u32; 3];
+        for number in 0..5_000 {
+            let directory = format!("d/{number}");
+            let chosen = decider(&directory, all()).unwrap();
+            let backwards = all().collect::<Vec<_>>().into_iter().rev();
+            assert_eq!(decider(&directory, backwards), Some(chosen));
+            let others = all().filter(|(id, ..)| *id != EndpointId(2));
+            if chosen != EndpointId(2) {
+                assert_eq!(decider(&directory, others), Some(chosen), "c was removed");
+            }
+            shares[usize::from(chosen.0)] += 1;
+        }
+        assert!((2_850..3_150).contains(&shares[1]), "{shares:?}");
+        assert!((900..1_100).contains(&shares[0]), "{shares:?}");
+        assert_eq!(decider("d", std::iter::empty()), None);
     }
 
     #[test]

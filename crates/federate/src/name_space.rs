@@ -331,6 +331,21 @@ impl NameSpace {
         lock(&self.listings).remove(parent(path));
     }
 
+    /// The endpoints that have listed a directory before and do not hold it now. Files in it may be
+    /// there, on a disk that is not mounted.
+    pub(crate) fn lost_directory(
+        &self,
+        path: &str,
+        entry: Option<&MergedEntry>,
+    ) -> Vec<EndpointId> {
+        let now = self.clock.now();
+        let has =
+            |id| entry.is_some_and(|it| it.holders.contains(&id) || it.differing.contains(&id));
+        let asked = self.numbered().filter(|(_, it)| it.storage_path(path).is_some());
+        let lost = asked.filter(|(id, _)| !has(*id) && self.directories.had(*id, path, now));
+        lost.map(|(id, _)| id).collect()
+    }
+
     /// The metadata of the names of a directory that is listed at the moment.
     pub(crate) fn listed(&self, path: &str) -> Option<MergedEntry> {
         let listing = lock(&self.listings).get(parent(path), self.clock.now())?;

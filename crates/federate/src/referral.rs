@@ -5,12 +5,14 @@
 //! again within seconds was not served: it gets the next holder, and the answer that sent it there
 //! is forgotten, so that all endpoints are asked again.
 //!
-//! **Writing.** A file that one endpoint holds is replaced there. A new one goes to the best
-//! endpoint that takes files at its path; the directory is made there if others have it. A file
-//! with several replicas is not replaced, because the others would keep the old one. Nothing is
-//! written while an endpoint has not answered that may have the file: there would be two of them.
+//! **Writing.** A file that one endpoint holds is replaced there. A file with several replicas is
+//! not replaced, because the others would keep the old one. New names in a directory are decided by
+//! one endpoint ([`decider`]), so that of two clients that create the same file one is refused; the
+//! directory is made there if others have it. All endpoints are asked before: nothing is written
+//! while one has not answered that may have the file, since there would be two of them.
 
-use crate::choice::{Candidate, rank};
+use crate::choice::{Candidate, decider, rank};
+use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::{NameSpace, Need};
 use futures_util::StreamExt;
@@ -166,52 +168,61 @@ impl NameSpace {
 
     async fn locate_for_writing(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
         let path = request.path;
-        let answer = self.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
-        if !answer.unanswered.is_empty() {
-            return Err(self.incomplete(&answer.unanswered));
-        }
-        let there = &answer.merged;
-        let ids = match there {
+        let there = self.ask_all(path).await?;
+        let id = match there.as_deref() {
             Some(entry) if entry.facts.kind == FileKind::Directory => {
                 return Err(BackendError::new(
                     BackendErrorKind::Conflict,
                     "there is a directory at this path",
                 ));
             }
-            Some(entry) => vec![self.only_writable_holder(entry)?],
-            None => self.writable(path),
+            Some(entry) => self.only_writable_holder(entry)?,
+            None => self.decider(path).ok_or_else(|| {
+                let what = "no endpoint takes files at this path: that needs `write = true` in \
+                            its [[endpoints]]";
+                BackendError::new(BackendErrorKind::PermissionDenied, what)
+            })?,
         };
-        let (ranked, client, _) = self.ranked(&ids, request);
-        for id in ranked {
-            let Some(endpoint) = self.endpoint(id) else { continue };
-            let urls = endpoint.urls(path);
-            let Some(url) = urls.into_iter().find(|url| request.follows(url)) else { continue };
-            if there.is_none() {
-                self.make_parents(id, path).await?;
-            }
-            self.note_change(path);
-            self.note_referral(id, client);
-            let metadata = there.as_deref().map(metadata);
-            let namespace = self.namespace(request, std::slice::from_ref(&url));
-            return Ok(Located { metadata, redirect: Some(url), namespace, ..Located::default() });
-        }
-        let what = match ids.as_slice() {
-            [] => "no endpoint takes files at this path: that needs `write = true` in its \
-                   [[endpoints]]"
-                .to_owned(),
-            ids => format!(
+        let urls = self.endpoint(id).map(|it| it.urls(path)).unwrap_or_default();
+        let url = urls.into_iter().find(|url| request.follows(url)).ok_or_else(|| {
+            let what = format!(
                 "{} would take the file, at URLs that this client cannot follow: that needs one \
                  of http or https in `redirects`",
-                self.names_of(ids)
-            ),
-        };
-        Err(BackendError::new(BackendErrorKind::PermissionDenied, what))
+                self.names_of(&[id])
+            );
+            BackendError::new(BackendErrorKind::PermissionDenied, what)
+        })?;
+        if there.is_none() {
+            self.make_parents(id, path).await?;
+        }
+        self.note_change(path);
+        let client = lock(&self.recent).key(request.client, request.agent, path);
+        self.note_referral(id, client);
+        let metadata = there.as_deref().map(metadata);
+        let namespace = self.namespace(request, std::slice::from_ref(&url));
+        Ok(Located { metadata, redirect: Some(url), namespace, ..Located::default() })
     }
 
-    /// The endpoints at which clients may write a path.
-    pub(crate) fn writable(&self, path: &str) -> Vec<EndpointId> {
-        let takes = self.numbered().filter(|(_, it)| it.writes && it.storage_path(path).is_some());
-        takes.map(|(id, _)| id).collect()
+    /// The entry at a path before it is changed: all endpoints are asked again. Fails if one has
+    /// not answered.
+    pub(crate) async fn ask_all(self: &Arc<Self>, path: &str) -> Outcome<Option<Arc<MergedEntry>>> {
+        self.forget(path);
+        let answer = self.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
+        if !answer.unanswered.is_empty() {
+            return Err(self.incomplete(&answer.unanswered));
+        }
+        Ok(answer.merged.clone())
+    }
+
+    /// The endpoint that decides about a new name: one that takes files there, at an HTTP URL if
+    /// any of them has one, so that all clients can be sent to it.
+    pub(crate) fn decider(&self, path: &str) -> Option<EndpointId> {
+        let takes = |it: &Endpoint| it.writes && it.storage_path(path).is_some();
+        let takes: Vec<_> = self.numbered().filter(|(_, it)| takes(it)).collect();
+        let is_public = |it: &Endpoint| it.urls(path).iter().any(|url| url.starts_with("http"));
+        let has_public = takes.iter().any(|(_, it)| is_public(it));
+        let chosen = takes.into_iter().filter(|(_, it)| !has_public || is_public(it));
+        decider(parent(path), chosen.map(|(id, it)| (id, &*it.name, it.weight)))
     }
 
     /// The endpoint that holds an entry, if no other does and clients may write there.
@@ -238,14 +249,21 @@ impl NameSpace {
         let mut directory = parent(path);
         while !directory.is_empty() && !endpoint.prefixes.leads_below(directory) {
             let answer = self.look_up(directory, Need::AllAnswers).await.map_err(backend_error)?;
-            if answer.found.iter().any(|(holder, _)| *holder == id) {
-                break;
+            let mut unsure = answer.unanswered.clone();
+            unsure.extend(self.lost_directory(directory, answer.merged.as_deref()));
+            if !unsure.is_empty() {
+                return Err(self.incomplete(&unsure));
             }
-            let is_directory =
-                answer.merged.as_ref().is_some_and(|it| it.facts.kind == FileKind::Directory);
-            if !is_directory {
-                // The endpoint says what it thinks of that.
-                return Ok(());
+            // The endpoint says what it thinks of a directory that is missing everywhere.
+            let Some(entry) = &answer.merged else { return Ok(()) };
+            let is_file = entry.facts.kind != FileKind::Directory;
+            let files = if is_file { &entry.holders } else { &entry.differing };
+            if !files.is_empty() {
+                let what = format!("{directory} is a file at {}", self.names_of(files));
+                return Err(BackendError::new(BackendErrorKind::Conflict, what));
+            }
+            if entry.holders.contains(&id) {
+                break;
             }
             missing.push(directory);
             directory = parent(directory);

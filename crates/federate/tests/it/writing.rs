@@ -1,6 +1,7 @@
 //! Changes through the federation.
 
 use crate::rig::{Behaviour, MemoryStorage, Rig};
+use hither_core::Storage;
 use hither_server::{Backend, BackendErrorKind, ChangeOptions, Intent};
 use std::time::Duration;
 
@@ -51,6 +52,80 @@ async fn nothing_is_written_while_an_endpoint_that_may_have_it_is_down() {
     for path in ["x/own", "x/new"] {
         assert_eq!(kind_of_put(&rig, path).await, Err(BackendErrorKind::Unavailable), "{path}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_of_a_name_does_not_decide_where_it_is_written() {
+    let rig = rig("");
+    rig.names("x").await;
+    rig.federation.stat("x/own").await.unwrap();
+    assert_eq!(rig.federation.stat("x/new").await.unwrap_err().kind(), BackendErrorKind::NotFound);
+    rig.storages[1].behave(Behaviour::Refuses);
+    for path in ["x/own", "x/new"] {
+        assert_eq!(kind_of_put(&rig, path).await, Err(BackendErrorKind::Unavailable), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_endpoint_decides_about_a_new_name_whoever_asks() {
+    let storages =
+        || (0..4).map(|_| MemoryStorage::new(&[("d/old", 1), ("e/old", 1)], 1)).collect();
+    // Where a client is, and the load, do not count; which endpoints can take the file does.
+    let keys = |index| match index {
+        0 => String::new(),
+        1 => "write = true\nredirects = ['root://e1/']".to_owned(),
+        _ => "write = true\nsite = 'near'".to_owned(),
+    };
+    let settings = "[[sites]]\nname = 'near'\nnetworks = ['192.0.2.0/24']";
+    let federations =
+        [Rig::with(settings, keys, storages()), Rig::with(settings, keys, storages())];
+    let mut chosen = std::collections::BTreeSet::new();
+    for directory in 0..32 {
+        let mut urls = std::collections::BTreeSet::new();
+        for (rig, client) in federations.iter().zip(["192.0.2.1", "198.51.100.1"]) {
+            for _ in 0..3 {
+                let path = format!("d{directory}/new");
+                let located = rig.locate_from(client, &path, Intent::Write).await.unwrap();
+                urls.insert(located.redirect.unwrap());
+            }
+        }
+        assert_eq!(urls.len(), 1, "{urls:?}");
+        chosen.extend(urls.iter().map(|url| url[..9].to_owned()));
+    }
+    assert_eq!(chosen.into_iter().collect::<Vec<_>>(), ["http://e2", "http://e3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_name_waits_for_the_endpoint_that_decides_about_it() {
+    let rig = rig("");
+    let url = kind_of_put(&rig, "x/new").await.unwrap();
+    let decider = if url.contains("e1") { 1 } else { 2 };
+    rig.storages[decider].behave(Behaviour::Refuses);
+    for _ in 0..2 {
+        assert_eq!(kind_of_put(&rig, "x/new").await, Err(BackendErrorKind::Unavailable));
+        let made = rig.federation.make_directory("x/sub", Box::new(|_| Ok(()))).await;
+        assert_eq!(made.unwrap_err().kind(), BackendErrorKind::Unavailable);
+    }
+    rig.storages[decider].behave(Behaviour::Answers);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(kind_of_put(&rig, "x/new").await.unwrap(), url);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_to_a_directory_that_may_be_hidden() {
+    // A disk that is not mounted: the endpoint has listed the directory before.
+    let rig = rig("");
+    rig.names("x").await;
+    rig.storages[1].remove_tree("x").await.unwrap();
+    let error = rig.locate_from("192.0.2.1", "x/new", Intent::Write).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable);
+    assert!(error.to_string().ends_with(": e1"), "{error}");
+    // A file where others have the directory.
+    let rig = self::rig("");
+    rig.storages[0].add("x", Some(1));
+    let error = rig.locate_from("192.0.2.1", "x/new", Intent::Write).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Conflict);
+    assert!(error.to_string().contains("x is a file at e0"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
