@@ -53,6 +53,8 @@ pub struct MergedEntry {
     pub facts: EntryFacts,
     /// The endpoints that hold it, in the order of the configuration.
     pub holders: Vec<EndpointId>,
+    /// The time of the last change at each of them; empty if that is `facts.modified` at all.
+    pub dates: Box<[Option<SystemTime>]>,
     /// The endpoints at which something else has its name.
     pub differing: Vec<EndpointId>,
 }
@@ -78,17 +80,31 @@ fn merge_sorted(answers: &[(EndpointId, EntryFacts)]) -> Option<MergedEntry> {
     let mut merged = MergedEntry {
         facts: EntryFacts { modified: None, ..*chosen },
         holders: Vec::new(),
+        dates: Box::default(),
         differing: Vec::new(),
     };
+    let mut dates = Vec::with_capacity(answers.len());
     for (id, facts) in answers {
         if id == holder || facts.agrees(chosen) {
             merged.holders.push(*id);
+            dates.push(facts.modified);
             merged.facts.modified = merged.facts.modified.or(facts.modified);
         } else {
             merged.differing.push(*id);
         }
     }
+    if dates.iter().any(|date| *date != merged.facts.modified) {
+        merged.dates = dates.into();
+    }
     Some(merged)
+}
+
+impl MergedEntry {
+    /// The holders, each with the time of the last change there.
+    pub(crate) fn dated_holders(&self) -> impl Iterator<Item = (EndpointId, Option<SystemTime>)> {
+        let date = |index| self.dates.get(index).copied().unwrap_or(self.facts.modified);
+        self.holders.iter().enumerate().map(move |(index, id)| (*id, date(index)))
+    }
 }
 
 /// A directory of the federation.
@@ -119,7 +135,11 @@ impl MergedListing {
     pub fn memory_bytes(&self) -> usize {
         let of_entry = |(name, entry): &(Box<str>, MergedEntry)| {
             let ids = entry.holders.capacity() + entry.differing.capacity();
-            size_of::<(Box<str>, MergedEntry)>() + name.len() + ids * size_of::<EndpointId>()
+            let dates = size_of_val(&*entry.dates);
+            size_of::<(Box<str>, MergedEntry)>()
+                + name.len()
+                + ids * size_of::<EndpointId>()
+                + dates
         };
         self.entries.iter().map(of_entry).sum::<usize>() + size_of::<Self>()
     }

@@ -8,6 +8,10 @@
 //! that brings it has the same strong entity tag or the same date of last modification
 //! ([`VersionBinding::agrees_with`]); the size alone does not suffice. If no holder has that
 //! version, the response breaks off.
+//!
+//! Where the best holder tells the date of the file, the response has an entity tag of date and
+//! size, and the first piece has to be of that date. So a client that reads a file by several
+//! requests sees if they are answered by holders of different versions.
 
 use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
@@ -22,15 +26,20 @@ use hither_core::sync::lock;
 use hither_core::{Part, Request, VersionBinding};
 use hither_server::{
     BackendError, BackendErrorKind, BackendFuture, ChecksumMode, EntryMetadata, FileRanges,
-    FileReader, RangeData,
+    FileReader, RangeData, Version,
 };
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::warn;
 
 /// The size of a piece, and the number of pieces in memory for one client.
 const PIECE_BYTES: u64 = 1 << 20;
 const PIECES_AHEAD: usize = 3;
+/// Time after which no other version can get the date of a file.
+const SETTLED: Duration = Duration::from_secs(2);
+/// The end of the year 9999, after which HTTP has no dates.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// A file that is relayed, or a directory, of which only the metadata is used.
 #[derive(Debug)]
@@ -47,6 +56,8 @@ struct Replicas {
     size: u64,
     /// The holders, those that are up first.
     holders: Arc<[Holder]>,
+    /// The version that the response describes, if the date of the file is known.
+    described: Option<VersionBinding>,
     /// The holder of the first piece that arrived, whose version all pieces have to be of.
     first: Arc<OnceLock<Holder>>,
 }
@@ -68,20 +79,35 @@ impl RelayedFile {
             let what = "the endpoint does not tell the size of the file";
             return Err(BackendError::new(BackendErrorKind::Unavailable, what));
         };
-        let mut holders = entry.holders.clone();
-        let is_down = |id: &EndpointId| {
+        let mut holders: Vec<_> = entry.dated_holders().collect();
+        let is_down = |(id, _): &(EndpointId, _)| {
             names.endpoint(*id).is_none_or(|endpoint| names.health.is_down(&endpoint.name))
         };
         holders.sort_by_key(is_down);
-        let holder = |id| Holder { id, version: VersionBinding::default() };
+        let mut metadata = metadata(entry);
+        let date = holders.first().and_then(|(_, date)| *date);
+        let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
+        let since = since.filter(|it| it.as_secs() <= LAST_SECOND && !metadata.is_directory());
+        let described = since.map(|since| {
+            let modified = UNIX_EPOCH + since;
+            // Another version could get the date of this second, too.
+            let weak = if SystemTime::now() < modified + SETTLED { "W/" } else { "" };
+            let etag = format!("{weak}\"{:x}-{size:x}\"", since.as_secs());
+            metadata.version = Version { etag, modified };
+            let version = VersionBinding::default();
+            version.note_modified(&httpdate::fmt_http_date(modified));
+            version
+        });
+        let holder = |(id, _)| Holder { id, version: VersionBinding::default() };
         let replicas = Replicas {
             names: Arc::clone(names),
             path: path.into(),
             size,
             holders: holders.into_iter().map(holder).collect(),
+            described,
             first: Arc::default(),
         };
-        Ok(Self { metadata: metadata(entry), replicas })
+        Ok(Self { metadata, replicas })
     }
 }
 
@@ -163,8 +189,22 @@ impl Replicas {
         Ok(piece.freeze())
     }
 
-    /// Fails if the responses of a holder do not show the version of the first piece.
+    /// Fails if the responses of a holder are of another date than the response says, or do not
+    /// show the version of the first piece.
     fn check_version(&self, holder: &Holder) -> Result<()> {
+        if let Some(described) = &self.described
+            && let Some(date) = holder.version.modified()
+            && !described.agrees_with(&holder.version)
+        {
+            self.names.forget(&self.path);
+            let what = format!(
+                "{} is of {date} at {}, not of {}",
+                self.path,
+                self.names.names_of(&[holder.id]),
+                described.modified().unwrap_or_default()
+            );
+            return Err(Error::new(ErrorKind::Changed, what));
+        }
         let first = self.first.get_or_init(|| holder.clone());
         if first.id == holder.id || first.version.agrees_with(&holder.version) {
             return Ok(());

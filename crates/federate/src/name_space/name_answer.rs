@@ -55,7 +55,8 @@ impl NameAnswer {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let ids = self.unanswered.capacity() * size_of::<EndpointId>();
-        let found = size_of::<(EndpointId, EntryFacts)>() + size_of::<EndpointId>();
+        let date = size_of::<Option<std::time::SystemTime>>();
+        let found = size_of::<(EndpointId, EntryFacts)>() + size_of::<EndpointId>() + date;
         let merged = size_of::<MergedEntry>();
         size_of::<Self>() + merged + self.found.capacity() * found + ids
     }

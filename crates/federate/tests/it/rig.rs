@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Time by Tokio's clock, which stands still while a test works.
 #[derive(Debug)]
@@ -64,6 +64,8 @@ pub(crate) struct Content {
     /// The validator of its responses, and the date beside it.
     pub(crate) validator: Option<&'static str>,
     pub(crate) date: Option<&'static str>,
+    /// The time of the last change that listings have, in seconds since 1970.
+    pub(crate) changed: Option<u64>,
     /// The number of bytes after which the server is gone; none if it stays.
     pub(crate) until: Option<u64>,
 }
@@ -108,6 +110,13 @@ impl MemoryStorage {
         self.questions.load(Ordering::Relaxed)
     }
 
+    fn entry(&self, path: &str, size: Option<u64>) -> DirEntry {
+        let kind = if size.is_some() { FileKind::File } else { FileKind::Directory };
+        let seconds = lock(&self.content).changed;
+        let modified = seconds.map(|it| UNIX_EPOCH + Duration::from_secs(it));
+        DirEntry { modified, ..DirEntry::new(path, kind, size.unwrap_or_default()) }
+    }
+
     async fn answer<T>(
         &self,
         answer: impl FnOnce(&mut BTreeMap<String, Option<u64>>) -> Result<T>,
@@ -124,11 +133,6 @@ impl MemoryStorage {
     }
 }
 
-fn entry(path: &str, size: Option<u64>) -> DirEntry {
-    let kind = if size.is_some() { FileKind::File } else { FileKind::Directory };
-    DirEntry::new(path, kind, size.unwrap_or_default())
-}
-
 fn missing(path: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{path} does not exist"))
 }
@@ -141,8 +145,8 @@ impl Storage for MemoryStorage {
 
     async fn stat(&self, path: &str) -> Result<DirEntry> {
         self.answer(|entries| match entries.get(path) {
-            _ if path.is_empty() => Ok(entry(path, None)),
-            Some(size) => Ok(entry(path, *size)),
+            _ if path.is_empty() => Ok(self.entry(path, None)),
+            Some(size) => Ok(self.entry(path, *size)),
             None => Err(missing(path)),
         })
         .await
@@ -154,7 +158,7 @@ impl Storage for MemoryStorage {
                 return Err(missing(path));
             }
             let inside = entries.iter().filter(|(it, _)| parent(it) == path);
-            Ok(inside.map(|(path, size)| entry(path, *size)).collect::<Vec<_>>().into())
+            Ok(inside.map(|(path, size)| self.entry(path, *size)).collect::<Vec<_>>().into())
         })
         .await
     }
@@ -241,7 +245,7 @@ impl Source for MemorySource {
     fn preconnect(&self, _: usize) {}
 
     fn fetch(&self, request: Request, mut sink: PartSink) -> BoxFuture<'_, Result<ResponseMeta>> {
-        let Content { byte, validator, date, until } = self.content;
+        let Content { byte, validator, date, until, .. } = self.content;
         Box::pin(async move {
             let meta = ResponseMeta { size: Some(self.size), ..ResponseMeta::default() };
             request.version.bind("memory", meta.size, validator)?;

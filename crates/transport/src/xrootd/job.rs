@@ -7,8 +7,12 @@ use hither_core::{PartSink, Request};
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Redirect, open};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
+
+/// The end of the year 9999, after which HTTP has no dates.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The version of an open file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,6 +27,12 @@ impl FileVersion {
     /// The validator of this version, where time and size are known.
     pub(super) fn validator(&self) -> Option<String> {
         Some(validator(self.modified?, self.size?))
+    }
+
+    /// The date of the last modification, as HTTP writes it.
+    pub(super) fn date(&self) -> Option<String> {
+        let seconds = u64::try_from(self.modified?).ok().filter(|it| *it <= LAST_SECOND)?;
+        Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
     }
 }
 

@@ -281,6 +281,9 @@ pub(super) fn unexpected(server: &str, fetch: &ReadJob, facts: FileVersion) -> O
         }
         _ => {
             let version = &fetch.request.version;
+            if version.modified().is_none() {
+                facts.date().into_iter().for_each(|date| version.note_modified(&date));
+            }
             version.bind(&format!("{server}/{path}"), facts.size, now.as_deref()).err()
         }
     }
