@@ -301,12 +301,14 @@ impl Replicas {
         }
         // A server that fails at this may still serve the file; the sizes are compared in any case.
         let reported = digest.checksum(expected.algorithm()).await.ok().flatten();
+        let was_told = reported.is_some();
         match reported.filter(|reported| *reported != expected) {
             Some(reported) => Err(Error::new(
                 ErrorKind::Changed,
                 format!("{}: the checksum is {reported}, expected {expected}", replica.name()),
             )),
             None => {
+                replica.is_equal.store(was_told, Ordering::Relaxed);
                 replica.compared.store(true, Ordering::Relaxed);
                 Ok(())
             }

@@ -48,6 +48,8 @@ pub(super) struct ActiveReplica {
     excluded: Mutex<Option<Error>>,
     /// The checksum was compared, or cannot be compared.
     pub(super) compared: AtomicBool,
+    /// It is that of the catalogue.
+    pub(super) is_equal: AtomicBool,
     version: Mutex<VersionBinding>,
     /// Bytes per second of its requests, smoothed.
     speed: Mutex<Option<f64>>,
@@ -64,6 +66,7 @@ impl ActiveReplica {
             failures: AtomicU64::new(0),
             excluded: Mutex::new(None),
             compared: AtomicBool::new(false),
+            is_equal: AtomicBool::new(false),
             version: Mutex::default(),
             speed: Mutex::new(None),
         }
@@ -156,6 +159,16 @@ impl ActiveReplica {
     /// The version of its responses.
     pub(super) fn version(&self) -> VersionBinding {
         lock(&self.version).clone()
+    }
+
+    /// Returns true if more than the size shows that this is the same file as `first`: the checksum of
+    /// the catalogue, or a validator that both servers state.
+    pub(super) fn agrees_with(&self, first: &Self) -> bool {
+        let (own, other) = (self.version(), first.version());
+        let is_strong = |validator: &&str| !validator.starts_with("W/");
+        let validator = own.validator().filter(is_strong);
+        self.is_equal.load(Ordering::Relaxed)
+            || validator.is_some() && validator == other.validator()
     }
 
     pub(super) fn forget_version(&self) {

@@ -8,7 +8,7 @@ use hither_core::{
     Replica, Replicas, ReplicasConfig, Request, Result, Source,
 };
 use hither_simulate::Link;
-use hither_simulate::source::{Fault, Logged, SimulatedSource};
+use hither_simulate::source::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -230,6 +230,30 @@ async fn a_replica_with_another_checksum_is_excluded_and_named() {
     read(&all, &[0..1_000]).await.unwrap();
     assert!(sources[1].log().is_empty() && !sources[2].log().is_empty());
     assert!(all.notices().join("\n").contains("adler32:00000002, expected adler32:00000001"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_of_replicas_that_agree_in_size_only_are_told() {
+    let sum = Some("adler32:00000001");
+    for (expected, says, validator, is_told) in [
+        (None, None, "\"second\"", true),
+        (sum, None, "\"second\"", true),
+        (sum, sum, "\"second\"", false),
+        (None, None, FIRST_VALIDATOR, false),
+    ] {
+        let cut = source().with_fault(0, Fault::Cut { after: 300_000 });
+        let other = Fault::Change { validator: validator.to_owned() };
+        let sources = [cut, source().with_fault(0, other)];
+        let sources = sources.map(Arc::new);
+        let all = replicas(&sources[..1]);
+        all.expect(None, expected.map(|checksum| checksum.parse().unwrap()));
+        let digest = says.map(|says| Arc::new(Says(says)) as Arc<dyn ChecksumQuery>);
+        all.add(Replica { digest, ..replica(&sources[1], 1) });
+        read(&all, &[0..1_000_000]).await.unwrap();
+        assert!(all.reports().iter().all(|report| report.bytes > 0), "{:?}", all.reports());
+        let told = all.notices().iter().any(|notice| notice.contains("only the sizes"));
+        assert_eq!(told, is_told, "{:?}", all.notices());
+    }
 }
 
 #[tokio::test(start_paused = true)]
