@@ -15,8 +15,8 @@
 //! A server without support for pieces may reject them (nginx: 501) or, worse, take a piece for the
 //! whole file (XrdHttp). So an unknown server is tested: only the last byte of the file is put into
 //! the new file, which must then have the length of the whole. Before that, an empty file is put
-//! and moved, to test whether it can be moved. On a server that cannot move, a file is put under
-//! its own name; an interrupted upload may then leave a part of it.
+//! and moved, to test whether it can be moved. Where the server cannot move, or refuses to (403,
+//! 404), a file is put under its own name; an interrupted upload may then leave a part of it.
 //!
 //! The size on the server is compared before the file gets its name, whatever the responses said,
 //! unless the server is hither's own and says itself that it has the file. A small file of a tree
@@ -100,6 +100,7 @@ impl WebDavUpload {
                 _ => {}
             }
         }
+        let is_new = before.is_none();
         let upload = |at, way| Self {
             dav: dav.clone(),
             path: path.clone(),
@@ -130,7 +131,7 @@ impl WebDavUpload {
         let (at, pieces) = match (names.moves, names.pieces) {
             (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
-            _ => try_out(&dav, &path, size).await?,
+            _ => try_out(&dav, &path, size, is_new).await?,
         };
         let way = if pieces { Way::Pieces } else { Way::Stream(tokio::sync::Mutex::default()) };
         Ok(upload(at, way))
@@ -319,13 +320,23 @@ impl WebDavUpload {
             (Ok(()), _) if self.dav.names().moves.is_none() => {
                 self.dav.learn(|names| names.moves = Some(true));
             }
-            (Err(error), Way::Together(buffer)) if error.kind() == ErrorKind::Unsupported => {
-                self.dav.learn(|names| names.moves = Some(false));
-                if !self.overwrite && self.dav.look(&self.path).await?.is_some() {
-                    return Err(self.dav.exists(&self.path));
+            (Err(error), Way::Together(buffer)) if cannot_move(&self.dav, error) => {
+                if self.dav.look(&self.path).await?.is_some() {
+                    if !self.overwrite {
+                        return Err(self.dav.exists(&self.path));
+                    }
+                    if error.kind() != ErrorKind::Unsupported {
+                        return moved;
+                    }
                 }
                 let bytes = lock(buffer).clone().freeze();
-                if let Some(doubt) = self.put_together(&self.path, bytes).await? {
+                let put = self.put_together(&self.path, bytes).await;
+                let scope =
+                    "it may be written neither by a rename (scope storage.modify) nor directly";
+                if let Some(doubt) = put.map_err(|error| match error.kind() {
+                    ErrorKind::PermissionDenied => error.context(scope),
+                    _ => error,
+                })? {
                     return Err(doubt);
                 }
                 let named = DirEntry { path: self.path.clone(), ..file };
@@ -484,8 +495,28 @@ fn mtime(dav: &WebDavStorage, modified: SystemTime) -> String {
     }
 }
 
+/// Returns true if a file that was sent under a partial name failed to move, because the server has no
+/// MOVE, which is remembered, or allows none at this place: tokens that only create files do not
+/// rename them (WLCG profile, `storage.create` and `storage.modify`). Only a new file may have its own
+/// name at once then: one that is there would be replaced by what nobody has seen.
+fn cannot_move(dav: &WebDavStorage, error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Unsupported => {
+            dav.learn(|names| names.moves = Some(false));
+            true
+        }
+        ErrorKind::PermissionDenied | ErrorKind::NotFound => true,
+        _ => false,
+    }
+}
+
 /// Tests what the server supports. Returns the name to write to, and whether to send pieces.
-async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, bool)> {
+async fn try_out(
+    dav: &WebDavStorage,
+    path: &str,
+    size: u64,
+    is_new: bool,
+) -> Result<(String, bool)> {
     let first = sibling(path, &unique_partial_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
         HttpRequest::new(Method::PUT, dav.root.below(at, false))
@@ -504,10 +535,9 @@ async fn try_out(dav: &WebDavStorage, path: &str, size: u64) -> Result<(String, 
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
             drop(dav.discard(&first).await);
-            if error.kind() != ErrorKind::Unsupported {
+            if !cannot_move(dav, &error) || error.kind() != ErrorKind::Unsupported && !is_new {
                 return Err(error);
             }
-            dav.learn(|names| names.moves = Some(false));
             return Ok((path.to_owned(), false));
         }
     }
