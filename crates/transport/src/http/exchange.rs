@@ -384,7 +384,16 @@ impl Exchange<'_> {
                 self.no_tail(reusable)
             }
             StatusCode::INTERNAL_SERVER_ERROR | StatusCode::BAD_GATEWAY => self.trouble(error),
-            _ => ExchangeResult::new(Err(error), reusable),
+            StatusCode::UNAUTHORIZED
+            | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_EARLY
+            | StatusCode::GATEWAY_TIMEOUT => ExchangeResult::new(Err(error), reusable),
+            _ => ExchangeResult {
+                refuses_several: (self.ask == RangeEncoding::All && self.ranges_asked() > 1)
+                    .then(|| self.too_large(status)),
+                ..ExchangeResult::new(Err(error), reusable)
+            },
         }
     }
 

@@ -225,6 +225,13 @@ impl ServerCapabilities {
         RequestSize::of(request).may_be_too_long(&self.state().endpoint)
     }
 
+    /// Returns whether nothing shows yet that the server accepts as many ranges as `request` has.
+    pub(crate) fn may_refuse_several(&self, request: &Request) -> bool {
+        let amount = RequestSize::of(request);
+        let state = self.state();
+        !state.trusted && state.endpoint.range_count.accepted < amount.ranges
+    }
+
     /// Learns from the result of a request.
     pub(crate) fn learn(&self, request: &Request, result: &ExchangeResult) {
         let amount = RequestSize::of(request);

@@ -67,6 +67,8 @@ pub(crate) struct ExchangeResult {
     pub(crate) busy: bool,
     /// The server sent `Retry-After`.
     pub(crate) said_when: bool,
+    /// The error to report if a status that says nothing of ranges turns out to refuse several.
+    pub(crate) refuses_several: Option<Error>,
 }
 
 impl ExchangeResult {
@@ -85,6 +87,7 @@ impl ExchangeResult {
             links: None,
             busy: false,
             said_when: false,
+            refuses_several: None,
         }
     }
 

@@ -47,6 +47,38 @@ async fn expect_limit_found(limits: &[usize]) {
 }
 
 #[tokio::test]
+async fn whatever_status_refuses_several_ranges_fewer_are_asked_for() {
+    for status in [403, 404, 405, 406, 409, 422, 501, 505, 520] {
+        for most in [1, 7] {
+            let over = OverLimit::Status(status);
+            let limit = Fault::Most { limit: Limit::Ranges(most), over };
+            let peer = peer(LARGE, [(FaultTrigger::Always, limit)]);
+            let source = source(&peer.url(), with_connections(1));
+            let ranges = scattered(40);
+            let got = read(&source, &ranges).await.unwrap_or_else(|error| {
+                panic!("{status} {most}: {error:?} after {} requests", peer.log().len())
+            });
+            got.is_exact(&content(LARGE), &ranges).unwrap();
+            assert!(peer.log().len() <= 50, "{status} {most}: {} requests", peer.log().len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_status_about_the_file_is_confirmed_at_unknown_servers_only() {
+    let status = Fault::Status { status: 404, retry_after: None };
+    for (software, requests) in [("store/1", 2), ("nginx/1.22.1", 1)] {
+        let software = (FaultTrigger::Always, Fault::Server(software.to_owned()));
+        let peer = peer(LARGE, [(FaultTrigger::Always, status.clone()), software]);
+        let source = source(&peer.url(), with_connections(1));
+        let before = source.limits();
+        let error = read(&source, &scattered(40)).await.unwrap_err();
+        assert_eq!((error.kind(), peer.log().len()), (ErrorKind::NotFound, requests));
+        assert!(source.limits().max_ranges >= before.max_ranges);
+    }
+}
+
+#[tokio::test]
 async fn the_limits_of_known_server_software_are_used() {
     let peer = peer(LARGE, [(FaultTrigger::Always, Fault::Server("nginx/1.22.1".to_owned()))]);
     let source = source(&peer.url(), with_connections(1));

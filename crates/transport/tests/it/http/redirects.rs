@@ -48,7 +48,7 @@ async fn the_first_server_is_asked_again_when_the_second_fails() {
     let source = source(&first.url(), with_connections(1));
     let got = read(&source, &THREE).await.unwrap();
     got.is_exact(&content(LARGE), &THREE).unwrap();
-    assert_eq!((first.log().len(), dead.log().len(), alive.log().len()), (2, 1, 1));
+    assert_eq!((first.log().len(), dead.log().len(), alive.log().len()), (2, 2, 1));
 }
 
 #[tokio::test]
