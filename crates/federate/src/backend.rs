@@ -136,9 +136,10 @@ impl Backend for Federation {
         Box::pin(async move {
             let names = self.name_space();
             let entry = changeable(&names, from).await?;
-            (options.precondition)(Some(&metadata(&entry)))?;
-            let id = names.only_writable_holder(&entry)?;
             let there = names.ask_all(to).await?;
+            let target = there.as_ref().map(|there| metadata(there));
+            (options.precondition)(Some(&metadata(&entry)), target.as_ref())?;
+            let id = names.only_writable_holder(&entry)?;
             if let Some(there) = &there {
                 if !options.replace {
                     let what = "another file or directory has this name";

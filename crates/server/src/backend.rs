@@ -28,6 +28,7 @@
 //! is changed through a link: changes of a link's own path remove, replace or move the link.
 
 pub(crate) mod blocking;
+mod change;
 pub(crate) mod disk;
 pub(crate) mod entry_metadata;
 pub(crate) mod error;
@@ -35,6 +36,7 @@ pub(crate) mod path;
 pub(crate) mod referral;
 pub(crate) mod tape;
 
+pub use crate::backend::change::{ChangeOptions, ChangePrecondition};
 pub use crate::backend::entry_metadata::EntryMetadata;
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 
@@ -357,22 +359,6 @@ pub struct CreateOptions {
     /// The range that is written to the file at the path itself; none for the whole file, which
     /// gets its path when it is committed.
     pub part: Option<Range<u64>>,
-}
-
-/// The options of [`Backend::rename`] and [`Backend::copy`].
-pub struct ChangeOptions {
-    /// True if the entry at the target may be replaced.
-    pub replace: bool,
-    /// The time of the last change that a file gets when it is moved, where the backend keeps it.
-    pub modified: Option<SystemTime>,
-    /// The condition on the source.
-    pub precondition: Precondition,
-}
-
-impl Debug for ChangeOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChangeOptions").field("replace", &self.replace).finish_non_exhaustive()
-    }
 }
 
 /// The options of [`FileWriter::commit`].

@@ -41,9 +41,9 @@ pub use backend::tape::command_runner::run_tape_helper;
 pub use backend::tape::settings::TapeSettings;
 pub use backend::{
     Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
-    ChecksumMode, CommitOptions, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
-    EntryDescription, EntryMetadata, FileRanges, FileReader, FileVisitor, FileWriter, LinkFilter,
-    Precondition, RangeData, SpaceUsage, VisitedFile,
+    ChangePrecondition, ChecksumMode, CommitOptions, Committed, CreateOptions, DeadProperties,
+    Details, DirectoryEntry, EntryDescription, EntryMetadata, FileRanges, FileReader, FileVisitor,
+    FileWriter, LinkFilter, Precondition, RangeData, SpaceUsage, VisitedFile,
 };
 pub use connection::socket_options::NetworkSettings;
 pub use hither_auth::DistinguishedName;

@@ -28,9 +28,10 @@ use crate::backend::disk::lot_charging::LotCharging;
 use crate::backend::disk::reader::DiskReader;
 use crate::backend::disk::writer::DiskWriter;
 use crate::backend::{
-    Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions, Committed,
-    CreateOptions, DeadProperties, Details, DirectoryEntry, EntryDescription, EntryMetadata,
-    FileReader, FileVisitor, FileWriter, LinkFilter, Precondition, SpaceUsage, VisitedFile,
+    Backend, BackendError, BackendErrorKind, BackendFuture, BatchEntry, ChangeOptions,
+    ChangePrecondition, Committed, CreateOptions, DeadProperties, Details, DirectoryEntry,
+    EntryDescription, EntryMetadata, FileReader, FileVisitor, FileWriter, LinkFilter, Precondition,
+    SpaceUsage, VisitedFile,
 };
 use hither_core::storage::FileKind;
 use hither_http::propfind::PropertyUpdate;
@@ -305,7 +306,7 @@ impl Backend for DiskBackend {
         let to = to.to_owned();
         Box::pin(self.run_durably(move |tree| {
             let ChangeOptions { replace, modified, precondition } = options;
-            let check = || check(tree, &from, &precondition);
+            let check = || check_change(tree, (&from, &to), &precondition);
             check()?;
             check_target(tree, &to, replace)?;
             if let Some(modified) = modified {
@@ -328,7 +329,7 @@ impl Backend for DiskBackend {
         let to = to.to_owned();
         let copy = move |tree: &ConfinedDir, cancellation: &Cancellation| {
             let ChangeOptions { replace, precondition, .. } = options;
-            let check = || check(tree, &from, &precondition);
+            let check = || check_change(tree, (&from, &to), &precondition);
             check()?;
             check_target(tree, &to, replace)?;
             let links = deep.then_some(&links);
@@ -441,6 +442,15 @@ fn existing(tree: &ConfinedDir, path: &str) -> io::Result<Option<EntryMetadata>>
 
 fn check(tree: &ConfinedDir, path: &str, precondition: &Precondition) -> Result<(), BackendError> {
     precondition(existing(tree, path)?.as_ref())
+}
+
+fn check_change(
+    tree: &ConfinedDir,
+    (from, to): (&str, &str),
+    precondition: &ChangePrecondition,
+) -> Result<(), BackendError> {
+    let there = tree.own(to)?.and_then(|own| own.target(SystemTime::now()));
+    precondition(existing(tree, from)?.as_ref(), there.as_ref())
 }
 
 /// Fails early if the target exists and may not be replaced.

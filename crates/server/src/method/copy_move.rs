@@ -5,7 +5,9 @@
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
-use crate::backend::{BackendError, BackendErrorKind, ChangeOptions, EntryMetadata, Precondition};
+use crate::backend::{
+    BackendError, BackendErrorKind, ChangeOptions, ChangePrecondition, EntryMetadata,
+};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::method::preconditions::{Conditions, no_parent};
@@ -74,7 +76,7 @@ pub(crate) async fn handle(
         from = context.link_target(request, from.path(), error).await?;
     }
     check_on_disk(context, from.path(), moves).await?;
-    let conditions = Conditions::read(context, request).await?;
+    let conditions = Conditions::read(context, request, Some(&to)).await?;
     let precondition = checks(conditions, &from, &to, deep);
     // A file that was written in parts gets its time with its name.
     let is_upload = moves && is_partial(from.path());
@@ -126,18 +128,18 @@ async fn check_on_disk(context: &ServerContext, path: &str, moves: bool) -> Resu
     tape.check_on_disk(path).await
 }
 
-/// The conditions on the source of a COPY or MOVE of `from` to `to`.
+/// The conditions on source and target of a COPY or MOVE of `from` to `to`.
 fn checks(
     conditions: Conditions,
     from: &NamespacePath,
     to: &NamespacePath,
     deep: bool,
-) -> Precondition {
+) -> ChangePrecondition {
     let from = from.clone();
     let to = to.clone();
-    let conditions = conditions.on_existing(&from);
-    Box::new(move |there| {
-        conditions(there)?;
+    let conditions = conditions.on_change(&from);
+    Box::new(move |there, target| {
+        conditions(there, target)?;
         let forbidden = |what| Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
         if from.path() == to.path() {
             return forbidden("source and destination are the same file");

@@ -20,7 +20,7 @@ pub(crate) async fn make(
         let what = "MKCOL takes no body";
         return Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
-    let conditions = Conditions::read(context, request).await?;
+    let conditions = Conditions::read(context, request, None).await?;
     let precondition = Box::new(move |there: Option<&EntryMetadata>| {
         conditions.check(there)?;
         is_free(there)
@@ -65,7 +65,7 @@ pub(crate) async fn delete(
         let what = "DELETE removes a directory with its contents: depth must be infinity";
         return Err(HttpError::new(StatusCode::BAD_REQUEST, what));
     }
-    let conditions = Conditions::read(context, request).await?;
+    let conditions = Conditions::read(context, request, None).await?;
     let precondition = conditions.on_existing(&request.path);
     context.backend.remove(request.path.path(), precondition).await?;
     context.unfinished.end(request.path.path());

@@ -1,13 +1,15 @@
 //! Conditional requests for methods that change files: `If-Match`, `If-None-Match` and the others
 //! (RFC 9110 section 13), and `If` (RFC 4918 section 10.4).
 //!
-//! Conditions on the resource of the request are evaluated when it is changed, while nobody else
-//! changes names. `If` may name other resources, whose entity tags are looked up when the request
-//! begins.
+//! Conditions on the resource of the request, and on the target of a COPY or MOVE, are evaluated
+//! when they are changed, while nobody else changes names. `If` may name other resources, whose
+//! entity tags are looked up when the request begins.
 
 use crate::authorization::authorizer::Action;
 use crate::backend::path::NamespacePath;
-use crate::backend::{BackendError, BackendErrorKind, EntryMetadata, Precondition};
+use crate::backend::{
+    BackendError, BackendErrorKind, ChangePrecondition, EntryMetadata, Precondition,
+};
 use crate::context::ServerContext;
 use crate::http_error::HttpError;
 use crate::request::ServerRequest;
@@ -29,15 +31,19 @@ pub(crate) struct Conditions {
 enum TaggedState {
     /// It is the resource of the request.
     Own,
+    /// It is the target of the request.
+    Target,
     /// The entity tag of another one; none if it does not exist for this client.
     Other(Option<String>),
 }
 
 impl Conditions {
-    /// The conditions of a request, with the states of other resources that they name.
+    /// The conditions of a request, with the states of other resources that they name than its
+    /// `target`.
     pub(crate) async fn read(
         context: &ServerContext,
         request: &ServerRequest,
+        target: Option<&NamespacePath>,
     ) -> Result<Self, HttpError> {
         let headers = request.headers.clone();
         let header = IfHeader::parse(&headers)
@@ -48,6 +54,10 @@ impl Conditions {
             let state = match NamespacePath::destination(resource, request.host.as_ref()) {
                 Ok(path) if path.path() == request.path.path() => TaggedState::Own,
                 Ok(path) if context.authorize(request, &path, Action::Read).is_ok() => {
+                    if target.is_some_and(|target| path.path() == target.path()) {
+                        states.insert(resource.to_owned(), TaggedState::Target);
+                        continue;
+                    }
                     let there = context.backend.stat(path.path()).await.ok();
                     TaggedState::Other(there.map(|there| there.version.etag))
                 }
@@ -75,11 +85,22 @@ impl Conditions {
 
     /// Fails unless the conditions hold for the present entry.
     pub(crate) fn check(&self, there: Option<&EntryMetadata>) -> Result<(), BackendError> {
+        self.check_change(there, None)
+    }
+
+    /// Fails unless the conditions hold for the present entry, and for that of the target.
+    fn check_change(
+        &self,
+        there: Option<&EntryMetadata>,
+        target: Option<&EntryMetadata>,
+    ) -> Result<(), BackendError> {
         let version = there.map(|metadata| &metadata.version);
         let own = version.map(|version| version.etag.as_str());
+        let target = target.map(|metadata| metadata.version.etag.as_str());
         let holds = self.states.as_ref().is_none_or(|(header, states)| {
             header.holds(|resource| match resource.and_then(|it| states.get(it)) {
                 Some(TaggedState::Other(tag)) => tag.as_deref(),
+                Some(TaggedState::Target) => target,
                 Some(TaggedState::Own) | None => own,
             })
         });
@@ -89,7 +110,7 @@ impl Conditions {
         }
     }
 
-    /// The conditions on the target of a change, which may be missing.
+    /// The conditions on an entry that may be missing.
     pub(crate) fn on_target(self) -> Precondition {
         Box::new(move |there| self.check(there))
     }
@@ -97,12 +118,18 @@ impl Conditions {
     /// The conditions on an entry that has to be there, as a directory if the path ends with a
     /// slash.
     pub(crate) fn on_existing(self, path: &NamespacePath) -> Precondition {
+        let change = self.on_change(path);
+        Box::new(move |there| change(there, None))
+    }
+
+    /// As [`Self::on_existing`], and on the target of a change.
+    pub(crate) fn on_change(self, path: &NamespacePath) -> ChangePrecondition {
         let needs_directory = path.is_directory();
-        Box::new(move |there| {
+        Box::new(move |there, target| {
             if needs_directory && there.is_some_and(|metadata| !metadata.is_directory()) {
                 return Err(BackendError::not_found());
             }
-            self.check(there)
+            self.check_change(there, target)
         })
     }
 }

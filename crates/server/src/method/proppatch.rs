@@ -18,7 +18,7 @@ pub(crate) async fn handle(
     request: ServerRequest,
 ) -> Result<ServerResponse, HttpError> {
     context.authorize(&request, &request.path, Action::Modify)?;
-    let conditions = Conditions::read(context, &request).await?;
+    let conditions = Conditions::read(context, &request, None).await?;
     let ServerRequest { path, mut body, .. } = request;
     let max = context.limits().document_bytes;
     let body = body.collect(max).await?;

@@ -81,7 +81,7 @@ pub(crate) async fn writable(
         Err(error) => return Err(error.into()),
     };
     check_there(context, request, &request.path, may_replace, there.as_ref())?;
-    let conditions = Conditions::read(context, request).await?;
+    let conditions = Conditions::read(context, request, None).await?;
     conditions.check(there.as_ref())?;
     Ok(PutTarget { may_replace, there, conditions })
 }

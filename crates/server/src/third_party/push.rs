@@ -120,7 +120,7 @@ pub(crate) async fn handle(
         let what = "third-party copies are of files, and this is a directory";
         return Err(HttpError::new(StatusCode::FORBIDDEN, what));
     }
-    Conditions::read(context, request).await?.check(Some(reader.metadata()))?;
+    Conditions::read(context, request, None).await?.check(Some(reader.metadata()))?;
     let copy_request = CopyRequest::parse(&request.headers, url)?;
     let replace = request.overwrites()?;
     let slot = copier.take_slot(context, request, CopyDirection::Push)?;

@@ -111,7 +111,8 @@ impl State {
 
     fn check_change(&mut self, from: &str, to: &str, options: &ChangeOptions) -> Result<()> {
         let source = self.find(from)?.metadata();
-        (options.precondition)(Some(&source))?;
+        let there = self.nodes.get(to).map(Node::metadata);
+        (options.precondition)(Some(&source), there.as_ref())?;
         self.check_parent(to)?;
         if self.nodes.contains_key(to) && !options.replace {
             return Err(exists());

@@ -34,12 +34,20 @@ fn of_clients_that_replace_the_same_version_one_succeeds() {
     for round in 0..30 {
         let name = format!("/file{round}");
         served.file(&name[1..], b"first");
-        let matches = format!("If-Match: {}", served.etag(&name));
+        let tag = served.etag(&name);
+        let matches = format!("If-Match: {tag}");
+        served.file("moved", b"moved");
+        let is_moved = [
+            "Destination: ".to_owned() + &name,
+            "Overwrite: T".to_owned(),
+            format!("If: <{name}> ([{tag}])"),
+        ];
         let replaced = std::sync::Mutex::new(Vec::new());
-        together(4, |number| {
+        together(5, |number| {
             let body = vec![b'a' + u8::try_from(number).unwrap(); 50_000];
             let status = match number {
                 0 => served.ask("DELETE", &name, &[&matches], b"").status,
+                1 => served.ask("MOVE", "/moved", &is_moved.each_ref().map(|it| &**it), b"").status,
                 _ => served.ask("PUT", &name, &[&matches], &body).status,
             };
             assert!(matches!(status, 204 | 404 | 412), "{status}");
