@@ -16,6 +16,7 @@ mod listing;
 mod path;
 mod read_back;
 mod tree;
+mod version;
 
 pub use listing::Listing;
 pub use path::{
@@ -28,6 +29,7 @@ pub use tree::{
     MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest,
     TreeUpload,
 };
+pub use version::{changed_since_read, check_version, is_same_version};
 
 use crate::checksum::{Algorithm, Checksum};
 use crate::{Error, ErrorKind, Replicas, Result, Source};
@@ -85,6 +87,12 @@ impl DirEntry {
         self.size.unwrap_or_default()
     }
 
+    /// The entity tag, if it is one that servers may compare.
+    #[must_use]
+    pub fn strong_tag(&self) -> Option<&str> {
+        self.validator.as_deref().filter(|tag| tag.starts_with('"'))
+    }
+
     /// The size for messages.
     #[must_use]
     pub fn shown_size(&self) -> String {
@@ -111,6 +119,10 @@ pub struct PutOptions {
     /// Replaces a file of that name; else it is
     /// [`ErrorKind::AlreadyExists`].
     pub overwrite: bool,
+    /// The version of the file that may be replaced, with [`Self::overwrite`]: any other one, or
+    /// none, is [`ErrorKind::Changed`]. The storage's server compares it in one step with the write
+    /// where it can, else it is looked at just before.
+    pub expected: Option<DirEntry>,
     /// [`Upload::token`] of an interrupted upload of the same file. If that is of no use any more,
     /// the upload starts from nothing and has another token; or, where the storage cannot ask,
     /// every write fails.

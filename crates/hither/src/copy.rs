@@ -5,6 +5,7 @@ pub(crate) mod third_party;
 mod tuning;
 
 use crate::client::Client;
+use crate::client::put::Replaceable;
 use crate::client::storage_path::StoragePath;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::DirEntry;
@@ -117,10 +118,21 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::storage`] and [`hither_transfer::upload`]; [`ErrorKind::AlreadyExists`] if
-    /// there is a file and `overwrite` is false.
-    pub async fn put_file(&self, url: &str, path: &Path, overwrite: bool) -> Result<DirEntry> {
-        let target = self.storage_path(url)?.into_copy_path();
-        self.copy_file(self.local_copy_path(path)?, target, overwrite).await
+    /// there is a file that may not be replaced; [`ErrorKind::Changed`] if it is not the version
+    /// that may be.
+    pub async fn put_file(
+        &self,
+        url: &str,
+        path: &Path,
+        replaceable: impl Into<Replaceable>,
+    ) -> Result<DirEntry> {
+        let mut target = self.storage_path(url)?.into_copy_path();
+        let replaceable = replaceable.into();
+        if matches!(replaceable, Replaceable::Version(_)) {
+            // The storage compares the versions.
+            target.local = None;
+        }
+        self.copy_file(self.local_copy_path(path)?, target, replaceable).await
     }
 
     /// Copies the file at `url` to exactly the local path `path`, and returns the entry of the new
@@ -132,18 +144,25 @@ impl Client {
     /// As [`Client::put_file`].
     pub async fn get_file(&self, url: &str, path: &Path, overwrite: bool) -> Result<DirEntry> {
         let source = self.replicated_path(url, &[])?.into_copy_path();
-        self.copy_file(source, self.local_copy_path(path)?, overwrite).await
+        self.copy_file(source, self.local_copy_path(path)?, overwrite.into()).await
     }
 
     async fn copy_file(
         &self,
         source: CopyPath,
         target: CopyPath,
-        overwrite: bool,
+        replaceable: Replaceable,
     ) -> Result<DirEntry> {
         let mut options = self.copy_options();
-        options.existing =
-            if overwrite { OverwritePolicy::Replace } else { OverwritePolicy::Refuse };
+        options.existing = match replaceable {
+            Replaceable::Nothing => OverwritePolicy::Refuse,
+            Replaceable::Any | Replaceable::Version(_) => OverwritePolicy::Replace,
+        };
+        if let Replaceable::Version(expected) = replaceable {
+            // The journal would find the file there that an earlier attempt has put.
+            options.journal = None;
+            options.expected = Some(expected);
+        }
         hither_transfer::upload(source, target, options, Arc::default()).await
     }
 

@@ -37,6 +37,7 @@ pub use client::config_file::{ConfigFile, ConfigKey};
 pub use client::credentials::CredentialOptions;
 pub use client::mirrors::{Mirror, Mirrors};
 pub use client::options::{ClientOptions, byte_size, duration};
+pub use client::put::Replaceable;
 pub use client::staging::StagingRequest;
 pub use client::stat::UrlStat;
 pub use client::storage_path::StoragePath;

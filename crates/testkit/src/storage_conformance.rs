@@ -4,6 +4,7 @@
 //! servers are stated in [`StorageFeatures`]: a storage that claims a feature must have it.
 
 mod expectation;
+mod versions;
 
 use bytes::Bytes;
 use expectation::{fails, good};
@@ -72,7 +73,8 @@ pub async fn check(storage: &dyn Storage, abilities: StorageFeatures) {
     paths_are_checked(storage).await;
     files_come_back_as_written(storage).await;
     names_are_names(storage, abilities.names).await;
-    files_are_replaced_only_on_request(storage).await;
+    versions::files_are_replaced_only_on_request(storage).await;
+    versions::only_the_version_that_was_read_is_replaced(storage).await;
     what_is_aborted_is_gone(storage).await;
     wrong_checksums_are_seen(storage, abilities).await;
     if abilities.resumes {
@@ -150,27 +152,6 @@ async fn names_are_names(storage: &dyn Storage, all: &[&str]) {
         good(storage.rename("other", name, false).await, name);
         good(storage.remove(name).await, name);
     }
-}
-
-async fn files_are_replaced_only_on_request(storage: &dyn Storage) {
-    put(storage, "file", b"first").await;
-    put_fails(storage, "file", 6, ErrorKind::AlreadyExists).await;
-    put_fails(storage, "file", 3_000_000, ErrorKind::AlreadyExists).await;
-    assert_eq!(read(storage, "file", 5).await, b"first");
-    // A file that appears while another is being written.
-    let late = good(storage.put("late", options(5, false)).await, "put");
-    write(&*late, b"later", 0..5).await;
-    put(storage, "late", b"early").await;
-    fails(late.commit(None).await, ErrorKind::AlreadyExists, "commit over a newer file");
-    assert_eq!(read(storage, "late", 5).await, b"early");
-    let again = good(storage.put("file", options(6, true)).await, "put over a file");
-    assert_eq!(read(storage, "file", 5).await, b"first", "the old one is there until the commit");
-    write(&*again, b"second", 0..6).await;
-    good(again.commit(None).await, "commit over a file on request");
-    assert_eq!(read(storage, "file", 6).await, b"second");
-    good(storage.remove("late").await, "remove");
-    good(storage.remove("file").await, "remove");
-    assert_eq!(names(storage, "").await, [""; 0]);
 }
 
 async fn what_is_aborted_is_gone(storage: &dyn Storage) {

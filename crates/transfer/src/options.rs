@@ -6,6 +6,7 @@ use crate::filter::Filter;
 use crate::server_actions::{Stager, ThirdPartyMover};
 use hither_core::RetryPolicy;
 use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::storage::DirEntry;
 use hither_core::tune::tuner::PathSignal;
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -104,6 +105,9 @@ pub struct CopyOptions {
     pub filter: Arc<Filter>,
     /// Treatment of targets that exist; replaced by default.
     pub existing: OverwritePolicy,
+    /// The only version of a target on a server that may be replaced, with
+    /// [`OverwritePolicy::Replace`], by the copy of a single file; any by default.
+    pub expected: Option<DirEntry>,
     /// Verification of checksums.
     pub verify: Verify,
     /// The unit of resumption, in bytes: what each worker may have to fetch again after an
@@ -148,6 +152,7 @@ impl Default for CopyOptions {
             archive: false,
             filter: Arc::default(),
             existing: OverwritePolicy::default(),
+            expected: None,
             verify: Verify::default(),
             block_bytes: 4 << 20,
             budget_bytes: 256 << 20,

@@ -22,7 +22,9 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_path};
+use hither_core::storage::{
+    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_path, check_version,
+};
 use hither_core::{Replica, Replicas, Source};
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -216,6 +218,23 @@ impl S3Storage {
 
     fn exists(&self, path: &str) -> Error {
         Error::new(ErrorKind::AlreadyExists, format!("{} exists already", self.shown(path)))
+    }
+
+    /// Fails if an object may not be written under this name.
+    async fn check_target(
+        &self,
+        path: &str,
+        overwrite: bool,
+        expected: Option<&DirEntry>,
+    ) -> Result<()> {
+        if let Some(expected) = expected {
+            let there = self.file(path).await?.map(entry);
+            return check_version(expected, there.as_ref(), self.shown(path));
+        }
+        if !overwrite && self.file(path).await?.is_some() {
+            return Err(self.exists(path));
+        }
+        Ok(())
     }
 
     fn missing(&self, path: &str) -> Error {

@@ -21,6 +21,7 @@ mod arriving;
 mod autoindex;
 mod index_listing;
 mod listing;
+mod moving;
 mod refusals;
 mod tree;
 mod tree_upload;
@@ -47,7 +48,7 @@ use hither_core::storage::{
     TreeUpload, Upload, check_name, check_path, hide_partial_name, parent,
 };
 use hither_core::{Replicas, Source};
-use http::{Method, StatusCode, header};
+use http::{Method, header};
 use refusals::PropfindRefusals;
 use std::any::Any;
 use std::sync::Arc;
@@ -221,86 +222,6 @@ impl WebDavStorage {
         })
     }
 
-    /// Sends a MOVE, with the time of the file if there is one. An existing `to` is
-    /// [`ErrorKind::AlreadyExists`] unless `replace`.
-    async fn move_to(
-        &self,
-        from: &DirEntry,
-        to: &str,
-        replace: bool,
-        mtime: Option<&str>,
-    ) -> Result<()> {
-        let directory = from.kind == FileKind::Directory;
-        if self.root.is_in_federation() {
-            let place = self.root.below(&from.path, directory);
-            let what =
-                format!("{place}: a federation renames nothing: copy it, and remove it here");
-            return Err(Error::new(ErrorKind::Unsupported, what));
-        }
-        if !replace && self.names().replaces && self.look(to).await?.is_some() {
-            return Err(self.exists(to));
-        }
-        let destination = if self.names().replaces {
-            // XrdHttp 5.5 takes the name literally.
-            format!("{}{to}", self.root.below("", true))
-        } else {
-            self.root.below(to, directory).to_string()
-        };
-        let request = || {
-            let call = self
-                .request(b"MOVE", &from.path, directory)
-                .with("destination", &destination)
-                .with("overwrite", if replace { "T" } else { "F" });
-            mtime.into_iter().fold(call, |call, mtime| call.with(X_OC_MTIME, mtime))
-        };
-        let look = || async {
-            let left = self.look_for(&from.path, directory);
-            let there = async {
-                match self.look_for(to, directory).await? {
-                    Some(there) => listing::with_size(self, there).await.map(Some),
-                    None => Ok(None),
-                }
-            };
-            let (left, there) = futures_util::try_join!(left, there)?;
-            Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
-        };
-        match self.carry_out(request, look).await? {
-            None => Ok(()),
-            Some(reply) if reply.status == StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
-            Some(reply) => Err(status_error::of_response(&reply, "MOVE")),
-        }
-    }
-
-    /// Moves a file, and replaces at most another file. One that may not have its size yet
-    /// (`is_unseen`) is looked at before it replaces anything.
-    async fn move_file(
-        &self,
-        from: &DirEntry,
-        to: &str,
-        overwrite: bool,
-        is_unseen: bool,
-        mtime: Option<&str>,
-    ) -> Result<()> {
-        use ErrorKind::{AlreadyExists, NotFound};
-        match self.move_to(from, to, false, mtime).await {
-            // nginx responds with "conflict" if it is a directory, and other errors may have
-            // reasons that show now.
-            Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
-                match self.look(to).await? {
-                    Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
-                    Some(_) => {
-                        if is_unseen {
-                            self.check_size(from).await?;
-                        }
-                        self.move_to(from, to, true, mtime).await
-                    }
-                    None => Err(error),
-                }
-            }
-            done => done,
-        }
-    }
-
     /// Fails unless the file has its size on the server.
     async fn check_size(&self, file: &DirEntry) -> Result<DirEntry> {
         let there = listing::sized(self, &file.path).await?;
@@ -400,9 +321,7 @@ impl Storage for WebDavStorage {
 
     async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
         // Dates are the same within a second, and a look before the request is no condition.
-        let Some(tag) = entry.validator.as_ref().filter(|tag| tag.starts_with('"')) else {
-            return Ok(false);
-        };
+        let Some(tag) = entry.strong_tag() else { return Ok(false) };
         self.delete_version(&entry.path, tag).await.map(|()| true)
     }
 
@@ -460,7 +379,7 @@ impl Storage for WebDavStorage {
         check_name(to, &self.root)?;
         let from = listing::stat(self, from).await?;
         match from.kind {
-            FileKind::Directory => self.move_to(&from, to, false, None).await,
+            FileKind::Directory => self.move_to(&from, to, false, None, None).await,
             _ => self.move_file(&from, to, overwrite, false, None).await,
         }
     }

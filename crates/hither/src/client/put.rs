@@ -14,18 +14,46 @@ const BLOCK_BYTES: u64 = 4 << 20;
 /// The largest number of blocks in flight; storages that take any number gain nothing from more.
 const MAX_PARALLEL: usize = 8;
 
+/// The file that a write may replace. `false` is [`Self::Nothing`], `true` is [`Self::Any`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replaceable {
+    /// None.
+    Nothing,
+    /// The file of that name, if there is one.
+    Any,
+    /// The file of this version only, as [`Client::stat`] has told it.
+    Version(DirEntry),
+}
+
+impl From<bool> for Replaceable {
+    fn from(overwrite: bool) -> Self {
+        if overwrite { Self::Any } else { Self::Nothing }
+    }
+}
+
 impl Client {
     /// Writes `bytes` to the file at `url`. The file appears under its name when it is complete, or
     /// not at all.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if there is a file and `overwrite` is false; the errors of the
-    /// server.
-    pub async fn put(&self, url: &str, bytes: Bytes, overwrite: bool) -> Result<DirEntry> {
+    /// [`ErrorKind::AlreadyExists`] if there is a file that may not be replaced;
+    /// [`ErrorKind::Changed`] if it is not the version that may be; the errors of the server.
+    pub async fn put(
+        &self,
+        url: &str,
+        bytes: Bytes,
+        replaceable: impl Into<Replaceable>,
+    ) -> Result<DirEntry> {
         let (storage, path) = self.storage(url)?;
         let size = bytes.len() as u64;
-        let options = PutOptions { size, overwrite, ..PutOptions::default() };
+        let replaceable = replaceable.into();
+        let overwrite = replaceable != Replaceable::Nothing;
+        let expected = match replaceable {
+            Replaceable::Version(entry) => Some(entry),
+            Replaceable::Nothing | Replaceable::Any => None,
+        };
+        let options = PutOptions { size, overwrite, expected, ..PutOptions::default() };
         let upload = storage.put(&path, options).await?;
         match write(&*upload, bytes).await {
             Ok(()) => upload.commit(None).await.map(|done| done.entry),

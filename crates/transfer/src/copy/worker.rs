@@ -246,7 +246,10 @@ impl CopyContext {
     async fn lost(self: &Arc<Self>, file: &Arc<FileCopy>, error: Error) {
         file.free_slot();
         let is_whole = file.item.range.is_none();
-        let again = error.kind() == ErrorKind::Changed && !file.item.restarted && is_whole;
+        // Of a target that has changed, another copy finds the same.
+        let is_source = self.options.expected.is_none();
+        let again =
+            error.kind() == ErrorKind::Changed && !file.item.restarted && is_whole && is_source;
         let can_go_on = self.journal.is_some() && file.can_go_on().await;
         if again || !can_go_on {
             finish::abandon(file).await;

@@ -383,6 +383,7 @@ async fn sink(
             let options = PutOptions {
                 size,
                 overwrite: shared.options.existing.replaces(),
+                expected: shared.options.expected.clone(),
                 resume: None,
                 modified: version.modified(),
                 partial,

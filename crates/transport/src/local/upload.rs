@@ -5,8 +5,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hither_core::checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::unique_partial_name;
-use hither_core::storage::{CommittedFile, DirEntry, PutOptions, Upload, partial_token};
+use hither_core::storage::{
+    CommittedFile, DirEntry, PutOptions, Upload, check_version, partial_token, unique_partial_name,
+};
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, FileTimes, Metadata, OpenOptions};
@@ -36,7 +37,7 @@ pub(crate) struct LocalUpload {
 #[derive(Debug, Clone)]
 enum Way {
     /// Under a temporary name in the same directory, to be renamed.
-    Aside { name: String, at: PathBuf, overwrite: bool },
+    Aside { name: String, at: PathBuf, overwrite: bool, expected: Option<DirEntry> },
     /// Directly into a pipe, a terminal or a device, in order.
     Stream,
     /// Discarded.
@@ -47,6 +48,7 @@ impl LocalUpload {
     pub(crate) fn start(path: String, place: PathBuf, options: &PutOptions) -> Result<Self> {
         let starting = |error| failed("write", &place, error);
         let PutOptions { size, modified, .. } = *options;
+        check(&place, options.expected.as_ref())?;
         let existing = look(&place).map_err(starting)?;
         if let Some(there) = &existing {
             let kind = there.file_type();
@@ -79,7 +81,8 @@ impl LocalUpload {
             drop(std::fs::remove_file(&at));
             return Err(starting(error));
         }
-        let way = Way::Aside { name, at, overwrite: options.overwrite };
+        let expected = options.expected.clone();
+        let way = Way::Aside { name, at, overwrite: options.overwrite, expected };
         Ok(Self { path, place, file: Arc::new(file), way, size, modified })
     }
 
@@ -95,7 +98,7 @@ impl LocalUpload {
 
     fn finished(&self, checksum: Option<&Checksum>) -> Result<DirEntry> {
         let finishing = |error| failed("write", &self.place, error);
-        if let Way::Aside { at, overwrite, .. } = &self.way {
+        if let Way::Aside { at, overwrite, expected, .. } = &self.way {
             if let Some(expected) = checksum {
                 let seen = summed(&self.file, expected.algorithm()).map_err(finishing)?;
                 if seen != *expected {
@@ -112,6 +115,7 @@ impl LocalUpload {
             let times = self.modified.map_or(times, |modified| times.set_modified(modified));
             self.file.set_times(times).map_err(finishing)?;
             self.file.sync_all().map_err(finishing)?;
+            check(&self.place, expected.as_ref())?;
             rename(at, &self.place, *overwrite).map_err(finishing)?;
             // The new name is durable once its directory is flushed.
             let directory = File::open(directory_of(&self.place)).map_err(finishing)?;
@@ -203,6 +207,14 @@ fn look(place: &Path) -> io::Result<Option<Metadata>> {
         }
     }
     Ok(None)
+}
+
+/// Fails unless the file is of the version `expected`, if there is one.
+fn check(place: &Path, expected: Option<&DirEntry>) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    let there = look(place).map_err(|error| failed("write", place, error))?;
+    let there = there.map(|metadata| entry(expected.path.clone(), &metadata));
+    check_version(expected, there.as_ref(), place.display())
 }
 
 /// The directory of `place`, which has a last component.

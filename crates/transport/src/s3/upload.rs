@@ -8,12 +8,12 @@ use bytes::{Bytes, BytesMut};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, read_back,
+    CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, changed_since_read, read_back,
 };
 use hither_core::sync::lock;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStoreExt, PutPayload};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -33,6 +33,8 @@ pub(super) struct S3Upload {
     key: Path,
     size: u64,
     overwrite: bool,
+    /// The only version that may be replaced.
+    expected: Option<DirEntry>,
     /// The object is read back to be compared with a checksum.
     is_read_back: bool,
     way: Way,
@@ -73,9 +75,8 @@ impl S3Upload {
     ) -> Result<Self> {
         let size = options.size;
         let overwrite = options.overwrite;
-        if !overwrite && s3.file(path).await?.is_some() {
-            return Err(s3.exists(path));
-        }
+        let expected = options.expected.clone();
+        s3.check_target(path, overwrite, expected.as_ref()).await?;
         let way = if size <= PART_BYTES {
             Way::Together(Mutex::default())
         } else if let Some(way) = resumed(&s3, path, &key, &options).await? {
@@ -86,7 +87,7 @@ impl S3Upload {
             Way::Parts { id, part_bytes, done: Mutex::default() }
         };
         let is_read_back = options.read_back;
-        Ok(Self { s3, path: path.to_owned(), key, size, overwrite, is_read_back, way })
+        Ok(Self { s3, path: path.to_owned(), key, size, overwrite, expected, is_read_back, way })
     }
 
     async fn write_part(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -108,12 +109,12 @@ impl S3Upload {
     }
 
     async fn finish(self, checksum: Option<Checksum>) -> Result<CommittedFile> {
-        // Not every store supports conditions. Another client may create the file in between.
-        if !self.overwrite && self.s3.file(&self.path).await?.is_some() {
-            let exists = self.s3.exists(&self.path);
-            // The existing file is the error to report.
+        // Not every store supports conditions, and a multipart upload has none.
+        let free = self.s3.check_target(&self.path, self.overwrite, self.expected.as_ref()).await;
+        if let Err(error) = free {
+            // What is there is the error to report.
             drop(self.give_up().await);
-            return Err(exists);
+            return Err(error);
         }
         let tag = Mutex::new(None);
         let send = || async {
@@ -153,9 +154,24 @@ impl S3Upload {
     async fn store(&self) -> Result<Option<String>> {
         let stored = match &self.way {
             Way::Together(buffer) => {
-                let bytes = lock(buffer).clone().freeze();
-                self.check_whole(bytes.len() as u64)?;
-                self.s3.store.put(&self.key, PutPayload::from(bytes)).await
+                let bytes = PutPayload::from(lock(buffer).clone().freeze());
+                self.check_whole(bytes.content_length() as u64)?;
+                let mode = self.mode();
+                let is_conditional = mode != PutMode::Overwrite;
+                let put = self.s3.store.put_opts(&self.key, bytes.clone(), mode.into()).await;
+                match put {
+                    Err(error) if is_conditional => match self.s3.failed(&self.path, error) {
+                        error if error.kind() == ErrorKind::AlreadyExists => {
+                            return Err(self.in_the_way());
+                        }
+                        // This store has no conditions: what was looked at has to do.
+                        error if error.kind() == ErrorKind::Unsupported => {
+                            self.s3.store.put(&self.key, bytes).await
+                        }
+                        error => return Err(error),
+                    },
+                    put => put,
+                }
             }
             Way::Parts { id, part_bytes, done } => {
                 let parts: Vec<_> = lock(done).values().cloned().collect();
@@ -165,6 +181,24 @@ impl S3Upload {
             }
         };
         stored.map(|stored| stored.e_tag).map_err(|error| self.s3.failed(&self.path, error))
+    }
+
+    /// The condition of a PUT.
+    fn mode(&self) -> PutMode {
+        let tag = self.expected.as_ref().and_then(|expected| expected.validator.clone());
+        match tag {
+            Some(tag) => PutMode::Update(UpdateVersion { e_tag: Some(tag), version: None }),
+            None if self.overwrite => PutMode::Overwrite,
+            None => PutMode::Create,
+        }
+    }
+
+    /// The error of an object that may not be replaced.
+    fn in_the_way(&self) -> Error {
+        match &self.expected {
+            Some(_) => changed_since_read(self.s3.shown(&self.path), ""),
+            None => self.s3.exists(&self.path),
+        }
     }
 
     /// Returns true if an object with this tag is what was sent.

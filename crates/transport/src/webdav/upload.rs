@@ -26,7 +26,7 @@ mod feeding;
 
 use super::{WebDavStorage, X_OC_MTIME, listing};
 use crate::http::call::HttpRequest;
-use crate::http::call::change::{self, ChangeOutcome};
+use crate::http::call::change::ChangeOutcome;
 use crate::http::request_body::{RequestBody, StreamedBody};
 use crate::http::status_error;
 use async_trait::async_trait;
@@ -37,7 +37,7 @@ use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
-    parent, partial_token, read_back, sibling, unique_partial_name,
+    is_same_version, parent, partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_core::tune::connections;
@@ -56,11 +56,7 @@ pub(super) struct WebDavUpload {
     dav: WebDavStorage,
     path: String,
     size: u64,
-    overwrite: bool,
-    /// The caller looks at the file afterwards.
-    is_looked_at: bool,
-    /// A file without checksum on the server is read back.
-    is_read_back: bool,
+    options: PutOptions,
     /// The entry that the file replaces, where it is written under its own name.
     before: Option<DirEntry>,
     /// The time of the file, as `X-OC-Mtime` has it.
@@ -93,6 +89,7 @@ impl WebDavUpload {
         if size > TOGETHER_BYTES || is_doubtful || is_put_in_place {
             before = dav.look(&path).await?;
             match &before {
+                _ if options.expected.is_some() => {}
                 Some(there) if there.kind == FileKind::Directory => {
                     return Err(dav.is_directory(&path));
                 }
@@ -101,13 +98,15 @@ impl WebDavUpload {
             }
         }
         let is_new = before.is_none();
+        // Nothing is sent in vain.
+        if let Some(expected) = &options.expected {
+            dav.check_version(&path, expected).await?;
+        }
         let upload = |at, way| Self {
             dav: dav.clone(),
             path: path.clone(),
             size,
-            overwrite,
-            is_looked_at: options.is_looked_at,
-            is_read_back: options.read_back,
+            options: options.clone(),
             before,
             mtime,
             at,
@@ -151,8 +150,7 @@ impl WebDavUpload {
             .with("content-type", "application/octet-stream")
             .with_effect(self.effect(at));
         // A file that is written under its own name can at least be protected against replacement.
-        let call =
-            if at == self.path && !self.overwrite { call.with("if-none-match", "*") } else { call };
+        let call = if at == self.path { self.dav.conditional(call, &self.options) } else { call };
         // A file in pieces gets its time with its name: each piece is a change.
         let mtime = self.mtime.as_deref().filter(|_| !matches!(self.way, Way::Pieces));
         let call = if let Some(mtime) = mtime { call.with(X_OC_MTIME, mtime) } else { call };
@@ -235,7 +233,7 @@ impl WebDavUpload {
                 if doubt.is_none() && self.dav.names().trees == Some(true) {
                     return Ok(true);
                 }
-                if doubt.is_none() && self.is_looked_at && self.is_aside() {
+                if doubt.is_none() && self.options.is_looked_at && self.is_aside() {
                     return Ok(false);
                 }
                 doubt
@@ -273,7 +271,7 @@ impl WebDavUpload {
             };
             return Ok(there == expected);
         }
-        let is_old = |before| change::is_same_version(before, seen) != Some(false);
+        let is_old = |before| is_same_version(before, seen) != Some(false);
         Ok(self.is_aside() || !self.before.as_ref().is_some_and(is_old))
     }
 
@@ -291,7 +289,7 @@ impl WebDavUpload {
     /// Compares the checksum on the server with the expected one. Returns false if there is none.
     async fn compare(&self, expected: &Checksum) -> Result<bool> {
         let told = match self.written_checksum(expected.algorithm()).await {
-            Ok(None) | Err(_) if self.is_read_back => {
+            Ok(None) | Err(_) if self.options.read_back => {
                 Some(self.read_back(expected.algorithm()).await?)
             }
             // A server without checksums is not an error.
@@ -315,14 +313,14 @@ impl WebDavUpload {
         }
         let mtime = self.mtime.as_deref().filter(|_| matches!(self.way, Way::Pieces));
         let file = self.file();
-        let moved = self.dav.move_file(&file, &self.path, self.overwrite, !is_seen, mtime).await;
+        let moved = self.dav.give_name(&file, &self.path, &self.options, !is_seen, mtime).await;
         match (&moved, &self.way) {
             (Ok(()), _) if self.dav.names().moves.is_none() => {
                 self.dav.learn(|names| names.moves = Some(true));
             }
             (Err(error), Way::Together(buffer)) if cannot_move(&self.dav, error) => {
                 if self.dav.look(&self.path).await?.is_some() {
-                    if !self.overwrite {
+                    if !self.options.overwrite {
                         return Err(self.dav.exists(&self.path));
                     }
                     if error.kind() != ErrorKind::Unsupported {
@@ -368,7 +366,7 @@ impl WebDavUpload {
             Err(error) => {
                 // The first error is reported.
                 drop(self.clean_up(error.kind()).await);
-                Err(error)
+                Err(self.dav.of_upload(error, &self.path, &self.options))
             }
         }
     }
@@ -531,7 +529,7 @@ async fn try_out(
         })?;
     }
     let at = sibling(path, &unique_partial_name(path));
-    match dav.move_to(&DirEntry::new(&first, FileKind::File, 0), &at, false, None).await {
+    match dav.move_to(&DirEntry::new(&first, FileKind::File, 0), &at, false, None, None).await {
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
             drop(dav.discard(&first).await);

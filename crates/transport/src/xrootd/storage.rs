@@ -33,7 +33,8 @@ use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::ChecksumQuery;
 use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_path, join, parent,
+    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_path,
+    check_version, join, parent,
 };
 use hither_core::sync::lock;
 use hither_core::{Replicas, Source};
@@ -242,6 +243,14 @@ impl XrootdStorage {
         self.change(|| self.ask(&from.path, Action::Modify, rename), look).await
     }
 
+    /// Fails if a file with these options may not be written under this name.
+    async fn check_put(&self, path: &str, options: &PutOptions) -> Result<()> {
+        let Some(expected) = &options.expected else {
+            return self.check_target(path, options.overwrite).await;
+        };
+        check_version(expected, self.look(path).await?.as_ref(), self.at(path))
+    }
+
     /// Fails if no file may be written under this name.
     async fn check_target(&self, path: &str, overwrite: bool) -> Result<()> {
         match self.look(path).await? {
@@ -372,7 +381,7 @@ impl Storage for XrootdStorage {
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
         self.check_name(path)?;
-        let check = self.check_target(path, options.overwrite);
+        let check = self.check_put(path, &options);
         let is_beside = self.knows_directory(parent(path)) && options.resume.is_none();
         let upload = if is_beside {
             let start = XrootdUpload::start(self.clone(), path.to_owned(), options.clone());

@@ -20,8 +20,7 @@ use crate::network::Network;
 use hither_core::error::Effect;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed, RetryPolicy};
-use hither_core::storage::{DirEntry, FileKind};
-use hither_core::validators_differ;
+use hither_core::storage::{DirEntry, FileKind, is_same_version};
 use http::{Method, StatusCode, header};
 
 /// Bytes of a page in which its title is looked for.
@@ -154,21 +153,6 @@ impl Seen {
             Some(_) => Self::Unclear,
             None => Self::Undone,
         }
-    }
-}
-
-/// Returns true if both entries of one name are of the same version, as far as they tell.
-/// Directories change with what is in them.
-pub(crate) fn is_same_version(before: &DirEntry, now: &DirEntry) -> Option<bool> {
-    if before.kind != now.kind || sizes_differ(before, now) {
-        return Some(false);
-    }
-    match (&before.validator, &now.validator) {
-        _ if before.kind == FileKind::Directory => None,
-        (Some(before), Some(now)) => Some(!validators_differ(before, now)),
-        _ if before.modified? != now.modified? => Some(false),
-        // Dates are the same within a second.
-        _ => before.size.and(now.size).map(|_| true),
     }
 }
 

@@ -144,7 +144,7 @@ impl Upload for XrootdUpload {
 
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
         let committed = async {
-            let free = self.storage.check_target(&self.path, self.options.overwrite);
+            let free = self.storage.check_put(&self.path, &self.options);
             let (known, free) = join(self.complete(), free).await;
             let known = match known? {
                 Some(entry) => entry,
@@ -162,6 +162,10 @@ impl Upload for XrootdUpload {
                 None => false,
             };
             free?;
+            if self.options.expected.is_some() {
+                // The server compares nothing: this is the last look before the name changes.
+                self.storage.check_put(&self.path, &self.options).await?;
+            }
             let from = DirEntry { path: self.at.clone(), ..known.clone() };
             self.storage.rename_to(&from, &self.path).await?;
             let entry = DirEntry { path: self.path.clone(), ..known };

@@ -1,0 +1,167 @@
+//! MOVE: renaming files and directories, and giving a file that was uploaded its name.
+
+use super::{WebDavStorage, X_OC_MTIME, listing};
+use crate::http::call::HttpRequest;
+use crate::http::call::change::Seen;
+use crate::http::status_error;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, changed_since_read, check_version};
+use http::{StatusCode, header};
+
+impl WebDavStorage {
+    /// Sends a MOVE, with the time of the file if there is one. An existing `to` is
+    /// [`ErrorKind::AlreadyExists`] unless `replace`; so is one with another entity tag than `tag`,
+    /// where the server compares it.
+    pub(super) async fn move_to(
+        &self,
+        from: &DirEntry,
+        to: &str,
+        replace: bool,
+        tag: Option<&str>,
+        mtime: Option<&str>,
+    ) -> Result<()> {
+        let directory = from.kind == FileKind::Directory;
+        if self.root.is_in_federation() {
+            let place = self.root.below(&from.path, directory);
+            let what =
+                format!("{place}: a federation renames nothing: copy it, and remove it here");
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        if !replace && self.names().replaces && self.look(to).await?.is_some() {
+            return Err(self.exists(to));
+        }
+        let destination = if self.names().replaces {
+            // XrdHttp 5.5 takes the name literally.
+            format!("{}{to}", self.root.below("", true))
+        } else {
+            self.root.below(to, directory).to_string()
+        };
+        let request = || {
+            let call = self
+                .request(b"MOVE", &from.path, directory)
+                .with("destination", &destination)
+                .with("overwrite", if replace { "T" } else { "F" });
+            // RFC 4918 section 10.4: a condition on another resource than that of the request.
+            let condition = tag.map(|tag| format!("<{destination}> ([{tag}])"));
+            let call = condition.iter().fold(call, |call, condition| call.with("if", condition));
+            mtime.into_iter().fold(call, |call, mtime| call.with(X_OC_MTIME, mtime))
+        };
+        let look = || async {
+            let left = self.look_for(&from.path, directory);
+            let there = async {
+                match self.look_for(to, directory).await? {
+                    Some(there) => listing::with_size(self, there).await.map(Some),
+                    None => Ok(None),
+                }
+            };
+            let (left, there) = futures_util::try_join!(left, there)?;
+            Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
+        };
+        match self.carry_out(request, look).await? {
+            None => Ok(()),
+            Some(reply) if reply.status == StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
+            Some(reply) => Err(status_error::of_response(&reply, "MOVE")),
+        }
+    }
+
+    /// Moves a file, and replaces at most another file. One that may not have its size yet
+    /// (`is_unseen`) is looked at before it replaces anything.
+    pub(super) async fn move_file(
+        &self,
+        from: &DirEntry,
+        to: &str,
+        overwrite: bool,
+        is_unseen: bool,
+        mtime: Option<&str>,
+    ) -> Result<()> {
+        use ErrorKind::{AlreadyExists, NotFound};
+        match self.move_to(from, to, false, None, mtime).await {
+            // nginx responds with "conflict" if it is a directory, and other errors may have
+            // reasons that show now.
+            Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
+                match self.look(to).await? {
+                    Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
+                    Some(_) => {
+                        if is_unseen {
+                            self.check_size(from).await?;
+                        }
+                        self.move_to(from, to, true, None, mtime).await
+                    }
+                    None => Err(error),
+                }
+            }
+            done => done,
+        }
+    }
+
+    /// Moves a file to the name of the one of version `expected`, and replaces no other.
+    pub(super) async fn replace_version(
+        &self,
+        from: &DirEntry,
+        to: &str,
+        expected: &DirEntry,
+        mtime: Option<&str>,
+    ) -> Result<()> {
+        self.check_version(to, expected).await?;
+        if let Some(tag) = expected.strong_tag().filter(|_| !self.names().replaces) {
+            match self.move_to(from, to, true, Some(tag), mtime).await {
+                // Servers whose conditions are about locks alone refuse any tag (Go's webdav).
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    self.check_version(to, expected).await?;
+                }
+                done => return done,
+            }
+        }
+        self.move_to(from, to, true, None, mtime).await
+    }
+
+    /// Fails unless the file at `path` is of the version `expected`.
+    pub(super) async fn check_version(&self, path: &str, expected: &DirEntry) -> Result<()> {
+        let now = match listing::sized(self, path).await {
+            Ok(entry) => Some(self.comparable(entry)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        check_version(expected, now.as_ref(), self.root.below(path, false))
+    }
+
+    /// Gives a file that was uploaded its name. One that may not have its size yet (`is_unseen`) is
+    /// looked at before it replaces anything.
+    pub(super) async fn give_name(
+        &self,
+        from: &DirEntry,
+        to: &str,
+        options: &PutOptions,
+        is_unseen: bool,
+        mtime: Option<&str>,
+    ) -> Result<()> {
+        let Some(expected) = &options.expected else {
+            return self.move_file(from, to, options.overwrite, is_unseen, mtime).await;
+        };
+        if is_unseen {
+            self.check_size(from).await?;
+        }
+        self.replace_version(from, to, expected, mtime).await
+    }
+
+    /// A PUT to the name of a file with the condition of these options.
+    pub(super) fn conditional(&self, put: HttpRequest, options: &PutOptions) -> HttpRequest {
+        match &options.expected {
+            Some(expected) => {
+                let tag = expected.strong_tag().into_iter();
+                tag.fold(put, |put, tag| put.with(header::IF_MATCH, tag))
+            }
+            None if options.overwrite => put,
+            None => put.with(header::IF_NONE_MATCH, "*"),
+        }
+    }
+
+    /// The error of an upload with these options: a server that compares entity tags responds as it
+    /// does where a file is in the way.
+    pub(super) fn of_upload(&self, error: Error, path: &str, options: &PutOptions) -> Error {
+        if options.expected.is_none() || error.kind() != ErrorKind::AlreadyExists {
+            return error;
+        }
+        changed_since_read(self.root.below(path, false), "")
+    }
+}
