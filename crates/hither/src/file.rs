@@ -129,6 +129,18 @@ impl Client {
 }
 
 impl RemoteFile {
+    /// Opens the file once more, with other options: reads of both open files are of one version,
+    /// and fail when the file has changed. The two share replicas and memory. Takes a round trip
+    /// only if nothing was read yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteFile::stat`].
+    pub fn open_again(&self, client: &Client, options: OpenOptions) -> Result<Self> {
+        let path = client.block_on(self.path.open_again(&self.origin, options))?;
+        Ok(Self { origin: Arc::clone(&self.origin), path: Arc::new(path) })
+    }
+
     /// Reports of the replicas, and the reasons why some are no longer used.
     #[must_use]
     pub fn replicas(&self) -> (Vec<SourceReport>, Vec<String>) {

@@ -24,6 +24,7 @@ mod driver;
 mod inner;
 #[cfg(test)]
 mod interleavings;
+mod opening;
 mod pending_read;
 mod prefetch_queue;
 mod work;
@@ -141,50 +142,6 @@ pub(crate) const MAX_SMALL_FILE_BYTES: u64 = (1 << 20) + (64 << 10);
 pub const MAX_READ_BYTES: u64 = 1 << 30;
 
 impl CachedFile {
-    /// Opens `source`, which is what `key` names, for reading through `cache`. `spawn` is given the
-    /// futures that do the fetching. Nothing is fetched before somebody asks; nothing is fetched
-    /// ahead before there is a prefetcher or a hint.
-    #[must_use]
-    pub fn new(
-        source: Arc<dyn Source>,
-        cache: Arc<Cache>,
-        key: CacheKey,
-        config: ReaderConfig,
-        spawn: Spawn,
-    ) -> Self {
-        let (entry, opened) = cache.open(&key);
-        let conditions = PrefetchContext {
-            size: None,
-            link: source.link(),
-            limits: source.limits(),
-            ahead_bytes: 0,
-            ahead_budget_bytes: cache.config().ahead_bytes,
-            wasted_bytes: 0,
-            fetched_bytes: 0,
-        };
-        let state = CachedFileState {
-            prefetcher: Box::new(NoPrefetch),
-            entry,
-            opened,
-            bound: false,
-            conditions,
-            work: DriverWork::default(),
-            driving: false,
-            closed: false,
-        };
-        let file = CachedFileInner {
-            source,
-            cache,
-            key,
-            config,
-            spawn,
-            state: Mutex::new(state),
-            driver: AtomicWaker::new(),
-            recorder: OnceLock::new(),
-        };
-        Self { open: Arc::new(Open { file: Arc::new(file) }) }
-    }
-
     /// Replaces who says what will be read next.
     pub fn set_prefetcher(&self, prefetcher: Box<dyn Prefetcher>) {
         lock(&self.shared().state).prefetcher = prefetcher;

@@ -91,20 +91,7 @@ pub(crate) fn compose(
         let config = &below.context.config;
         let cache = Arc::clone(&below.context.cache);
         let file = CachedFile::new(source, cache, below.cache_key(), config.reader, below.spawn());
-        if let Some(recorder) = &below.recorder {
-            file.set_recorder(recorder.clone());
-        }
-        let gate = ReadAheadGate::default();
-        let by_offset = Box::new(ReadAhead::new(config.read_ahead));
-        let by_offset = Box::new(GatedPrefetcher::new(by_offset, gate.clone()));
-        let trees = if config.tree_cache.enabled && options.tree_cache {
-            Some(attach(&below, &file, by_offset))
-        } else {
-            file.set_prefetcher(by_offset);
-            None
-        };
-        let seeded = OnceCell::new();
-        CachedReads { file, disk, gate, trees, seeded, unvalidated: AtomicBool::new(false) }
+        CachedReads::new(&below, file, disk, options)
     }));
     Ok((origin, ReadPath::Cached { open_ahead, cached }))
 }
@@ -125,6 +112,31 @@ impl ReadPath {
             Self::Direct { .. } => None,
             Self::Cached { cached, .. } => Some(cached),
         }
+    }
+
+    /// The layers of the same file, opened once more in the version that is read.
+    ///
+    /// # Errors
+    ///
+    /// The error of asking for the version, if nothing was read yet.
+    pub(crate) async fn open_again(
+        &self,
+        origin: &Arc<FileOrigin>,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let first = match self.seeded(origin).await? {
+            SeededPath::Direct { size } => return Ok(Self::Direct { size }),
+            SeededPath::Cached(first) => first,
+        };
+        if first.file.confirmed_version().is_none() {
+            first.settle(&origin.first_byte(None).await?);
+        }
+        let cached = CachedReads::new(origin, first.file.open_again(), first.disk.clone(), options);
+        // The bytes that the first one was seeded with are in the memory that both share.
+        cached.seeded.set(None).ok();
+        let cached: LazyCached = LazyLock::new(Box::new(move || cached));
+        LazyLock::force(&cached);
+        Ok(Self::Cached { open_ahead: OpenAheadTask::new(Arc::clone(origin)), cached })
     }
 
     /// The version of which the file was read, if that is known with its size.
@@ -156,6 +168,30 @@ impl ReadPath {
 }
 
 impl CachedReads {
+    /// The layers above `file`, not seeded yet.
+    fn new(
+        origin: &Arc<FileOrigin>,
+        file: CachedFile,
+        disk: Option<Arc<DiskCacheSource>>,
+        options: OpenOptions,
+    ) -> Self {
+        let config = &origin.context.config;
+        if let Some(recorder) = &origin.recorder {
+            file.set_recorder(recorder.clone());
+        }
+        let gate = ReadAheadGate::default();
+        let by_offset = Box::new(ReadAhead::new(config.read_ahead));
+        let by_offset = Box::new(GatedPrefetcher::new(by_offset, gate.clone()));
+        let trees = if config.tree_cache.enabled && options.tree_cache {
+            Some(attach(origin, &file, by_offset))
+        } else {
+            file.set_prefetcher(by_offset);
+            None
+        };
+        let seeded = OnceCell::new();
+        Self { file, disk, gate, trees, seeded, unvalidated: AtomicBool::new(false) }
+    }
+
     /// Seeds disk cache and memory with prefetched ends, else with stored metadata.
     async fn seed(
         &self,

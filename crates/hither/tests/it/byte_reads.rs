@@ -1,7 +1,7 @@
 //! Reads of files as bytes, through the cache.
 
 use crate::support::rig::{client, log};
-use hither::{Client, ClientConfig, ErrorKind, RemoteFile};
+use hither::{Client, ClientConfig, ErrorKind, OpenOptions, RemoteFile};
 use hither_simulate::Link;
 use hither_testkit::mock_http::MockHttpServer;
 use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
@@ -219,6 +219,40 @@ fn no_byte_is_returned_after_the_file_changed() {
     assert_eq!(error.kind(), ErrorKind::Changed);
     let again = client.open(&peer.url()).unwrap();
     assert_eq!(read(&client, &again, 0, 1_000), other[..1_000]);
+}
+
+#[test]
+fn a_file_that_is_opened_again_is_read_in_the_same_version() {
+    let first = content(100_000);
+    let other: Vec<u8> = first.iter().map(|byte| byte ^ 0xff).collect();
+    for is_read in [true, false] {
+        let peer = MockHttpServer::start(first.clone()).unwrap();
+        let client = client(2, None);
+        let file = client.open(&peer.url()).unwrap();
+        if is_read {
+            assert_eq!(read(&client, &file, 0, 1_000), first[..1_000]);
+        }
+        let again = file.open_again(&client, OpenOptions::default()).unwrap();
+        let requests = peer.log().len();
+        assert_eq!(requests, 1, "{:?}", peer.log());
+        if is_read {
+            // The bytes that the first one has read are in memory.
+            assert_eq!(read(&client, &again, 500, 500), first[500..1_000]);
+            assert_eq!(peer.log().len(), requests, "{:?}", peer.log());
+        }
+        peer.replace(other.clone(), "\"other\"");
+        for file in [&again, &file] {
+            let error = file.read_at(&client, 50_000, &mut [0; 10]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+        }
+        // Another one, that has read the new version, changes nothing for them.
+        let new = client.open(&peer.url()).unwrap();
+        assert_eq!(read(&client, &new, 50_000, 10), other[50_000..50_010]);
+        for file in [&again, &file, &again.open_again(&client, OpenOptions::default()).unwrap()] {
+            let error = file.read_at(&client, 50_000, &mut [0; 10]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
+        }
+    }
 }
 
 #[test]
