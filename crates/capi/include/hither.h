@@ -261,6 +261,15 @@ hither_file *hither_open_with(const hither_client *client,
                               const char *const *options,
                               hither_error **error);
 
+// Opens the file of a handle once more, with other options, in the version that the handle reads:
+// as soon as the file is seen to have changed, reads of both fail with HITHER_KIND_CHANGED, where
+// hither_open would read the new version. They share their bytes in memory; each is closed. Sends
+// a request only if nothing was read yet. `options` as for hither_open_with. Returns NULL after an
+// error.
+hither_file *hither_open_again(const hither_file *file,
+                               const char *const *options,
+                               hither_error **error);
+
 // Closes a file and cancels its prefetches. NULL does nothing.
 void hither_close(hither_file *file);
 
@@ -357,6 +366,17 @@ int hither_put(const hither_client *client,
                bool overwrite,
                hither_error **error);
 
+// Writes as hither_put does if the file at `url` is still the one that `expected` describes, an
+// entry of hither_stat; if `expected` is NULL, if there is none. Else nothing is written, and the
+// error is of HITHER_KIND_CHANGED or HITHER_KIND_ALREADY_EXISTS. The server compares where it can
+// (If-Match, If-None-Match), else the library does so just before. Returns 0, -1 after an error.
+int hither_put_if(const hither_client *client,
+                  const char *url,
+                  const void *data,
+                  size_t length,
+                  const hither_entry *expected,
+                  hither_error **error);
+
 // Copies the local file `path` to exactly `url`, in parallel pieces, and compares checksums. If
 // there is a file, replaces it if `overwrite` is true, else fails. Returns 0, -1 after an error.
 int hither_put_file(const hither_client *client,
@@ -364,6 +384,14 @@ int hither_put_file(const hither_client *client,
                     const char *path,
                     bool overwrite,
                     hither_error **error);
+
+// Copies as hither_put_file does, under the condition of hither_put_if. Returns 0, -1 after an
+// error.
+int hither_put_file_if(const hither_client *client,
+                       const char *url,
+                       const char *path,
+                       const hither_entry *expected,
+                       hither_error **error);
 
 // Copies the file at `url` to exactly the local file `path`, in parallel pieces, and compares
 // checksums. If there is a file, replaces it if `overwrite` is true, else fails. Returns 0, -1

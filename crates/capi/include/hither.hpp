@@ -139,13 +139,19 @@ struct Entry {
     /* Empty if unknown. */
     std::string validator;
 
-    explicit Entry(const hither_entry *entry)
-        : url(hither_entry_url(entry)), name(hither_entry_name(entry)),
-          kind(hither_entry_kind(entry)), size(hither_entry_size(entry)),
-          modified(hither_entry_modified(entry)),
-          validator(hither_entry_validator(entry) ? hither_entry_validator(entry) : "")
+    explicit Entry(std::shared_ptr<const hither_entry> entry)
+        : url(hither_entry_url(entry.get())), name(hither_entry_name(entry.get())),
+          kind(hither_entry_kind(entry.get())), size(hither_entry_size(entry.get())),
+          modified(hither_entry_modified(entry.get())),
+          validator(hither_entry_validator(entry.get()) ? hither_entry_validator(entry.get()) : ""),
+          handle_(std::move(entry))
     {
     }
+
+    const hither_entry *get() const noexcept { return handle_.get(); }
+
+private:
+    std::shared_ptr<const hither_entry> handle_;
 };
 
 /* Announced ranges; the announcement outlives the object unless it is cancelled. */
@@ -166,6 +172,14 @@ private:
 class File {
 public:
     explicit File(hither_file *file) : handle_(file) {}
+
+    /* Opens the file once more, with other options, in the version that is read. */
+    File again(const Options &options = {}) const
+    {
+        return File(detail::checked([&](auto error) {
+            return hither_open_again(handle_.get(), options.list().data(), error);
+        }));
+    }
 
     uint64_t size() const
     {
@@ -235,18 +249,19 @@ public:
 
     Entry stat(const std::string &url) const
     {
-        const detail::Handle<hither_entry, hither_entry_free> entry(
-            detail::checked([&](auto error) { return hither_stat(get(), url.c_str(), error); }));
-        return Entry(entry.get());
+        hither_entry *const entry =
+            detail::checked([&](auto error) { return hither_stat(get(), url.c_str(), error); });
+        return Entry(std::shared_ptr<hither_entry>(entry, hither_entry_free));
     }
 
     std::vector<Entry> list(const std::string &url) const
     {
-        const detail::Handle<hither_list, hither_list_free> list(detail::checked(
-            [&](auto error) { return hither_list_new(get(), url.c_str(), error); }));
+        const std::shared_ptr<hither_list> list(
+            detail::checked([&](auto error) { return hither_list_new(get(), url.c_str(), error); }),
+            hither_list_free);
         std::vector<Entry> entries;
         while (const hither_entry *entry = hither_list_next(list.get()))
-            entries.emplace_back(entry);
+            entries.emplace_back(std::shared_ptr<const hither_entry>(list, entry));
         return entries;
     }
 
@@ -254,6 +269,23 @@ public:
     {
         detail::checked([&](auto error) {
             return hither_put(get(), url.c_str(), data, length, overwrite, error);
+        });
+    }
+
+    /* Replaces only the version that `expected` describes; if it is null, nothing. */
+    void put_if(const std::string &url, const void *data, size_t length, const Entry *expected) const
+    {
+        detail::checked([&](auto error) {
+            const hither_entry *const entry = expected ? expected->get() : nullptr;
+            return hither_put_if(get(), url.c_str(), data, length, entry, error);
+        });
+    }
+
+    void put_file_if(const std::string &url, const std::string &path, const Entry *expected) const
+    {
+        detail::checked([&](auto error) {
+            const hither_entry *const entry = expected ? expected->get() : nullptr;
+            return hither_put_file_if(get(), url.c_str(), path.c_str(), entry, error);
         });
     }
 

@@ -36,6 +36,8 @@ pub struct Entry {
     size: u64,
     modified: f64,
     validator: Option<CString>,
+    /// The entry as the library knows it.
+    pub(crate) known: DirEntry,
 }
 
 /// The entries of a directory.
@@ -61,6 +63,7 @@ impl Entry {
             size: entry.size.unwrap_or(HITHER_SIZE_UNKNOWN),
             modified: modified.map_or(-1.0, |since| since.as_secs_f64()),
             validator: entry.validator.as_deref().map(c_string),
+            known: entry.clone(),
         }
     }
 }

@@ -93,6 +93,24 @@ pub extern "C" fn hither_open_with(
     })
 }
 
+/// Opens the file of a handle once more, with other options, in the version that the handle reads:
+/// as soon as the file is seen to have changed, reads of both fail with HITHER_KIND_CHANGED, where
+/// hither_open would read the new version. They share their bytes in memory; each is closed. Sends
+/// a request only if nothing was read yet. `options` as for hither_open_with. Returns NULL after an
+/// error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_open_again(
+    file: Option<&File>,
+    options: *const *const c_char,
+    error: Option<&mut *mut ErrorObject>,
+) -> Option<Box<File>> {
+    guarded(error, None, || {
+        let OpenedFile { file, client } = opened(file)?;
+        let (options, _) = open_options(&pairs(options)?)?;
+        Ok(Some(new_file(file.open_again(client, options)?, client)))
+    })
+}
+
 /// Closes a file and cancels its prefetches. NULL does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn hither_close(file: Option<Box<File>>) {

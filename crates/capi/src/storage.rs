@@ -1,9 +1,10 @@
 //! Files and directories that are written, renamed and removed, and checksums.
 
 use crate::client::{Client, with_client};
+use crate::entry::Entry;
 use crate::error::ErrorObject;
 use crate::foreign::{bytes, c_string, invalid, text};
-use hither::{Error, ErrorKind};
+use hither::{Error, ErrorKind, Replaceable};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
@@ -27,11 +28,37 @@ pub extern "C" fn hither_put(
     overwrite: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
+    put(client, url, (data, length), || overwrite.into(), error)
+}
+
+/// Writes as hither_put does if the file at `url` is still the one that `expected` describes, an
+/// entry of hither_stat; if `expected` is NULL, if there is none. Else nothing is written, and the
+/// error is of HITHER_KIND_CHANGED or HITHER_KIND_ALREADY_EXISTS. The server compares where it can
+/// (If-Match, If-None-Match), else the library does so just before. Returns 0, -1 after an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_put_if(
+    client: Option<&Client>,
+    url: *const c_char,
+    data: *const c_void,
+    length: usize,
+    expected: Option<&Entry>,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    put(client, url, (data, length), || replaceable(expected), error)
+}
+
+fn put(
+    client: Option<&Client>,
+    url: *const c_char,
+    (data, length): (*const c_void, usize),
+    replaceable: impl FnOnce() -> Replaceable,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
     run(client, error, |client| {
         let url = text("the URL", url)?;
         // The library owns what it sends, because connections send it from other threads.
         let data = bytes("the data", data, length)?.to_vec();
-        client.block_on(client.put(url, data.into(), overwrite)).map(drop)
+        client.block_on(client.put(url, data.into(), replaceable())).map(drop)
     })
 }
 
@@ -45,10 +72,38 @@ pub extern "C" fn hither_put_file(
     overwrite: bool,
     error: Option<&mut *mut ErrorObject>,
 ) -> c_int {
+    put_file(client, url, path, || overwrite.into(), error)
+}
+
+/// Copies as hither_put_file does, under the condition of hither_put_if. Returns 0, -1 after an
+/// error.
+#[unsafe(no_mangle)]
+pub extern "C" fn hither_put_file_if(
+    client: Option<&Client>,
+    url: *const c_char,
+    path: *const c_char,
+    expected: Option<&Entry>,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
+    put_file(client, url, path, || replaceable(expected), error)
+}
+
+fn put_file(
+    client: Option<&Client>,
+    url: *const c_char,
+    path: *const c_char,
+    replaceable: impl FnOnce() -> Replaceable,
+    error: Option<&mut *mut ErrorObject>,
+) -> c_int {
     run(client, error, |client| {
         let path = Path::new(text("the path", path)?);
-        client.block_on(client.put_file(text("the URL", url)?, path, overwrite)).map(drop)
+        client.block_on(client.put_file(text("the URL", url)?, path, replaceable())).map(drop)
     })
+}
+
+/// The version that an entry describes; without one, none.
+fn replaceable(expected: Option<&Entry>) -> Replaceable {
+    expected.map_or(Replaceable::Nothing, |entry| Replaceable::Version(entry.known.clone()))
 }
 
 /// Copies the file at `url` to exactly the local file `path`, in parallel pieces, and compares

@@ -87,6 +87,8 @@ static void nulls(const hither_client *client, const hither_file *file)
     FAILED(HITHER_KIND_INVALID);
     CHECK(hither_put(client, NULL, "", 0, true, &error) == -1);
     FAILED(HITHER_KIND_INVALID);
+    CHECK(!hither_open_again(NULL, NULL, &error));
+    FAILED(HITHER_KIND_INVALID);
     CHECK(hither_queue_poll(NULL, NULL, 0, 0, &error) == -1);
     FAILED(HITHER_KIND_INVALID);
     CHECK(hither_queue_descriptor(NULL) == -1);
@@ -141,6 +143,9 @@ static void reads(const hither_client *client, const hither_file *file, const ch
     const char *const options[] = {"tree_cache", "false", "open_ahead", "false", "tail", "1K", NULL};
     hither_file *with = hither_open_with(client, url, options, &error);
     CHECK(with && hither_size(with, &error) == size && !error);
+    hither_file *again = hither_open_again(with, options, &error);
+    CHECK(again && hither_pread(again, bytes[0], 100, 700, &error) == 100 && equal(bytes[0], 700, 100));
+    hither_close(again);
     hither_close(with);
     const char *const unknown[] = {"tree_caches", "false", NULL};
     CHECK(!hither_open_with(client, url, unknown, &error) && strstr(hither_error_message(error), "tree_cache"));
@@ -219,6 +224,19 @@ static void storage(const hither_client *client, const char *folder)
     CHECK(entry && hither_entry_kind(entry) == HITHER_FILE_KIND_FILE && hither_entry_size(entry) == 7);
     CHECK(strcmp(hither_entry_name(entry), "d") == 0 && strcmp(hither_entry_url(entry), name[6]) == 0);
     CHECK(hither_entry_modified(entry) > 1e9);
+    /* Only that version is replaced, and only a name that is free is taken. */
+    CHECK(hither_put_if(client, name[6], "replaced", 8, entry, &error) == 0);
+    CHECK(hither_put_if(client, name[6], "lost", 4, entry, &error) == -1);
+    CHECK(strstr(hither_error_message(error), "has changed since it was read"));
+    FAILED(HITHER_KIND_CHANGED);
+    CHECK(hither_put_file_if(client, name[6], name[2], entry, &error) == -1);
+    FAILED(HITHER_KIND_CHANGED);
+    hither_entry_free(entry);
+    CHECK(hither_put_file_if(client, name[6], name[2], NULL, &error) == -1);
+    FAILED(HITHER_KIND_ALREADY_EXISTS);
+    entry = hither_stat(client, name[6], &error);
+    CHECK(entry && hither_entry_size(entry) == 8);
+    CHECK(hither_put_file_if(client, name[6], name[2], entry, &error) == 0);
     hither_entry_free(entry);
     hither_list *list = hither_list_new(client, name[1], &error);
     CHECK(list);

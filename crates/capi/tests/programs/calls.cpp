@@ -61,7 +61,14 @@ static void storage(const hither::Client &client, const std::string &folder)
     client.put_file(folder + "/made/b", folder + "/made/a");
     client.get_file(folder + "/made/a", folder + "/made/c");
     client.rename(folder + "/made/c", folder + "/made/d");
-    check(client.stat(folder + "/made/d").size == 7, "stat");
+    const hither::Entry made = client.stat(folder + "/made/d");
+    check(made.size == 7, "stat");
+    client.put_if(folder + "/made/d", "version", 7, &made);
+    check(kind_of([&] { client.put_if(folder + "/made/d", "lost", 4, &made); }) == HITHER_KIND_CHANGED, "stale");
+    for (const hither::Entry &listed : client.list(folder + "/made"))
+        if (listed.name == "d")
+            client.put_file_if(listed.url, folder + "/made/a", &listed);
+    check(kind_of([&] { client.put_file_if(made.url, folder + "/made/a", nullptr); }) == HITHER_KIND_ALREADY_EXISTS, "free");
     check(client.list(folder + "/made").size() == 3, "list");
     check(client.checksum(folder + "/made/d", "crc32c").rfind("crc32c:", 0) == 0, "checksum");
     int calls = 0;
