@@ -15,6 +15,9 @@ const char *const kTailBytes = "8000";
 // hold the bytes themselves.
 const char *const kCacheSize = "256M";
 
+// Options of a file of which ROOT announces what it reads.
+const char *const kAnnounced[] = {"tree_cache", "false", "tail", kTailBytes, nullptr};
+
 TString WithoutOption(TString url, const char *option)
 {
    const Ssiz_t query = url.First('?');
@@ -55,10 +58,13 @@ TString HitherClient::Url(const char *name)
    return WithoutOption(url, "filetype=raw");
 }
 
-HitherClient::File HitherClient::Open(const TString &url, Prefetch prefetch, hither_error **error)
+HitherClient::File HitherClient::Open(const TString &url, hither_error **error)
 {
-   const char *const announced[] = {"tree_cache", "false", "tail", kTailBytes, nullptr};
    hither_client *client = Get(error);
-   return File(client ? hither_open_with(client, url, prefetch == Prefetch::kAnnounced ? announced : nullptr, error)
-                      : nullptr);
+   return File(client ? hither_open_with(client, url, kAnnounced, error) : nullptr);
+}
+
+HitherClient::File HitherClient::OpenAgain(const hither_file *file, bool branches, hither_error **error)
+{
+   return File(hither_open_again(file, branches ? nullptr : kAnnounced, error));
 }

@@ -56,16 +56,14 @@ hither_client *Get(hither_error **error);
 // and without its option filetype=raw; xroot:// is root://.
 TString Url(const char *name);
 
-// What the library fetches ahead of the reads of a file.
-enum class Prefetch {
-   // What ROOT announces, and nothing of a tree that it has not.
-   kAnnounced,
-   // The baskets of the branches that are read, as TTreeCache would.
-   kBranches
-};
+// Opens a file, of which the library fetches what ROOT announces, and nothing of a tree that it has
+// not. Size, head and tail come in one request. NULL after an error.
+File Open(const TString &url, hither_error **error);
 
-// Opens a file. Size, head and tail of kAnnounced come in one request. NULL after an error.
-File Open(const TString &url, Prefetch prefetch, hither_error **error);
+// Opens a file once more, in the version that is read: reads of both fail once the file has changed.
+// The library fetches the baskets of the branches that are read ahead, as TTreeCache would, if
+// `branches`, else as for Open. NULL after an error.
+File OpenAgain(const hither_file *file, bool branches, hither_error **error);
 
 } // namespace HitherClient
 

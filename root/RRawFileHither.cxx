@@ -34,16 +34,23 @@ ROOT::Internal::RRawFileHither::~RRawFileHither()
    hither_close(fFile);
 }
 
+// ROOT reads the copy by what it has read of the original: both are of one version.
 std::unique_ptr<ROOT::Internal::RRawFile> ROOT::Internal::RRawFileHither::Clone() const
 {
-   return std::make_unique<RRawFileHither>(fUrl, fOptions);
+   auto copy = std::make_unique<RRawFileHither>(fUrl, fOptions);
+   HitherClient::Failure failure;
+   if (fFile && !(copy->fFile = HitherClient::OpenAgain(fFile, false, failure).release()))
+      Fail(failure);
+   return copy;
 }
 
 void ROOT::Internal::RRawFileHither::OpenImpl()
 {
    fOptions.fBlockSize = 0;
+   if (fFile)
+      return;
    HitherClient::Failure failure;
-   fFile = HitherClient::Open(HitherClient::Url(fUrl.c_str()), HitherClient::Prefetch::kAnnounced, failure).release();
+   fFile = HitherClient::Open(HitherClient::Url(fUrl.c_str()), failure).release();
    if (!fFile)
       Fail(failure);
 }

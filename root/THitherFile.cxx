@@ -12,20 +12,23 @@
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 struct HitherFileState {
    TString fUrl;
    // The file, while it is read.
    HitherClient::File fFile;
-   // The same file with prefetching by branch, once it is read without a cache of ROOT's. The two
-   // share their bytes in memory.
+   // The same file, in the same version, with prefetching by branch, once it is read without a cache
+   // of ROOT's. The two share their bytes in memory.
    HitherClient::File fBranches;
    Int_t fReadsWithoutCache = 0;
    // Path of the local file that is written. Empty while the file is read.
    TString fSpool;
-   // Close may replace a file of that name.
-   bool fReplace = false;
+   // Close may replace any file of that name, else only the version of fRead.
+   bool fReplaceAny = false;
+   // The file that was fetched for an update; none if there was none.
+   HitherClient::Entry fRead;
 };
 
 namespace {
@@ -102,7 +105,7 @@ THitherFile::~THitherFile()
 bool THitherFile::OpenToRead()
 {
    HitherClient::Failure failure;
-   fState->fFile = HitherClient::Open(fState->fUrl, HitherClient::Prefetch::kAnnounced, failure);
+   fState->fFile = HitherClient::Open(fState->fUrl, failure);
    // Opening sends nothing, except what is prefetched: the size tells whether the file is there.
    if (!fState->fFile || hither_size(fState->fFile.get(), failure) < 0) {
       Error("Open", "%s", failure.Message());
@@ -130,9 +133,10 @@ bool THitherFile::OpenToWrite()
             strerror(errno));
       return false;
    }
-   fState->fReplace = fOption != "CREATE";
+   fState->fReplaceAny = fOption == "RECREATE";
+   fState->fRead.reset();
    if (fOption != "RECREATE") {
-      const HitherClient::Entry found(hither_stat(client, url, failure));
+      HitherClient::Entry found(hither_stat(client, url, failure));
       const bool isMissing = !found && failure.Kind() == HITHER_KIND_NOT_FOUND;
       bool isGood = true;
       if (fOption == "CREATE" && found) {
@@ -152,6 +156,7 @@ bool THitherFile::OpenToWrite()
       }
       if (fOption == "UPDATE" && isMissing)
          fOption = "CREATE";
+      fState->fRead = std::move(found);
    }
    close(descriptor);
    // The copy may have replaced the file.
@@ -190,7 +195,12 @@ void THitherFile::PutSpool()
    fState->fSpool = "";
    HitherClient::Failure failure;
    hither_client *client = HitherClient::Get(failure);
-   if (!client || hither_put_file(client, fState->fUrl, spool, fState->fReplace, failure) < 0) {
+   const TString &url = fState->fUrl;
+   // What another program has written meanwhile would be lost.
+   const hither_entry *const read = fState->fRead.get();
+   const bool isPut = client && (fState->fReplaceAny ? hither_put_file(client, url, spool, true, failure)
+                                                     : hither_put_file_if(client, url, spool, read, failure)) == 0;
+   if (!isPut) {
       SetBit(kWriteError);
       Error("Close", "%s; what was to be written is in %s", failure.Message(), spool.Data());
       return;
@@ -210,6 +220,13 @@ Int_t THitherFile::ReOpen(Option_t *option)
    Close();
    if (TestBit(kWriteError))
       return -1;
+   // The file is read anew, in its present version. Close has dropped keys, objects and trees.
+   const TFileCacheRead *const stale = fCacheRead;
+   TFile::SetCacheRead(nullptr);
+   delete stale;
+   delete fProcessIDs;
+   fProcessIDs = nullptr;
+   fNProcessIDs = 0;
    fOption = mode;
    const bool isOpen = mode == "READ" ? OpenToRead() : OpenToWrite();
    if (!isOpen) {
@@ -289,7 +306,7 @@ const hither_file *THitherFile::Reader()
    if (fCacheRead)
       return fState->fFile.get();
    if (++fState->fReadsWithoutCache == kFirstReads)
-      fState->fBranches = HitherClient::Open(fState->fUrl, HitherClient::Prefetch::kBranches, nullptr);
+      fState->fBranches = HitherClient::OpenAgain(fState->fFile.get(), true, nullptr);
    return fState->fBranches ? fState->fBranches.get() : fState->fFile.get();
 }
 

@@ -22,15 +22,16 @@ public:
                Int_t compress = ROOT::RCompressionSetting::EDefaults::kUseCompiledDefault, Int_t netopt = 0);
    ~THitherFile() override;
 
-   // Puts what was written to the URL. If that fails, says so, sets the bit kWriteError and keeps
-   // the spool file.
+   // Puts what was written to the URL, unless there is another file than the one that was fetched
+   // for an update, or one at all that was to be created. If that fails, says so, sets the bit
+   // kWriteError and keeps the spool file.
    void Close(Option_t *option = "") override;
    Long64_t GetSize() const override;
    Bool_t ReadBuffer(char *buffer, Int_t length) override;
    Bool_t ReadBuffer(char *buffer, Long64_t position, Int_t length) override;
    Bool_t ReadBuffers(char *buffer, Long64_t *positions, Int_t *lengths, Int_t count) override;
    Bool_t ReadBufferAsync(Long64_t position, Int_t length) override;
-   // Changes between READ and UPDATE.
+   // Changes between READ and UPDATE. The file is read anew, in its present version.
    Int_t ReOpen(Option_t *mode) override;
    void Seek(Long64_t offset, ERelativeTo position = kBeg) override;
    // Makes the cache of a tree announce its baskets and take them from the library as they arrive,

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 WRITE = """
 file = ROOT.TFile.Open(arguments["url"], arguments["option"])
 histogram = ROOT.TH1F(arguments["name"], "", 10, 0, 10)
@@ -128,4 +130,81 @@ answer(copied=copied, names=names, found=found, size=size, file=is_file, directo
             "directory": True,
             "unlinked": [0, 0],
             "gone": [True, True, False],
+        }, done.err
+
+
+TWO_WRITERS = """
+def begin(option, name):
+    file = ROOT.TFile.Open(arguments["url"], option)
+    histogram = ROOT.TH1F(name, "", 10, 0, 10)
+    histogram.Fill(3)
+    histogram.Write()
+    return file
+def end(file):
+    file.Close()
+    return bool(file.TestBit(ROOT.TFile.kWriteError))
+def keys():
+    file = ROOT.TFile.Open(arguments["url"])
+    return sorted(key.GetName() for key in file.GetListOfKeys())
+"""
+
+
+def test_of_two_updates_the_second_is_refused(root_plugin, served_small, xrootd, tmp_path):
+    code = """
+failed = [end(begin("NEW", "first"))]
+writers = [begin("UPDATE", name) for name in ("from_a", "from_b")]
+failed += [end(writer) for writer in writers]
+both = keys()
+failed.append(end(begin("UPDATE", "from_b")))
+answer(failed=failed, both=both, last=keys())
+"""
+    for number, url in enumerate((served_small.url("shared.root"), f"{xrootd}shared.root")):
+        spool = tmp_path / f"spool{number}"
+        spool.mkdir()
+        done = root_plugin.run(TWO_WRITERS + code, environment={"TMPDIR": str(spool)}, url=url)
+        assert done.answer == {
+            "failed": [False, False, True, False],
+            "both": ["first", "from_a"],
+            "last": ["first", "from_a", "from_b"],
+        }, done.err
+        assert "has changed since it was read" in done.err
+        kept = Path(re.search(r"what was to be written is in (\S+)", done.err)[1])
+        assert root_plugin.run(READ, url=str(kept)).answer["found"] == {"first": 1, "from_b": 1}
+
+
+@pytest.mark.parametrize("option", ["NEW", "CREATE", "UPDATE"])
+def test_a_file_that_was_made_meanwhile_is_not_replaced(root_plugin, served_small, xrootd, option):
+    code = """
+writers = [begin(arguments["option"], name) for name in ("from_a", "from_b")]
+answer(failed=[end(writer) for writer in writers], keys=keys())
+"""
+    for url in (served_small.url("shared.root"), f"{xrootd}shared.root"):
+        done = root_plugin.run(TWO_WRITERS + code, url=url, option=option)
+        assert done.answer == {"failed": [False, True], "keys": ["from_a"]}, done.err
+        assert "exists already" in done.err
+
+
+def test_a_file_that_is_opened_anew_is_the_present_one(root_plugin, served_small, xrootd):
+    code = """
+def now(file):
+    return sorted(key.GetName() for key in file.GetListOfKeys())
+end(begin("NEW", "first"))
+file = ROOT.TFile.Open(arguments["url"])
+seen = [now(file)]
+end(begin("RECREATE", "second"))
+changed = [file.ReOpen("UPDATE")]
+seen.append(now(file))
+file.cd()
+ROOT.TNamed("third", "").Write()
+changed.append(file.ReOpen("READ"))
+seen.append(now(file))
+end(begin("RECREATE", "fourth"))
+answer(seen=seen, changed=changed, last=keys())
+"""
+    for url in (served_small.url("shared.root"), f"{xrootd}shared.root"):
+        done = root_plugin.run(TWO_WRITERS + code, url=url)
+        assert done.answer == {
+            "seen": [["first"], ["second"], ["second", "third"]],
+            "changed": [0, 0],
+            "last": ["fourth"],
         }, done.err
