@@ -352,22 +352,26 @@ class Client(Closing):
     def _rename(self, source: UrlOrPath, target: UrlOrPath, overwrite: bool) -> Job[None]:  # noqa: FBT001
         return self._core.rename(os.fspath(source), os.fspath(target), overwrite)
 
-    def put(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool = False) -> Entry:
+    def put(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool | Entry = False) -> Entry:
         """Write a file from bytes or from the local file at a path; all of it or nothing.
+
+        ``overwrite`` is True to replace what is there, or the entry of :meth:`stat` of which only
+        the version is replaced: a program that changes a file loses no change of another one.
 
         Raises
         ------
         ValueError
             The URL is invalid.
         OSError
-            The target exists and ``overwrite`` is not given (``FileExistsError``), the local file
+            The target exists and ``overwrite`` is not given (``FileExistsError``), the target is no
+            longer of the version of ``overwrite`` (:class:`hither.ChangedError`), the local file
             or the target's directory does not exist (``FileNotFoundError``), the local file cannot
             be read, access is denied, the server is full, or it fails.
 
         """
         return self._put(url, data_or_path, overwrite).wait()
 
-    async def put_async(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool = False) -> Entry:
+    async def put_async(self, url: UrlOrPath, data_or_path: Content, *, overwrite: bool | Entry = False) -> Entry:
         """Async version of :meth:`put`."""
         return await self._put(url, data_or_path, overwrite)
 
@@ -375,11 +379,12 @@ class Client(Closing):
         self,
         url: UrlOrPath,
         data_or_path: Content,
-        overwrite: bool,  # noqa: FBT001
+        overwrite: bool | Entry,  # noqa: FBT001
     ) -> Job[Entry]:
+        expected = overwrite if isinstance(overwrite, _core.Entry) else None
         if isinstance(data_or_path, (bytes, bytearray, memoryview)):
-            return self._core.put_bytes(os.fspath(url), bytes(data_or_path), overwrite)
-        return self._core.put_file(os.fspath(url), os.fspath(data_or_path), overwrite)
+            return self._core.put_bytes(os.fspath(url), bytes(data_or_path), bool(overwrite), expected)
+        return self._core.put_file(os.fspath(url), os.fspath(data_or_path), bool(overwrite), expected)
 
     def get(self, url: UrlOrPath, path: UrlOrPath, *, overwrite: bool = False) -> Entry:
         """Write the file at a URL to a local path; all of it or nothing.

@@ -10,7 +10,8 @@ use crate::options::PyClientOptions;
 use crate::staging::Staging;
 use crate::tree::Tree;
 use hither::{
-    Algorithm, Error, ErrorKind, FileLocality, OpenOptions, PerProcess, StoragePath, lock,
+    Algorithm, Error, ErrorKind, FileLocality, OpenOptions, PerProcess, Replaceable, StoragePath,
+    lock,
 };
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -78,6 +79,13 @@ fn name_overwrite(error: Error) -> Error {
         }
         _ => error,
     }
+}
+
+/// The file that a write may replace: the version that an entry describes, if there is one.
+fn replaceable(overwrite: bool, expected: Option<&Bound<'_, Entry>>) -> PyResult<Replaceable> {
+    let version = expected.map(|entry| entry.get().version()).transpose();
+    let version = version.map_err(|error| to_exception(&error))?;
+    Ok(version.map_or_else(|| overwrite.into(), Replaceable::Version))
 }
 
 #[pymethods]
@@ -166,19 +174,35 @@ impl Client {
     }
 
     /// Writes bytes to a file.
-    fn put_bytes(&self, url: String, data: Vec<u8>, overwrite: bool) -> PyResult<Job> {
+    #[pyo3(signature = (url, data, overwrite, expected=None))]
+    fn put_bytes(
+        &self,
+        url: String,
+        data: Vec<u8>,
+        overwrite: bool,
+        expected: Option<&Bound<'_, Entry>>,
+    ) -> PyResult<Job> {
         let target = self.storage_path(&url)?;
+        let replaceable = replaceable(overwrite, expected)?;
         let put = move |it: Arc<ClientHandle>| async move {
-            it.client().put(&url, data.into(), overwrite).await.map_err(name_overwrite)
+            it.client().put(&url, data.into(), replaceable).await.map_err(name_overwrite)
         };
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }
 
     /// Copies a local file to a file, as the command does.
-    fn put_file(&self, url: String, path: PathBuf, overwrite: bool) -> PyResult<Job> {
+    #[pyo3(signature = (url, path, overwrite, expected=None))]
+    fn put_file(
+        &self,
+        url: String,
+        path: PathBuf,
+        overwrite: bool,
+        expected: Option<&Bound<'_, Entry>>,
+    ) -> PyResult<Job> {
         let target = self.storage_path(&url)?;
+        let replaceable = replaceable(overwrite, expected)?;
         let put = move |it: Arc<ClientHandle>| async move {
-            it.client().put_file(&url, &path, overwrite).await.map_err(name_overwrite)
+            it.client().put_file(&url, &path, replaceable).await.map_err(name_overwrite)
         };
         self.job(put, move |entry, py| Entry::new(&target, &entry).into_object(py))
     }

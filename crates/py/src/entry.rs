@@ -1,8 +1,8 @@
 //! Entries of directories as objects.
 
-use hither::{FileKind, StoragePath};
+use hither::{Error, ErrorKind, FileKind, StoragePath};
 use pyo3::prelude::*;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Name, kind, size and version of a file or directory.
 ///
@@ -51,6 +51,22 @@ impl Entry {
             modified: modified.map(|since| since.as_secs_f64()),
             validator: entry.validator.clone(),
         }
+    }
+
+    /// The version that the entry describes, of the file that a write replaces.
+    pub(crate) fn version(&self) -> Result<hither::DirEntry, Error> {
+        if self.kind != "file" {
+            let what = format!("{} is no file, whose version can be replaced", self.url);
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        let since = self.modified.and_then(|since| Duration::try_from_secs_f64(since).ok());
+        Ok(hither::DirEntry {
+            path: self.name.clone(),
+            kind: FileKind::File,
+            size: self.size,
+            modified: since.and_then(|since| UNIX_EPOCH.checked_add(since)),
+            validator: self.validator.clone(),
+        })
     }
 
     /// The entry as a Python object.

@@ -1,10 +1,12 @@
 """Listing, writing, renaming and removing, on local paths."""
 
 import asyncio
+import contextlib
 import hashlib
 import zlib
 
 import pytest
+from serving import serving
 
 import hither
 
@@ -37,6 +39,25 @@ def test_files_are_replaced_only_on_request(tmp_path, client):
     client.rename(tmp_path / "a", tmp_path / "b", overwrite=True)
     client.put(tmp_path / "b", b"4", overwrite=True)
     assert (tmp_path / "b").read_bytes() == b"4"
+
+
+@pytest.mark.parametrize("kind", ["", "apache", "rclone", "xrootd"])
+def test_only_the_version_that_was_read_is_replaced(tmp_path, client, kind):
+    folder = tmp_path / "www"
+    folder.mkdir()
+    with serving(kind, folder) if kind else contextlib.nullcontext(str(folder)) as base:
+        place = f"{base}/a"
+        client.put(place, b"first")
+        first = client.stat(place)
+        local = tmp_path / "local"
+        local.write_bytes(b"second one")
+        client.put(place, local, overwrite=first)
+        for content in (b"lost", local):
+            with pytest.raises(hither.ChangedError, match="has changed since it was read"):
+                client.put(place, content, overwrite=first)
+        client.put(place, b"third", overwrite=client.stat(place))
+        with hither.open(place, client=client) as file:
+            assert file.read() == b"third"
 
 
 def test_every_name_operation_has_an_async_twin(tmp_path, client):

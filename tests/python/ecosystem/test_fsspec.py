@@ -319,6 +319,21 @@ def test_a_write_that_raised_is_not_sent(dav, fs):
         fs.open(f"{url}/file", "ab")
 
 
+def test_of_two_exclusive_writers_the_second_fails(dav, fs):
+    folder, url = dav
+    first, second = (fs.open(f"{url}/file", "xb") for _ in range(2))
+    first.write(b"first")
+    second.write(b"second")
+    first.close()
+    with pytest.raises(FileExistsError):
+        second.close()
+    with pytest.raises(FileExistsError):
+        fs.open(f"{url}/file", "xb")
+    with pytest.raises(FileExistsError):
+        fs.pipe_file(f"{url}/file", b"third", mode="create")
+    assert (folder / "file").read_bytes() == b"first"
+
+
 def test_times_and_versions_of_any_file_are_known(tmp_path, fs):
     pq = pytest.importorskip("pyarrow.parquet")
     pa = pytest.importorskip("pyarrow")
