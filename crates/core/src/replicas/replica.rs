@@ -161,14 +161,13 @@ impl ActiveReplica {
         lock(&self.version).clone()
     }
 
-    /// Returns true if more than the size shows that this is the same file as `first`: the checksum of
-    /// the catalogue, or a validator that both servers state.
+    /// Returns true if more than the size shows that this is the same file as `first`: the checksum
+    /// of the catalogue, or a validator that both servers state.
     pub(super) fn agrees_with(&self, first: &Self) -> bool {
-        let (own, other) = (self.version(), first.version());
-        let is_strong = |validator: &&str| !validator.starts_with("W/");
-        let validator = own.validator().filter(is_strong);
+        let own = self.version();
+        let validator = own.validator().filter(|validator| !validator.starts_with("W/"));
         self.is_equal.load(Ordering::Relaxed)
-            || validator.is_some() && validator == other.validator()
+            || validator.is_some() && validator == first.version().validator()
     }
 
     pub(super) fn forget_version(&self) {
