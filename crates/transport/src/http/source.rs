@@ -11,6 +11,8 @@
 //!
 //! [`VersionBinding`]: hither_core::VersionBinding
 
+mod fewer_ranges;
+
 use crate::authorization;
 use crate::context::MonotonicClock;
 use crate::http::delivery::Delivery;
@@ -20,7 +22,7 @@ use crate::http::tail;
 use crate::location::Location;
 use crate::network::Network;
 use crate::pool::capabilities::RequestSizing;
-use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use crate::pool::{Pool, PooledConnection};
 use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
 use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
@@ -363,25 +365,7 @@ impl HttpSource {
         if settled.reusable {
             connection.give_back();
         }
-        if let Some(too_large) = &settled.refuses_several
-            && pool.server().may_refuse_several(request)
-            && self.takes_one(place, request).await
-        {
-            let settled = ExchangeResult::failed(too_large.clone()).with(RangeBehavior::TooMany);
-            pool.server().learn(request, &settled);
-            return settled;
-        }
-        settled
-    }
-
-    /// Returns whether the server sends one byte of a range that it refused among several.
-    async fn takes_one(&self, place: &HttpTarget, request: &Request) -> bool {
-        let Some(range) = request.ranges.first() else { return false };
-        let ranges = vec![range.start..range.start + 1];
-        let byte = Request { ranges, tail: 0, ..request.clone() };
-        let mut sink: PartSink = Box::new(drop);
-        let settled = Box::pin(self.exchange_once(place, &byte, &mut sink)).await;
-        settled.finding == Some(RangeBehavior::Ranges)
+        self.with_fewer_ranges(place, request, settled).await
     }
 
     /// Takes the links of a response from `location`.

@@ -7,6 +7,7 @@ use crate::http::status_error;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, changed_since_read, check_version};
 use http::{StatusCode, header};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 impl WebDavStorage {
     /// Sends a MOVE, with the time of the file if there is one. An existing `to` is
@@ -163,5 +164,36 @@ impl WebDavStorage {
             return error;
         }
         changed_since_read(self.root.below(path, false), "")
+    }
+
+    /// Returns true if a file that was sent under a partial name failed to move because the server
+    /// has no MOVE, which is remembered, or allows none at this place: tokens that only create
+    /// files do not rename them (WLCG profile, `storage.create` and `storage.modify`). Only a new
+    /// file may have its own name at once then: one that is there would be replaced by what nobody
+    /// has seen.
+    pub(super) fn cannot_move(&self, error: &Error) -> bool {
+        if error.kind() == ErrorKind::Unsupported {
+            self.learn(|names| names.moves = Some(false));
+        }
+        matches!(
+            error.kind(),
+            ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::NotFound
+        )
+    }
+
+    /// The error of a file that can neither be moved to its name nor be put there.
+    pub(super) fn refused_both_ways(error: Error) -> Error {
+        let what = "it can be written neither by a rename (scope storage.modify) nor directly";
+        if error.kind() == ErrorKind::PermissionDenied { error.context(what) } else { error }
+    }
+
+    /// The value of `X-OC-Mtime`: seconds since 1970, with fractions for servers that are known to
+    /// keep them.
+    pub(super) fn mtime(&self, modified: SystemTime) -> String {
+        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        match (self.names().trees, since.subsec_nanos()) {
+            (Some(true), nanos @ 1..) => format!("{}.{nanos:09}", since.as_secs()),
+            _ => since.as_secs().to_string(),
+        }
     }
 }

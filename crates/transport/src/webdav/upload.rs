@@ -43,7 +43,6 @@ use hither_core::sync::lock;
 use hither_core::tune::connections;
 use http::{Method, StatusCode};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file up to this size in bytes is sent together: pieces would not be faster.
 const TOGETHER_BYTES: u64 = 1 << 20;
@@ -81,7 +80,7 @@ impl WebDavUpload {
     ) -> Result<Self> {
         let size = options.size;
         let overwrite = options.overwrite;
-        let mtime = options.modified.map(|modified| mtime(&dav, modified));
+        let mtime = options.modified.map(|modified| dav.mtime(modified));
         // Names with control characters are refused by many servers: nothing is sent in vain.
         let is_doubtful = path.contains(char::is_control);
         let is_put_in_place = dav.names().moves == Some(false);
@@ -318,7 +317,7 @@ impl WebDavUpload {
             (Ok(()), _) if self.dav.names().moves.is_none() => {
                 self.dav.learn(|names| names.moves = Some(true));
             }
-            (Err(error), Way::Together(buffer)) if cannot_move(&self.dav, error) => {
+            (Err(error), Way::Together(buffer)) if self.dav.cannot_move(error) => {
                 if self.dav.look(&self.path).await?.is_some() {
                     if !self.options.overwrite {
                         return Err(self.dav.exists(&self.path));
@@ -329,12 +328,7 @@ impl WebDavUpload {
                 }
                 let bytes = lock(buffer).clone().freeze();
                 let put = self.put_together(&self.path, bytes).await;
-                let scope =
-                    "it may be written neither by a rename (scope storage.modify) nor directly";
-                if let Some(doubt) = put.map_err(|error| match error.kind() {
-                    ErrorKind::PermissionDenied => error.context(scope),
-                    _ => error,
-                })? {
+                if let Some(doubt) = put.map_err(WebDavStorage::refused_both_ways)? {
                     return Err(doubt);
                 }
                 let named = DirEntry { path: self.path.clone(), ..file };
@@ -483,31 +477,6 @@ async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Resul
     Ok(there.as_ref().is_some_and(same).then_some(at))
 }
 
-/// The value of `X-OC-Mtime`: seconds since 1970, with fractions for servers that are known to keep
-/// them.
-fn mtime(dav: &WebDavStorage, modified: SystemTime) -> String {
-    let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
-    match (dav.names().trees, since.subsec_nanos()) {
-        (Some(true), nanos @ 1..) => format!("{}.{nanos:09}", since.as_secs()),
-        _ => since.as_secs().to_string(),
-    }
-}
-
-/// Returns true if a file that was sent under a partial name failed to move, because the server has no
-/// MOVE, which is remembered, or allows none at this place: tokens that only create files do not
-/// rename them (WLCG profile, `storage.create` and `storage.modify`). Only a new file may have its own
-/// name at once then: one that is there would be replaced by what nobody has seen.
-fn cannot_move(dav: &WebDavStorage, error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::Unsupported => {
-            dav.learn(|names| names.moves = Some(false));
-            true
-        }
-        ErrorKind::PermissionDenied | ErrorKind::NotFound => true,
-        _ => false,
-    }
-}
-
 /// Tests what the server supports. Returns the name to write to, and whether to send pieces.
 async fn try_out(
     dav: &WebDavStorage,
@@ -533,7 +502,7 @@ async fn try_out(
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
             drop(dav.discard(&first).await);
-            if !cannot_move(dav, &error) || error.kind() != ErrorKind::Unsupported && !is_new {
+            if !dav.cannot_move(&error) || error.kind() != ErrorKind::Unsupported && !is_new {
                 return Err(error);
             }
             return Ok((path.to_owned(), false));
