@@ -144,23 +144,23 @@ async fn a_written_file_is_seen_at_once() {
 #[tokio::test(start_paused = true)]
 async fn deletions_follow_the_policy() {
     let rig = rig("");
-    let error = rig.federation.remove("x/own", Box::new(|_, _| Ok(()))).await.unwrap_err();
+    let error = rig.federation.remove("x/own", Box::new(|_| Ok(()))).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::PermissionDenied);
     let rig = self::rig("[federation]\ndeletes = 'all'");
-    let error = rig.federation.remove("d/two", Box::new(|_, _| Ok(()))).await.unwrap_err();
+    let error = rig.federation.remove("d/two", Box::new(|_| Ok(()))).await.unwrap_err();
     assert!(error.to_string().contains("e0"), "{error}");
     rig.storages[2].add("x/own", Some(3));
-    rig.federation.remove("x/own", Box::new(|_, _| Ok(()))).await.unwrap();
+    rig.federation.remove("x/own", Box::new(|_| Ok(()))).await.unwrap();
     assert!(!rig.storages[1..].iter().any(|it| it.paths().contains(&"x/own".to_owned())));
     assert_eq!(rig.federation.stat("x/own").await.unwrap_err().kind(), BackendErrorKind::NotFound);
     // What differs is removed as well, also if a listing has left it out.
     rig.storages[1].add("x/differs", Some(3));
     rig.storages[2].add("x/differs", Some(4));
     rig.names("x").await;
-    rig.federation.remove("x/differs", Box::new(|_, _| Ok(()))).await.unwrap();
+    rig.federation.remove("x/differs", Box::new(|_| Ok(()))).await.unwrap();
     assert!(!rig.storages.iter().any(|it| it.paths().contains(&"x/differs".to_owned())));
     rig.storages[1].behave(Behaviour::Refuses);
-    let error = rig.federation.remove("x", Box::new(|_, _| Ok(()))).await.unwrap_err();
+    let error = rig.federation.remove("x", Box::new(|_| Ok(()))).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::Unavailable);
 }
 
@@ -173,10 +173,10 @@ async fn names_change_at_the_endpoint_that_has_the_file() {
     assert_eq!(rig.sent_to("x/moved").await, "http://e1/x/moved");
     let error = rig.federation.rename("x/moved", "d/two", options()).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::AlreadyExists);
-    rig.federation.make_directory("x/sub", Box::new(|_, _| Ok(()))).await.unwrap();
+    rig.federation.make_directory("x/sub", Box::new(|_| Ok(()))).await.unwrap();
     assert!(rig.federation.stat("x/sub").await.unwrap().is_directory());
     let error =
-        rig.federation.make_directory("none/sub", Box::new(|_, _| Ok(()))).await.unwrap_err();
+        rig.federation.make_directory("none/sub", Box::new(|_| Ok(()))).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::NotFound);
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
