@@ -4,6 +4,7 @@
 
 #include <TFileCacheRead.h>
 #include <TROOT.h>
+#include <TSeqCollection.h>
 #include <TSystem.h>
 #include <TTimeStamp.h>
 #include <TVirtualPerfStats.h>
@@ -220,6 +221,8 @@ Int_t THitherFile::ReOpen(Option_t *option)
    Close();
    if (TestBit(kWriteError))
       return -1;
+   // Close has noted the file as closed, once for each call; ROOT's destructor removes one note.
+   gROOT->GetListOfClosedObjects()->Remove(this);
    // The file is read anew, in its present version. Close has dropped keys, objects and trees.
    const TFileCacheRead *const stale = fCacheRead;
    TFile::SetCacheRead(nullptr);

@@ -198,6 +198,7 @@ file.cd()
 ROOT.TNamed("third", "").Write()
 changed.append(file.ReOpen("READ"))
 seen.append(now(file))
+file.Close()
 end(begin("RECREATE", "fourth"))
 answer(seen=seen, changed=changed, last=keys())
 """

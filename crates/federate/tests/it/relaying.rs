@@ -13,7 +13,9 @@ const MONDAYS_SECONDS: u64 = 1_700_474_400;
 /// The bytes of a response, and true if it is whole.
 async fn relayed(rig: &Rig) -> (Vec<u8>, bool) {
     let file = rig.federation.open("f").await.unwrap();
-    let FileRanges::Stream(mut pieces) = file.ranges(&[0..SIZE]) else { unreachable!("it is remote") };
+    let FileRanges::Stream(mut pieces) = file.ranges(&[0..SIZE]) else {
+        unreachable!("it is remote")
+    };
     let mut bytes = Vec::new();
     while let Some(piece) = pieces.next().await {
         let Ok(RangeData::Bytes(piece)) = piece else { return (bytes, false) };

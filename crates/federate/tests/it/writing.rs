@@ -175,8 +175,7 @@ async fn names_change_at_the_endpoint_that_has_the_file() {
     assert_eq!(error.kind(), BackendErrorKind::AlreadyExists);
     rig.federation.make_directory("x/sub", Box::new(|_| Ok(()))).await.unwrap();
     assert!(rig.federation.stat("x/sub").await.unwrap().is_directory());
-    let error =
-        rig.federation.make_directory("none/sub", Box::new(|_| Ok(()))).await.unwrap_err();
+    let error = rig.federation.make_directory("none/sub", Box::new(|_| Ok(()))).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::NotFound);
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
