@@ -53,7 +53,7 @@ def test_only_the_version_that_was_read_is_replaced(tmp_path, client, kind):
         local.write_bytes(b"second one")
         client.put(place, local, overwrite=first)
         for content in (b"lost", local):
-            with pytest.raises(hither.ChangedError, match="has changed since it was read"):
+            with pytest.raises(hither.exceptions.ChangedError, match="has changed since it was read"):
                 client.put(place, content, overwrite=first)
         client.put(place, b"third", overwrite=client.stat(place))
         with hither.open(place, client=client) as file:

@@ -117,9 +117,10 @@ impl TreeRoot {
         shared.queue.found_small(SmallFile { root: Arc::clone(self), file }).await;
     }
 
-    /// The target of a path in the tree.
+    /// The target of a path in the tree; of the tree itself for an empty one.
     pub(crate) fn target_of(&self, relative: &str) -> Result<Target> {
-        relative.split('/').try_fold(self.target.clone(), |target, name| target.join(name))
+        let mut names = relative.split('/').filter(|_| !relative.is_empty());
+        names.try_fold(self.target.clone(), |target, name| target.join(name))
     }
 
     /// True if a file may be one of a batch.
