@@ -319,6 +319,10 @@ class Coordinator:
             return
         try:
             result = future.result(timeout=10)
+        except TimeoutError:
+            # The worker that has it was stopped, or cut off, before anybody had asked for it.
+            self._take_back(name)
+            return
         except OSError:
             # The scheduler, which brings it, is gone: the mover keeps it.
             raise ClusterLostError from None
