@@ -78,3 +78,16 @@ def test_nothing_is_made_at_a_destination_of_names_that_differ(hither, tmp_path,
         assert hither("cp", "-r", f"{source}/.", url).code == 0
     made = {name for command, name in site.requests if command in ("PUT", "MOVE")}
     assert {name for name in made if ".hither-" not in name} <= {"/d/a.dat", "/d/b.dat"}
+
+
+def test_a_server_that_removes_nothing_is_asked_all_the_same(hither, tmp_path, site):
+    site.ignores_case = False
+    site.behaviour = lambda it: it.command == "DELETE" and it.answer(403)
+    files = {"Run.dat": ONE, "run.dat": TWO}
+    source = tree(tmp_path / "source", files)
+    with serving(site) as server:
+        done = hither("cp", "-r", f"{source}/.", f"http://127.0.0.1:{server.port}/d/", "--no-store")
+    assert done.code == 0, done
+    held = uploaded(site)
+    assert {name: held[name] for name in files} == files
+    assert all(data == b"" for name, data in held.items() if name not in files)
