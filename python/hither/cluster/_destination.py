@@ -14,7 +14,6 @@ leases back.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import secrets
 import tempfile
@@ -38,6 +37,8 @@ FENCES = 16
 """Fences that are made or removed at the same time."""
 END_ATTEMPTS = 10
 """Attempts to remove a directory of fences, one a second: late nodes may write to it meanwhile."""
+MAX_RUNS = 1000
+"""Runs of one copy that may have left a file in the place of their fences."""
 MAX_MARK_BYTES = 64
 """The size of the largest mark that is read."""
 TOMBSTONE = b"This file keeps late writers of a copy by hither away.\n"
@@ -127,7 +128,7 @@ class Destination:
     def _begin(self, job: str) -> None:
         """Make the directory of the fences, and take back all leases of an earlier coordinator."""
         before = self._marked_run(self.target)
-        for number in itertools.count(1):
+        for number in range(1, MAX_RUNS + 1):
             self._run = job if number == 1 else f"{job}.{number}"
             self.aside = self._fences_of(self._run)
             if before is None:
@@ -137,6 +138,11 @@ class Destination:
                 self.make(self.aside)
                 break
             # A file is there: an earlier run has lost a node.
+        else:
+            if before is None:
+                self._remove(below(self.target, self._name))
+            message = f"{self.target} has {MAX_RUNS} files of earlier runs, {self._fences_of(job)} first: remove them"
+            raise InvalidError(message)
         try:
             if is_url(self.target):
                 self._look_for_self_made_directories()

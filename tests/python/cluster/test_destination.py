@@ -219,6 +219,20 @@ def test_the_next_run_of_a_job_that_lost_a_node_has_another_directory(server):
     assert [it for it in server.names if ".hither-" in it] == [first.aside]
 
 
+def test_the_search_for_a_directory_of_fences_ends(server, monkeypatch):
+    monkeypatch.setattr(_destination, "MAX_RUNS", 3)
+    options = ClusterOptions("/tree/.", "http://host/to")
+    first = coordinator(options)
+    first.end([], is_complete=True)
+    left = [first.aside, f"{first.aside}.2", f"{first.aside}.3"]
+    server.names |= dict.fromkeys(left, b"a tombstone")
+    with pytest.raises(hither.exceptions.InvalidError, match="3 files of earlier runs"):
+        coordinator(options)
+    assert [it for it in server.names if ".hither-" in it] == left
+    del server.names[left[2]]
+    assert coordinator(options).aside == left[2]
+
+
 @pytest.mark.parametrize("ignores_case", [False, True])
 def test_a_destination_that_ignores_case_is_recognised(ignores_case, server, monkeypatch):
     if ignores_case:
