@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,3 +103,19 @@ def running(folder: Path, text: str, folders: dict[str, Path], ports: dict[str, 
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait(PATIENCE)
+
+
+class Unfollowed(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def ask(url: str, method: str = "GET", headers: dict | None = None, body: bytes | None = None):
+    """Sends a request and follows no redirect; returns status, fields and body."""
+    request = urllib.request.Request(url, body, headers or {}, method=method)
+    try:
+        with urllib.request.build_opener(Unfollowed).open(request, timeout=PATIENCE) as response:
+            return response.status, response.headers, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()

@@ -3,11 +3,10 @@
 import json
 import socket
 import threading
-import urllib.error
 import urllib.request
 
 import pytest
-from federated import NAMES, content, endpoints, federating, running
+from federated import NAMES, ask, content, endpoints, federating, running
 from needs import require
 from served import DEBIANS_PYTHON, PATIENCE, run
 from token_issuer import Issuer, Key
@@ -31,22 +30,6 @@ def federation(tmp_path):
 
 
 ALL = sorted([f"f{number:02}" for number in range(12)] + [f"only-{name}" for name in NAMES])
-
-
-class Unfollowed(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None
-
-
-def ask(url: str, method: str = "GET", headers: dict | None = None):
-    """Sends a request and follows no redirect; returns status, fields and body."""
-    request = urllib.request.Request(url, method=method, headers=headers or {})
-    try:
-        with urllib.request.build_opener(Unfollowed).open(request, timeout=PATIENCE) as response:
-            return response.status, response.headers, response.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers, error.read()
 
 
 def test_our_client_lists_the_union_and_reads_all_of_it(federation, hither, tmp_path):

@@ -3,15 +3,13 @@
 import re
 import socket
 import threading
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from federated import endpoints, running
+from federated import ask, endpoints, running
 from loopback_server import LoopbackServer, QuietHandler
 from served import PATIENCE
 
@@ -21,23 +19,6 @@ from bench.harness.links import Loopback
 MIB = 1 << 20
 SIZE = 12 * MIB
 MONDAY, SUNDAY = "Mon, 23 Nov 2026 10:00:00 GMT", "Sun, 22 Nov 2026 10:00:00 GMT"
-
-
-class Unfollowed(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None
-
-
-def ask(url: str, method: str = "GET", body: bytes | None = None, **fields: str):
-    """Sends a request and follows no redirect; returns status, fields and body."""
-    headers = {name.replace("_", "-"): value for name, value in fields.items()}
-    request = urllib.request.Request(url, body, headers, method=method)
-    try:
-        with urllib.request.build_opener(Unfollowed).open(request, timeout=PATIENCE) as response:
-            return response.status, response.headers, response.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers, error.read()
 
 
 class Replica(LoopbackServer):
@@ -129,14 +110,14 @@ def test_nothing_is_written_elsewhere_while_the_holder_of_a_name_is_down(tmp_pat
         if is_known:
             assert ask(federated.url("d/held"))[0] == 302
             assert ask(federated.url("d/new"))[0] == 404
-            assert ask(federated.url("d/"), "PROPFIND", Depth="1")[0] == 207
+            assert ask(federated.url("d/"), "PROPFIND", {"Depth": "1"})[0] == 207
         servers.kill(federated.ports["one"])
         before = sorted(federated.folders["other"].rglob("*"))
         to = federated.url("d/held")
         for method, name, fields in [
             ("PUT", "d/held", {}),
-            ("PUT", "d/held", {"If_None_Match": "*"}),
-            ("PUT", "d/new", {"If_None_Match": "*"}),
+            ("PUT", "d/held", {"If-None-Match": "*"}),
+            ("PUT", "d/new", {"If-None-Match": "*"}),
             ("COPY", "d/held", {"Source": "https://else.example/f"}),
             ("MOVE", "d/there", {"Destination": to}),
             ("MOVE", "d/there", {"Destination": to, "Overwrite": "F"}),
@@ -145,7 +126,7 @@ def test_nothing_is_written_elsewhere_while_the_holder_of_a_name_is_down(tmp_pat
             ("DELETE", "d/there", {}),
             ("MKCOL", "d/made", {}),
         ]:
-            status, answer, body = ask(federated.url(name), method, b"new" if method == "PUT" else None, **fields)
+            status, answer, body = ask(federated.url(name), method, fields, b"new" if method == "PUT" else None)
             assert (status, "retry-after" in answer) == (503, True), (method, name, fields)
             assert b"have not answered: one" in body, (method, name, fields)
         assert sorted(federated.folders["other"].rglob("*")) == before
@@ -156,9 +137,9 @@ def test_two_federations_send_the_writers_of_one_new_name_to_one_endpoint(tmp_pa
 
     def put(base: str, name: str, content: bytes) -> tuple[str, int]:
         barrier.wait(PATIENCE)
-        status, fields, _ = ask(f"{base}{name}", "PUT", content, If_None_Match="*")
+        status, fields, _ = ask(f"{base}{name}", "PUT", {"If-None-Match": "*"}, content)
         assert status == 307
-        return fields["location"], ask(fields["location"], "PUT", content, If_None_Match="*")[0]
+        return fields["location"], ask(fields["location"], "PUT", {"If-None-Match": "*"}, content)[0]
 
     with two_of_ours(tmp_path, 2) as federations, ThreadPoolExecutor(2) as pool:
         used = set()
