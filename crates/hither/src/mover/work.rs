@@ -148,7 +148,7 @@ impl Client {
 }
 
 /// Returns when the fence is gone, or a file has its place: nothing of the work is of any use then.
-/// What it spares is time and bytes; that the work can do no harm does not depend on it.
+/// It saves time and bytes; late work does no harm without it either.
 async fn taken_back(fence: &CopyPath) {
     loop {
         tokio::time::sleep(FENCE_INTERVAL).await;
