@@ -63,7 +63,8 @@ impl Deletions {
     /// The name at `path` stays, and so do the directories that it is in.
     pub(crate) fn keep(&mut self, path: &str) {
         let mut directory = parent(path);
-        while !directory.is_empty() && self.kept.len() < self.most {
+        // Of too many names, none is deleted.
+        while !directory.is_empty() && self.found <= self.most {
             if !self.kept.insert(directory.to_owned()) {
                 return;
             }
@@ -247,6 +248,17 @@ mod tests {
         deletions.keep("a/b/x");
         assert_eq!(deletions.directories(), 2);
         assert!(deletions.kept.contains("a") && !deletions.kept.contains("a/b/c"));
+    }
+
+    #[test]
+    fn directories_that_stay_are_known_however_few_may_go() {
+        let mut deletions = Deletions::new(2);
+        deletions.add_directory("of/the/source/gone".to_owned());
+        deletions.add_directory("of/another/gone".to_owned());
+        for path in ["of/the/source/gone/x", "of/another/gone/x"] {
+            deletions.keep(path);
+        }
+        assert_eq!((deletions.directories(), deletions.found()), (0, 2));
     }
 
     #[test]
