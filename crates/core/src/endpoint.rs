@@ -85,6 +85,8 @@ pub struct NamespaceSupport {
     pub tree_uploads: Option<bool>,
     /// The server replaces existing files even if the request forbids it.
     pub replaces: bool,
+    /// It has kept the time of an uploaded file.
+    pub keeps_times: bool,
 }
 
 impl NamespaceSupport {
@@ -98,6 +100,7 @@ impl NamespaceSupport {
             trees: self.trees.or(older.trees),
             tree_uploads: self.tree_uploads.or(older.tree_uploads),
             replaces: self.replaces || older.replaces,
+            keeps_times: self.keeps_times || older.keeps_times,
         }
     }
 }

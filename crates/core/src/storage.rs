@@ -140,6 +140,31 @@ pub struct PutOptions {
     pub read_back: bool,
 }
 
+/// The times that a storage gives to the files that are written to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileTimes {
+    /// It is known to keep [`PutOptions::modified`]; else the time is that of the upload.
+    pub are_kept: bool,
+    /// Seconds by which its clock is ahead of this machine's, rounded away from 0, negative if it
+    /// is behind; none if it does not tell the time.
+    pub ahead_seconds: Option<i64>,
+}
+
+impl FileTimes {
+    /// Returns true if a file that was written to this storage at `written` has all that had
+    /// changed in its source by `changed`, a time of the storage `source`; both in seconds since
+    /// 1970. None if the times do not show that: within a second, and within the difference of the
+    /// clocks. Of a storage that does not tell the time it is assumed that its clock is right.
+    #[must_use]
+    pub fn is_newer(&self, written: u64, changed: u64, source: &Self) -> Option<bool> {
+        let Some(later) = written.checked_sub(changed) else { return Some(false) };
+        let [ahead, source_ahead] = [self, source].map(|it| it.ahead_seconds.unwrap_or_default());
+        let is_kept = later == 0 && self.are_kept;
+        let doubtful = ahead.saturating_sub(source_ahead).max(0).unsigned_abs();
+        (is_kept || later > doubtful).then_some(true)
+    }
+}
+
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedFile {
@@ -301,6 +326,10 @@ pub trait Storage: Send + Sync + Debug {
     async fn make_directory(&self, _path: &str) -> Result<()> {
         unsupported(self, "make directories")
     }
+    /// The times of its files, as far as earlier requests have shown.
+    fn file_times(&self) -> FileTimes {
+        FileTimes::default()
+    }
     /// True if the storage is known to have [`Storage::tree`].
     fn has_trees(&self) -> bool {
         false
@@ -338,4 +367,31 @@ pub trait Storage: Send + Sync + Debug {
 fn unsupported<T>(storage: &(impl Storage + ?Sized), what: &str) -> Result<T> {
     let what = format!("{}: this storage cannot {what}", storage.name());
     Err(Error::new(ErrorKind::Unsupported, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_within_the_difference_of_clocks_decide_nothing() {
+        for (written, changed, are_kept, ahead, source_ahead, expected) in [
+            (6, 7, false, None, None, Some(false)),
+            (8, 7, false, None, None, Some(true)),
+            (7, 7, false, None, None, None),
+            (7, 7, true, None, None, Some(true)),
+            (307, 7, false, Some(300), None, None),
+            (307, 7, true, Some(300), None, None),
+            (308, 7, false, Some(300), None, Some(true)),
+            (7, 7, true, Some(300), None, Some(true)),
+            // Both are ahead, or the source is behind.
+            (8, 7, false, Some(300), Some(300), Some(true)),
+            (10, 7, false, Some(0), Some(-3), None),
+            (8, 7, false, Some(-300), None, Some(true)),
+        ] {
+            let times = FileTimes { are_kept, ahead_seconds: ahead };
+            let source = FileTimes { are_kept: false, ahead_seconds: source_ahead };
+            assert_eq!(times.is_newer(written, changed, &source), expected, "{written} {times:?}");
+        }
+    }
 }

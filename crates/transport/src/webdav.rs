@@ -44,8 +44,8 @@ use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed};
 use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, Storage, StoredEntry, TreeEvents, TreeRequest,
-    TreeUpload, Upload, check_name, check_path, hide_partial_name, parent,
+    DirEntry, FileKind, FileTimes, Listing, PutOptions, Storage, StoredEntry, TreeEvents,
+    TreeRequest, TreeUpload, Upload, check_name, check_path, hide_partial_name, parent,
 };
 use hither_core::{Replicas, Source};
 use http::{Method, header};
@@ -114,6 +114,10 @@ impl WebDavStorage {
         }
         if self.names().trees != Some(true) && hither_http::tree::is_understood(&reply.headers) {
             self.learn(|names| names.trees = Some(true));
+        }
+        let is_kept = reply.headers.get(X_OC_MTIME).is_some_and(|it| it == "accepted");
+        if is_kept && !self.names().keeps_times {
+            self.learn(|names| names.keeps_times = true);
         }
         if self.names().tree_uploads.is_none() && hither_http::tree::takes_uploads(&reply.headers) {
             self.learn(|names| names.tree_uploads = Some(true));
@@ -418,6 +422,14 @@ impl Storage for WebDavStorage {
             return Err(self.missing(parent(path)));
         }
         Err(error)
+    }
+
+    fn file_times(&self) -> FileTimes {
+        let names = self.names();
+        FileTimes {
+            are_kept: names.keeps_times || names.tree_uploads == Some(true),
+            ahead_seconds: self.network.pool(&self.root).server().ahead_seconds(),
+        }
     }
 
     fn has_trees(&self) -> bool {

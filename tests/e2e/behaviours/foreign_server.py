@@ -151,6 +151,6 @@ class Exchange(QuietHandler):
         )
 
 
-def serving(site: Site) -> LoopbackServer:
-    """A server of `site` while its block lasts."""
-    return LoopbackServer(type("OwnExchange", (Exchange,), {"site": site}))
+def serving(site: Site, exchange: type[Exchange] = Exchange) -> LoopbackServer:
+    """A server of `site` while its block lasts, which answers as `exchange` does."""
+    return LoopbackServer(type("OwnExchange", (exchange,), {"site": site}))

@@ -2,8 +2,11 @@
 //!
 //! Times: a local target has the time of its source, since copying sets it, so another time means
 //! another file. A server keeps the time at which a file was written to it, so there a file is
-//! equal that is not older than its source. Seconds are compared where one of the two knows no
-//! fractions, as HTTP's dates. An entry of a listing without a time (an HTML index) is asked for
+//! equal that is newer than its source, and older ones differ. Which of two times is the later one
+//! is not known within a second, nor within the seconds by which the clocks of both sides differ,
+//! as far as servers tell the time: then checksums decide. A server that is known to keep the times
+//! that it is given has equal ones for equal files. Seconds are compared where one of the two knows
+//! no fractions, as HTTP's dates. An entry of a listing without a time (an HTML index) is asked for
 //! by itself; where there is no time at all, sizes decide, and are counted. So is one without a
 //! size; where nobody tells that, the files are not equal, unless their checksums are.
 //!
@@ -109,10 +112,20 @@ impl FileComparison {
                     self.without_times.fetch_add(1, Ordering::Relaxed);
                     return Ok((source.size != target.size).then_some(Difference::Size));
                 };
-                let keeps_times = pair.target.local.is_some();
-                let is_equal = if keeps_times { is_same(from, to) } else { !is_older(to, from) };
-                let differs = source.size != target.size || !is_equal;
-                Ok(differs.then_some(Difference::Time))
+                if source.size != target.size {
+                    return Ok(Some(Difference::Size));
+                }
+                if pair.target.local.is_some() {
+                    return Ok((!is_same(from, to)).then_some(Difference::Time));
+                }
+                let [from, to] = [from, to].map(|time| since_epoch(time).as_secs());
+                let [at_source, at_target] =
+                    [&pair.source, &pair.target].map(|tree| tree.storage.file_times());
+                match at_target.is_newer(to, from, &at_source) {
+                    Some(true) => Ok(None),
+                    Some(false) => Ok(Some(Difference::Time)),
+                    None => self.by_checksum(pair, path, source, target).await,
+                }
             }
         }
     }
@@ -226,11 +239,6 @@ fn is_same(a: SystemTime, b: SystemTime) -> bool {
     if fractions { a == b } else { a.as_secs() == b.as_secs() }
 }
 
-/// Returns true if `target` was changed before `source` was, to the second.
-fn is_older(target: SystemTime, source: SystemTime) -> bool {
-    since_epoch(target).as_secs() < since_epoch(source).as_secs()
-}
-
 fn since_epoch(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -248,6 +256,5 @@ mod tests {
         assert!(is_same(at(7, 5), at(7, 5)) && !is_same(at(7, 5), at(7, 6)));
         assert!(is_same(at(7, 5), at(7, 0)) && is_same(at(7, 0), at(7, 9)));
         assert!(!is_same(at(7, 0), at(8, 0)));
-        assert!(is_older(at(6, 9), at(7, 0)) && !is_older(at(7, 0), at(7, 9)));
     }
 }

@@ -19,6 +19,7 @@ use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, upload_sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_core::storage::FileTimes;
 use hither_core::{
     Error, ErrorKind, FileKind, PutOptions, Replicas, Result, Source, VersionBinding,
 };
@@ -267,15 +268,18 @@ pub(crate) async fn is_to_be_skipped(
         let message = format!("{} and {} are the same file", from.display(), to.display());
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    should_skip(shared, &item.target, version, known, &seen)
+    let times = item.storage.file_times();
+    should_skip(shared, &item.target, version, times, known, &seen)
 }
 
 /// Decides whether a file is left as it is, because an earlier attempt has copied it or by the rule
-/// for existing targets. `seen` is what is at the target.
+/// for existing targets. `version` is that of the source, with the times there, and `seen` is what
+/// is at the target.
 pub(crate) fn should_skip(
     shared: &CopyContext,
     target: &Target,
     version: &FileVersion,
+    times: FileTimes,
     known: Option<&Known>,
     seen: &FileVersion,
 ) -> Result<bool> {
@@ -290,7 +294,11 @@ pub(crate) fn should_skip(
         OverwritePolicy::Replace | OverwritePolicy::Refuse => false,
         OverwritePolicy::Keep => true,
         OverwritePolicy::Update => {
-            seen.size.is_some() && seen.size == version.size && seen.is_not_older(version)
+            let is_newer = match target {
+                Target::Remote(storage, _) => seen.is_newer(storage.file_times(), version, times),
+                Target::Local(_) | Target::Output | Target::Discard => seen.is_not_older(version),
+            };
+            seen.size.is_some() && seen.size == version.size && is_newer
         }
     })
 }

@@ -1,5 +1,6 @@
 //! Version of a file: size, validator, time of the last change.
 
+use hither_core::storage::FileTimes;
 use hither_core::{DirEntry, validators_differ};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +47,15 @@ impl FileVersion {
             (Some((copied, 0)), Some((changed, _))) => copied >= changed,
             (copied, changed) => changed.is_some() && copied >= changed,
         }
+    }
+
+    /// Returns true if this copy, on a server with these `times`, was surely written after `source`
+    /// was changed.
+    pub(crate) fn is_newer(&self, times: FileTimes, source: &Self, at_source: FileTimes) -> bool {
+        let both = self.modified.zip(source.modified);
+        let is_newer = both
+            .and_then(|((copied, _), (changed, _))| times.is_newer(copied, changed, &at_source));
+        is_newer == Some(true)
     }
 
     /// Returns true if this has something to compare, and `other` nothing but a size.

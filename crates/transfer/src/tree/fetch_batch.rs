@@ -117,7 +117,8 @@ fn is_skipped(shared: &CopyContext, root: &TreeRoot, file: &TreeFile) -> Result<
     let known = shared.journal.as_ref().and_then(|journal| journal.take(&target.name()));
     let version = FileVersion::of(&file.entry);
     let Some(seen) = local_version(path)? else { return Ok(false) };
-    should_skip(shared, &target, &version, known.as_ref(), &seen)
+    let times = root.storage.file_times();
+    should_skip(shared, &target, &version, times, known.as_ref(), &seen)
 }
 
 /// The requests for the files of a batch, in this order, until all have come or failed.

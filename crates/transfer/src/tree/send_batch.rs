@@ -153,7 +153,8 @@ impl BatchUpload<'_> {
         let Some(seen) = seen else { return Ok(false) };
         let target = self.root.target_of(&file.relative)?;
         let version = FileVersion::of(&file.entry);
-        should_skip(self.shared, &target, &version, known, &FileVersion::of(&seen))
+        let times = self.root.storage.file_times();
+        should_skip(self.shared, &target, &version, times, known, &FileVersion::of(&seen))
     }
 
     /// Asks for the entries at some paths.

@@ -39,7 +39,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -363,6 +363,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     })?;
     let reused = way.has_answered();
     let sent = Instant::now();
+    let sent_at = SystemTime::now();
     let response = match exchanged(way, request, &call.location, pool, &progress).await {
         Ok(response) => response,
         Err(error) if reused && is_broken(&error, call.effect) => {
@@ -372,6 +373,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         Err(error) => return Err(error),
     };
     let (head, body) = response.into_parts();
+    pool.server().saw_date(&head.headers, sent_at);
     let body = collected(body, call, pool, head.status).await?;
     debug!(
         method = %call.method,

@@ -30,7 +30,9 @@ use hither_core::error::Retry;
 use hither_core::sync::lock;
 use hither_core::{Clock, LearnedLimit, Limits, Request, range, retry};
 use hither_http::ServerHint;
+use http::{HeaderMap, header};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tracing::trace;
 
@@ -53,6 +55,8 @@ struct ServerCapabilitiesState {
     baffled: u32,
     /// The end of the server's `Retry-After`.
     not_before: Option<Instant>,
+    /// Seconds by which its clock is ahead of this machine's, by the last response with a date.
+    ahead_seconds: Option<i64>,
 }
 
 /// The way to send a request.
@@ -110,6 +114,22 @@ impl RequestSize {
     }
 }
 
+/// The most seconds by which a clock may be ahead of one that read `sent` before and `received`
+/// after it read `date`, to the second; negative if it is behind; 0 if they may be equal.
+fn seconds_ahead(date: SystemTime, sent: SystemTime, received: SystemTime) -> i64 {
+    let after = |a: SystemTime, b: SystemTime| {
+        let whole = a.duration_since(b).ok()?.as_secs_f64().ceil();
+        #[expect(clippy::cast_possible_truncation, reason = "dates have four digits of a year")]
+        Some(whole as i64)
+    };
+    let end = date + Duration::from_secs(1);
+    match () {
+        () if date > received => after(end, sent).unwrap_or_default(),
+        () if end < sent => -after(received, date).unwrap_or_default(),
+        () => 0,
+    }
+}
+
 impl ServerCapabilities {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         let state = ServerCapabilitiesState {
@@ -119,6 +139,7 @@ impl ServerCapabilities {
             trying: false,
             baffled: 0,
             not_before: None,
+            ahead_seconds: None,
         };
         Self { state: Mutex::new(state) }
     }
@@ -164,6 +185,21 @@ impl ServerCapabilities {
     /// Updates the capabilities for listing and writing.
     pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
         learn(&mut self.state().endpoint.names);
+    }
+
+    /// Seconds by which the server's clock is ahead of this machine's, if a response had a date.
+    pub(crate) fn ahead_seconds(&self) -> Option<i64> {
+        self.state().ahead_seconds
+    }
+
+    /// Compares the `Date` of a response with the clock, which was at `sent` when the request was
+    /// sent. A response that a cache has kept has an old date.
+    pub(crate) fn saw_date(&self, headers: &HeaderMap, sent: SystemTime) {
+        let field = headers.get(header::DATE).filter(|_| !headers.contains_key(header::AGE));
+        let date = field.and_then(|field| httpdate::parse_http_date(field.to_str().ok()?).ok());
+        if let Some(date) = date {
+            self.state().ahead_seconds = Some(seconds_ahead(date, sent, SystemTime::now()));
+        }
     }
 
     /// Waits until the server's `Retry-After` has passed.
@@ -428,5 +464,21 @@ mod tests {
         let rejected =
             LearnedLimit { accepted: 6, rejected: 3_000, ..LearnedLimit::limited(8_100) };
         assert_eq!(safe(&rejected, CONSERVATIVE_HEADER_BYTES), 6);
+    }
+
+    #[test]
+    fn clocks_differ_only_as_far_as_a_date_shows() {
+        let at = |seconds: f64| SystemTime::UNIX_EPOCH + Duration::from_secs_f64(1e9 + seconds);
+        for (date, sent, received, ahead) in [
+            (5.0, 5.2, 5.3, 0),
+            // Sent and received in two seconds.
+            (6.0, 5.9, 6.1, 0),
+            (6.0, 5.2, 5.3, 2),
+            (305.0, 5.2, 5.3, 301),
+            (3.0, 5.2, 5.3, -3),
+            (4.0, 5.2, 9.0, -5),
+        ] {
+            assert_eq!(seconds_ahead(at(date), at(sent), at(received)), ahead, "{date} {sent}");
+        }
     }
 }
