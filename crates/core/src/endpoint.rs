@@ -60,6 +60,9 @@ pub struct Endpoint {
     pub query: Option<bool>,
     /// Most ranges in one of them.
     pub query_ranges: usize,
+    /// Its entity tags differ for one version of a file, as those of several machines behind one
+    /// name may.
+    pub own_tags: bool,
     /// Capabilities for listing and writing.
     #[serde(default)]
     pub names: NamespaceSupport,
@@ -148,6 +151,7 @@ impl Default for Endpoint {
             streams: 0,
             query: None,
             query_ranges: MAX_QUERY_RANGES,
+            own_tags: false,
             names: NamespaceSupport::default(),
             xrootd: None,
         }

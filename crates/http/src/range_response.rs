@@ -217,14 +217,18 @@ impl Validator {
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         let tag = headers.get(ETAG).filter(|tag| is_strong(tag.as_bytes()));
-        tag.cloned().map(Self::ETag).or_else(|| {
-            let date = headers.get(LAST_MODIFIED).filter(|date| !date.is_empty())?;
-            let may_be_of_two = match (time(date), headers.get(DATE).and_then(time)) {
-                (Some(modified), Some(now)) => modified >= now,
-                _ => false,
-            };
-            (!may_be_of_two).then(|| Self::LastModified(date.clone()))
-        })
+        tag.cloned().map(Self::ETag).or_else(|| Self::date(headers))
+    }
+
+    /// The date of the header, if it is a validator.
+    #[must_use]
+    pub fn date(headers: &HeaderMap) -> Option<Self> {
+        let date = headers.get(LAST_MODIFIED).filter(|date| !date.is_empty())?;
+        let may_be_of_two = match (time(date), headers.get(DATE).and_then(time)) {
+            (Some(modified), Some(now)) => modified >= now,
+            _ => false,
+        };
+        (!may_be_of_two).then(|| Self::LastModified(date.clone()))
     }
 
     /// The value for an `If-Range` field.

@@ -41,6 +41,7 @@ pub(crate) fn merged(old: &Endpoint, new: &Endpoint) -> Endpoint {
         endpoint.streams = old.streams;
     }
     endpoint.query = new.query.or(old.query);
+    endpoint.own_tags |= old.own_tags;
     endpoint.names = new.names.or(old.names);
     endpoint
 }

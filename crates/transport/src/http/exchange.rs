@@ -102,7 +102,7 @@ impl Exchange<'_> {
         if let Some(length) = body.size_hint().exact() {
             way.expects_body(length);
         }
-        let facts = ResponseHead::of(head.status, &head.headers);
+        let facts = self.pool.server().head(head.status, &head.headers);
         let server = facts.server.as_deref().unwrap_or_default();
         let hint = codec::server_hint(server, facts.via.as_deref());
         let mut settled = self.read(&head, &facts, body, sink).await;
@@ -229,7 +229,8 @@ impl Exchange<'_> {
             .and_then(|()| self.check_validator(head))
             .and_then(|()| self.check_size(size, named));
         if let Err(error) = same {
-            return ExchangeResult::failed(error);
+            let has_other_tag = self.has_other_tag(&head.headers, size);
+            return ExchangeResult { has_other_tag, ..ExchangeResult::failed(error) };
         }
         let validator = validator.map(str::to_owned);
         let date = head.headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
@@ -441,6 +442,17 @@ impl Exchange<'_> {
                 self.location
             ),
         ))
+    }
+
+    /// Returns true if the tag alone shows that a response is of another version.
+    fn has_other_tag(&self, headers: &HeaderMap, size: Option<u64>) -> bool {
+        let expected = self.request.size.or_else(|| self.request.version.size());
+        let date = headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
+        let is_tag = |tag: &[u8]| tag.starts_with(b"\"");
+        self.validator.as_ref().is_some_and(|tag| is_tag(tag.as_bytes()))
+            && headers.get(header::ETAG).is_some_and(|tag| is_tag(tag.as_bytes()))
+            && size.zip(expected).is_none_or(|(now, expected)| now == expected)
+            && date.is_some_and(|now| self.request.version.modified().is_none_or(|it| it == now))
     }
 
     /// The error for a server that found the condition of the request false.

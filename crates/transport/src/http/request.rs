@@ -11,7 +11,7 @@ use crate::pool::{Pool, PooledConnection};
 use bytes::Bytes;
 use hither_core::ResponseMeta;
 use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
-use hither_http::{ResponseHead, server_timing};
+use hither_http::server_timing;
 use http::{HeaderMap, Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
@@ -113,19 +113,19 @@ async fn waited<T>(answer: impl Future<Output = T>, pool: &Pool) -> T {
     }
 }
 
-/// Sends a HEAD request for size and validator.
+/// Sends a HEAD request for size and validator. Returns also the header.
 pub(crate) async fn head(
     leased: &mut PooledConnection,
     location: &Location,
     pool: &Arc<Pool>,
-) -> Result<ResponseMeta> {
+) -> Result<(ResponseMeta, HeaderMap)> {
     let Some(way) = leased.way() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
     let response =
         send(way, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
     let (head, body) = response.into_parts();
-    let facts = ResponseHead::of(head.status, &head.headers);
+    let facts = pool.server().head(head.status, &head.headers);
     if head.status != StatusCode::OK {
         let refusal = authorization::refusal(
             location,
@@ -148,7 +148,8 @@ pub(crate) async fn head(
     drain(body, pool).await;
     let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
     let validator = validator.map(str::to_owned);
-    Ok(ResponseMeta { size: facts.size, validator, ..ResponseMeta::default() })
+    let told = ResponseMeta { size: facts.size, validator, ..ResponseMeta::default() };
+    Ok((told, head.headers))
 }
 
 /// Returns true if the content of a response is an HTML page.

@@ -12,6 +12,8 @@
 //! [`VersionBinding`]: hither_core::VersionBinding
 
 mod fewer_ranges;
+mod links;
+mod own_tags;
 
 use crate::authorization;
 use crate::context::MonotonicClock;
@@ -36,7 +38,8 @@ use hither_core::{
 };
 use hither_http::metalink::MetalinkLinks;
 use http::Method;
-use std::fmt;
+use links::WhenLinked;
+use own_tags::OwnTags;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -62,18 +65,7 @@ pub struct HttpSource {
     /// The server to which the last redirect led.
     redirected_to: Mutex<Option<String>>,
     condition: RangeCondition,
-}
-
-/// A callback for `Link` fields.
-struct WhenLinked(Box<HearLinks>);
-
-/// Takes the links of a response, and the URL that they are about.
-type HearLinks = dyn Fn(&MetalinkLinks, &Location) + Send + Sync;
-
-impl fmt::Debug for WhenLinked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WhenLinked")
-    }
+    own_tags: OwnTags,
 }
 
 /// The location of a file and its connections.
@@ -108,6 +100,7 @@ impl HttpSource {
             redirected,
             redirected_to,
             condition: RangeCondition::default(),
+            own_tags: OwnTags::default(),
         }
     }
 
@@ -138,12 +131,6 @@ impl HttpSource {
     /// Returns whether a redirect was ever followed.
     pub(crate) fn redirected(&self) -> bool {
         self.redirected.load(Ordering::Relaxed)
-    }
-
-    /// Calls `hear` once, when a response links to other replicas.
-    pub(crate) fn when_linked(&self, hear: Box<HearLinks>) {
-        // A second callback is ignored: a file has one set of replicas.
-        drop(self.when_linked.set(WhenLinked(hear)));
     }
 
     /// The memory of the file's location after redirects.
@@ -273,7 +260,11 @@ impl HttpSource {
                 Ok(admitted) => admitted,
                 Err(error) => return ExchangeResult::failed(error),
             };
+            let was_known = self.own_tags.are_known();
             let settled = self.exchange_as_user(place, request, sink).await;
+            if self.has_own_tags(place, request, was_known, &settled).await {
+                continue;
+            }
             let (fate, after) = settled.fate();
             if !admitted.leave(fate) {
                 return settled;
@@ -327,8 +318,7 @@ impl HttpSource {
             ask = RangeEncoding::Nothing;
         }
         let whole_file = &self.whole_file;
-        let bound = || request.version.validator().map(str::to_owned);
-        let validator = request.validator.clone().or_else(bound);
+        let validator = self.own_tags.condition(request);
         let condition = self.condition;
         let exchange = Exchange { location, pool, request, ask, whole_file, validator, condition };
         let mut stale = 0;
@@ -366,31 +356,6 @@ impl HttpSource {
             connection.give_back();
         }
         self.with_fewer_ranges(place, request, settled).await
-    }
-
-    /// Takes the links of a response from `location`.
-    fn hear_links(&self, location: &Location, settled: &ExchangeResult, links: &MetalinkLinks) {
-        let about = match &settled.outcome {
-            Ok(ExchangeOutcome::Redirect(to)) => {
-                self.network.learn_servers(location, &Method::GET, to, links);
-                to
-            }
-            _ => return self.hear(links, location),
-        };
-        let mut links = links.clone();
-        // Its document would name the same ones, at the cost of another request.
-        if links.replicas.len() > 1 {
-            links.documents.clear();
-        }
-        self.hear(&links, about);
-    }
-
-    fn hear(&self, links: &MetalinkLinks, about: &Location) {
-        if let Some(hear) = self.when_linked.get()
-            && !self.linked.swap(true, Ordering::Relaxed)
-        {
-            (hear.0)(links, about);
-        }
     }
 
     /// Returns true if no other server sends requests for the file here.

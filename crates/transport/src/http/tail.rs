@@ -86,7 +86,7 @@ async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
     let used = authorization::prepared(location, pool.config()).await?;
     let ask = async || {
         let mut connection = pool.acquire().await?;
-        let told = request::head(&mut connection, location, pool).await?;
+        let (told, _) = request::head(&mut connection, location, pool).await?;
         connection.give_back();
         Ok(told)
     };

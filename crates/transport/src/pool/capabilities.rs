@@ -29,8 +29,8 @@ use hither_core::endpoint::{
 use hither_core::error::Retry;
 use hither_core::sync::lock;
 use hither_core::{Clock, LearnedLimit, Limits, Request, range, retry};
-use hither_http::ServerHint;
-use http::{HeaderMap, header};
+use hither_http::{ResponseHead, ServerHint, Validator};
+use http::{HeaderMap, StatusCode, header};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -185,6 +185,25 @@ impl ServerCapabilities {
     /// Updates the capabilities for listing and writing.
     pub(crate) fn learn_names(&self, learn: impl FnOnce(&mut NamespaceSupport)) {
         learn(&mut self.state().endpoint.names);
+    }
+
+    /// Returns whether entity tags of the server differ for one version of a file.
+    pub(crate) fn has_own_tags(&self) -> bool {
+        self.state().endpoint.own_tags
+    }
+
+    /// Records that entity tags of the server differ for one version of a file.
+    pub(crate) fn learn_own_tags(&self) {
+        self.state().endpoint.own_tags = true;
+    }
+
+    /// The fields of a response. Entity tags that differ for one version are no validators.
+    pub(crate) fn head(&self, status: StatusCode, headers: &HeaderMap) -> ResponseHead {
+        let mut head = ResponseHead::of(status, headers);
+        if self.has_own_tags() {
+            head.validator = Validator::date(headers);
+        }
+        head
     }
 
     /// Seconds by which the server's clock is ahead of this machine's, if a response had a date.

@@ -69,6 +69,9 @@ pub(crate) struct ExchangeResult {
     pub(crate) said_when: bool,
     /// The error to report if a status that says nothing of ranges turns out to refuse several.
     pub(crate) refuses_several: Option<Error>,
+    /// The response has another entity tag than the request, and the size and date of the file as
+    /// far as they are known.
+    pub(crate) has_other_tag: bool,
 }
 
 impl ExchangeResult {
@@ -88,6 +91,7 @@ impl ExchangeResult {
             busy: false,
             said_when: false,
             refuses_several: None,
+            has_other_tag: false,
         }
     }
 

@@ -1,0 +1,123 @@
+//! Entity tags that are of a machine, and not of a version of the file.
+//!
+//! Several machines behind one name may each have entity tags of their own for the same file, by
+//! the number of its inode for example. A request that is bound to the tag of one of them then
+//! fails at another one as if the file had changed. A file that was replaced does not get its old
+//! tag back: if a server tells that tag again after another one, both with one size and one date of
+//! last change, its tags are not used any more, and date and size tell versions apart.
+
+use super::{HttpSource, HttpTarget};
+use crate::http::request;
+use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
+use hither_core::{Request, ResponseMeta};
+use http::header;
+use std::sync::OnceLock;
+use tokio::sync::OnceCell;
+use tracing::warn;
+
+/// The maximum number of HEAD requests for both tags.
+const MAX_LOOKS: usize = 8;
+
+/// The evidence of one file about the tags of its server.
+#[derive(Debug, Default)]
+pub(super) struct OwnTags {
+    /// The validator of the first response.
+    first: OnceLock<String>,
+    /// Known once a response had another tag: none if that was another version.
+    dated: OnceCell<Option<DatedTag>>,
+}
+
+/// The tag that a file was opened with at a server whose tags are of no version, and the date of
+/// that version.
+#[derive(Debug)]
+struct DatedTag {
+    tag: String,
+    date: String,
+}
+
+impl OwnTags {
+    pub(super) fn are_known(&self) -> bool {
+        self.dated.get().is_some()
+    }
+
+    /// The validator in the condition of a request.
+    pub(super) fn condition(&self, request: &Request) -> Option<String> {
+        let validator = bound(request)?;
+        let dated = self.dated.get().and_then(|dated| dated.as_ref());
+        let dated = dated.filter(|dated| dated.tag == validator);
+        Some(dated.map_or(validator, |dated| &dated.date).to_owned())
+    }
+}
+
+/// The validator that a request is bound to.
+fn bound(request: &Request) -> Option<&str> {
+    request.validator.as_deref().or_else(|| request.version.validator())
+}
+
+impl HttpSource {
+    /// Returns true if a request for another version than that of the file shows that the tags of
+    /// the server are of no version, so that it may succeed without them, unless that was known
+    /// when it was sent.
+    pub(super) async fn has_own_tags(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        was_known: bool,
+        settled: &ExchangeResult,
+    ) -> bool {
+        let OwnTags { first, dated } = &self.own_tags;
+        if let Ok(ExchangeOutcome::Complete(ResponseMeta { validator: Some(tag), .. })) =
+            &settled.outcome
+        {
+            first.get_or_init(|| tag.clone());
+        }
+        let Some(tag) = bound(request).filter(|_| settled.has_other_tag && !was_known) else {
+            return false;
+        };
+        // A tag in a listing may be one that no file is sent with.
+        let seen = [first.get().map(String::as_str), request.version.validator()];
+        if !seen.contains(&Some(tag)) {
+            return false;
+        }
+        let dated = dated.get_or_init(|| self.look_for_date(place, request, tag)).await;
+        dated.as_ref().is_some_and(|dated| dated.tag == tag)
+    }
+
+    /// The date of the version that has this tag, if the server tells another tag for it, too.
+    async fn look_for_date(
+        &self,
+        place: &HttpTarget,
+        request: &Request,
+        tag: &str,
+    ) -> Option<DatedTag> {
+        let HttpTarget { location, pool } = place;
+        let mut version = None;
+        let mut has_tag = false;
+        let mut has_other = false;
+        for _ in 0..MAX_LOOKS {
+            let mut connection = self.connection(place, request).await.ok()?;
+            let (told, headers) = request::head(&mut connection, location, pool).await.ok()?;
+            connection.give_back();
+            let field = |name| headers.get(name).and_then(|it| it.to_str().ok()).map(str::to_owned);
+            let now = (field(header::LAST_MODIFIED)?, told.size?);
+            if *version.get_or_insert_with(|| now.clone()) != now {
+                return None;
+            }
+            let seen = field(header::ETAG).filter(|seen| seen.starts_with('"'))?;
+            if seen == tag {
+                has_tag = true
+            } else {
+                has_other = true
+            }
+            if has_tag && has_other {
+                warn!(
+                    url = %location,
+                    "the server has several entity tags for one version: date and size are compared"
+                );
+                pool.server().learn_own_tags();
+                return Some(DatedTag { tag: tag.to_owned(), date: now.0 });
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,74 @@
+"""Machines behind one name, each with entity tags of its own for a file: what is no change is not taken for one."""
+
+import itertools
+import re
+
+import pytest
+from behaviours.foreign_server import Exchange, Site, serving
+
+DATA = bytes(range(256)) * 40_000
+
+
+def tagged(tags) -> type[Exchange]:
+    """A server whose requests get their entity tag from `tags`, and the whole file if they were for another one."""
+
+    class Tagged(Exchange):
+        def answer(self, status, body=b"", **fields):
+            return super().answer(status, body, ETag=self.tag, **fields) if status < 300 else super().answer(status, body)
+
+        def answer_get(self):
+            self.tag = next(tags)
+            condition = self.headers.get("If-Range", self.tag)
+            if condition.startswith('"') and condition != self.tag:
+                del self.headers["Range"]
+            return super().answer_get()
+
+        answer_head = answer_get
+
+        def answer_propfind(self):
+            self.tag = None
+            return super().answer_propfind()
+
+    return Tagged
+
+
+@pytest.mark.parametrize("verb", ["cat", "cp"])
+def test_a_file_is_read_where_tags_come_and_go(hither, tmp_path, verb):
+    site = Site({"/": None, "/a.dat": DATA}, lambda _: False)
+    store = ["--store", tmp_path / "store"]
+    target = [] if verb == "cat" else [tmp_path / "a.dat"]
+    with serving(site, tagged(itertools.cycle(['"a"', '"b"', '"c"']))) as server:
+        url = f"http://127.0.0.1:{server.port}/a.dat"
+        for run in ("first", "second"):
+            done = hither(verb, url, *target, *store)
+            assert done.code == 0, (run, done)
+            if verb == "cp":
+                assert target[0].read_bytes() == DATA
+            # A copy asks for the checksum, too, by a HEAD.
+            looks = sum(method == "HEAD" for method, _ in site.requests) - (verb == "cp")
+            site.requests.clear()
+            assert looks <= 8 if run == "first" else looks == 0, "what a server does is remembered"
+
+
+@pytest.mark.parametrize("verb", ["cat", "cp"])
+def test_a_file_that_was_replaced_with_its_size_and_date_is_another_one(hither, tmp_path, verb):
+    site = Site({"/": None, "/a.dat": DATA}, lambda _: False)
+    target = [] if verb == "cat" else [tmp_path / "a.dat"]
+    tags = itertools.chain(['"a"'] * 2, itertools.repeat('"b"'))
+    with serving(site, tagged(tags)) as server:
+        done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store")
+    assert (done.code == 9 and "changed" in done.err) or (verb == "cp" and "copied again" in done.out + done.err), done
+    assert re.search("changed", done.out + done.err), done
+
+
+def test_a_tag_of_listings_alone_is_not_looked_for(hither, tmp_path):
+    class Listed(tagged(itertools.repeat('"of the file"'))):
+        def properties(self, path, **changed):
+            return super().properties(path, getetag='"of the listing"', **changed)
+
+    site = Site({"/": None, "/d/": None, "/d/a.dat": DATA}, lambda _: False)
+    with serving(site, Listed) as server:
+        done = hither("cp", "-r", f"http://127.0.0.1:{server.port}/d/.", tmp_path / "copy", "--no-store")
+    assert (done.code, (tmp_path / "copy/a.dat").read_bytes() == DATA) == (0, True), done
+    # Both attempts ask for the checksum.
+    assert sum(method == "HEAD" for method, _ in site.requests) <= 2, site.requests
