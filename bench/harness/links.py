@@ -9,12 +9,12 @@ right, but there is no TCP slow start.
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 from dataclasses import dataclass
 
 from bench.harness.paths import HITHER_PROXY, HITHER_WAN
+from bench.harness.waiting import readable
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Proxied(Loopback):
         command = [HITHER_PROXY, "--listen", "127.0.0.1:0", "--to", f"127.0.0.1:{port}", *self.link.options()]
         proxy = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.proxies.append(proxy)
-        if not select.select([proxy.stdout], [], [], 10)[0]:
+        if not readable(proxy.stdout, timeout=10):
             raise RuntimeError("hither-proxy did not print its address within 10 s")
         line = proxy.stdout.readline()
         found = re.search(r"127\.0\.0\.1:(\d+)", line)

@@ -4,11 +4,12 @@ As a program it waits until HOST PORT accepts a connection; at the server's end,
 nothing.
 """
 
+import selectors
 import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import IO, TypeVar
 
 T = TypeVar("T")
 
@@ -21,6 +22,16 @@ def wait_until(condition: Callable[[], T], what: str, timeout: float = 60, every
             raise TimeoutError(f"{what}: not within {timeout} s")
         time.sleep(every)
     return value
+
+
+def readable(file: IO | socket.socket | int, timeout: float) -> bool:
+    """Returns true once a file, socket or descriptor can be read, false after `timeout` seconds.
+
+    `select.select` takes no descriptor above 1023, which a process that runs tests may have.
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(file, selectors.EVENT_READ)
+        return bool(selector.select(timeout))
 
 
 def accepts(host: str, port: int) -> bool:

@@ -1,7 +1,7 @@
 """A server that breaks off: a relay that closes a connection after a number of bytes of the response, or stalls."""
 
 import contextlib
-import select
+import selectors
 import socket
 import struct
 import threading
@@ -73,32 +73,37 @@ class Relay:
                 while client.recv(65536):
                     self.asked.set()
             return
-        with socket.create_connection(("127.0.0.1", self.upstream)) as server, contextlib.suppress(OSError):
-            self.relay(client, server, allowed)
-        self.cut(client)
+        try:
+            with socket.create_connection(("127.0.0.1", self.upstream)) as server, contextlib.suppress(OSError):
+                self.relay(client, server, allowed)
+        finally:
+            self.cut(client)
 
     def relay(self, client: socket.socket, server: socket.socket, allowed: int | None) -> None:
         """Passes bytes both ways until one side ends, or the answer has been `allowed` bytes long."""
         # One thread for both ways: a socket on which another thread waits is not closed by closing it.
-        while True:
-            for source in select.select([client, server], [], [])[0]:
-                chunk = source.recv(65536 if allowed is None or source is client else min(65536, allowed))
-                if not chunk:
-                    return
-                if source is client:
-                    self.asked.set()
-                    server.sendall(chunk)
-                    continue
-                with self.passing:
-                    self.passed += len(chunk)
-                    if self.dies_after is not None and self.passed > self.dies_after:
-                        self.die()
+        with selectors.DefaultSelector() as selector:
+            for end in (client, server):
+                selector.register(end, selectors.EVENT_READ)
+            while True:
+                for source in [key.fileobj for key, _ in selector.select()]:
+                    chunk = source.recv(65536 if allowed is None or source is client else min(65536, allowed))
+                    if not chunk:
                         return
-                client.sendall(chunk)
-                if allowed is not None:
-                    allowed -= len(chunk)
-                    if allowed == 0:
-                        return
+                    if source is client:
+                        self.asked.set()
+                        server.sendall(chunk)
+                        continue
+                    with self.passing:
+                        self.passed += len(chunk)
+                        if self.dies_after is not None and self.passed > self.dies_after:
+                            self.die()
+                            return
+                    client.sendall(chunk)
+                    if allowed is not None:
+                        allowed -= len(chunk)
+                        if allowed == 0:
+                            return
 
     def cut(self, client: socket.socket) -> None:
         """Ends a connection: in order, or with a reset."""

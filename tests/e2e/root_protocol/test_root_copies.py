@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from needs import require
 from bench.harness import servers
 from bench.harness.links import Loopback
 from bench.harness.paths import HITHER
+from bench.harness.waiting import readable
 
 UNSUPPORTED, INTERRUPTED, PATIENCE = 8, 130, 60
 TPC = "ofs.tpc pgm {program}\nxrootd.chksum max 2 adler32\n"
@@ -142,5 +142,5 @@ def test_an_interrupt_ends_the_copy_at_the_target_and_removes_its_file(serve, tm
         assert process.wait(PATIENCE) == INTERRUPTED, process.stderr.read()
     assert here.names() == []
     # A process that has ended is readable.
-    assert select.select([watched], [], [], PATIENCE)[0], "the copy program was not stopped"
+    assert readable(watched, timeout=PATIENCE), "the copy program was not stopped"
     os.close(watched)

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import random
-import select
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from served import Served, serving
 
-from bench.harness.waiting import wait_until
+from bench.harness.waiting import readable, wait_until
 
 OFFLINE, ONLINE = 190, 10
 # A file is on tape while its content is in TAPES. The first question after it is wanted brings it.
@@ -211,5 +210,5 @@ def test_a_command_that_hangs_is_killed_and_the_confined_server_runs_none(start)
     assert len(children) == 1, "the helper is the only child"
     watched = os.pidfd_open(int(children[0]))
     assert site.served.stop() == 0
-    assert select.select([watched], [], [], 60)[0], "the helper ends with the server"
+    assert readable(watched, timeout=60), "the helper ends with the server"
     os.close(watched)
