@@ -61,12 +61,17 @@ class Unredirected(urllib.request.HTTPRedirectHandler):
 
 
 def ask(federated, path: str, **fields: str) -> tuple[int, str, bytes]:
-    """The status, fields and body of an answer; redirects are not followed."""
+    """The status, fields and body of an answer; redirects are not followed.
+
+    What is relayed and fails at its first byte may end before its header has left.
+    """
     request = urllib.request.Request(federated.url(path), headers=fields)
     try:
         answer = urllib.request.build_opener(Unredirected).open(request, timeout=60)
     except urllib.error.HTTPError as error:
         answer = error
+    except http.client.RemoteDisconnected:
+        return 0, "", b""
     try:
         body = answer.read()
     except http.client.IncompleteRead as error:
