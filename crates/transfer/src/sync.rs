@@ -26,6 +26,7 @@ use crate::copy::target_directory::TargetDirectory;
 use crate::copy::walk;
 use crate::destination::CopyPath;
 use crate::destination::folding::DestinationNames;
+use crate::file::CopyItem;
 use crate::journal::Journal;
 use crate::options::{CopyOptions, OverwritePolicy, Verify};
 use crate::progress::CopyProgress;
@@ -226,7 +227,7 @@ impl Sync {
         &self,
         shared: &Arc<CopyContext>,
         difference: TreeDifference,
-        directory: &TargetDirectory,
+        directory: &Arc<TargetDirectory>,
         uploads: Option<&Arc<TreeRoot>>,
     ) -> Result<()> {
         let TreeDifference { path, source, .. } = difference;
@@ -247,7 +248,8 @@ impl Sync {
         }
         let target = directory.target.join(file_name(&path))?;
         directory.make(shared).await?;
-        shared.found(walk::item(&self.pair.source.storage, entry, local, target)).await;
+        let item = walk::item(&self.pair.source.storage, entry, local, target);
+        shared.found(CopyItem { directory: Some(Arc::clone(directory)), ..item }).await;
         Ok(())
     }
 

@@ -35,3 +35,31 @@ def test_the_scope_that_is_missing_is_named(hither, tmp_path, size):
     assert done.code == 4, done
     if size < 1 << 20:
         assert "storage.modify" in done.err, done
+
+
+def as_xrdhttp(it) -> bool:
+    """The response of XrdHttp before 5.6 to a PUT."""
+    if it.command != "PUT":
+        return False
+    it.site.files[it.name] = it.content
+    return it.answer(200, b":-)")
+
+
+@pytest.mark.parametrize("verb", [["cp", "-r"], ["sync"]])
+@pytest.mark.parametrize("behaviour", [lambda _: False, as_xrdhttp], ids=["201", "XrdHttp"])
+def test_one_listing_shows_all_uploads_of_a_directory(hither, tmp_path, verb, behaviour):
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}.dat").write_bytes(bytes(range(256)) * (number + 1))
+    source = f"{folder}/." if verb[0] == "cp" else folder
+    site = Site({"/": None, "/d/": None}, behaviour)
+    with serving(site) as server:
+        done = hither(*verb, source, f"http://127.0.0.1:{server.port}/d/", "--no-store")
+    assert done.code == 0, done
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        path[3:]: data for path, data in site.files.items() if data is not None
+    }
+    methods = [method for method, _ in site.requests]
+    assert (methods.count("PUT"), methods.count("MOVE")) == (30, 30)
+    assert len(methods) <= 60 + 8, methods

@@ -23,6 +23,9 @@ use hither_core::retry::{self, Failed, RetryPolicy};
 use hither_core::storage::{DirEntry, FileKind, is_same_version};
 use http::{Method, StatusCode, header};
 
+/// The body with which XrdHttp before 5.6 says by 200 that it has carried out a PUT or a DELETE
+/// (`XrdHttpReq::PostProcessHTTPReq`).
+const XRDHTTP_DONE: &[u8] = b":-)";
 /// Bytes of a page in which its title is looked for.
 const MAX_TITLE_BYTES: usize = 1024;
 
@@ -79,7 +82,8 @@ pub(crate) fn outcome(
     }
     let is_page = has_strange_page(&reply);
     let is_elsewhere = reply.location != *asked;
-    if is_success_of(method, status) && !is_page && !is_elsewhere {
+    let is_xrdhttp = status == StatusCode::OK && *reply.body == *XRDHTTP_DONE;
+    if (is_success_of(method, status) || is_xrdhttp) && !is_page && !is_elsewhere {
         return Ok(ChangeOutcome::Done(reply));
     }
     Ok(ChangeOutcome::Unseen(doubt(method.as_str(), asked, &reply)))
@@ -333,6 +337,15 @@ mod tests {
         ] {
             let seen = Seen::moved(&from.unwrap(), left.as_ref(), there.as_ref());
             assert_eq!(seen, expected, "{left:?} {there:?}");
+        }
+    }
+
+    #[test]
+    fn the_word_of_xrdhttp_is_believed() {
+        for (status, body, expected) in
+            [(200, ":-)", "done"), (202, ":-)", "unseen"), (200, ":-) ", "unseen")]
+        {
+            assert_eq!(verdict("PUT", status, "", body, "http://h/f"), expected, "{status} {body}");
         }
     }
 
