@@ -11,7 +11,7 @@ mod html;
 
 use crate::http::request::is_html;
 use html::Link;
-use http::HeaderMap;
+use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
 
@@ -86,8 +86,8 @@ const SCHEMES: [&str; 14] = [
 
 /// The entries of a page; `None` if it is no directory index.
 pub(super) fn parse(headers: &HeaderMap, body: &[u8], url: &PageUrl) -> Option<AutoindexPage> {
-    let is_listing = is_html(headers) && is_index(body, url);
-    is_listing.then(|| links(&String::from_utf8_lossy(body), url))
+    let is_listing = || is_index(body, url) || is_of_caddy(headers, body, url);
+    (is_html(headers) && is_listing()).then(|| links(&String::from_utf8_lossy(body), url))
 }
 
 /// Returns true if a page that begins like this is a directory index: by its title, which may be
@@ -107,6 +107,18 @@ pub(super) fn is_index(body: &[u8], url: &PageUrl) -> bool {
     let own = title.rsplit(" - ").next().unwrap_or_default();
     TITLES.iter().any(|known| lower.starts_with(known))
         || own.starts_with('/') && own.trim_matches('/') == path.trim_matches('/')
+}
+
+/// Returns true for an index of Caddy before 2.7, whose title is the last name of the path.
+fn is_of_caddy(headers: &HeaderMap, body: &[u8], url: &PageUrl) -> bool {
+    let server = headers.get(header::SERVER).map_or(&b""[..], |server| server.as_bytes());
+    let text = String::from_utf8_lossy(body);
+    let path = percent_decode_str(&url.folder).decode_utf8_lossy();
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let title = title(&text).map(|title| html::unescaped(title).0);
+    server.starts_with(b"Caddy")
+        && text.contains("class=\"listing\"")
+        && title.is_some_and(|title| title.trim() == name)
 }
 
 /// The entries that a piece of such a page links to.

@@ -132,6 +132,23 @@ fn the_pages_of_all_servers_are_read() {
 }
 
 #[test]
+fn the_page_of_an_old_caddy_has_the_name_of_the_directory_as_its_title() {
+    let text = "<title>a d</title><body onload='initFilter()'><h1><a href=\"../\">/</a><a href=\"\">a d</a>/</h1>\
+                <div class=\"listing\"><a href=\"?sort=name&order=asc\">Name</a><table><tr><td>\
+                <a href=\"..\">Go up</a></td></tr><tr><td><a href=\"./a.root\">a.root</a></td></tr></table></div>";
+    let parsed = |server: &'static str, path| {
+        let fields = [(header::CONTENT_TYPE, "text/html"), (header::SERVER, server)];
+        let headers = fields.map(|(name, value)| (name, value.parse().unwrap()));
+        parse(&HeaderMap::from_iter(headers), text.as_bytes(), &at(path))
+    };
+    let page = parsed("Caddy", "/x/a%20d/").unwrap();
+    assert_eq!((page.entries, page.gaps), (vec![listed("a.root", false, None)], vec![]));
+    for (server, path) in [("nginx", "/x/a%20d/"), ("Caddy", "/x/b/")] {
+        assert!(parsed(server, path).is_none(), "{server} {path}");
+    }
+}
+
+#[test]
 fn names_are_decoded_once() {
     for (reference, name) in [
         ("./run_2024-01-01T12:00:00.root", "run_2024-01-01T12:00:00.root"),

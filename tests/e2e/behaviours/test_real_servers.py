@@ -1,0 +1,235 @@
+"""Every verb against servers as people install them: what ends with exit code 0 is true, and nothing good is lost."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from needs import require
+from served import serving as serving_hither
+
+from bench.harness import servers
+from bench.harness.links import Loopback
+
+HERE = Loopback()
+MODIFIED = 1_700_000_000
+TREE = {
+    "plain.dat": bytes(range(256)) * 20,
+    "with blank.dat": b"blank",
+    "a+b.dat": b"plus",
+    "50%.dat": b"percent",
+    "a&b=c;d.dat": b"signs",
+    "ü é.dat": b"letters",
+    "2024-01-01T12:00:00.dat": b"colons",
+    "#1.dat": b"hash",
+    "empty.dat": b"",
+    "large.dat": bytes(range(256)) * 12_000,
+    "deep/er/inner.dat": b"inner",
+    ".hidden.dat": b"hidden",
+}
+HIDDEN = {".hidden.dat"}
+"""Names that indexes for people may leave out."""
+OLD = b"the copy of an earlier run"
+INDEXES = {
+    "Apache": "Options +Indexes\nIndexOptions FancyIndexing NameWidth=*",
+    "Apache, short names": "Options +Indexes\nIndexOptions FancyIndexing NameWidth=8",
+    "Apache, table": "Options +Indexes\nIndexOptions FancyIndexing HTMLTable",
+    "Apache, list": "Options +Indexes",
+}
+APACHE = """\
+ServerRoot {work}
+ServerName localhost
+PidFile {work}/pid
+DefaultRuntimeDir {work}
+Mutex file:{work}
+ErrorLog {work}/error.log
+Listen 127.0.0.1:{port}
+{modules}
+TypesConfig /etc/mime.types
+DocumentRoot {root}
+<Directory {root}>
+    Require all granted
+    {options}
+</Directory>
+"""
+LIGHTTPD = """\
+server.bind = "127.0.0.1"
+server.port = {port}
+server.document-root = "{root}"
+server.errorlog = "{work}/error.log"
+server.modules = ( "mod_dirlisting" )
+dir-listing.activate = "enable"
+"""
+CADDY = "{{\n admin off\n}}\nhttp://127.0.0.1:{port} {{\n root * {root}\n file_server browse\n}}\n"
+AIOHTTP = """
+import sys
+from aiohttp import web
+app = web.Application()
+app.router.add_static("/", sys.argv[2], show_index=True)
+web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None)
+"""
+
+
+def configured(command: str, text: str = "") -> Callable:
+    """Runs a server with a configuration; `{root}`, `{port}` and `{work}` are filled in there and in the command."""
+
+    def run(root: Path):
+        def started(work: Path, port: int) -> list[str]:
+            places = {"root": root, "port": port, "work": work}
+            (work / "config").write_text(text.format(**places))
+            return servers.as_nobody([word.format(**places) for word in command.split()])
+
+        return servers.started(HERE, started)
+
+    return run
+
+
+def apache(options: str) -> Callable:
+    names = ("mpm_event", "authz_core", "mime", "dir", "autoindex")
+    modules = "\n".join(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in names)
+    text = APACHE.replace("{modules}", modules).replace("{options}", options)
+    return configured("apache2 -f {work}/config -DFOREGROUND", text)
+
+
+def nginx(more: str = "", **options) -> Callable:
+    return lambda root: servers.nginx(HERE, root, locations=more, **options)
+
+
+@contextmanager
+def cached(root: Path) -> Iterator[int]:
+    """nginx with a cache in front of nginx, which never asks again."""
+    folder = root.parent / "cache"
+    folder.mkdir(mode=0o777)
+    with nginx("location / { autoindex on; }")(root) as upstream:
+        location = (
+            f"location / {{ proxy_pass http://127.0.0.1:{upstream}; proxy_cache all; proxy_cache_valid any 10m; }}"
+        )
+        limits = f"proxy_cache_path {folder} keys_zone=all:1m;"
+        with servers.nginx(HERE, root, locations=location, limits=limits) as port:
+            yield port
+
+
+@contextmanager
+def own(root: Path) -> Iterator[int]:
+    with serving_hither(root.parent, "--write") as server:
+        yield int(server.base.rstrip("/").rpartition(":")[2])
+
+
+@dataclass(frozen=True)
+class Server:
+    name: str
+    run: Callable
+    """Serves a folder: a context of the port."""
+    needs: str = ""
+    takes_uploads: bool = False
+    scheme: str = "http"
+
+
+DIRECT = "location / { autoindex on; }"
+UPLOADS = "dav_methods PUT DELETE MKCOL COPY MOVE; create_full_put_path on; client_max_body_size 0;"
+FULL_PATHS = f"location / {{ {UPLOADS} autoindex on; }}"
+SERVERS = [
+    Server("nginx", nginx(DIRECT), "nginx"),
+    Server("nginx, cached", cached, "nginx"),
+    Server("nginx, WebDAV", nginx(webdav=True), "nginx", takes_uploads=True),
+    Server("nginx, full paths", nginx(FULL_PATHS), "nginx", takes_uploads=True),
+    *(Server(name, apache(options), "apache2") for name, options in INDEXES.items()),
+    Server("Apache, WebDAV", lambda root: servers.apache(HERE, root, webdav=True), "apache2", takes_uploads=True),
+    Server("lighttpd", configured("lighttpd -D -f {work}/config", LIGHTTPD), "lighttpd"),
+    Server(
+        "Caddy",
+        configured("env HOME={work} caddy run --config {work}/config --adapter caddyfile", CADDY),
+        "caddy",
+    ),
+    Server("http.server", configured(f"{sys.executable} -m http.server {{port}} -b 127.0.0.1 -d {{root}}")),
+    Server("aiohttp", configured(f"{sys.executable} {{work}}/config {{port}} {{root}}", AIOHTTP)),
+    Server("XrdHttp", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True),
+    Server("xrootd", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True, scheme="root"),
+    Server("rclone, WebDAV", lambda root: servers.rclone(HERE, root), "rclone", takes_uploads=True),
+    Server("hither", own, takes_uploads=True),
+]
+
+
+def write(folder: Path, files: dict[str, bytes], age: int = 0) -> None:
+    """Writes files that were changed `age` seconds before a fixed time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        os.utime(path, (MODIFIED - age, MODIFIED - age))
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@contextmanager
+def served(server: Server, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The folder that a server serves, and its URL."""
+    if server.needs:
+        require(server.needs)
+    root = folder / "www"
+    root.mkdir(parents=True, exist_ok=True)
+    for place in (folder, root):
+        place.chmod(0o777)
+    with server.run(root) as port:
+        slashes = "//" if server.scheme == "root" else "/"
+        yield root, f"{server.scheme}://127.0.0.1:{port}{slashes}d/"
+
+
+@pytest.mark.parametrize("verb", ["cp -r", "cp -r onto old files", "sync", "sync --delete", "check"])
+@pytest.mark.parametrize("server", SERVERS, ids=lambda it: it.name)
+def test_what_is_read_is_true(hither, tmp_path, server, verb):
+    target = tmp_path / "target"
+    before = {
+        "cp -r": {},
+        "cp -r onto old files": {"plain.dat": OLD},
+        "sync": {**TREE, "plain.dat": OLD},
+        "sync --delete": {**TREE, "only-here": OLD},
+        "check": TREE,
+    }[verb]
+    write(target, before, age=60 if verb == "sync" else 0)
+    (tmp_path / "www").mkdir()
+    write(tmp_path / "www/d", TREE)
+    with served(server, tmp_path) as (_, url):
+        words = ["cp", "-r", f"{url}."] if verb.startswith("cp") else [*verb.split(), url]
+        done = hither(*words, target, "--store", tmp_path / "store")
+    after = contents(target)
+    for name, data in after.items():
+        assert data in (TREE.get(name), before.get(name)), (name, done)
+    assert set(TREE) & set(before) <= set(after), f"the server holds what was deleted; {done}"
+    if done.code == 0 and verb != "check":
+        shown = {name: data for name, data in TREE.items() if name not in HIDDEN}
+        assert {name: after.get(name) for name in shown} == shown, done
+    if done.code == 0 and verb == "sync --delete":
+        assert set(after) == set(TREE), done
+    if verb.startswith("cp"):
+        assert done.code == 0, done
+
+
+@pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
+@pytest.mark.parametrize("server", [it for it in SERVERS if it.takes_uploads], ids=lambda it: it.name)
+def test_what_is_written_is_true(hither, tmp_path, server, verb):
+    source = tmp_path / "source"
+    write(source, TREE)
+    before = {"plain.dat": OLD, "only-there": OLD}
+    (tmp_path / "www").mkdir()
+    write(tmp_path / "www/d", before, age=60)
+    with served(server, tmp_path) as (root, url):
+        words = ["cp", "-r", f"{source}/.", url] if verb == "cp -r" else [*verb.split(), source, url]
+        done = hither(*words, "--no-store")
+    after = contents(root / "d")
+    for name, data in after.items():
+        assert data in (TREE.get(name), before.get(name)), (name, done)
+    if done.code == 0:
+        assert {name: after.get(name) for name in TREE} == TREE, done
+    removes = verb == "sync --delete" and done.code == 0
+    assert ("only-there" in after) != removes, done
+    if verb != "sync --delete":
+        assert done.code == 0, done
