@@ -43,7 +43,10 @@ impl Backend for Federation {
             let names = self.name_space();
             let listing = listing(&names, path).await?;
             if !listing.is_complete() {
-                return Err(names.incomplete(&listing.unanswered));
+                let error = names.incomplete(&listing.unanswered);
+                let advice = "listings do without an endpoint only if `copy_of` in its `prefixes` \
+                              names one that answers";
+                return Err(BackendError::new(error.kind(), format!("{error}; {advice}")));
             }
             Ok(entries(&listing, max))
         })

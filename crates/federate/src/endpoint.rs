@@ -65,7 +65,8 @@ impl Endpoint {
             check_path(&path).map(|()| path).map_err(named)
         };
         let rule = |it: &crate::settings::PrefixSettings| {
-            Ok(PrefixRule { path: path(&it.path)?, target: path(&it.target)? })
+            let copy_of = it.copy_of.clone();
+            Ok(PrefixRule { path: path(&it.path)?, target: path(&it.target)?, copy_of })
         };
         let rules = settings.prefixes.iter().map(rule).collect::<Result<_>>()?;
         let redirects = match &settings.redirects {

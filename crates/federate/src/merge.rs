@@ -7,9 +7,10 @@
 //! counts only where no endpoint tells one, and then the first of them holds the entry alone. The
 //! result depends on the answers and not on their order.
 //!
-//! **Completeness.** An endpoint that has not answered may have more names. The merged listing
-//! keeps which endpoints those are: whoever hands it on has to say so. A name that is missing at
-//! all endpoints that answered is missing only if all have answered.
+//! **Completeness.** An endpoint that has not answered may have more names, unless another one that
+//! has listed the directory is declared to have all its files. The merged listing keeps which
+//! endpoints those are: whoever hands it on has to say so. A name that is missing at all endpoints
+//! that answered is missing only if all have answered.
 
 use hither_core::storage::{DirEntry, FileKind, file_name};
 use std::time::SystemTime;
@@ -114,10 +115,13 @@ pub struct MergedListing {
     pub entries: Vec<(Box<str>, MergedEntry)>,
     /// The endpoints that may have more names, because they have not answered.
     pub unanswered: Vec<EndpointId>,
+    /// The endpoints that have not answered either, and have nothing that one which has answered
+    /// lacks.
+    pub copied: Vec<EndpointId>,
 }
 
 impl MergedListing {
-    /// Returns true if every endpoint has answered.
+    /// Returns true if no endpoint that has not answered may have more names.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unanswered.is_empty()
@@ -188,7 +192,7 @@ impl ListingMerger {
             entries.extend(merge_sorted(&answers).map(|merged| (name, merged)));
             answers.clear();
         }
-        MergedListing { entries, unanswered: self.unanswered }
+        MergedListing { entries, unanswered: self.unanswered, copied: Vec::new() }
     }
 }
 

@@ -13,6 +13,12 @@
 //! names, so that reading what was just listed asks nobody. A complete one also says which names do
 //! not exist.
 //!
+//! **Copies.** An endpoint that has not answered makes a listing incomplete, since it may have
+//! names that no other has. That holds unless the configuration says that it is a copy of one that
+//! has listed the directory ([`PrefixSettings::copy_of`](crate::PrefixSettings::copy_of)). One that
+//! answers that it has no such directory is not enough: its disk may not be mounted. Nor is one
+//! that lists by an HTML index, which hides names. A change still needs the answers of all.
+//!
 //! **Changes.** When a client is sent somewhere to write, the federation does not see when the file
 //! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
 //! negative is kept about them.

@@ -16,6 +16,8 @@ pub struct PrefixRule {
     pub path: String,
     /// The directory at the endpoint, below the root of its storage.
     pub target: String,
+    /// The names of endpoints that have all files that this one has below `path`.
+    pub copy_of: Vec<String>,
 }
 
 /// The rules of an endpoint.
@@ -46,11 +48,10 @@ impl PrefixMap {
         })
     }
 
-    /// The directory of the rule that leads from a path.
+    /// The rule that leads from a path.
     #[must_use]
-    pub fn rule(&self, path: &str) -> Option<&str> {
-        let rule = self.rules.iter().find(|rule| below(&rule.path, path).is_some())?;
-        Some(&rule.path)
+    pub fn rule(&self, path: &str) -> Option<&PrefixRule> {
+        self.rules.iter().find(|rule| below(&rule.path, path).is_some())
     }
 
     /// Returns true if a rule is below a directory, and not at it.
@@ -90,6 +91,7 @@ mod tests {
         let rule = |(path, target): &(&str, &str)| PrefixRule {
             path: (*path).to_owned(),
             target: (*target).to_owned(),
+            copy_of: Vec::new(),
         };
         PrefixMap::new(rules.iter().map(rule).collect())
     }

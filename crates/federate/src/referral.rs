@@ -122,7 +122,7 @@ impl NameSpace {
         }
         let mut endpoints = self.endpoints.iter().filter(|it| it.prefixes.resolve(path).is_some());
         let only = endpoints.next().filter(|_| endpoints.next().is_none());
-        let rule = only.and_then(|it| it.prefixes.rule(path));
+        let rule = only.and_then(|it| it.prefixes.rule(path)).map(|it| &*it.path);
         let alone =
             rule.filter(|rule| self.endpoints.iter().all(|it| !it.prefixes.has_rule_below(rule)));
         Some(format!("/{}", alone.unwrap_or(path)))
@@ -208,8 +208,9 @@ impl NameSpace {
     pub(crate) async fn ask_all(self: &Arc<Self>, path: &str) -> Outcome<Option<Arc<MergedEntry>>> {
         self.forget(path);
         let answer = self.look_up(path, Need::AllAnswers).await.map_err(backend_error)?;
-        if !answer.unanswered.is_empty() {
-            return Err(self.incomplete(&answer.unanswered));
+        let silent = answer.silent();
+        if !silent.is_empty() {
+            return Err(self.incomplete(&silent));
         }
         Ok(answer.merged.clone())
     }
@@ -249,7 +250,7 @@ impl NameSpace {
         let mut directory = parent(path);
         while !directory.is_empty() && !endpoint.prefixes.leads_below(directory) {
             let answer = self.look_up(directory, Need::AllAnswers).await.map_err(backend_error)?;
-            let mut unsure = answer.unanswered.clone();
+            let mut unsure = answer.silent();
             unsure.extend(self.lost_directory(directory, answer.merged.as_deref()));
             if !unsure.is_empty() {
                 return Err(self.incomplete(&unsure));

@@ -95,7 +95,8 @@ impl FederationConfig {
             }
         }
         unique("endpoints", endpoints.iter().map(|endpoint| &*endpoint.name))?;
-        endpoints.iter().try_for_each(|endpoint| endpoint.check(&labels))
+        let names = endpoints.iter().map(|endpoint| &*endpoint.name).collect();
+        endpoints.iter().try_for_each(|endpoint| endpoint.check(&labels, &names))
     }
 }
 
@@ -293,8 +294,9 @@ pub struct EndpointSettings {
 }
 
 impl EndpointSettings {
-    /// Fails for values that make no sense; `labels` are those of the sites.
-    fn check(&self, labels: &HashSet<&str>) -> Result<()> {
+    /// Fails for values that make no sense; `labels` are those of the sites, `names` those of the
+    /// endpoints.
+    fn check(&self, labels: &HashSet<&str>, names: &HashSet<&str>) -> Result<()> {
         let place = |key: &str| format!("endpoints: {}: {key}", self.name);
         if !self.url.contains("://") {
             return Err(invalid(format!(
@@ -316,7 +318,18 @@ impl EndpointSettings {
             let weight = place("weight");
             return Err(invalid(format!("{weight} is {}, expected more than 0", self.weight)));
         }
-        for PrefixSettings { path, target } in &self.prefixes {
+        for PrefixSettings { path, target, copy_of } in &self.prefixes {
+            let key = place("prefixes: copy_of");
+            if let Some(name) =
+                copy_of.iter().find(|it| **it == self.name || !names.contains(&***it))
+            {
+                return Err(invalid(format!("{key}: {name:?} is no other endpoint")));
+            }
+            if self.write && !copy_of.is_empty() {
+                let what = "new files are written to an endpoint with `write = true` alone, so it \
+                            is a copy of no other";
+                return Err(invalid(format!("{key}: {what}")));
+            }
             for (key, text) in [("path", path), ("target", target)] {
                 if !text.is_empty() && !text.starts_with('/') {
                     return Err(invalid(format!(
@@ -346,6 +359,10 @@ pub struct PrefixSettings {
     /// The directory below the URL of the endpoint.
     #[serde(default)]
     pub target: String,
+    /// The names of endpoints that have all files that this one has there. A listing needs this
+    /// endpoint no more if one of them has answered.
+    #[serde(default)]
+    pub copy_of: Vec<String>,
 }
 
 /// The credentials of a federation for an endpoint.
@@ -374,7 +391,7 @@ fn one() -> f64 {
 }
 
 fn root() -> Vec<PrefixSettings> {
-    vec![PrefixSettings { path: String::new(), target: String::new() }]
+    vec![PrefixSettings { path: String::new(), target: String::new(), copy_of: Vec::new() }]
 }
 
 #[cfg(test)]
@@ -423,6 +440,21 @@ mod tests {
             (
                 format!("{ENDPOINT}redirects = ['https://h/x?authz=s']"),
                 "endpoints: a: redirects: a URL has",
+            ),
+            (
+                format!("{ENDPOINT}prefixes = [{{ path = '/', copy_of = ['b'] }}]"),
+                "endpoints: a: prefixes: copy_of: \"b\" is no other endpoint",
+            ),
+            (
+                format!("{ENDPOINT}prefixes = [{{ path = '/', copy_of = ['a'] }}]"),
+                "copy_of: \"a\" is no other endpoint",
+            ),
+            (
+                format!(
+                    "{ENDPOINT}write = true\nprefixes = [{{ path = '/', copy_of = ['b'] }}]\n{}",
+                    ENDPOINT.replace("'a'", "'b'")
+                ),
+                "prefixes: copy_of: new files are written",
             ),
             (
                 format!("[federation]\nnetworks = ['localhost']\n{ENDPOINT}"),

@@ -1,7 +1,7 @@
 //! A question to all endpoints for what is in a directory.
 
 use super::{NameSpace, is_negative};
-use crate::merge::{ListingMerger, MergedListing};
+use crate::merge::{EndpointId, ListingMerger, MergedListing};
 use crate::name_space::directory_memory::ListedDirectories;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -11,8 +11,9 @@ use hither_core::sync::lock;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for which an incomplete listing is kept, so that its entries can be described.
-const INCOMPLETE_LISTING: Duration = Duration::from_secs(1);
+/// Time for which every listing is kept, so that its entries can be described: also an incomplete
+/// one, and one that waited for a silent endpoint.
+const DESCRIBED: Duration = Duration::from_secs(1);
 
 impl NameSpace {
     pub(super) async fn ask_for_listing(&self, path: &str) -> Option<Arc<MergedListing>> {
@@ -40,6 +41,7 @@ impl NameSpace {
         }
         let now = self.clock.now();
         let mut answered = Vec::new();
+        let mut whole = Vec::new();
         let mut files = Vec::new();
         let mut directories = ListedDirectories::new();
         while let Some((id, is_root, is_inside, listed)) = asked.next().await {
@@ -57,6 +59,9 @@ impl NameSpace {
                     let is_directory = |kind| kind == FileKind::Directory;
                     let listed = listing.entries.iter().filter(|it| is_directory(it.kind));
                     directories.extend(listed.map(|it| (id, file_name(&it.path).into())));
+                    if listing.is_complete() {
+                        whole.push(id);
+                    }
                     // Names that it refuses to describe are missing, too.
                     match (listing.failed.is_empty(), listing.gaps.is_empty()) {
                         (true, true) => answered.push(id),
@@ -78,21 +83,41 @@ impl NameSpace {
         for id in files.into_iter().filter(|_| exists) {
             merger.add_unanswered(id);
         }
-        let listing = merger.finish();
+        let listing = self.judge(path, merger.finish(), whole);
         exists |= self.endpoints.iter().any(|it| it.prefixes.leads_below(path));
         if !exists && listing.is_complete() {
             return None;
         }
         let listing = Arc::new(listing);
-        let keep = if listing.is_complete() {
-            Duration::from_secs_f64(self.settings.listing_seconds)
-        } else {
-            INCOMPLETE_LISTING
-        };
+        let mut until = self.clock.now() + DESCRIBED;
+        if listing.is_complete() {
+            until = until.max(now + Duration::from_secs_f64(self.settings.listing_seconds));
+        }
         if lock(&self.changing).get(path, now).is_none() {
             let bytes = listing.memory_bytes();
-            lock(&self.listings).put(path, Arc::clone(&listing), bytes, now + keep);
+            lock(&self.listings).put(path, Arc::clone(&listing), bytes, until);
         }
         Some(listing)
+    }
+
+    /// The listing with the endpoints that need not answer, since they are copies of others whose
+    /// listing is `whole`.
+    fn judge(
+        &self,
+        path: &str,
+        mut listing: MergedListing,
+        mut whole: Vec<EndpointId>,
+    ) -> MergedListing {
+        whole.retain(|id| !listing.unanswered.contains(id));
+        let is_copied = |id: &mut EndpointId| self.is_copy(*id, path, &whole);
+        listing.copied = listing.unanswered.extract_if(.., is_copied).collect();
+        listing
+    }
+
+    /// Returns true if an endpoint has nothing in a directory that one of `others` lacks.
+    fn is_copy(&self, id: EndpointId, path: &str, others: &[EndpointId]) -> bool {
+        let rule = self.endpoint(id).and_then(|it| it.prefixes.rule(path));
+        let mut others = others.iter().filter_map(|id| self.endpoint(*id));
+        rule.is_some_and(|rule| others.any(|it| rule.copy_of.contains(&it.name)))
     }
 }

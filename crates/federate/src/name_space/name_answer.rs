@@ -13,6 +13,9 @@ pub struct NameAnswer {
     pub merged: Option<Arc<MergedEntry>>,
     /// The endpoints that have not answered.
     pub unanswered: Vec<EndpointId>,
+    /// The endpoints that have not answered either, and have no name that one which has answered
+    /// lacks.
+    pub copied: Vec<EndpointId>,
     /// The number of endpoints that may still answer.
     pub pending: usize,
     /// True once the time for a majority has passed.
@@ -43,9 +46,15 @@ impl NameAnswer {
             found: found.unwrap_or_default(),
             merged: entry.cloned().map(Arc::new),
             unanswered: listing.unanswered.clone(),
+            copied: listing.copied.clone(),
             is_final: true,
             ..Self::default()
         })
+    }
+
+    /// All endpoints that have not answered, which may have the name, or another version of it.
+    pub(crate) fn silent(&self) -> Vec<EndpointId> {
+        self.unanswered.iter().chain(&self.copied).copied().collect()
     }
 
     pub(super) fn add(&mut self, endpoint: EndpointId, facts: EntryFacts) {
@@ -54,7 +63,7 @@ impl NameAnswer {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let ids = self.unanswered.capacity() * size_of::<EndpointId>();
+        let ids = (self.unanswered.capacity() + self.copied.capacity()) * size_of::<EndpointId>();
         let date = size_of::<Option<std::time::SystemTime>>();
         let found = size_of::<(EndpointId, EntryFacts)>() + size_of::<EndpointId>() + date;
         let merged = size_of::<MergedEntry>();
@@ -69,4 +78,17 @@ pub enum Need {
     Entry,
     /// All endpoints that answer in time.
     AllAnswers,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_without_a_copy_does_not_answer_for_changes() {
+        let copied = vec![EndpointId(1)];
+        let listing = MergedListing { copied: copied.clone(), ..MergedListing::default() };
+        let answer = NameAnswer::from_listing(&listing, "f").unwrap();
+        assert_eq!((answer.unanswered.len(), answer.silent()), (0, copied));
+    }
 }

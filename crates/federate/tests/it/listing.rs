@@ -2,7 +2,7 @@
 
 use crate::rig::{Behaviour, MemoryStorage, Rig};
 use hither_core::Storage;
-use hither_server::{Backend, BackendErrorKind};
+use hither_server::{Backend, BackendErrorKind, Intent};
 use std::time::Duration;
 
 fn two() -> Rig {
@@ -28,10 +28,80 @@ async fn an_incomplete_listing_is_an_error_that_names_the_endpoint() {
         rig.storages[1].behave(behaviour);
         let error = rig.federation.list("d", 9).await.unwrap_err();
         assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{behaviour:?}");
-        assert!(error.to_string().contains("e1"), "{error}");
+        assert!(error.to_string().contains("not answered: e1; "), "{error}");
+        assert!(error.to_string().contains("`copy_of`"), "{error}");
         let available = rig.federation.list_available("d", 9).await.unwrap();
         assert_eq!(available.missing.as_deref(), Some("e1"));
         assert_eq!(available.entries.len(), 2);
+    }
+}
+
+/// `e1` is a copy of `e0`, which is writable, in `/s`, and not in `/o`; `e2` has `/else` alone.
+fn copied() -> Rig {
+    let rules = |index| match index {
+        0 => "write = true\nprefixes = [{ path = '/s' }, { path = '/o', target = '/o' }]",
+        1 => "prefixes = [{ path = '/s', copy_of = ['e0'] }, { path = '/o', target = '/o' }]",
+        _ => "prefixes = [{ path = '/else' }]",
+    };
+    let files = [("d/a", 1), ("d/b", 2), ("o/x", 3)];
+    let storages = vec![
+        MemoryStorage::new(&files, 10),
+        MemoryStorage::new(&files, 20),
+        MemoryStorage::new(&[("f", 1)], 10),
+    ];
+    Rig::with("", |index| rules(index).to_owned(), storages)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_does_without_an_endpoint_that_is_declared_a_copy() {
+    for behaviour in [Behaviour::Refuses, Behaviour::Silent, Behaviour::Forbids] {
+        let rig = copied();
+        rig.storages[1].behave(behaviour);
+        assert_eq!(rig.names("s/d").await, ["a", "b"], "{behaviour:?}");
+        // What the listing does not show is missing; what is not listed is not known.
+        let kind = async |path| rig.federation.stat(path).await.unwrap_err().kind();
+        assert_eq!(kind("s/d/none").await, BackendErrorKind::NotFound);
+        assert_eq!(kind("s/none").await, BackendErrorKind::Unavailable);
+        let available = rig.federation.list_available("s/d", 9).await.unwrap();
+        assert_eq!(available.missing, None);
+        assert_eq!(rig.names("else").await, ["f"]);
+        // It may have more names there.
+        let error = rig.federation.list("o", 9).await.unwrap_err();
+        assert!(error.to_string().contains("not answered: e1; "), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_needs_the_endpoint_that_others_are_copies_of() {
+    let rig = copied();
+    rig.storages[0].behave(Behaviour::Refuses);
+    let error = rig.federation.list("s/d", 9).await.unwrap_err();
+    assert!(error.to_string().contains("not answered: e0; "), "{error}");
+    // The one that answers may hide names.
+    let rig = copied();
+    rig.storages[0].behave(Behaviour::Hides);
+    assert_eq!(rig.names("s/d").await, ["a", "b"]);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    rig.storages[1].behave(Behaviour::Refuses);
+    let error = rig.federation.list("s/d", 9).await.unwrap_err();
+    assert!(error.to_string().contains("not answered: e1; "), "{error}");
+    // The disk of the one that answers is not mounted.
+    let rig = copied();
+    rig.storages[0].remove_tree("d").await.unwrap();
+    rig.storages[1].behave(Behaviour::Refuses);
+    let error = rig.federation.list("s/d", 9).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_while_a_copy_is_down() {
+    let rig = copied();
+    rig.storages[1].behave(Behaviour::Refuses);
+    assert_eq!(rig.names("s/d").await, ["a", "b"]);
+    // `e1` would keep the old file.
+    for path in ["s/d/a", "s/d/none"] {
+        let error = rig.locate_from("192.0.2.1", path, Intent::Write).await.unwrap_err();
+        assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{path}: {error}");
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Behaviour {
     Refuses,
     Forbids,
     Silent,
+    /// Lists as an index does that hides names.
+    Hides,
 }
 
 /// A storage in memory.
@@ -125,7 +127,9 @@ impl MemoryStorage {
         tokio::time::sleep(self.delay).await;
         let behaviour = *lock(&self.behaviour);
         match behaviour {
-            Behaviour::Answers | Behaviour::RenamesNothing => answer(&mut lock(&self.entries)),
+            Behaviour::Answers | Behaviour::RenamesNothing | Behaviour::Hides => {
+                answer(&mut lock(&self.entries))
+            }
             Behaviour::Refuses => Err(Error::new(ErrorKind::Unavailable, "connection refused")),
             Behaviour::Forbids => Err(Error::new(ErrorKind::PermissionDenied, "403")),
             Behaviour::Silent => std::future::pending().await,
@@ -158,7 +162,9 @@ impl Storage for MemoryStorage {
                 return Err(missing(path));
             }
             let inside = entries.iter().filter(|(it, _)| parent(it) == path);
-            Ok(inside.map(|(path, size)| self.entry(path, *size)).collect::<Vec<_>>().into())
+            let entries = inside.map(|(path, size)| self.entry(path, *size)).collect();
+            let hidden = (*lock(&self.behaviour) == Behaviour::Hides).then_some("it is an index");
+            Ok(hither_core::Listing { entries, hidden, ..hither_core::Listing::default() })
         })
         .await
     }

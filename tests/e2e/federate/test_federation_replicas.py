@@ -1,0 +1,54 @@
+"""Replicas in a federation: copies that listings can do without."""
+
+from contextlib import contextmanager, ExitStack
+from pathlib import Path
+
+import pytest
+from federated import ask, content, endpoints, running
+
+from bench.harness import servers
+from bench.harness.links import Loopback
+
+NAMES = ("one", "copy", "other")
+PREFIXES = {
+    "one": 'prefixes = [{ path = "/data" }]',
+    "copy": 'prefixes = [{ path = "/data" }]',
+    "other": 'prefixes = [{ path = "/else" }]',
+}
+COPY = {**PREFIXES, "copy": 'prefixes = [{ path = "/data", copy_of = ["one"] }]'}
+
+
+@contextmanager
+def three_of_ours(folder: Path, keys: dict[str, str]):
+    """Runs a federation over three servers; two have `/data`, and the third has `/else` alone."""
+    with ExitStack() as stack:
+        folders = {name: folder / name for name in NAMES}
+        for path in folders.values():
+            path.mkdir()
+        ports = {name: stack.enter_context(servers.hither(Loopback(), path)) for name, path in folders.items()}
+        yield stack.enter_context(running(folder, endpoints(ports, **keys), folders, ports))
+
+
+@pytest.mark.parametrize("is_declared", [True, False], ids=["declared", "undeclared"])
+def test_a_listing_does_without_an_endpoint_only_if_it_is_declared_a_copy(tmp_path, hither, is_declared):
+    with three_of_ours(tmp_path, COPY if is_declared else PREFIXES) as federated:
+        for name in ("d/a", "d/b"):
+            federated.put(name, "one", "copy")
+        federated.put("f", "other")
+        servers.kill(federated.ports["copy"])
+        target = tmp_path / "target"
+        target.mkdir()
+        (target / "gone").write_bytes(b"1")
+        synced = hither("sync", "--delete", "--stall-timeout", 1, federated.url("data/d/"), target)
+        status, _, body = ask(federated.url("data/d/"), "PROPFIND", {"Depth": "1"})
+        if is_declared:
+            assert (status, synced.code) == (207, 0), synced.err
+            assert {path.name: path.read_bytes() for path in target.iterdir()} == {
+                name: content(f"d/{name}") for name in "ab"
+            }
+        else:
+            assert (status, [path.name for path in target.iterdir()]) == (503, ["gone"])
+            assert synced.code != 0
+            assert b"not answered: copy; " in body
+            assert b"`copy_of`" in body
+        assert ask(federated.url("else/"), "PROPFIND", {"Depth": "1"})[0] == 207
