@@ -23,14 +23,17 @@ use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, parent};
 use hither_server::{
     AvailableEntries, Backend, BackendError, BackendErrorKind, BackendFuture, BackendServer,
-    ChangeOptions, CreateOptions, Details, DirectoryEntry, EntryDescription, EntryMetadata,
-    FileReader, FileWriter, LinkFilter, LocateRequest, Located, Precondition, PropertyUpdate,
-    SpaceUsage,
+    ChangeOptions, CreateOptions, DeadProperties, Details, DirectoryEntry, EntryDescription,
+    EntryMetadata, FileReader, FileWriter, LinkFilter, LocateRequest, Located, Precondition,
+    PropertyName, PropertyUpdate, SpaceUsage,
 };
 use std::sync::Arc;
 
 /// Questions about names of one listing that are asked at a time.
 const AT_ONCE: usize = 32;
+/// The namespace of the properties `differing`, the endpoints at which something else has the name,
+/// and `assumed-equal`, the holders of which only the size shows that they have the same file.
+const PROPERTIES: &str = "urn:hither:federation";
 
 impl Backend for Federation {
     fn stat<'a>(&'a self, path: &'a str) -> BackendFuture<'a, EntryMetadata> {
@@ -68,7 +71,7 @@ impl Backend for Federation {
     fn describe(
         &self,
         paths: Vec<String>,
-        _details: Details,
+        details: Details,
         _links: LinkFilter,
     ) -> BackendFuture<'_, Vec<Option<EntryDescription>>> {
         let names = self.name_space();
@@ -88,7 +91,7 @@ impl Backend for Federation {
                     Ok(Some(EntryDescription {
                         metadata: metadata(&entry),
                         checksums: Vec::new(),
-                        properties: Default::default(),
+                        properties: conflicts(&names, &entry, details),
                         space: None,
                     }))
                 }
@@ -276,6 +279,7 @@ impl Backend for Federation {
                 answer_seconds: endpoint.answer_time().as_secs_f64(),
                 answered,
                 failed,
+                conflicts: endpoint.conflicts(),
             }
         };
         names.endpoints.iter().map(server).collect()
@@ -297,6 +301,23 @@ fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
         is_directory: entry.facts.kind == FileKind::Directory,
     };
     listing.entries.iter().take(max.saturating_add(1)).map(entry).collect()
+}
+
+/// The properties that show how the replicas of an entry differ, if properties are wanted.
+fn conflicts(names: &NameSpace, entry: &MergedEntry, details: Details) -> DeadProperties {
+    if !details.properties {
+        return DeadProperties::new();
+    }
+    let property = |(local, ids): (&str, &[EndpointId])| {
+        let name = PropertyName { namespace: PROPERTIES.to_owned(), local: local.to_owned() };
+        let value = names.names_of(ids).replace('&', "&amp;").replace('<', "&lt;");
+        (!ids.is_empty()).then_some((name, value))
+    };
+    let is_file = entry.facts.kind == FileKind::File;
+    let assumed = if is_file { entry.assumed() } else { Vec::new() };
+    let shown: [(&str, &[EndpointId]); 2] =
+        [("differing", &entry.differing), ("assumed-equal", &assumed)];
+    shown.into_iter().filter_map(property).collect()
 }
 
 async fn remove_at(names: &NameSpace, id: EndpointId, path: &str) -> Outcome<()> {

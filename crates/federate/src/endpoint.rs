@@ -46,6 +46,8 @@ pub struct Endpoint {
     /// Questions that it has answered, and that it has not.
     answered: AtomicU64,
     failed: AtomicU64,
+    /// Names of which it shows something else than most endpoints.
+    conflicts: AtomicU64,
 }
 
 impl Endpoint {
@@ -91,6 +93,7 @@ impl Endpoint {
             answer_micros: AtomicU64::new(0),
             answered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            conflicts: AtomicU64::new(0),
         })
     }
 
@@ -138,6 +141,17 @@ impl Endpoint {
     /// Records that it has not answered.
     pub fn record_failure(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that it shows something else of a name than most endpoints.
+    pub fn record_conflict(&self) {
+        self.conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of names of which it shows something else.
+    #[must_use]
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
     }
 
     /// The questions that it has answered, and that it has not.

@@ -7,13 +7,21 @@
 //! counts only where no endpoint tells one, and then the first of them holds the entry alone. The
 //! result depends on the answers and not on their order.
 //!
+//! **Evidence.** Another kind, size or checksum is proof that the file is another one, and excludes
+//! an endpoint ([`MergedEntry::exclude`] for checksums, which are asked for later). Another date is
+//! none: storages date files by their arrival, so good replicas mostly have different dates. It
+//! counts as proof only where the configuration says that dates are kept
+//! ([`compare_dates`](crate::FederationSettings::compare_dates)); otherwise holders whose date is
+//! different or not known are assumed to be equal, and are named as such
+//! ([`MergedEntry::assumed`]). Entity tags of two servers differ for one file, and prove nothing.
+//!
 //! **Completeness.** An endpoint that has not answered may have more names, unless another one that
 //! has listed the directory is declared to have all its files. The merged listing keeps which
 //! endpoints those are: whoever hands it on has to say so. A name that is missing at all endpoints
 //! that answered is missing only if all have answered.
 
 use hither_core::storage::{DirEntry, FileKind, file_name};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The number of an endpoint, in the order of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,8 +50,16 @@ impl EntryFacts {
         is_named.then_some(Self { kind, size, modified })
     }
 
-    fn agrees(&self, other: &Self) -> bool {
-        self.size.is_some() && (self.kind, self.size) == (other.kind, other.size)
+    fn agrees(&self, other: &Self, compare_dates: bool) -> bool {
+        let is_dated = || self.seconds().is_some() && self.seconds() == other.seconds();
+        self.size.is_some()
+            && (self.kind, self.size) == (other.kind, other.size)
+            && (!compare_dates || self.kind == FileKind::Directory || is_dated())
+    }
+
+    /// The date in whole seconds since 1970, as HTTP states it.
+    fn seconds(&self) -> Option<u64> {
+        Some(self.modified?.duration_since(UNIX_EPOCH).ok()?.as_secs())
     }
 }
 
@@ -60,16 +76,21 @@ pub struct MergedEntry {
     pub differing: Vec<EndpointId>,
 }
 
-/// Merges what endpoints say about one name; none if nobody has it.
+/// Merges what endpoints say about one name; none if nobody has it. With `compare_dates`, files of
+/// different or unknown dates differ.
 #[must_use]
-pub fn merge_entry(mut answers: Vec<(EndpointId, EntryFacts)>) -> Option<MergedEntry> {
+pub fn merge_entry(
+    mut answers: Vec<(EndpointId, EntryFacts)>,
+    compare_dates: bool,
+) -> Option<MergedEntry> {
     answers.sort_by_key(|(id, _)| *id);
-    merge_sorted(&answers)
+    merge_sorted(&answers, compare_dates)
 }
 
 /// Merges answers in the order of the endpoints.
-fn merge_sorted(answers: &[(EndpointId, EntryFacts)]) -> Option<MergedEntry> {
-    let votes = |facts: &EntryFacts| answers.iter().filter(|(_, it)| it.agrees(facts)).count();
+fn merge_sorted(answers: &[(EndpointId, EntryFacts)], compare_dates: bool) -> Option<MergedEntry> {
+    let agrees = |one: &EntryFacts, other: &EntryFacts| one.agrees(other, compare_dates);
+    let votes = |facts: &EntryFacts| answers.iter().filter(|(_, it)| agrees(it, facts)).count();
     let (first, facts) = answers.first()?;
     let (holder, chosen) = if votes(facts) == answers.len() {
         (first, facts)
@@ -79,28 +100,57 @@ fn merge_sorted(answers: &[(EndpointId, EntryFacts)]) -> Option<MergedEntry> {
         (&most.0, &most.1)
     };
     let mut merged = MergedEntry {
-        facts: EntryFacts { modified: None, ..*chosen },
+        facts: *chosen,
         holders: Vec::new(),
         dates: Box::default(),
         differing: Vec::new(),
     };
     let mut dates = Vec::with_capacity(answers.len());
     for (id, facts) in answers {
-        if id == holder || facts.agrees(chosen) {
+        if id == holder || agrees(facts, chosen) {
             merged.holders.push(*id);
             dates.push(facts.modified);
-            merged.facts.modified = merged.facts.modified.or(facts.modified);
         } else {
             merged.differing.push(*id);
         }
     }
-    if dates.iter().any(|date| *date != merged.facts.modified) {
-        merged.dates = dates.into();
-    }
+    merged.set_dates(dates);
     Some(merged)
 }
 
 impl MergedEntry {
+    /// Sets the dates of the holders, and that of the entry.
+    fn set_dates(&mut self, dates: Vec<Option<SystemTime>>) {
+        let date = dates.iter().find_map(|date| *date);
+        self.facts.modified = date;
+        let differ = dates.iter().any(|it| *it != date);
+        self.dates = if differ { dates.into() } else { Box::default() };
+    }
+
+    /// Removes holders whose content is known to be another one, unless none would be left.
+    pub fn exclude(&mut self, others: &[EndpointId]) {
+        let (excluded, kept): (Vec<_>, Vec<_>) =
+            self.dated_holders().partition(|(id, _)| others.contains(id));
+        if excluded.is_empty() || kept.is_empty() {
+            return;
+        }
+        self.differing.extend(excluded.into_iter().map(|(id, _)| id));
+        self.differing.sort_unstable();
+        let dates = kept.iter().map(|(_, date)| *date).collect();
+        self.holders = kept.into_iter().map(|(id, _)| id).collect();
+        self.set_dates(dates);
+    }
+
+    /// The holders of which only the size shows that they have the same file as the first one:
+    /// their dates differ, or are not known.
+    #[must_use]
+    pub fn assumed(&self) -> Vec<EndpointId> {
+        let mut holders = self.dated_holders();
+        let first = holders.next().and_then(|(_, date)| date);
+        let is_dated = |date: &Option<SystemTime>| date.is_some() && *date == first;
+        holders.filter(|(_, date)| !is_dated(date)).map(|(id, _)| id).collect()
+    }
+
     /// The holders, each with the time of the last change there.
     pub(crate) fn dated_holders(&self) -> impl Iterator<Item = (EndpointId, Option<SystemTime>)> {
         let date = |index| self.dates.get(index).copied().unwrap_or(self.facts.modified);
@@ -154,9 +204,16 @@ impl MergedListing {
 pub struct ListingMerger {
     names: Vec<(Box<str>, EndpointId, EntryFacts)>,
     unanswered: Vec<EndpointId>,
+    compare_dates: bool,
 }
 
 impl ListingMerger {
+    /// Collects listings to merge them as [`merge_entry`] merges answers.
+    #[must_use]
+    pub fn new(compare_dates: bool) -> Self {
+        Self { compare_dates, ..Self::default() }
+    }
+
     /// Adds the entries of an endpoint. What is neither a file nor a directory is left out.
     pub fn add(&mut self, endpoint: EndpointId, entries: &[DirEntry]) {
         self.names.extend(entries.iter().filter_map(|entry| {
@@ -189,7 +246,7 @@ impl ListingMerger {
             if names.peek().is_some_and(|(next, ..)| *next == name) {
                 continue;
             }
-            entries.extend(merge_sorted(&answers).map(|merged| (name, merged)));
+            entries.extend(merge_sorted(&answers, self.compare_dates).map(|merged| (name, merged)));
             answers.clear();
         }
         MergedListing { entries, unanswered: self.unanswered, copied: Vec::new() }
@@ -201,6 +258,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+    use std::time::Duration;
 
     fn file(size: u64) -> EntryFacts {
         EntryFacts { kind: FileKind::File, size: Some(size), modified: None }
@@ -213,13 +271,49 @@ mod tests {
     #[test]
     fn most_endpoints_decide_and_then_the_first_one() {
         let merged = |answers: &[(u16, EntryFacts)]| {
-            merge_entry(answers.iter().map(|(id, facts)| (EndpointId(*id), *facts)).collect())
+            let answers = answers.iter().map(|(id, facts)| (EndpointId(*id), *facts));
+            merge_entry(answers.collect(), false)
         };
         assert_eq!(merged(&[]), None);
         let lied = merged(&[(0, file(9)), (2, file(5)), (1, file(5))]).unwrap();
         assert_eq!((lied.facts, lied.holders, lied.differing), (file(5), ids(&[1, 2]), ids(&[0])));
         let tied = merged(&[(3, EntryFacts::DIRECTORY), (1, file(5))]).unwrap();
         assert_eq!((tied.facts, tied.holders, tied.differing), (file(5), ids(&[1]), ids(&[3])));
+    }
+
+    #[test]
+    fn another_date_is_proof_only_where_dates_are_kept() {
+        let dated = |milliseconds| EntryFacts {
+            modified: Some(UNIX_EPOCH + Duration::from_millis(milliseconds)),
+            ..file(5)
+        };
+        let answers = [dated(7_000), file(5), dated(9_000), dated(9_400)];
+        let merged = |compare_dates| {
+            let answers = (0..).map(EndpointId).zip(answers).collect();
+            merge_entry(answers, compare_dates).unwrap()
+        };
+        let ignored = merged(false);
+        assert_eq!((&*ignored.holders, ignored.differing.len()), (&*ids(&[0, 1, 2, 3]), 0));
+        assert_eq!(ignored.assumed(), ids(&[1, 2, 3]));
+        let compared = merged(true);
+        assert_eq!((compared.holders, compared.differing), (ids(&[2, 3]), ids(&[0, 1])));
+        assert_eq!(compared.facts, dated(9_000));
+    }
+
+    #[test]
+    fn an_endpoint_is_excluded_unless_it_is_the_last_one() {
+        let old = EntryFacts { modified: Some(UNIX_EPOCH), ..file(5) };
+        let answers =
+            vec![(EndpointId(0), old), (EndpointId(1), file(5)), (EndpointId(2), file(5))];
+        let mut merged = merge_entry(answers, false).unwrap();
+        merged.exclude(&ids(&[0, 7]));
+        let expected = (file(5), ids(&[1, 2]), ids(&[0]), Box::default());
+        assert_eq!(
+            (merged.facts, merged.holders.clone(), merged.differing.clone(), merged.dates.clone()),
+            expected
+        );
+        merged.exclude(&ids(&[1, 2]));
+        assert_eq!(merged.holders, ids(&[1, 2]));
     }
 
     #[test]

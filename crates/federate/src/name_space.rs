@@ -23,6 +23,7 @@
 //! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
 //! negative is kept about them.
 
+mod checksums;
 mod directory_memory;
 mod listing;
 mod name_answer;
@@ -31,6 +32,7 @@ use crate::choice::{LoadMeter, RecentReferrals};
 use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing, merge_entry};
 use crate::name_cache::NameCache;
+use crate::name_space::checksums::KnownChecksums;
 use crate::name_space::directory_memory::DirectoryMemory;
 use crate::questions::Questions;
 use crate::settings::{FederationConfig, FederationSettings};
@@ -40,7 +42,7 @@ use futures_util::stream::FuturesUnordered;
 use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
-use hither_core::{Algorithm, Checksum, Clock, Health};
+use hither_core::{Clock, Health};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -75,8 +77,7 @@ pub struct NameSpace {
     listings: Mutex<NameCache<Arc<MergedListing>>>,
     directories: DirectoryMemory,
     changing: Mutex<NameCache<()>>,
-    /// The last checksum that was asked for of each file; none if no holder has one of that kind.
-    pub(crate) checksums: Mutex<NameCache<(Algorithm, Option<Checksum>)>>,
+    checksums: KnownChecksums,
     /// Names that were forgotten because a client came back.
     doubted: Mutex<NameCache<()>>,
     asked_names: Questions<NameAnswer>,
@@ -108,7 +109,7 @@ impl NameSpace {
             listings: Mutex::new(NameCache::new(bytes)),
             directories: DirectoryMemory::default(),
             changing: Mutex::new(NameCache::new(REMARKS_BYTES)),
-            checksums: Mutex::new(NameCache::new(REMARKS_BYTES)),
+            checksums: KnownChecksums::default(),
             doubted: Mutex::new(NameCache::new(REMARKS_BYTES)),
             asked_names: Questions::default(),
             asked_listings: Questions::default(),
@@ -169,7 +170,7 @@ impl NameSpace {
         let leading = self.numbered().filter(|(_, it)| it.prefixes.leads_below(path));
         let leading: Vec<_> = leading.map(|(id, _)| (id, EntryFacts::DIRECTORY)).collect();
         if !leading.is_empty() {
-            let merged = merge_entry(leading.clone()).map(Arc::new);
+            let merged = merge_entry(leading.clone(), false).map(Arc::new);
             let answer =
                 NameAnswer { found: leading, merged, is_final: true, ..Default::default() };
             return Some(Arc::new(answer));
@@ -217,10 +218,18 @@ impl NameSpace {
             };
             answer.unanswered.retain(|it| *it != id);
             if let Some(facts) = facts {
-                answer.add(id, facts);
+                answer.found.push((id, facts));
+                let merged = merge_entry(answer.found.clone(), self.settings.compare_dates);
+                answer.merged = merged.map(|mut merged| {
+                    self.known_to_differ(path).iter().for_each(|others| merged.exclude(others));
+                    Arc::new(merged)
+                });
             }
         }
         answer.is_final = true;
+        let conflict = answer.merged.as_deref().filter(|it| !it.differing.is_empty());
+        let conflict = conflict.map(|it| (path.to_owned(), &*it.holders, &*it.differing));
+        self.log_conflicts(conflict.into_iter());
         self.keep_answer(path, &answer);
         sender.send_replace(answer);
     }
@@ -312,7 +321,7 @@ impl NameSpace {
         for changed in [path, parent(path)] {
             lock(&self.names).remove(changed);
             lock(&self.listings).remove(changed);
-            lock(&self.checksums).remove(changed);
+            self.checksums.remove(changed);
             changing.put(changed, (), 0, now + CHANGING);
         }
     }

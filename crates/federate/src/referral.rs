@@ -15,20 +15,14 @@ use crate::choice::{Candidate, decider, rank};
 use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::{NameSpace, Need};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use hither_core::Checksum;
 use hither_core::error::ErrorKind;
 use hither_core::storage::{FileKind, parent};
 use hither_core::sync::lock;
-use hither_core::{Algorithm, Checksum};
 use hither_server::{
     BackendError, BackendErrorKind, EntryMetadata, Intent, LocateRequest, Located, url_below,
 };
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Holders that are asked for the checksum of a file.
-const MAX_ASKED: usize = 4;
 
 /// A result for the server.
 pub(crate) type Outcome<T> = Result<T, BackendError>;
@@ -54,11 +48,15 @@ impl NameSpace {
 
     async fn locate_for_reading(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {
         let need = if request.wants_all { Need::AllAnswers } else { Need::Entry };
-        let entry = self.entry(request.path, need).await?;
+        let mut entry = self.entry(request.path, need).await?;
         let checksum = match request.checksum {
             Some(algorithm) if entry.facts.kind == FileKind::File => {
                 let (holders, ..) = self.ranked(&entry.holders, request);
-                self.checksum(request.path, algorithm, &holders).await
+                let checksum = self.checksum(request.path, algorithm, &holders).await;
+                if let Some(others) = self.known_to_differ(request.path) {
+                    Arc::make_mut(&mut entry).exclude(&others);
+                }
+                checksum
             }
             _ => None,
         };
@@ -126,44 +124,6 @@ impl NameSpace {
         let alone =
             rule.filter(|rule| self.endpoints.iter().all(|it| !it.prefixes.has_rule_below(rule)));
         Some(format!("/{}", alone.unwrap_or(path)))
-    }
-
-    /// The checksum of a file as the first of the best holders tells it in time. All are asked at
-    /// once: one that is silent delays nothing.
-    async fn checksum(
-        &self,
-        path: &str,
-        algorithm: Algorithm,
-        holders: &[EndpointId],
-    ) -> Option<Checksum> {
-        let now = self.clock.now();
-        let known = lock(&self.checksums).get(path, now);
-        if let Some((_, known)) = known.filter(|(of, _)| *of == algorithm) {
-            return known;
-        }
-        let asked = holders.iter().filter_map(|id| self.endpoint(*id)).take(MAX_ASKED);
-        let mut answers: FuturesUnordered<_> = asked
-            .filter_map(|endpoint| Some((endpoint, endpoint.storage_path(path)?)))
-            .map(async |(it, target)| it.storage.checksum(&target, algorithm).await)
-            .collect();
-        let first = async {
-            let mut is_sure = true;
-            while let Some(answer) = answers.next().await {
-                match answer {
-                    Ok(Some(sum)) => return (Some(sum), true),
-                    Ok(None) => {}
-                    Err(_) => is_sure = false,
-                }
-            }
-            (None, is_sure)
-        };
-        // A holder that computes it now has it the next time; that is no failure.
-        let told = tokio::time::timeout(self.settings.deadline(), first).await;
-        let (sum, _) = told.ok().filter(|(_, is_sure)| *is_sure)?;
-        let until = now + Duration::from_secs_f64(self.settings.positive_seconds);
-        let bytes = size_of::<(Algorithm, Option<Checksum>)>();
-        lock(&self.checksums).put(path, (algorithm, sum.clone()), bytes, until);
-        sum
     }
 
     async fn locate_for_writing(self: &Arc<Self>, request: &LocateRequest<'_>) -> Outcome<Located> {

@@ -138,6 +138,9 @@ pub struct FederationSettings {
     /// Seconds after which the majority of the endpoints that have answered decides, without the
     /// others.
     pub agreement_seconds: f64,
+    /// Takes files of one path and size for different ones if their dates differ, or are not told:
+    /// for endpoints that keep the dates of their files.
+    pub compare_dates: bool,
     /// Seconds for which the endpoints that have a name are remembered.
     pub positive_seconds: f64,
     /// Seconds for which it is remembered that no endpoint has a name.
@@ -188,6 +191,7 @@ impl Default for FederationSettings {
             listing_deadline_seconds: 10.0,
             agreement: Agreement::Majority,
             agreement_seconds: 1.0,
+            compare_dates: false,
             positive_seconds: 60.0,
             negative_seconds: 5.0,
             listing_seconds: 10.0,

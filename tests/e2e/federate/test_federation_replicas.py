@@ -1,10 +1,14 @@
-"""Replicas in a federation: copies that listings can do without."""
+"""Replicas in a federation: copies that listings can do without, and conflicts that are shown and never mixed."""
 
+import re
+import urllib.request
+import zlib
 from contextlib import contextmanager, ExitStack
 from pathlib import Path
 
 import pytest
 from federated import ask, content, endpoints, running
+from served import PATIENCE
 
 from bench.harness import servers
 from bench.harness.links import Loopback
@@ -52,3 +56,24 @@ def test_a_listing_does_without_an_endpoint_only_if_it_is_declared_a_copy(tmp_pa
             assert b"not answered: copy; " in body
             assert b"`copy_of`" in body
         assert ask(federated.url("else/"), "PROPFIND", {"Depth": "1"})[0] == 207
+
+
+def test_replicas_that_are_known_to_differ_are_named_and_not_mixed(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HITHER_LOG", "hither_federate=warn")
+    with three_of_ours(tmp_path, PREFIXES) as federated:
+        federated.put("d/f", "one", "copy")
+        (federated.folders["copy"] / "d/f").write_bytes(bytes(len(content("d/f"))))
+        urls = {name: f"http://127.0.0.1:{port}/d/f" for name, port in federated.ports.items()}
+        for _ in range(2):
+            document = ask(federated.url("data/d/f?metalink"))[2].decode()
+            assert f'<hash type="adler32">{zlib.adler32(content("d/f")):08x}</hash>' in document
+            assert (urls["one"] in document, urls["copy"] in document) == (True, False)
+            status, fields, _ = ask(federated.url("data/d/f"))
+            assert (status, fields["location"]) == (302, urls["one"])
+            assert urls["copy"] not in ", ".join(fields.get_all("link"))
+            listed = ask(federated.url("data/d/"), "PROPFIND", {"Depth": "1"})[2].decode()
+            assert re.findall(r'<x:differing xmlns:x="urn:hither:federation">(\w+)<', listed) == ["copy"]
+        with urllib.request.urlopen(federated.metrics + "metrics", timeout=PATIENCE) as response:
+            assert 'hither_endpoint_conflicts_total{endpoint="copy"} 1\n' in response.read().decode()
+        logged = capfd.readouterr().err
+        assert logged.count("data/d/f: copy shows another") == 1, logged

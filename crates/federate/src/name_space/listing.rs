@@ -17,7 +17,7 @@ const DESCRIBED: Duration = Duration::from_secs(1);
 
 impl NameSpace {
     pub(super) async fn ask_for_listing(&self, path: &str) -> Option<Arc<MergedListing>> {
-        let mut merger = ListingMerger::default();
+        let mut merger = ListingMerger::new(self.settings.compare_dates);
         let mut asked = FuturesUnordered::new();
         let mut exists = false;
         for (id, endpoint) in self.numbered() {
@@ -100,14 +100,19 @@ impl NameSpace {
         Some(listing)
     }
 
-    /// The listing with the endpoints that need not answer, since they are copies of others whose
-    /// listing is `whole`.
+    /// The listing without holders that are known to differ, and with the endpoints that need not
+    /// answer, since they are copies of others whose listing is `whole`.
     fn judge(
         &self,
         path: &str,
         mut listing: MergedListing,
         mut whole: Vec<EndpointId>,
     ) -> MergedListing {
+        self.exclude_known(path, &mut listing);
+        let conflicts = listing.entries.iter().filter(|(_, entry)| !entry.differing.is_empty());
+        self.log_conflicts(
+            conflicts.map(|(name, it)| (join(path, name), &*it.holders, &*it.differing)),
+        );
         whole.retain(|id| !listing.unanswered.contains(id));
         let is_copied = |id: &mut EndpointId| self.is_copy(*id, path, &whole);
         listing.copied = listing.unanswered.extract_if(.., is_copied).collect();

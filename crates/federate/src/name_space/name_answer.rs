@@ -1,6 +1,6 @@
 //! Answers about a name: what endpoints have said so far, and which entry counts.
 
-use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing, merge_entry};
+use crate::merge::{EndpointId, EntryFacts, MergedEntry, MergedListing};
 use crate::settings::Agreement;
 use std::sync::Arc;
 
@@ -55,11 +55,6 @@ impl NameAnswer {
     /// All endpoints that have not answered, which may have the name, or another version of it.
     pub(crate) fn silent(&self) -> Vec<EndpointId> {
         self.unanswered.iter().chain(&self.copied).copied().collect()
-    }
-
-    pub(super) fn add(&mut self, endpoint: EndpointId, facts: EntryFacts) {
-        self.found.push((endpoint, facts));
-        self.merged = merge_entry(self.found.clone()).map(Arc::new);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -1,6 +1,6 @@
 //! Listings: merged, incomplete, and as answers for their names.
 
-use crate::rig::{Behaviour, MemoryStorage, Rig};
+use crate::rig::{Behaviour, Content, MemoryStorage, Rig};
 use hither_core::Storage;
 use hither_server::{Backend, BackendErrorKind, Intent};
 use std::time::Duration;
@@ -102,6 +102,48 @@ async fn nothing_is_written_while_a_copy_is_down() {
     for path in ["s/d/a", "s/d/none"] {
         let error = rig.locate_from("192.0.2.1", path, Intent::Write).await.unwrap_err();
         assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{path}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_shown_with_its_entry_and_counted_once() {
+    let at = |changed| Content { changed: Some(changed), ..Content::default() };
+    let rig = Rig::new(vec![
+        MemoryStorage::new(&[("d/f", 5), ("d/g", 9)], 10),
+        MemoryStorage::new(&[("d/f", 5), ("d/g", 5)], 20),
+        MemoryStorage::new(&[("d/f", 5), ("d/g", 5)], 10),
+        MemoryStorage::new(&[("d/f", 5), ("d/g", 5)], 10),
+    ]);
+    for (storage, changed) in rig.storages.iter().zip([7, 7, 7, 9]) {
+        storage.set_content(at(changed));
+    }
+    for _ in 0..2 {
+        rig.names("d").await;
+        let shown = |local: &str, value: &str| (local.to_owned(), value.to_owned());
+        assert_eq!(rig.properties("d/f").await, [shown("assumed-equal", "e3")]);
+        let expected = [shown("assumed-equal", "e3"), shown("differing", "e0")];
+        assert_eq!(rig.properties("d/g").await, expected);
+        tokio::time::sleep(Duration::from_hours(1)).await;
+    }
+    let conflicts: Vec<_> = rig.federation.servers().iter().map(|it| it.conflicts).collect();
+    assert_eq!(conflicts, [1, 0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_of_other_dates_are_other_files_where_dates_are_kept() {
+    for (settings, replicas) in [
+        ("", vec!["http://e0/f", "http://e1/f", "http://e2/f"]),
+        ("[federation]\ncompare_dates = true", vec!["http://e1/f", "http://e2/f"]),
+    ] {
+        let storages = (0..3).map(|_| MemoryStorage::new(&[("f", 5)], 10)).collect();
+        let rig = Rig::with(settings, |_| String::new(), storages);
+        for (storage, changed) in rig.storages.iter().zip([7, 9, 9]) {
+            storage.set_content(Content { changed: Some(changed), ..Content::default() });
+        }
+        assert_eq!(rig.all_replicas("f").await, replicas);
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        rig.names("").await;
+        assert_eq!(rig.all_replicas("f").await, replicas, "as listed");
     }
 }
 

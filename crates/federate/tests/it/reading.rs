@@ -1,6 +1,6 @@
 //! Where clients are sent to read.
 
-use crate::rig::{Behaviour, MemoryStorage, Rig};
+use crate::rig::{Behaviour, Content, MemoryStorage, Rig};
 use hither_server::{Backend, BackendErrorKind, Intent};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -103,7 +103,7 @@ async fn a_client_that_returns_gets_the_next_replica_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_checksum_is_that_of_the_first_replica_that_tells_it() {
+async fn a_checksum_waits_for_a_silent_replica_as_long_as_a_name_does() {
     let storages: Vec<_> = (0..2).map(|_| MemoryStorage::new(&[("f", 5)], 10)).collect();
     let rig = Rig::new(storages);
     rig.federation.list("", 9).await.unwrap();
@@ -111,10 +111,59 @@ async fn the_checksum_is_that_of_the_first_replica_that_tells_it() {
     let began = Instant::now();
     let told = rig.described("f").await.checksum;
     assert_eq!(told.map(|sum| sum.to_string()).as_deref(), Some("adler32:00670067"));
-    // The silent one delays nothing, and nobody is asked twice.
-    assert_eq!(began.elapsed(), Duration::from_millis(10));
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    // Nobody is asked twice.
     rig.described("f").await;
-    assert_eq!(began.elapsed(), Duration::from_millis(10));
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    // The first one decides where that is the policy.
+    let storages = [5, 10].map(|delay| MemoryStorage::new(&[("f", 5)], delay));
+    let rig = Rig::with("[federation]\nagreement = 'first'", |_| String::new(), storages.into());
+    rig.federation.list("", 9).await.unwrap();
+    let began = Instant::now();
+    assert!(rig.described("f").await.checksum.is_some());
+    assert_eq!(began.elapsed(), Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_with_different_checksums_never_stand_in_one_answer() {
+    for (bytes, kept, excluded, sum) in
+        [(vec![1, 2, 2], vec![1, 2], "e0", 2), (vec![1, 2], vec![0], "e1", 1)]
+    {
+        let count = bytes.len();
+        let rig = Rig::new((0..count).map(|_| MemoryStorage::new(&[("d/f", 5)], 10)).collect());
+        for (storage, byte) in rig.storages.iter().zip(bytes) {
+            storage.set_content(Content { byte, ..Content::default() });
+        }
+        rig.names("d").await;
+        let links = async || {
+            let located = rig.locate_from("192.0.2.1", "d/f", Intent::Read).await.unwrap();
+            let mut replicas = located.replicas;
+            replicas.sort();
+            replicas
+        };
+        let urls = |ids: &[usize]| -> Vec<_> {
+            ids.iter().map(|id| format!("http://e{id}/d/f")).collect()
+        };
+        let all: Vec<_> = (0..count).collect();
+        assert_eq!(links().await, urls(&all), "nothing is known");
+        let described = rig.described("d/f").await;
+        let mut expected = hither_core::Hasher::new(hither_core::Algorithm::Adler32);
+        expected.update(b"d/f");
+        expected.update(&[sum]);
+        assert_eq!(described.checksum, Some(expected.finish()));
+        assert_eq!(described.replicas.len(), kept.len());
+        let differing = ("differing".to_owned(), excluded.to_owned());
+        // As asked for, as listed, and when both were forgotten.
+        for wait in [0, 0, 59] {
+            assert_eq!(links().await, urls(&kept));
+            assert!(rig.properties("d/f").await.contains(&differing));
+            rig.names("d").await;
+            assert!(rig.properties("d/f").await.contains(&differing));
+            tokio::time::sleep(Duration::from_mins(wait)).await;
+        }
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(links().await, urls(&all), "it may have been mended");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use hither_core::{
     ResponseMeta, Source,
 };
 use hither_federate::{Endpoint, Federation, FederationConfig};
-use hither_server::{Backend, Intent, LocateRequest, Located};
+use hither_server::{Backend, Details, Intent, LocateRequest, Located};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -175,10 +175,12 @@ impl Storage for MemoryStorage {
         Ok(Arc::new(MemorySource { size, content: *lock(&self.content) }))
     }
 
-    /// That of the file's path, which stands for its content.
+    /// That of the file's path and its byte, which stand for its content.
     async fn checksum(&self, path: &str, algorithm: Algorithm) -> Result<Option<Checksum>> {
         let mut hasher = Hasher::new(algorithm);
         hasher.update(path.as_bytes());
+        let byte = lock(&self.content).byte;
+        hasher.update(if byte == 0 { &[] } else { std::slice::from_ref(&byte) });
         self.answer(|_| Ok(Some(hasher.finish()))).await
     }
 
@@ -347,6 +349,15 @@ impl Rig {
     pub(crate) async fn sent_to(&self, path: &str) -> String {
         let located = self.locate_from("192.0.2.1", path, Intent::Read).await.unwrap();
         located.redirect.unwrap()
+    }
+
+    /// The properties of a file that show how its replicas differ, by their local names.
+    pub(crate) async fn properties(&self, path: &str) -> Vec<(String, String)> {
+        let details = Details { properties: true, ..Details::default() };
+        let described =
+            self.federation.describe(vec![path.to_owned()], details, Arc::new(|_| true));
+        let described = described.await.unwrap().remove(0).unwrap();
+        described.properties.into_iter().map(|(name, value)| (name.local, value)).collect()
     }
 
     pub(crate) async fn names(&self, path: &str) -> Vec<String> {

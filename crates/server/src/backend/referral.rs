@@ -83,4 +83,6 @@ pub struct BackendServer {
     pub answered: u64,
     /// The number of questions that it has not answered.
     pub failed: u64,
+    /// The number of names of which it shows something else than most servers, or too little.
+    pub conflicts: u64,
 }

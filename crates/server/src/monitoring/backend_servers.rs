@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 type Samples = fn(&BackendServer, &str, &mut String);
 
 // Writing to a String cannot fail.
-const METRICS: [(&str, &str, &str, Samples); 3] = [
+const METRICS: [(&str, &str, &str, Samples); 4] = [
     (
         "hither_endpoint_up",
         "gauge",
@@ -43,6 +43,15 @@ const METRICS: [(&str, &str, &str, Samples); 3] = [
             }
         },
     ),
+    (
+        "hither_endpoint_conflicts_total",
+        "counter",
+        "Names of which it shows another kind, size or checksum than most, or no size.",
+        |server, name, out| {
+            let count = server.conflicts;
+            let _ = writeln!(out, "hither_endpoint_conflicts_total{{endpoint=\"{name}\"}} {count}");
+        },
+    ),
 ];
 
 /// The metrics of these servers; empty if there are none.
@@ -73,6 +82,7 @@ mod tests {
             answer_seconds: 0.25,
             answered: 7,
             failed: 1,
+            conflicts: 3,
         };
         let text = text(&[server("a\"b", true), server("c", false)]);
         for line in [
@@ -81,6 +91,7 @@ mod tests {
             "hither_endpoint_up{endpoint=\"c\"} 0\n",
             "hither_endpoint_answer_seconds{endpoint=\"c\"} 0.25\n",
             "hither_endpoint_questions_total{endpoint=\"c\",outcome=\"failed\"} 1\n",
+            "hither_endpoint_conflicts_total{endpoint=\"c\"} 3\n",
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }

@@ -164,7 +164,7 @@ function show(now) {
   at("servers-section").hidden = servers.length === 0;
   rows("servers", servers.map((server) => [server.name, server.is_up ? "up" : "down",
     server.answer_seconds > 0 ? milliseconds(server.answer_seconds * 1000) : "–",
-    number(server.answered), number(server.failed)]), "none");
+    number(server.answered), number(server.failed), number(server.conflicts)]), "none");
   at("checked").replaceChildren(...Object.values(now.health.checks).map((check) => {
     const item = document.createElement("li");
     item.className = check.ok ? "" : "bad";
