@@ -1,0 +1,124 @@
+//! Requests and responses of the mock WebDAV server.
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: String,
+    /// The path, decoded, without a query.
+    pub(super) path: String,
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Request {
+    /// A request with this head and no body yet; `None` if it is not HTTP.
+    pub(super) fn parse(head: &[u8]) -> Option<Self> {
+        let head = String::from_utf8_lossy(head).into_owned();
+        let mut words = head.split(' ');
+        let method = words.next()?.to_owned();
+        let path = decoded(words.next()?.split('?').next()?);
+        Some(Self { method, path, head, body: Vec::new() })
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            field.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    pub(super) fn is_change(&self) -> bool {
+        matches!(&*self.method, "PUT" | "MOVE" | "COPY" | "DELETE" | "MKCOL")
+    }
+
+    /// The path in `Destination`.
+    pub(super) fn destination(&self) -> String {
+        let destination = self.field("destination").unwrap_or_default();
+        decoded(&format!("/{}", destination.splitn(4, '/').nth(3).unwrap_or_default()))
+    }
+
+    /// The first byte of a PUT of a piece, and the size of the whole file.
+    pub(super) fn piece(&self) -> Option<(usize, usize)> {
+        let range = self.field("content-range")?.strip_prefix("bytes ")?;
+        let (first, rest) = range.split_once('-')?;
+        Some((first.parse().ok()?, rest.split_once('/')?.1.parse().ok()?))
+    }
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let byte = hex.filter(|_| *first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = byte.and_then(|_| tail.get(2..)).unwrap_or(tail);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A path as it is written in a URL.
+pub(super) fn encoded(path: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    path.bytes().map(encode).collect()
+}
+
+/// The end of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyEnd {
+    /// At the length that the head tells.
+    Length,
+    /// At the end of the connection: the head tells no length.
+    Close,
+    /// At the end of the connection, after half of what the head tells.
+    Cut,
+}
+
+/// A response.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) fields: String,
+    pub(super) body: Vec<u8>,
+    pub(super) end: BodyEnd,
+}
+
+impl Response {
+    pub(super) fn new(status: u16, fields: String, body: Vec<u8>) -> Self {
+        Self { status, fields, body, end: BodyEnd::Length }
+    }
+
+    pub(super) fn plain(status: u16) -> Self {
+        Self::new(status, String::new(), Vec::new())
+    }
+
+    pub(super) fn page(status: u16, kind: &str, body: &str) -> Self {
+        Self::new(status, format!("Content-Type: {kind}\r\n"), body.as_bytes().to_vec())
+    }
+
+    pub(super) fn redirect(status: u16, path: &str) -> Self {
+        Self::new(status, format!("Location: {path}\r\n"), Vec::new())
+    }
+
+    /// The bytes on the wire.
+    pub(super) fn bytes(&self, method: &str) -> Vec<u8> {
+        let is_bare = self.status == 204;
+        let length = match self.end {
+            _ if is_bare => String::new(),
+            BodyEnd::Close => "Connection: close\r\n".to_owned(),
+            BodyEnd::Length | BodyEnd::Cut => format!("Content-Length: {}\r\n", self.body.len()),
+        };
+        let head = format!("HTTP/1.1 {} Status\r\n{}{length}\r\n", self.status, self.fields);
+        let mut bytes = head.into_bytes();
+        if method != "HEAD" && !is_bare {
+            let half = if self.end == BodyEnd::Cut { self.body.len() / 2 } else { self.body.len() };
+            bytes.extend(self.body.iter().take(half));
+        }
+        bytes
+    }
+}
