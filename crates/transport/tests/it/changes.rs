@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Hasher, Storage};
-use hither_testkit::mock_http::webdav::{ChangeFault, LOGIN_PAGE, MockWebDavServer, SizesTold};
+use hither_testkit::mock_http::webdav::{
+    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, SizesTold,
+};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use tokio::runtime::Handle;
 
@@ -120,6 +122,15 @@ async fn a_removal_is_not_repeated_where_another_client_has_made_the_file_again(
     let (done, server) = attempted("DELETE", ChangeFault::Dropped).await;
     done.unwrap();
     assert_eq!((server.count("DELETE"), server.paths().len()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
+    let (done, server) = attempted("MOVE", ChangeFault::LostAndMadeAgain).await;
+    assert!(done.is_ok(), "{done:?}");
+    assert_eq!(server.count("MOVE"), 1);
+    let held = ["/d/new", "/d/old"].map(|path| server.bytes(path).unwrap());
+    assert_eq!(held, [OLD, OF_ANOTHER_CLIENT]);
 }
 
 #[tokio::test]

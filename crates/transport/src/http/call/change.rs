@@ -137,16 +137,18 @@ impl Seen {
         }
     }
 
-    /// After `from` was moved: the entries of its name and of the new one.
+    /// After `from` was moved: the entries of its name and of the new one. What another client has
+    /// made under the old name since is not what was to be moved.
     pub(crate) fn moved(
         from: &DirEntry,
         left: Option<&DirEntry>,
         there: Option<&DirEntry>,
     ) -> Self {
-        match (left, there) {
-            (Some(_), _) => Self::Undone,
-            (None, Some(there)) if is_as_large(from, there) => Self::Done,
-            (None, _) => Self::Unclear,
+        let is_left = left.is_some_and(|left| is_same_version(from, left) != Some(false));
+        match there {
+            _ if is_left => Self::Undone,
+            Some(there) if is_as_large(from, there) => Self::Done,
+            _ => Self::Unclear,
         }
     }
 
@@ -324,7 +326,13 @@ mod tests {
     fn a_look_shows_what_was_moved() {
         let of = |size| Some(DirEntry::new("f", FileKind::File, size));
         let unknown = || of(3).map(|entry| DirEntry { size: None, ..entry });
+        let tagged = |tag: &str| of(3).map(|it| DirEntry { validator: Some(tag.to_owned()), ..it });
         for (from, left, there, expected) in [
+            // Another client has made a file of the old name.
+            (tagged("\"a\""), tagged("\"b\""), of(3), Seen::Done),
+            (tagged("\"a\""), tagged("\"b\""), None, Seen::Unclear),
+            (tagged("\"a\""), tagged("\"a\""), of(3), Seen::Undone),
+            (of(3), of(4), of(3), Seen::Done),
             (of(3), None, of(3), Seen::Done),
             (of(3), of(3), None, Seen::Undone),
             (of(3), of(3), of(3), Seen::Undone),
