@@ -157,6 +157,21 @@ impl WebDavStorage {
         }
     }
 
+    /// Fails where a file would be replaced by a PUT to its name of which nothing shows afterwards
+    /// that the server has all of it.
+    pub(super) async fn check_replaceable(&self, there: Option<&DirEntry>) -> Result<()> {
+        let Some(there) = there.filter(|it| it.size.is_none()) else { return Ok(()) };
+        if listing::with_size(self, there.clone()).await?.size.is_some() {
+            return Ok(());
+        }
+        let place = self.root.below(&there.path, false);
+        let what = format!(
+            "{place} cannot be replaced: the server renames no files and tells no sizes, so \
+             nothing would show that it has all of the new one; remove the old one first"
+        );
+        Err(Error::new(ErrorKind::Unsupported, what))
+    }
+
     /// The error of an upload with these options: a server that compares entity tags responds as it
     /// does where a file is in the way.
     pub(super) fn of_upload(&self, error: Error, path: &str, options: &PutOptions) -> Error {

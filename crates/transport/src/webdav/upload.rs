@@ -79,7 +79,6 @@ impl WebDavUpload {
         options: &PutOptions,
     ) -> Result<Self> {
         let size = options.size;
-        let overwrite = options.overwrite;
         let mtime = options.modified.map(|modified| dav.mtime(modified));
         // Names with control characters are refused by many servers: nothing is sent in vain.
         let is_doubtful = path.contains(char::is_control);
@@ -92,12 +91,10 @@ impl WebDavUpload {
                 Some(there) if there.kind == FileKind::Directory => {
                     return Err(dav.is_directory(&path));
                 }
-                Some(_) if !overwrite => return Err(dav.exists(&path)),
+                Some(_) if !options.overwrite => return Err(dav.exists(&path)),
                 _ => {}
             }
         }
-        let is_new = before.is_none();
-        // Nothing is sent in vain.
         if let Some(expected) = &options.expected {
             dav.check_version(&path, expected).await?;
         }
@@ -106,11 +103,12 @@ impl WebDavUpload {
             path: path.clone(),
             size,
             options: options.clone(),
-            before,
+            before: before.clone(),
             mtime,
             at,
             way,
         };
+        dav.check_replaceable(before.as_ref().filter(|_| is_put_in_place)).await?;
         if is_doubtful && dav.names().replaces {
             let place = dav.root.below(&path, false);
             let what =
@@ -125,11 +123,10 @@ impl WebDavUpload {
         if let Some(at) = resumed(&dav, &path, options).await? {
             return Ok(upload(at, Way::Pieces));
         }
-        let names = dav.names();
-        let (at, pieces) = match (names.moves, names.pieces) {
+        let (at, pieces) = match (dav.names().moves, dav.names().pieces) {
             (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
-            _ => try_out(&dav, &path, size, is_new).await?,
+            _ => try_out(&dav, &path, size, before.as_ref()).await?,
         };
         let way = if pieces { Way::Pieces } else { Way::Stream(tokio::sync::Mutex::default()) };
         Ok(upload(at, way))
@@ -318,13 +315,14 @@ impl WebDavUpload {
                 self.dav.learn(|names| names.moves = Some(true));
             }
             (Err(error), Way::Together(buffer)) if self.dav.cannot_move(error) => {
-                if self.dav.look(&self.path).await?.is_some() {
+                if let Some(there) = self.dav.look(&self.path).await? {
                     if !self.options.overwrite {
                         return Err(self.dav.exists(&self.path));
                     }
                     if error.kind() != ErrorKind::Unsupported {
                         return moved;
                     }
+                    self.dav.check_replaceable(Some(&there)).await?;
                 }
                 let bytes = lock(buffer).clone().freeze();
                 let put = self.put_together(&self.path, bytes).await;
@@ -482,7 +480,7 @@ async fn try_out(
     dav: &WebDavStorage,
     path: &str,
     size: u64,
-    is_new: bool,
+    before: Option<&DirEntry>,
 ) -> Result<(String, bool)> {
     let first = sibling(path, &unique_partial_name(path));
     let put = |at: &str, bytes: &'static [u8]| {
@@ -502,9 +500,11 @@ async fn try_out(
         Ok(()) => dav.learn(|names| names.moves = Some(true)),
         Err(error) => {
             drop(dav.discard(&first).await);
-            if !dav.cannot_move(&error) || error.kind() != ErrorKind::Unsupported && !is_new {
+            let may_be = before.is_none() || error.kind() == ErrorKind::Unsupported;
+            if !dav.cannot_move(&error) || !may_be {
                 return Err(error);
             }
+            dav.check_replaceable(before).await?;
             return Ok((path.to_owned(), false));
         }
     }

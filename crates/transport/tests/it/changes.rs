@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Hasher, Storage};
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, SizesTold,
+    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, SizesTold, WebDavBehaviour,
 };
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use tokio::runtime::Handle;
@@ -131,6 +131,26 @@ async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
     assert_eq!(server.count("MOVE"), 1);
     let held = ["/d/new", "/d/old"].map(|path| server.bytes(path).unwrap());
     assert_eq!(held, [OLD, OF_ANOTHER_CLIENT]);
+}
+
+#[tokio::test]
+async fn nothing_is_replaced_in_place_where_no_look_would_show_the_new_file() {
+    let behaviour = WebDavBehaviour {
+        sizes: SizesTold::Never,
+        refuses_moves: Some(405),
+        ..WebDavBehaviour::default()
+    };
+    let server = MockWebDavServer::behaving(behaviour, Vec::new()).unwrap();
+    server.store("/d/old", OLD);
+    let storage = storage(&server);
+    // The first one finds out that the server renames nothing.
+    let options = PutOptions { is_looked_at: true, ..PutOptions::default() };
+    let error = put(&storage, "new", options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let options = PutOptions { overwrite: true, ..PutOptions::default() };
+    let error = put(&storage, "old", options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(server.bytes("/d/old").unwrap(), OLD);
 }
 
 #[tokio::test]
