@@ -331,8 +331,10 @@ pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Re
         }
         status if slash && status.is_success() => Ok(directory),
         status if slash && has_no_propfind && !status.is_server_error() => Ok(directory),
-        StatusCode::OK if reply.location != asked && request::is_html(&reply.headers) => {
-            // A redirect to a page, as one to log in, tells nothing of the file.
+        StatusCode::OK
+            if request::is_html(&reply.headers) && (reply.location != asked || !is_page(path)) =>
+        {
+            // A page, as one to log in, tells nothing of the file.
             Ok(DirEntry { size: None, ..DirEntry::new(path, FileKind::File, 0) })
         }
         StatusCode::OK => Ok(told_by(&reply.headers, path)),

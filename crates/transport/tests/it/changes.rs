@@ -4,7 +4,8 @@ use bytes::Bytes;
 use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Hasher, Storage};
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, SizesTold, WebDavBehaviour,
+    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PlannedFault, ReadFault,
+    SizesTold, WebDavBehaviour, WebDavFault,
 };
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use tokio::runtime::Handle;
@@ -231,4 +232,17 @@ async fn a_wrong_file_is_removed_only_in_the_version_that_was_seen() {
     let seen = storage.stat("file").await.unwrap();
     assert!(storage.remove_version(&seen).await.unwrap());
     assert_eq!(server.paths(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_page_in_response_to_head_tells_nothing_of_a_file() {
+    for fault in [ReadFault::Page, ReadFault::Login(302)] {
+        let fault = WebDavFault::Read(fault);
+        let planned = PlannedFault { method: "HEAD", nth: 0, times: 9, fault };
+        let behaviour = WebDavBehaviour { has_index: true, ..WebDavBehaviour::default() };
+        let server = MockWebDavServer::behaving(behaviour, vec![planned]).unwrap();
+        server.store("/d/old", OLD);
+        let entry = storage(&server).stat("old").await.unwrap();
+        assert_eq!(entry.size, Some(OLD.len() as u64));
+    }
 }
