@@ -52,7 +52,9 @@ pub(crate) async fn identify(
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
                 if let Ok(entry) = item.storage.stat(&item.path).await {
+                    let stated = entry.size;
                     of_file(entry, item)?;
+                    check_stated(item, version.size, stated)?;
                 }
                 Ok((version, head))
             }
@@ -150,13 +152,23 @@ async fn probe(
 /// states another size elsewhere.
 async fn check_counted(item: &CopyItem, counted: u64) -> Result<()> {
     let stated = match &item.entry {
-        Some(entry) => entry.size.filter(|size| *size > 0),
+        Some(entry) => entry.size,
         None => item.storage.stat(&item.path).await.ok().and_then(|entry| entry.size),
     };
-    let Some(stated) = stated.filter(|stated| *stated != counted) else { return Ok(()) };
-    let what = format!(
-        "{}: the response ended after {counted} bytes, but the server states {stated}",
-        item.name
-    );
-    Err(Error::new(ErrorKind::Protocol, what))
+    check_stated(item, Some(counted), stated)
+}
+
+/// Fails if a response `ended` after another number of bytes than the server has `stated`
+/// elsewhere: it may be of a login page. A size of 0 is not believed.
+fn check_stated(item: &CopyItem, ended: Option<u64>, stated: Option<u64>) -> Result<()> {
+    match (ended, stated.filter(|stated| *stated > 0)) {
+        (Some(ended), Some(stated)) if ended != stated => {
+            let what = format!(
+                "{}: the response ended after {ended} bytes, but the server states {stated}",
+                item.name
+            );
+            Err(Error::new(ErrorKind::Protocol, what))
+        }
+        _ => Ok(()),
+    }
 }

@@ -4,12 +4,17 @@ use crate::local::{names_in, place};
 use crate::server_files::ServerFiles;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::{ErrorKind, Result};
+use hither_testkit::mock_http::webdav::{
+    MockWebDavServer, PlannedFault, ReadFault, WebDavBehaviour, WebDavFault,
+};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition as At};
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, Verify, copy,
 };
+use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::path::Path;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 const BLOCK: usize = 64 * 1024;
 
@@ -256,4 +261,26 @@ async fn one_failure_does_not_stop_the_others() {
     let summary = fetch(source, &folder.path().join("copy"), options).await.unwrap();
     assert_eq!((summary.files, summary.failures.len()), (7, 1));
     assert_eq!(summary.error().unwrap().kind(), ErrorKind::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_page_instead_of_a_file_of_another_size_is_an_error() {
+    for fault in [ReadFault::Login(302), ReadFault::Login(303), ReadFault::Page] {
+        let planned =
+            PlannedFault { method: "GET", nth: 0, times: 1, fault: WebDavFault::Read(fault) };
+        let server = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![planned]).unwrap();
+        server.store("/d/file", &content(100));
+        let network = Network::new(TransportConfig::default(), Handle::current(), None);
+        let root = Location::parse(&server.url_of("/d/")).unwrap();
+        let storage = Arc::new(WebDavStorage::new(root, network));
+        let path = "file".to_owned();
+        let source = CopyPath { storage, path, local: None, is_directory: false, contents: false };
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("copy");
+        std::fs::write(&target, b"good").unwrap();
+        let summary = fetch(source, &target, options(None)).await.unwrap();
+        let error = summary.error().unwrap();
+        assert!(error.to_string().contains("48 bytes, but the server states 100"), "{error}");
+        assert_eq!(std::fs::read(&target).unwrap(), b"good");
+    }
 }
