@@ -252,14 +252,20 @@ impl Replicas {
         let given = request.validator.or_else(bound);
         let validator = given.filter(|_| Arc::ptr_eq(replica, &self.first));
         let version = replica.version();
+        let is_first = Arc::ptr_eq(replica, &self.first);
+        let size = request.size.or(size);
+        // A size that is not told is not the same size.
+        let needs_size = !is_first && size.is_some();
         let sink = || -> PartSink {
             let mut sink = dedup.sink(replica.number, running);
             let here = version.clone();
             let asked = request_version.clone();
             let name = replica.name();
-            let is_first = Arc::ptr_eq(replica, &self.first);
             let mut is_bound = false;
             Box::new(move |part| {
+                if needs_size && here.size().is_none() {
+                    return;
+                }
                 // Before the first byte is handed on, as by a source that is one server. What is at
                 // odds with it comes to light with the whole response, which is bound as well.
                 if !std::mem::replace(&mut is_bound, true) {
@@ -269,16 +275,22 @@ impl Replicas {
                 sink(part);
             })
         };
+        let told = |response| {
+            if needs_size && version.size().is_none() {
+                let what = format!("{}: the server does not state the size", replica.name());
+                return Err(Error::new(ErrorKind::Protocol, what));
+            }
+            Ok(response)
+        };
         let limits = replica.source().limits();
-        let size = request.size.or(size);
         let whole = Request { validator, size, version: version.clone(), ..request };
         if whole.tail > 0 || limits.allow(&whole.ranges) {
-            return replica.source().fetch(whole, sink()).await;
+            return replica.source().fetch(whole, sink()).await.and_then(told);
         }
         let mut total = ResponseMeta::default();
         for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
             let piece = Request { ranges, ..whole.clone() };
-            let response = replica.source().fetch(piece, sink()).await?;
+            let response = replica.source().fetch(piece, sink()).await.and_then(told)?;
             let unasked_bytes = total.unasked_bytes + response.unasked_bytes;
             total = ResponseMeta { unasked_bytes, ..response };
         }

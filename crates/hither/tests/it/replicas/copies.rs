@@ -3,6 +3,7 @@
 use hither::{
     Algorithm, Client, ClientConfig, CopySummary, ErrorKind, Hasher, Mirror, OverwritePolicy,
 };
+use hither_testkit::mock_http::webdav::{MockWebDavServer, SizesTold, WebDavBehaviour};
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, MockHttpServer, ResponsePosition, refusing_url,
 };
@@ -258,4 +259,22 @@ fn links_and_rules_for_directories_name_replicas_of_copies() {
     let summary = copy(&client, &format!("{dead}/x/file"), &target);
     assert!(summary.failures.is_empty(), "{:?}", summary.failures);
     assert!(linked.log().iter().any(|it| it.target == "/other/x/file"), "{:?}", linked.log());
+}
+
+#[test]
+fn a_replica_that_tells_no_size_is_not_read() {
+    let bytes = bytes();
+    let server = server();
+    let behaviour = WebDavBehaviour { sizes: SizesTold::Never, ..WebDavBehaviour::default() };
+    let other = MockWebDavServer::behaving(behaviour, Vec::new()).unwrap();
+    // An older version, which was longer.
+    let old: Vec<u8> = bytes.iter().map(|byte| !byte).chain([0; BLOCK]).collect();
+    other.store("/d/file.root", &old);
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("file");
+    let client = client(None, &server.url(), &[other.url_of("/d/file.root")]);
+    let summary = copy(&client, &server.url(), &target);
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert!(other.count("GET") > 0, "it was asked");
+    assert!(std::fs::read(&target).unwrap() == bytes, "{:?}", summary.notices);
 }
