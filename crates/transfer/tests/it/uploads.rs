@@ -5,9 +5,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hither_core::storage::{CommittedFile, PutOptions, Upload};
 use hither_core::{
-    Algorithm, Checksum, DirEntry, Error, ErrorKind, Hasher, Result, Source, Storage,
+    Algorithm, Checksum, DirEntry, Error, ErrorKind, Hasher, Result, RetryPolicy, Source, Storage,
 };
-use hither_testkit::mock_http::webdav::{ChangeFault, MockWebDavServer, SizesTold};
+use hither_testkit::mock_http::webdav::{
+    ChangeFault, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
+};
 use hither_transfer::{CopyOptions, CopyPath, CopySummary, Destination, copy};
 use hither_transport::{
     LocalSource, LocalStorage, Location, Network, TransportConfig, WebDavStorage,
@@ -17,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 const FILES: usize = 20;
@@ -237,4 +240,37 @@ async fn an_upload_that_has_ended_begins_anew_and_says_so() {
     assert!(second.failures.is_empty(), "{:?}", second.failures);
     assert_eq!(second.bytes_resumed, 0);
     assert!(second.notices[0].contains("begun anew"), "{:?}", second.notices);
+}
+
+/// The blocks of an upload in order come from one download of the whole file, which no block may
+/// hold while it waits for another one to be written.
+#[tokio::test]
+async fn a_file_from_a_server_without_ranges_is_uploaded_in_order() {
+    let content: Vec<u8> = (0..BLOCK * (BLOCKS + 4)).map(|n| (n % 251).to_le_bytes()[0]).collect();
+    let whole = PlannedFault {
+        method: "GET",
+        nth: 0,
+        times: usize::MAX,
+        fault: WebDavFault::Read(ReadFault::Whole),
+    };
+    let from = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![whole]).unwrap();
+    from.store("/d/file", &content);
+    let to = MockWebDavServer::start(None).unwrap();
+    let mut config = TransportConfig::default();
+    config.connect_timeout = Duration::from_secs(1);
+    config.first_byte_timeout = Duration::from_secs(1);
+    let network = Network::new(config, Handle::current(), None);
+    let at = |server: &MockWebDavServer| {
+        let root = Location::parse(&server.url_of("/d/")).unwrap();
+        let storage = Arc::new(WebDavStorage::new(root, Arc::clone(&network)));
+        let path = "file".to_owned();
+        CopyPath { storage, path, local: None, is_directory: false, contents: false }
+    };
+    let mut options = CopyOptions::default();
+    options.block_bytes = BLOCK as u64;
+    options.retry = RetryPolicy::once();
+    let destination = Destination::File(at(&to));
+    let summary = copy(vec![at(&from)], destination, options, Arc::default()).await.unwrap();
+    assert!(summary.failures.is_empty(), "{:?}", summary.failures);
+    assert!(to.bytes("/d/file").unwrap() == content);
 }

@@ -5,6 +5,7 @@ use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use bytes::Bytes;
 use hither_core::{Part, PartSink, ResponseMeta, range};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The ranges that one response delivered.
 pub(crate) struct Delivery<'a> {
@@ -14,13 +15,17 @@ pub(crate) struct Delivery<'a> {
     pub(crate) dropped_bytes: u64,
     /// Size of the file, once known.
     pub(crate) size: Option<u64>,
-    pub(crate) pool: &'a Pool,
+    pub(crate) pool: &'a Arc<Pool>,
     pub(crate) sink: &'a mut PartSink,
 }
 
 impl<'a> Delivery<'a> {
     /// A delivery of which nothing has arrived yet.
-    pub(crate) fn new(wanted: &'a [Range<u64>], pool: &'a Pool, sink: &'a mut PartSink) -> Self {
+    pub(crate) fn new(
+        wanted: &'a [Range<u64>],
+        pool: &'a Arc<Pool>,
+        sink: &'a mut PartSink,
+    ) -> Self {
         Self { wanted, received: Vec::new(), dropped_bytes: 0, size: None, pool, sink }
     }
 

@@ -6,7 +6,9 @@
 //! download. A small file that arrives whole where a few ranges were requested is kept in the same
 //! way.
 //!
-//! Requests take turns, because there is one stream of bytes. If the connection is lost, a new
+//! Requests take turns, because there is one stream of bytes. A turn is one chunk, and a task of
+//! its own takes it: a request may not go on for as long as its bytes are not written, and what is
+//! written in order may wait for the bytes of another one. If the connection is lost, a new
 //! download starts and skips what is kept already.
 
 use crate::http::delivery::Delivery;
@@ -14,7 +16,7 @@ use crate::http::response_body::next_chunk;
 use crate::location::Location;
 use crate::pool::Pool;
 use bytes::Bytes;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::{Request, range, validators_differ};
 use hyper::body::Incoming;
 use std::fs::File;
@@ -32,7 +34,20 @@ const PIECE_BYTES: u64 = 256 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct SpooledDownload {
     started: AtomicBool,
-    state: Mutex<SpoolState>,
+    state: Arc<Mutex<SpoolState>>,
+}
+
+/// The next bytes for a request.
+#[derive(Debug)]
+enum Turn {
+    /// They are in this file, up to this offset.
+    Kept(Arc<File>, u64),
+    /// A chunk has arrived, and its offset.
+    Arrived(u64, Bytes),
+    /// The file has ended.
+    Ended,
+    /// A new response is needed.
+    Interrupted,
 }
 
 /// A response with the whole file.
@@ -88,30 +103,60 @@ impl SpooledDownload {
             self.started.store(true, Ordering::Release);
         }
         state.check(request, location)?;
-        if request.tail > 0 && state.size.is_none() {
+        let mut size = state.size;
+        drop(state);
+        if request.tail > 0 && size.is_none() {
             // The start of the tail is known at the end only.
-            while let Some((_, chunk)) = state.pull(location, pool, 0).await? {
+            while let Turn::Arrived(_, chunk) = self.turn(u64::MAX, 0, pool, location).await? {
                 pool.account().payload(chunk.len() as u64);
             }
+            size = pool.in_turn(self.state.lock()).await?.size;
         }
-        delivery.size = state.size;
-        let wanted = wanted(request, state.size);
-        let end = wanted.last().map_or(0, |range| range.end);
-        if end > state.have && !state.ended && state.body.is_none() {
-            return Ok(false);
-        }
-        let kept = state.have;
-        for range in &wanted {
-            state.read_back(range.start..range.end.min(kept), delivery).await?;
-        }
-        let coming: Vec<_> = wanted.into_iter().filter(|range| range.end > kept).collect();
-        while state.have < end {
+        delivery.size = size;
+        let mut rest = wanted(request, size);
+        while let Some(first) = rest.first().cloned() {
             let got = delivery.received_bytes();
-            let Some((offset, chunk)) = state.pull(location, pool, got).await? else { break };
-            delivery.deliver_within(&coming, offset, &chunk);
+            let done = match self.turn(first.start, got, pool, location).await? {
+                Turn::Kept(file, end) => {
+                    let kept = first.start..first.end.min(end);
+                    read_back(&file, kept.clone(), delivery).await?;
+                    kept
+                }
+                Turn::Arrived(offset, chunk) => {
+                    delivery.deliver_within(&rest, offset, &chunk);
+                    offset..offset.saturating_add(chunk.len() as u64)
+                }
+                Turn::Ended => break,
+                Turn::Interrupted if got == 0 => return Ok(false),
+                Turn::Interrupted => return Err(interrupted(location, got)),
+            };
+            rest = range::difference(&rest, &[done]);
         }
-        delivery.size = state.size;
+        delivery.size = pool.in_turn(self.state.lock()).await?.size;
         Ok(true)
+    }
+
+    /// The bytes at `at`, or the next ones of the download, for a request that `got` some already.
+    async fn turn(&self, at: u64, got: u64, pool: &Arc<Pool>, location: &Location) -> Result<Turn> {
+        let state = Arc::clone(&self.state);
+        let of = Arc::clone(pool);
+        let location = location.clone();
+        let turn = async move {
+            let mut state = state.lock_owned().await;
+            match (&state.kept, &state.body) {
+                (Some(file), _) if at < state.have => {
+                    return Ok(Turn::Kept(Arc::clone(file), state.have));
+                }
+                (_, None) if state.ended => return Ok(Turn::Ended),
+                (_, None) => return Ok(Turn::Interrupted),
+                _ => {}
+            }
+            let pulled = state.pull(&location, &of, got).await?;
+            Ok(pulled.map_or(Turn::Ended, |(offset, chunk)| Turn::Arrived(offset, chunk)))
+        };
+        pool.in_turn(tokio::spawn(turn)).await?.map_err(|error| {
+            Error::new(ErrorKind::Cancelled, "the download was cancelled").with_source(error)
+        })?
     }
 }
 
@@ -214,19 +259,29 @@ impl SpoolState {
         }
         Ok(Some((offset, chunk)))
     }
+}
 
-    /// Delivers a range of the kept bytes.
-    async fn read_back(&self, range: Range<u64>, delivery: &mut Delivery<'_>) -> Result<()> {
-        let mut at = range.start;
-        while let (true, Some(file)) = (at < range.end, self.kept.clone()) {
-            let bytes = (range.end - at).min(PIECE_BYTES);
-            let mut piece = vec![0; usize::try_from(bytes).unwrap_or_default()];
-            let piece = on_disk(move || file.read_exact_at(&mut piece, at).map(|()| piece)).await?;
-            delivery.deliver_kept(at, piece.into());
-            at += bytes;
-        }
-        Ok(())
+/// Delivers a range of the bytes that are kept in `file`.
+async fn read_back(file: &Arc<File>, range: Range<u64>, delivery: &mut Delivery<'_>) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let bytes = (range.end - at).min(PIECE_BYTES);
+        let mut piece = vec![0; usize::try_from(bytes).unwrap_or_default()];
+        let file = Arc::clone(file);
+        let piece = on_disk(move || file.read_exact_at(&mut piece, at).map(|()| piece)).await?;
+        delivery.deliver_kept(at, piece.into());
+        at += bytes;
     }
+    Ok(())
+}
+
+/// The error of a request whose download another one has seen break off.
+fn interrupted(location: &Location, got: u64) -> Error {
+    let what = format!(
+        "{location}: the connection was lost in the middle of a response, after {got} bytes of the file"
+    );
+    Error::new(ErrorKind::Unavailable, what)
+        .with_failure(Failure::Interrupted(hither_core::Delivery::Sent))
 }
 
 /// Runs `work`, which may wait for the disk, on a thread that may block.
