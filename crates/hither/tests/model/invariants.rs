@@ -62,7 +62,9 @@ fn is_page_believed(job: &Job<'_>) -> bool {
     let is_page = |fault: &WebDavFault| {
         matches!(fault, WebDavFault::Read(ReadFault::Page | ReadFault::Login(_)))
     };
-    job.history.from.behaviour().sizes != SizesTold::Always
+    let states_size = job.history.from.behaviour().sizes == SizesTold::Always;
+    // A size of 0 is not believed.
+    (!states_size || job.source.get(&job.history.files[0].path).is_none_or(Vec::is_empty))
         && job.ends.from.happened().iter().any(|(fault, _)| is_page(fault))
 }
 
@@ -205,7 +207,10 @@ impl Transfer<'_> {
         for path in self.after.keys().filter(|_| *verb == Verb::SyncDelete) {
             let is_at_source = self.versions.iter().any(|(it, _)| self.key(it) == self.key(path));
             let is_unseen = is_unseen(&self.job.ends.to, &self.history().to, path);
-            let is_new = self.job.ends.to.made_again().contains(path);
+            // Another client may have made it, or be said to have removed it.
+            let is_gone = (WebDavFault::Status(404), path.clone());
+            let is_new = self.job.ends.to.made_again().contains(path)
+                || self.job.ends.to.happened().contains(&is_gone);
             if !is_at_source && !is_partial(path) && !is_unseen && !is_new {
                 return Err(format!("{path} was not deleted"));
             }
