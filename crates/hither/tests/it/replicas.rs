@@ -18,8 +18,8 @@ fn peer(faults: impl IntoIterator<Item = (FaultTrigger, Fault)>) -> MockHttpServ
 fn config(url: &str, elsewhere: &[String]) -> ClientConfig {
     let mut config = ClientConfig::default();
     config.transport.max_connections = 2;
-    config.transport.first_byte_timeout = Duration::from_millis(200);
-    config.transport.no_progress_timeout = Duration::from_millis(200);
+    config.transport.first_byte_timeout = Duration::from_secs(1);
+    config.transport.no_progress_timeout = Duration::from_secs(1);
     config.decode_threads = 1;
     config.mirrors.add(Mirror { prefix: url.to_owned(), elsewhere: elsewhere.to_vec() });
     config

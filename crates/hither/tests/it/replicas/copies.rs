@@ -48,8 +48,8 @@ fn stating_checksum(server: MockHttpServer, of: &[u8]) -> MockHttpServer {
 fn client(store: Option<&Path>, url: &str, elsewhere: &[String]) -> Client {
     let mut config = ClientConfig::default();
     config.transport.max_connections = 6;
-    config.transport.first_byte_timeout = Duration::from_millis(400);
-    config.transport.no_progress_timeout = Duration::from_millis(400);
+    config.transport.first_byte_timeout = Duration::from_secs(1);
+    config.transport.no_progress_timeout = Duration::from_secs(1);
     config.store = store.map(Path::to_owned);
     config.mirrors.add(Mirror { prefix: url.to_owned(), elsewhere: elsewhere.to_vec() });
     Client::new(config).unwrap()
