@@ -16,7 +16,7 @@ use hither_core::storage::{TreeEvent, TreeEvents, TreeFile, TreeRequest};
 use hither_core::{Error, ErrorKind, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tracing::debug;
@@ -333,6 +333,10 @@ fn write_file(
     let path = folder.join(relative);
     let failed = |error| partial_file::failed("cannot read", &path, error);
     let from = File::open(&path).map_err(failed)?;
+    if entry.size == Some(0) && from.read_at(&mut [0], 0).is_ok_and(|read| read > 0) {
+        let what = format!("{} has bytes although its size is said to be 0", path.display());
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
     let part = small(Some(from.metadata().map_err(failed)?.mode()));
     part.copy_from(&from, 0..entry.counted_bytes(), &shared.group_sync)?;
     let FileVersion { size, modified, .. } = FileVersion::of(entry);

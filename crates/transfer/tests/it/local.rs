@@ -273,3 +273,13 @@ async fn an_interrupted_local_copy_continues() {
     assert!(fs::read(&target).unwrap() == blocks(64));
     assert_eq!(names_in(folder.path()), ["source", "target"]);
 }
+
+#[tokio::test]
+async fn files_that_the_kernel_makes_up_are_not_copied_as_empty_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("copy");
+    let made_up = place(Path::new("/proc/sys/kernel/random"));
+    let summary = cp(vec![made_up], place(&target), recursive()).await.unwrap();
+    assert_eq!((summary.files, names_in(&target).len()), (0, 0), "{:?}", summary.failures);
+    assert!(summary.failures.len() >= 3, "{:?}", summary.failures);
+}

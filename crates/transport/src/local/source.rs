@@ -37,7 +37,8 @@ impl LocalSource {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`];
-    /// [`ErrorKind::Invalid`] for anything but a regular file.
+    /// [`ErrorKind::Invalid`] for anything but a regular file; [`ErrorKind::Unsupported`] for one
+    /// whose size is not told.
     pub fn open(path: &Path, account: Arc<TransferCounters>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let kind = match error.kind() {
@@ -57,6 +58,14 @@ impl LocalSource {
         }
         let file = File::open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
+        // The kernel states a size of 0 for files that it makes up, as in `/proc`.
+        if metadata.len() == 0 && file.read_at(&mut [0], 0).is_ok_and(|read| read > 0) {
+            let what = format!(
+                "{} has bytes although its size is said to be 0: copy what a program prints of it",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
         Ok(Self {
             path: path.to_owned(),
             file: Arc::new(file),

@@ -64,3 +64,11 @@ fn a_path_that_is_no_file_is_rejected_with_a_reason() {
         assert!(error.to_string().contains(&path.display().to_string()), "{error}");
     }
 }
+
+#[test]
+fn a_file_that_the_kernel_makes_up_is_not_empty() {
+    let error = open(Path::new("/proc/version")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    assert_eq!(open(empty.path()).unwrap().size(), 0);
+}
