@@ -209,7 +209,10 @@ pub(crate) fn cut(
     }
     // The errors of hyper differ in their text only.
     let (kind, what) = if error.is_parse() && error.to_string().contains("too large") {
-        (ErrorKind::Protocol, "the header of the response is larger than 256 KiB")
+        (
+            ErrorKind::Protocol,
+            "the header of the response is larger than 256 KiB, or has more than 400 fields",
+        )
     } else if error.is_parse() {
         (ErrorKind::Protocol, "the server's response is not HTTP/1.1")
     } else if way.was_refused() {

@@ -16,6 +16,8 @@ use tracing::debug;
 /// The maximum size of the buffer of the HTTP codec per connection. It limits a header and a single
 /// read; bodies are delivered as they are read.
 const READ_BUFFER_BYTES: usize = 256 * 1024;
+/// The maximum number of fields in a header: by default the codec takes 100.
+const MAX_FIELDS: usize = 400;
 
 impl Pool {
     pub(super) async fn establish(
@@ -53,6 +55,9 @@ impl Pool {
         let io = TokioIo::new(stream);
         let (sender, connection) = hyper::client::conn::http1::Builder::new()
             .max_buf_size(READ_BUFFER_BYTES)
+            .max_headers(MAX_FIELDS)
+            // RFC 9112 section 5.2: a client replaces folds by spaces.
+            .allow_obsolete_multiline_headers_in_responses(true)
             // XrdHttp 5.5 requires `Range` in exactly this case, and sends the whole file for
             // `range`.
             .title_case_headers(true)
