@@ -92,6 +92,11 @@ fn an_error_of_opening_is_returned_once_at_the_first_use() {
         .unwrap()
         .with_fault(FaultTrigger::FirstFor("/3.root"), fault);
     let client = client(CONNECTIONS, None);
+    // A server that was never seen to send several ranges may refuse them with any status, and is
+    // asked for one.
+    let apart: Vec<_> = (0..8).map(|nth| nth * 100_000..nth * 100_000 + 1).collect();
+    client.file(&peer.url_of("/known")).unwrap().read_ranges(&client, &apart).unwrap();
+    assert_eq!(peer.log().len(), 1);
     let files = open_all(&client, &peer, 6);
     let error = files[3].stat(&client).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
