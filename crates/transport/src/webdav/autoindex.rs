@@ -111,14 +111,14 @@ pub(super) fn is_index(body: &[u8], url: &PageUrl) -> bool {
 
 /// Returns true for an index of Caddy before 2.7, whose title is the last name of the path.
 fn is_of_caddy(headers: &HeaderMap, body: &[u8], url: &PageUrl) -> bool {
-    let server = headers.get(header::SERVER).map_or(&b""[..], |server| server.as_bytes());
+    if !headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"Caddy")) {
+        return false;
+    }
     let text = String::from_utf8_lossy(body);
     let path = percent_decode_str(&url.folder).decode_utf8_lossy();
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let title = title(&text).map(|title| html::unescaped(title).0);
-    server.starts_with(b"Caddy")
-        && text.contains("class=\"listing\"")
-        && title.is_some_and(|title| title.trim() == name)
+    text.contains("class=\"listing\"") && title.is_some_and(|title| title.trim() == name)
 }
 
 /// The entries that a piece of such a page links to.
