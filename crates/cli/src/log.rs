@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::OptionalWriter;
 
 /// The filter for what is shown without being asked for: waits for a server that is busy or stages
-/// a file.
+/// a file, and what is assumed of one.
 const WAITS: &str = "hither_wait=info";
 /// The shortest time between two of these lines: thousands of files may be on tape.
 const BETWEEN_WAITS: Duration = Duration::from_secs(10);

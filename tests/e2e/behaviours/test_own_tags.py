@@ -42,6 +42,7 @@ def test_a_file_is_read_where_tags_come_and_go(hither, tmp_path, verb):
         for run in ("first", "second"):
             done = hither(verb, url, *target, *store)
             assert done.code == 0, (run, done)
+            assert ("taken for one file" in done.err) == (run == "first"), "the command tells what it assumes"
             if verb == "cp":
                 assert target[0].read_bytes() == DATA
             # A copy asks for the checksum, too, by a HEAD.

@@ -110,9 +110,11 @@ impl HttpSource {
                 has_other = true
             }
             if has_tag && has_other {
+                // Shown without being asked for: it is an assumption.
                 warn!(
-                    url = %location,
-                    "the server has several entity tags for one version: date and size are compared"
+                    target: "hither_wait",
+                    "{location}: the server has several entity tags for one version: what agrees in \
+                     date and size is taken for one file"
                 );
                 pool.server().learn_own_tags();
                 return Some(DatedTag { tag: tag.to_owned(), date: now.0 });
