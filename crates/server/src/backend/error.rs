@@ -96,8 +96,14 @@ impl error::Error for BackendError {
 impl From<io::Error> for BackendError {
     fn from(error: io::Error) -> Self {
         use BackendErrorKind as Kind;
-        if error.raw_os_error().is_none() && error.kind() == io::ErrorKind::InvalidInput {
-            return Self::new(Kind::Conflict, error.to_string());
+        match error.kind() {
+            io::ErrorKind::InvalidInput if error.raw_os_error().is_none() => {
+                return Self::new(Kind::Conflict, error.to_string());
+            }
+            io::ErrorKind::CrossesDevices if error.raw_os_error().is_none() => {
+                return Self::new(Kind::PermissionDenied, error.to_string());
+            }
+            _ => {}
         }
         let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
         let (kind, message) = match errno {

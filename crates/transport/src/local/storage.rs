@@ -297,18 +297,22 @@ pub(crate) fn rename(from: &Path, to: &Path, overwrite: bool) -> io::Result<()> 
     }
 }
 
-/// Renames by a hard link, which fails if the new name exists, and removal of the old name.
+/// Renames by a hard link, which fails if the new name exists, and removal of the old name. A
+/// directory has one name only, and so has a file of some file systems (exFAT): there a look tells
+/// whether the new name is free.
 fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
-    if std::fs::symlink_metadata(from)?.is_dir() {
-        // A directory has one name only. Renaming it replaces at most an empty directory.
-        return match std::fs::symlink_metadata(to) {
-            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to),
-            Err(error) => Err(error),
-        };
+    use io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, Unsupported};
+    if !std::fs::symlink_metadata(from)?.is_dir() {
+        match std::fs::hard_link(from, to) {
+            Err(error) if matches!(error.kind(), PermissionDenied | Unsupported) => {}
+            linked => return linked.and_then(|()| std::fs::remove_file(from)),
+        }
     }
-    std::fs::hard_link(from, to)?;
-    std::fs::remove_file(from)
+    match std::fs::symlink_metadata(to) {
+        Ok(_) => Err(AlreadyExists.into()),
+        Err(error) if error.kind() == NotFound => std::fs::rename(from, to),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a file for reading. Opening a pipe would wait for its writer, so the type is checked

@@ -8,7 +8,7 @@
 
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::metadata::DiskMetadata;
-use crate::backend::disk::temp_file::{private_name, sync_directory};
+use crate::backend::disk::temp_file::{private_name, rename_to_free, sync_directory};
 use crate::backend::error::NOT_A_FILE;
 use crate::backend::path::MAX_DEPTH;
 use hither_core::storage::FileKind;
@@ -21,6 +21,10 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::MutexGuard;
+
+/// The message for a renaming that a kernel does not do.
+const OTHER_FILE_SYSTEM: &str =
+    "the new name is on another file system: a file has to be copied there";
 
 /// A directory that was opened, and a name in it.
 type Spot<'a> = (OwnedFd, &'a str);
@@ -74,7 +78,7 @@ impl ConfinedDir {
     fn hide(&self, path: &str) -> io::Result<String> {
         let (parent, name) = self.spot(path)?;
         let hidden = private_name();
-        renameat_with(&parent, name, &parent, &*hidden, RenameFlags::NOREPLACE)?;
+        rename_to_free(&parent, name, &parent, &*hidden)?;
         Ok(sibling(path, &hidden))
     }
 
@@ -86,7 +90,7 @@ impl ConfinedDir {
         while let Some(name) = waiting.pop() {
             let mut raise = |directory: BorrowedFd<'_>, name: &CStr| {
                 let raised = CString::new(private_name())?;
-                renameat_with(directory, name, &parent, &*raised, RenameFlags::NOREPLACE)?;
+                rename_to_free(directory, name, &parent, &*raised)?;
                 waiting.push(raised);
                 Ok(())
             };
@@ -101,8 +105,11 @@ impl ConfinedDir {
         let (from_parent, from_name) = self.spot(from)?;
         let (to_parent, to_name) = self.spot(to)?;
         let rename = |flags| renameat_with(&from_parent, from_name, &to_parent, to_name, flags);
-        match rename(RenameFlags::NOREPLACE) {
+        match rename_to_free(&from_parent, from_name, &to_parent, to_name) {
             Err(Errno::EXIST) if replace => {}
+            Err(Errno::XDEV) => {
+                return Err(io::Error::new(io::ErrorKind::CrossesDevices, OTHER_FILE_SYSTEM));
+            }
             done => return Ok(done.map(|()| ReplacedEntry::Nothing)?),
         }
         let there = DiskMetadata::at(&to_parent, to_name)?;

@@ -14,8 +14,9 @@ use crate::backend::disk::confined_dir::{ConfinedDir, FILE_MODE};
 use crate::backend::path::PRIVATE;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
-use rustix::fs::{fstat, fsync, linkat, openat, renameat_with, unlinkat};
+use rustix::fs::{fstat, fsync, linkat, openat, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -89,8 +90,11 @@ impl TempFile {
             self.private = Some(private);
         }
         let Some(private) = &self.private else { return Ok(()) };
-        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        renameat_with(&self.directory, &**private, &self.directory, name, flags)?;
+        if replace {
+            renameat(&self.directory, &**private, &self.directory, name)?;
+        } else {
+            rename_to_free(&self.directory, &**private, &self.directory, name)?;
+        }
         self.private = None;
         Ok(())
     }
@@ -119,6 +123,25 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> io::Result<bool> {
     let one = fstat(one)?;
     let other = fstat(other)?;
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+}
+
+/// Renames an entry to a name that must be free. Where the file system cannot do that in one step,
+/// as over NFS and FUSE, a look tells; other requests change no names meanwhile.
+pub(crate) fn rename_to_free<P: Arg + Copy, Q: Arg + Copy>(
+    from_directory: impl AsFd,
+    from: P,
+    to_directory: impl AsFd,
+    to: Q,
+) -> Result<(), Errno> {
+    match renameat_with(&from_directory, from, &to_directory, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+        done => return done,
+    }
+    match statat(&to_directory, to, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Errno::EXIST),
+        Err(Errno::NOENT) => renameat(from_directory, from, to_directory, to),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes changes of names in a directory durable.
