@@ -84,7 +84,7 @@ pub async fn copy(
     let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
     let shared = CopyContext::new(job, options, queue, journal, progress);
     if into {
-        setup::refuse_alike_targets(&shared, &sources, &destination).await?;
+        setup::refuse_alike_targets(&sources, &destination).await?;
     }
     let mut finders = JoinSet::new();
     for source in sources {

@@ -25,7 +25,6 @@ use crate::copy::queue::Queue;
 use crate::copy::target_directory::TargetDirectory;
 use crate::copy::walk;
 use crate::destination::CopyPath;
-use crate::destination::folding::DestinationNames;
 use crate::file::CopyItem;
 use crate::journal::Journal;
 use crate::options::{CopyOptions, OverwritePolicy, Verify};
@@ -98,7 +97,7 @@ pub async fn sync(
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let mut pair = TreePair::open(source, target).await?;
-    pair.names = (!options.dry_run).then(DestinationNames::default);
+    pair.may_probe = !options.dry_run;
     let comparison = FileComparison::new(options.by, &options.copy, Arc::clone(&progress));
     let deletions = Mutex::new(Deletions::new(options.max_delete));
     let job = Arc::new(Sync { pair, comparison, deletions, has_files: AtomicBool::new(false) });

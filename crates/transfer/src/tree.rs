@@ -204,10 +204,11 @@ async fn is_taken(
     if !progress.met.add(path) {
         return true;
     }
+    let Some(met) = progress.met.last() else { return true };
     let checked = match root.target_of(parent(path)) {
         Ok(target) => {
             let from = join(&root.directory, path);
-            shared.names.check(&*root.storage, &from, &target).await
+            shared.pairs.check(&*root.storage, &from, &target, met).await
         }
         Err(error) => Err(error),
     };

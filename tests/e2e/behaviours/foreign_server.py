@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 
-from loopback_server import LoopbackServer, QuietHandler
+from e2e.loopback_server import LoopbackServer, QuietHandler
 
 MODIFIED = 1_700_000_000
 """The time of all files."""
@@ -21,10 +21,12 @@ class Site:
     requests: list[tuple[str, str]] = field(default_factory=list)
 
     ignores_case: bool = False
+    ignores_case_below: str = "/"
+    """The directory of a file system that does so."""
 
     def held(self, path: str) -> str:
         """Returns the name under which the server has a path, or what it would have."""
-        if path in self.files or not self.ignores_case:
+        if path in self.files or not self.ignores_case or not path.startswith(self.ignores_case_below):
             return path
         return next((name for name in self.files if name.casefold() == path.casefold()), path)
 

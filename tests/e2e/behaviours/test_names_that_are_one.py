@@ -44,6 +44,27 @@ def test_two_files_that_would_become_one_are_told(hither, tmp_path, site, verb, 
     assert len(kept) == (3 if ignores_case else 5)
 
 
+@pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
+@pytest.mark.parametrize("is_new", [False, True], ids=["there", "in a new directory"])
+def test_each_directory_of_the_destination_is_asked(hither, tmp_path, site, verb, is_new):
+    site.ignores_case_below = "/d/b/"
+    site.files["/d/b/"] = None
+    inner = "b/new" if is_new else "b"
+    pair = {"Run.dat": ONE, "run.dat": TWO}
+    distinct = {f"{folder}/{name}": data for folder in ("a", "c") for name, data in pair.items()}
+    source = tree(tmp_path / "source", {**distinct, **{f"{inner}/{name}": data for name, data in pair.items()}})
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d/"
+        for _ in range(2):
+            done = hither(*verb.split(), f"{source}/.", url, "--store", tmp_path / "store")
+            assert done.code != 0 and "Run.dat" in done.err and "run.dat" in done.err, done
+            assert done.err.count("would be one file") == 1, done
+    kept = uploaded(site)
+    assert distinct.items() <= kept.items()
+    (name,) = kept.keys() - distinct.keys()
+    assert kept[name] == pair[name.removeprefix(f"{inner}/")]
+
+
 @pytest.mark.parametrize("old", [TWO, ONE], ids=["other bytes", "same bytes"])
 @pytest.mark.parametrize("name", ["A.dat", "a.dat"])
 def test_a_file_whose_case_was_changed_is_not_deleted(hither, tmp_path, site, name, old):

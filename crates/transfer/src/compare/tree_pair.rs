@@ -11,7 +11,6 @@ mod listings;
 use crate::compare::tree_pair::listings::{list, merge, take_missing};
 use crate::copy::target_directory::TargetDirectory;
 use crate::copy::walk::{AT_ONCE, MAX_LEVELS};
-use crate::destination::folding::DestinationNames;
 use crate::destination::{CopyPath, Target};
 use crate::filter::Filter;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -27,8 +26,8 @@ pub(crate) struct TreePair {
     pub(crate) target: CopyPath,
     /// There is a directory at the target.
     pub(crate) has_target: bool,
-    /// Rules of the target for names; none where nothing may be made there to find out.
-    pub(crate) names: Option<DestinationNames>,
+    /// True if a file may be made at the target to find out which names it takes for one.
+    pub(crate) may_probe: bool,
 }
 
 /// One of two trees.
@@ -109,7 +108,7 @@ impl TreePair {
             Err(error) => return Err(error),
         };
         refuse_overlap(&source, &target)?;
-        Ok(Self { source, target, has_target, names: None })
+        Ok(Self { source, target, has_target, may_probe: false })
     }
 
     /// Lists both trees, and sends what is found. Ends early when nobody receives it any more.
@@ -161,7 +160,7 @@ impl TreePair {
             missing.push((folder.path.clone(), Found::Unknown(error)));
             Vec::new()
         });
-        missing.extend(self.settle_alike(&folder.path, filter, &mut merged).await);
+        missing.extend(self.settle_alike(&folder, filter, &mut merged).await);
         for (path, what) in missing {
             let directory = Arc::clone(&folder.directory);
             // It fails when nobody wants to know any more, which the caller notices.

@@ -10,7 +10,7 @@ use crate::copy::tuning::CopyTuning;
 use crate::copy::unseen::UnseenUploads;
 use crate::copy::walk;
 use crate::destination::Target;
-use crate::destination::folding::DestinationNames;
+use crate::destination::folding::PairCheck;
 use crate::file::CopyItem;
 use crate::file::partial_file::{FileMode, PartialFile};
 use crate::file::version::FileVersion;
@@ -49,8 +49,8 @@ pub(crate) struct CopyContext {
     pub(crate) tally: Mutex<CopySummary>,
     /// Local directories with new names in them, to be synced at the end.
     pub(crate) folders: Mutex<BTreeSet<PathBuf>>,
-    /// Rules of the destination for names.
-    pub(crate) names: DestinationNames,
+    /// The check of names that the destination may take for one.
+    pub(crate) pairs: PairCheck,
     /// Number of workers that help by now.
     pub(crate) workers: AtomicUsize,
     /// Workers that have a piece in hand, those above the limit that finish theirs included.
@@ -111,7 +111,7 @@ impl CopyContext {
             progress,
             tally: Mutex::default(),
             folders: Mutex::default(),
-            names: DestinationNames::default(),
+            pairs: PairCheck::default(),
             fetching: AtomicUsize::new(0),
             moving: AtomicUsize::new(0),
             tuning,

@@ -4,7 +4,7 @@
 use crate::copy::archive::LINK_AS_FILE;
 use crate::copy::context::CopyContext;
 use crate::copy::walk;
-use crate::destination::folding::{Folding, clash};
+use crate::destination::folding::{DirectoryAnswers, Folding, clash};
 use crate::destination::{CopyPath, Destination, Target};
 use crate::file::CopyItem;
 use crate::file::partial_file;
@@ -45,19 +45,19 @@ pub(crate) fn refuse_shared_targets(sources: &[CopyPath], destination: &Destinat
 /// Fails if two sources would become one target in a destination that is there and ignores a
 /// difference of their names.
 pub(crate) async fn refuse_alike_targets(
-    shared: &CopyContext,
     sources: &[CopyPath],
     destination: &Destination,
 ) -> Result<()> {
     let Destination::Place(place) = destination else { return Ok(()) };
     let target = place.target();
+    let mut answers = DirectoryAnswers::default();
     let names = sources.iter().filter(|source| !source.contents).filter_map(CopyPath::last_name);
     let mut met: HashMap<String, Vec<&str>> = HashMap::new();
     for name in names {
         let alike = met.entry(Folding::ALL.fold(name)).or_default();
         alike.push(name);
         if let [other, .., name] = alike[..] {
-            let folding = shared.names.folding(name, &target).await?;
+            let folding = answers.folding(name, &target).await?;
             if folding.fold(other) == folding.fold(name) {
                 return Err(clash(name, other, &target));
             }

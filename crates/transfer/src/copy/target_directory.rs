@@ -56,6 +56,15 @@ impl TargetDirectory {
         Ok(())
     }
 
+    /// This directory or the nearest above it that is there, as far as is known.
+    pub(crate) fn nearest(&self) -> &Target {
+        let mut nearest = self;
+        while let (false, Some(parent)) = (nearest.made.initialized(), &nearest.parent) {
+            nearest = parent;
+        }
+        &nearest.target
+    }
+
     /// The entry of `path` in this directory, or that there is none, if its listing tells. None if
     /// the question is to be asked about the file itself.
     pub(crate) async fn listed(&self, path: &str) -> Option<Option<DirEntry>> {

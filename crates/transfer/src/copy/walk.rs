@@ -236,7 +236,7 @@ impl Walk<'_> {
         if met.add(last) {
             folder.directory.make(shared).await?;
             let target = &folder.directory.target;
-            if let Err(error) = shared.names.check(&***storage, &entry.path, target).await {
+            if let Err(error) = shared.pairs.check(&***storage, &entry.path, target, met).await {
                 shared.failed(self.name_in(folder, &entry), error);
                 return Ok(None);
             }

@@ -3,8 +3,9 @@
 //!
 //! The second one of such a pair would replace the first. So where a directory has a pair, the
 //! destination is asked before the second one moves: a file is made there under one name, and
-//! looked for under the other. Once in a job: a destination with several file systems is taken to
-//! be like the first directory that had a pair.
+//! looked for under the other. Each directory with a pair is asked, once: below it another file
+//! system may be mounted, and some keep the rule for each directory (ext4, NTFS). One that is still
+//! to be made is like the one that it will be in.
 
 use crate::destination::Target;
 use crate::file::partial_file;
@@ -15,7 +16,6 @@ use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::OnceCell;
 use tracing::warn;
 
 /// Names of a directory among which pairs are looked for: 40 MB at the most.
@@ -35,19 +35,24 @@ pub(crate) struct Folding {
 pub(crate) struct MetNames {
     hashes: HashSet<u64>,
     keys: RandomState,
+    answers: DirectoryAnswers,
 }
 
-/// The names of the directories on the way to the last path of a walk.
+/// The differences that one directory of the destination ignores, as far as it was asked.
 #[derive(Debug, Default)]
-pub(crate) struct MetPaths(Vec<(String, MetNames)>);
-
-/// Rules of the destination of a job for names: the differences that it ignores.
-#[derive(Debug, Default)]
-pub(crate) struct DestinationNames {
-    ignores_case: OnceCell<bool>,
-    ignores_form: OnceCell<bool>,
-    listings: AtomicUsize,
+pub(crate) struct DirectoryAnswers {
+    ignores_case: Option<bool>,
+    ignores_form: Option<bool>,
 }
+
+/// The names of the directories on the way to the last path of a walk: finds those that some
+/// destination takes for one.
+#[derive(Debug, Default)]
+pub struct MetPaths(Vec<(String, MetNames)>);
+
+/// The check of the pairs of a job, which counts its listings.
+#[derive(Debug, Default)]
+pub(crate) struct PairCheck(AtomicUsize);
 
 impl Folding {
     /// Everything that any destination ignores.
@@ -81,9 +86,9 @@ impl MetNames {
 }
 
 impl MetPaths {
-    /// Adds a path; those of a directory come before those after it. Returns true if a destination
-    /// may take it for another one in its directory.
-    pub(crate) fn add(&mut self, path: &str) -> bool {
+    /// Adds a path; those of a directory come one after the other, but for what is below them.
+    /// Returns true if a destination may take it for another one in its directory.
+    pub fn add(&mut self, path: &str) -> bool {
         let directory = parent(path);
         let leads_to = |above: &str| {
             above.is_empty()
@@ -97,26 +102,53 @@ impl MetPaths {
         }
         self.0.last_mut().is_some_and(|(_, met)| met.add(file_name(path)))
     }
+
+    /// The names of the directory of the last path.
+    pub(crate) fn last(&mut self) -> Option<&mut MetNames> {
+        self.0.last_mut().map(|(_, met)| met)
+    }
 }
 
-impl DestinationNames {
+impl DirectoryAnswers {
+    /// The differences in `name` that the directory `target` ignores, which is there.
+    pub(crate) async fn folding(&mut self, name: &str, target: &Target) -> Result<Folding> {
+        let base = unique_partial_name(name);
+        let case = match self.ignores_case {
+            Some(case) => case,
+            None => is_one(target, &base, &base.to_ascii_uppercase()).await?,
+        };
+        self.ignores_case = Some(case);
+        if name.is_ascii() {
+            return Ok(Folding { case, form: false });
+        }
+        let form = match self.ignores_form {
+            Some(form) => form,
+            None => is_one(target, &format!("{base}\u{e9}"), &format!("{base}e\u{301}")).await?,
+        };
+        self.ignores_form = Some(form);
+        Ok(Folding { case, form })
+    }
+}
+
+impl PairCheck {
     /// Fails if `path`, of which another name in its directory of the source may be a pair, would
-    /// replace that one in `target`, a directory that is there.
+    /// replace that one in `target`, a directory that is there, of which `met` has the names.
     pub(crate) async fn check(
         &self,
         source: &dyn Storage,
         path: &str,
         target: &Target,
+        met: &mut MetNames,
     ) -> Result<()> {
         let name = file_name(path);
-        let folding = self.folding(name, target).await.map_err(|error| {
+        let folding = met.answers.folding(name, target).await.map_err(|error| {
             let what = "another name differs only in case or form, which may be one for the server";
             error.context(format!("{name}: {what}"))
         })?;
         if folding == Folding::default() {
             return Ok(());
         }
-        if self.listings.fetch_add(1, Ordering::Relaxed) >= MAX_LISTINGS {
+        if self.0.fetch_add(1, Ordering::Relaxed) >= MAX_LISTINGS {
             return Err(clash(name, "another name", target));
         }
         let folded = folding.fold(name);
@@ -126,21 +158,6 @@ impl DestinationNames {
             Some(other) => Err(clash(name, other, target)),
             None => Ok(()),
         }
-    }
-
-    /// The differences in `name` that the destination ignores.
-    pub(crate) async fn folding(&self, name: &str, target: &Target) -> Result<Folding> {
-        let base = unique_partial_name(name);
-        let upper = base.to_ascii_uppercase();
-        let ask = async |a: String, b: String| is_one(target, &a, &b).await;
-        let case = *self.ignores_case.get_or_try_init(|| ask(base.clone(), upper)).await?;
-        if name.is_ascii() {
-            return Ok(Folding { case, form: false });
-        }
-        let composed = format!("{base}\u{e9}");
-        let decomposed = format!("{base}e\u{301}");
-        let form = *self.ignores_form.get_or_try_init(|| ask(composed, decomposed)).await?;
-        Ok(Folding { case, form })
     }
 }
 

@@ -2,9 +2,9 @@
 //! only.
 
 use super::listings::Merged;
-use super::{Found, TreePair, is_included};
+use super::{Folder, Found, TreePair, is_included};
 use crate::copy::walk::make_directory;
-use crate::destination::folding::{Folding, MetNames, clash};
+use crate::destination::folding::{DirectoryAnswers, Folding, MetNames, clash};
 use crate::filter::Filter;
 use hither_core::storage::join;
 use hither_core::{ErrorKind, Result};
@@ -20,7 +20,7 @@ impl TreePair {
     /// `merged` what it returns.
     pub(super) async fn settle_alike(
         &self,
-        folder: &str,
+        folder: &Folder,
         filter: &Filter,
         merged: &mut Merged,
     ) -> Vec<(String, Found)> {
@@ -30,18 +30,19 @@ impl TreePair {
         }
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, (name, source, target)) in merged.iter().enumerate() {
-            if is_included(filter, &join(folder, name), source.as_ref(), target.as_ref()) {
+            if is_included(filter, &join(&folder.path, name), source.as_ref(), target.as_ref()) {
                 groups.entry(Folding::ALL.fold(name)).or_default().push(at);
             }
         }
         let mut settled = BTreeMap::new();
+        let mut answers = DirectoryAnswers::default();
         for group in groups.into_values().filter(|group| group.len() > 1) {
-            settled.extend(self.settle(folder, &group, merged).await);
+            settled.extend(self.settle(folder, &group, merged, &mut answers).await);
         }
         let mut taken = Vec::with_capacity(settled.len());
         for (at, found) in settled.into_iter().rev() {
             let (name, ..) = merged.remove(at);
-            taken.push((join(folder, &name), found));
+            taken.push((join(&folder.path, &name), found));
         }
         taken
     }
@@ -49,9 +50,10 @@ impl TreePair {
     /// Settles the names of `merged` at the places of `group`.
     async fn settle(
         &self,
-        folder: &str,
+        folder: &Folder,
         group: &[usize],
         merged: &mut Merged,
+        answers: &mut DirectoryAnswers,
     ) -> Vec<(usize, Found)> {
         let mut settled = Vec::new();
         let is_listed = group.iter().any(|at| merged[*at].2.is_some());
@@ -62,7 +64,8 @@ impl TreePair {
         for &at in group {
             let (name, Some(_), None) = &merged[at] else { continue };
             let other = if is_listed {
-                match self.target.storage.stat(&self.target.below(&join(folder, name)).0).await {
+                let path = join(&folder.path, name);
+                match self.target.storage.stat(&self.target.below(&path).0).await {
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                     Err(error) => Err(error),
                     Ok(_) if !kept.is_empty() => Ok(kept.first()),
@@ -73,12 +76,12 @@ impl TreePair {
                     }
                 }
             } else {
-                self.alike(name, &kept, merged).await
+                self.alike(name, folder, &kept, merged, answers).await
             };
             match other {
                 Ok(None) => kept.push(at),
                 Ok(Some(&other)) => {
-                    let error = clash(&merged[at].0, &merged[other].0, &self.target.target());
+                    let error = clash(&merged[at].0, &merged[other].0, &folder.directory.target);
                     settled.push((at, Found::Conflict(error)));
                 }
                 Err(error) => settled.push((at, Found::Unknown(error))),
@@ -95,15 +98,18 @@ impl TreePair {
     async fn alike<'a>(
         &self,
         name: &str,
+        folder: &Folder,
         kept: &'a [usize],
         merged: &Merged,
+        answers: &mut DirectoryAnswers,
     ) -> Result<Option<&'a usize>> {
-        let (Some(names), false) = (&self.names, kept.is_empty()) else { return Ok(None) };
-        let target = self.target.target();
-        if !self.has_target {
-            make_directory(&target).await?;
+        if kept.is_empty() || !self.may_probe {
+            return Ok(None);
         }
-        let folding = names.folding(name, &target).await?;
+        if !self.has_target {
+            make_directory(&self.target.target()).await?;
+        }
+        let folding = answers.folding(name, folder.directory.nearest()).await?;
         let folded = folding.fold(name);
         Ok(kept.iter().find(|other| folding.fold(&merged[**other].0) == folded))
     }
