@@ -73,7 +73,7 @@ pub use hither_store::{LearnedSet, LearnedTree};
 pub use hither_transfer::{
     BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyControl,
     CopyFailure, CopyOptions, CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind,
-    FileChecksum, Filter, FilterOptions, OverwritePolicy, ProgressSnapshot, StageTimes,
+    FileChecksum, Filter, FilterOptions, MetPaths, OverwritePolicy, ProgressSnapshot, StageTimes,
     SyncOptions, TreeDifference, Verify, WRITE_BYTES as COPY_WRITE_BYTES, next_pause,
 };
 #[cfg(feature = "s3")]

@@ -20,7 +20,7 @@ import os
 import queue
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from hither.cluster._manifest import Lease, LeaseSize, Manifest, Totals
 from hither.cluster._names import below, contents
 from hither.cluster._shares import Share, Shares
 from hither.cluster._workers import ClusterLostError, NodeFigures, Workers, gather
-from hither.exceptions import HitherError, InvalidError
+from hither.exceptions import HitherError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,14 +91,13 @@ class Coordinator:
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._granted: dict[str, _Granted] = {}
         self._workers = Workers(dask, self._job)
-        self._listing = Listing(options, self._open_manifest)
+        self._opened: Future[Destination] = Future()
+        self._listing = Listing(options, self._open_manifest, self._opened.result)
         self._sizing = LeaseSizing()
         self._shares = Shares(Share(options.max_connections, options.bandwidth))
         self._dealer = ThreadPoolExecutor(DEALERS, "hither-shares")
         self._knows_last: set[str] = set()
         self._noted: set[str] = set()
-        self._names_are_checked = False
-        self._is_refused = False
         self._pause_until = 0.0
         self._notices: dict[str, None] = {}
         self._began = time.monotonic()
@@ -115,7 +114,9 @@ class Coordinator:
             self._destination = Destination(self._options, self._manifest, self._job)
         except BaseException:
             self._listing.stop()
+            self._opened.cancel()
             raise
+        self._opened.set_result(self._destination)
         self._fences = Fences(self._destination, self._events.put, self._notices)
         topic = _node.topic(self._job)
         self._dask.subscribe_topic(topic, lambda event: self._events.put(lambda: self._reported(event[1])))
@@ -165,8 +166,8 @@ class Coordinator:
         return [*self._listing.notices, *self._notices, *self._destination.notices]
 
     def close(self) -> None:
-        """Close the manifest; remove it if everything is copied, or nothing may be."""
-        is_over = self._is_refused or self._is_complete()
+        """Close the manifest; remove it if everything is copied."""
+        is_over = self._is_complete()
         self._manifest.close()
         if is_over:
             for path in self._folder.glob("manifest.sqlite*"):
@@ -219,7 +220,7 @@ class Coordinator:
 
     def _grant(self) -> None:
         """Deal out leases, a connection for each: two for each thread, the second to follow."""
-        if time.monotonic() < self._pause_until or not self._are_names_checked():
+        if time.monotonic() < self._pause_until:
             return
         most = 2 * self._workers.slots()
         while len(self._granted) + self._fences.making < min(most, self._options.max_connections):
@@ -229,24 +230,6 @@ class Coordinator:
                 self._say_last()
                 return
             self._fences.make(lease, self._made)
-
-    def _are_names_checked(self) -> bool:
-        """Refuse two files of one name at a destination that ignores case, before any is copied."""
-        if self._names_are_checked or not self._destination.ignores_case:
-            return True
-        if not self._manifest.is_listed:
-            return False
-        both = self._manifest.one_without_case()
-        if both is not None:
-            self._is_refused = True
-            self._destination.end([], is_complete=True)
-            message = (
-                f"{both[0]} and {both[1]} would both become one name: {self._destination.target} ignores the case of"
-                " letters"
-            )
-            raise InvalidError(message)
-        self._names_are_checked = True
-        return True
 
     def _say_last(self) -> None:
         """Say to nodes that no lease waits, once everything is listed."""

@@ -22,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from hither._client import default_client
 from hither.cluster._names import below, contents, is_url, last_name
@@ -52,6 +53,7 @@ class Destination:
         self._files = default_client()
         self._name = f".hither-cluster-{options.job_folder().name}"
         self._needs_tombstones = False
+        self._ignored: dict[tuple[str, str], bool] = {}
         self.notices: list[str] = []
         """Names that are left at the destination, and why."""
         target = manifest.fact("target")
@@ -73,8 +75,6 @@ class Destination:
                     self._files.remove(target)
             raise
         manifest.fact("target", target)
-        self.ignores_case = self._ignores_case()
-        """True if names that differ in the case of letters are one here."""
 
     def fence(self, name: str) -> str:
         """Return the fence of a lease."""
@@ -116,6 +116,40 @@ class Destination:
         if is_complete and self._marked_run(self.target) == self._run:
             self._remove(below(self.target, self._name))
 
+    def is_one(self, path: str, other: str) -> bool:
+        """Tell whether two paths of one directory, which differ in case or form, may become one.
+
+        Their directory is asked, or the nearest above it that is there, and the one of the fences,
+        where they may wait for their names.
+        """
+        relative = path.rpartition("/")[0]
+        while relative and self._kind(below(self.target, relative)) != "directory":
+            relative = relative.rpartition("/")[0]
+        directories = {self.target, below(self.target, relative) if relative else self.target}
+        return any(self._folded(it, path) == self._folded(it, other) for it in directories)
+
+    def _folded(self, directory: str, path: str) -> str:
+        """Return the text that paths have in common that are one in a directory."""
+        if self._ignores(directory, "A", "a"):
+            path = path.lower()
+        if not path.isascii() and self._ignores(directory, "\u00e9", "e\u0301"):
+            path = normalize("NFC", path)
+        return path
+
+    def _ignores(self, directory: str, one: str, other: str) -> bool:
+        """Tell whether a file that is made under a name with ``one`` is there with ``other``."""
+        asked = (directory, one)
+        if asked not in self._ignored:
+            name = f".hither-{secrets.token_hex(8)}"
+            self._files.put(below(directory, name + one), b"")
+            try:
+                self._ignored[asked] = self._kind(below(directory, name + other)) is not None
+            finally:
+                # Servers that take files need not let them be removed.
+                with contextlib.suppress(HitherError):
+                    self._files.remove(below(directory, name + one))
+        return self._ignored[asked]
+
     def _chosen(self, options: ClusterOptions) -> str:
         """Return the directory that the tree becomes."""
         destination = options.destination.removesuffix("/.") or "/"
@@ -155,9 +189,6 @@ class Destination:
         if before not in (None, self._run):
             self._end(self._fences_of(str(before)), "the nodes of an earlier run")
             self._write_mark()
-
-    def _ignores_case(self) -> bool:
-        return self._kind(below(self.target, self._name.upper())) is not None
 
     def _fences_of(self, run: str) -> str:
         return below(self.target, f"{self._name}-{run}")

@@ -9,14 +9,18 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from hither.cluster._names import contents
+from hither._client import default_client
+from hither.cluster._manifest import FileState
+from hither.cluster._names import below, contents
 from hither.exceptions import HitherError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from hither.cluster._destination import Destination
     from hither.cluster._manifest import Manifest
     from hither.cluster._options import ClusterOptions
 
@@ -30,10 +34,14 @@ HIDDEN = re.compile(r"(.*?/)?\.hither-[^/]*")
 class Listing:
     """A thread that adds all files to the manifest, as they are listed."""
 
-    def __init__(self, options: ClusterOptions, open_manifest: Callable[[], Manifest]) -> None:
-        """Prepare the thread."""
+    def __init__(
+        self, options: ClusterOptions, open_manifest: Callable[[], Manifest], destination: Callable[[], Destination]
+    ) -> None:
+        """Prepare the thread. It waits for the destination where names may be one there."""
         self._options = options
         self._open_manifest = open_manifest
+        self._destination = destination
+        self._alike: set[str] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._list, name="hither-listing", daemon=True)
         self._error: Exception | None = None
@@ -63,10 +71,12 @@ class Listing:
             with contextlib.closing(self._open_manifest()) as manifest:
                 if manifest.is_listed:
                     return
+                self._alike = manifest.alike_directories()
                 for entries in _batches(self._listed(manifest), LIST_BATCH):
                     if self._ended.is_set():
                         return
                     manifest.add(entries)
+                self._refuse_alike(manifest)
                 manifest.end_listing()
         except Exception as error:  # noqa: BLE001
             self._error = error
@@ -84,13 +94,42 @@ class Listing:
                 elif hidden := HIDDEN.match(entry.get("path", "")):
                     self.notices[f"{hidden[0]}: hither has such names for itself, left out"] = None
                 elif entry.get("kind") in ("file", "directory") and entry["path"]:
-                    yield entry
+                    yield {**entry, "state": self._state(entry)}
                 elif entry.get("kind") == "other":
                     self.notices[f"{entry['path']}: neither a file nor a directory, left out"] = None
             said = listing.stderr.read() if listing.stderr else ""
             if listing.wait() != 0 or not ended:
                 message = f"cannot list {self._options.source}: {said.strip()}"
                 raise HitherError(message)
+
+    def _state(self, entry: dict[str, Any]) -> FileState:
+        """Return the state in which a name begins."""
+        if entry["alike"]:
+            if entry["kind"] == "directory":
+                self._alike.add(entry["path"])
+            return FileState.ALIKE
+        is_below = self._alike and any(str(above) in self._alike for above in PurePosixPath(entry["path"]).parents)
+        return FileState.BELOW_ALIKE if is_below else FileState.WAITING
+
+    def _refuse_alike(self, manifest: Manifest) -> None:
+        """Of names that are one at the destination, let all but the first fail; copy all others."""
+        for kept, waiting in manifest.alike():
+            for path in waiting:
+                is_one = self._destination().is_one
+                other = next((other for other in kept if is_one(path, other) and self._is_there(other)), None)
+                if other is None:
+                    kept.append(path)
+                else:
+                    manifest.refuse(path, f"{other} and {path} would be one at the destination: rename one")
+        manifest.release_alike()
+
+    def _is_there(self, path: str) -> bool:
+        """Tell whether the source has a file that was listed, maybe in an earlier run."""
+        try:
+            default_client().stat(below(contents(self._options.source), path))
+        except FileNotFoundError:
+            return False
+        return True
 
     def _note_problem(self, manifest: Manifest, path: str, kind: str, message: str) -> None:
         """Note why a name, or something in a directory, is missing from the listing."""

@@ -7,6 +7,9 @@ it is taken back (:meth:`Manifest.revoke`). Then its fence has to be removed, an
 been done (:meth:`Manifest.fence_removed`) it is dealt out again, with the next epoch. A result of
 another epoch than the last is nobody's: it is ignored.
 
+Where the destination may take a name for another one of its directory, both wait with all that is
+below the second: the listing asks when it has ended (:meth:`Manifest.alike`).
+
 A node that loses a range may go on writing to the upload, so the upload counts as shared from then
 on, and whoever finishes the file copies it first.
 
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 BLOCK_BYTES = 4 << 20
@@ -63,12 +66,18 @@ CREATE TABLE IF NOT EXISTS workers (address TEXT PRIMARY KEY, node TEXT) WITHOUT
 class FileState(enum.IntEnum):
     """Where a file, or a range, stands."""
 
+    ALIKE = -2
+    """The destination may take its name for that of another file: to be found out."""
+    BELOW_ALIKE = -1
+    """It is in a directory of which that is to be found out."""
     WAITING = 0
     LEASED = 1
     BEGUN = 2
     """Its ranges are being copied."""
     DONE = 3
     FAILED = 4
+    REFUSED = 5
+    """Failed, because the destination takes its name for that of another file."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,10 @@ class Manifest:
         return dict(self._db.execute("SELECT address, node FROM workers"))
 
     def add(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Add files and directories out of a listing. Those that are known stay as they are."""
+        """Add files and directories out of a listing.
+
+        Those that are known stay as they are, but for those that were refused in an earlier run.
+        """
         rows = [
             (
                 entry["path"],
@@ -154,19 +166,55 @@ class Manifest:
                 entry["modified"],
                 entry["validator"],
                 entry["kind"] == "file" and (entry["size"] or 0) >= self._large_bytes,
+                entry.get("state", FileState.WAITING),
             )
             for entry in entries
         ]
-        insert = "INSERT OR IGNORE INTO files (path, is_directory, size, modified, validator, is_large) VALUES (?, ?, ?, ?, ?, ?)"
+        insert = (
+            "INSERT INTO files (path, is_directory, size, modified, validator, is_large, state)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (path) DO UPDATE SET state = ? WHERE state = ?"
+        )
         with self._change():
-            self._db.executemany(insert, rows)
+            self._db.executemany(insert, [(*row, FileState.ALIKE, FileState.REFUSED) for row in rows])
 
-    def one_without_case(self) -> tuple[str, str] | None:
-        """Return two paths that differ in the case of letters alone; none if there are no two."""
-        self._db.create_function("folded", 1, lambda path: normalize("NFC", path).lower(), deterministic=True)
-        query = "SELECT MIN(path), MAX(path) FROM files GROUP BY folded(path) HAVING COUNT(*) > 1 LIMIT 1"
-        found = self._db.execute(query).fetchone()
-        return None if found is None else (str(found[0]), str(found[1]))
+    def alike_directories(self) -> set[str]:
+        """Return the directories that the destination may take for another one."""
+        query = "SELECT path FROM files WHERE state IN (?, ?) AND is_directory"
+        return {path for (path,) in self._db.execute(query, (FileState.ALIKE, FileState.REFUSED))}
+
+    def alike(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Yield paths that may be one at the destination: those that are copied, those that wait.
+
+        A directory comes before those in it, which do not if it is refused meanwhile. Forgets those
+        that were refused in an earlier run and were not listed any more.
+        """
+        self._db.execute("DELETE FROM files WHERE state = ?", (FileState.REFUSED,))
+        waiting: dict[str, set[str]] = {}
+        for (path,) in self._db.execute("SELECT path FROM files WHERE state = ?", (FileState.ALIKE,)):
+            waiting.setdefault(path.rpartition("/")[0], set()).add(folded(path))
+        for directory, wanted in sorted(waiting.items()):
+            # All that is below the directory; any text is less than a blob.
+            first, end = (f"{directory}/", f"{directory}0") if directory else ("", b"")
+            query = "SELECT path, state FROM files WHERE path >= ? AND path < ? AND state != ?"
+            groups: dict[str, tuple[list[str], list[str]]] = {}
+            for path, state in self._db.execute(query, (first, end, FileState.REFUSED)):
+                if "/" not in path[len(first) :] and folded(path) in wanted:
+                    group = groups.setdefault(folded(path), ([], []))
+                    group[state == FileState.ALIKE].append(path)
+            yield from groups.values()
+
+    def refuse(self, path: str, error: str) -> None:
+        """Let a path that waits fail, and all that is below it."""
+        with self._change():
+            self._db.execute(
+                "UPDATE files SET state = ?, error = ? WHERE state < 0 AND (path = ? OR (path > ? AND path < ?))",
+                (FileState.REFUSED, error, path, f"{path}/", f"{path}0"),
+            )
+
+    def release_alike(self) -> None:
+        """Let all that was not refused be copied."""
+        self._db.execute("UPDATE files SET state = 0 WHERE state IN (?, ?)", (FileState.ALIKE, FileState.BELOW_ALIKE))
 
     def add_unlisted(self, path: str, error: str) -> None:
         """Note a name that could not be listed, and why: it has failed, and with it all below."""
@@ -195,6 +243,9 @@ class Manifest:
                 " WHERE state = ?",
                 (FileState.FAILED,),
             )
+            # Those that were refused may have another name by now.
+            refused = "DELETE FROM facts WHERE name = 'listed' AND EXISTS (SELECT 1 FROM files WHERE state = ?)"
+            self._db.execute(refused, (FileState.REFUSED,))
 
     def totals(self) -> Totals:
         """Return the figures of the job; directories don't count."""
@@ -205,8 +256,8 @@ class Manifest:
             totals.bytes_found += size
             if state == FileState.DONE:
                 totals.files_done, totals.bytes_done = files, size
-            elif state == FileState.FAILED:
-                totals.files_failed = files
+            elif state in (FileState.FAILED, FileState.REFUSED):
+                totals.files_failed += files
         begun = (
             "SELECT TOTAL(stop - start) FROM ranges JOIN files ON file = id WHERE ranges.state = ? AND files.state = ?"
         )
@@ -218,9 +269,9 @@ class Manifest:
         """Return paths that failed, and why."""
         query = (
             "SELECT path, error FROM unlisted UNION ALL"
-            " SELECT * FROM (SELECT path, error FROM files WHERE state = ? ORDER BY id) LIMIT ?"
+            " SELECT * FROM (SELECT path, error FROM files WHERE state IN (?, ?) ORDER BY id) LIMIT ?"
         )
-        return list(self._db.execute(query, (FileState.FAILED, limit)))
+        return list(self._db.execute(query, (FileState.FAILED, FileState.REFUSED, limit)))
 
     def open_leases(self, state: str = "open") -> list[Lease]:
         """Return the leases that are open, or in another state."""
@@ -485,6 +536,11 @@ class _Change:
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._db.execute("COMMIT" if kind is None else "ROLLBACK")
+
+
+def folded(path: str) -> str:
+    """Return the text that all paths share that any destination takes for one."""
+    return normalize("NFC", path.lower())
 
 
 def _range_bytes(wanted: int) -> int:

@@ -13,6 +13,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from e2e.behaviours.foreign_server import Site, serving
+from e2e.exfat import mounted_exfat
 from e2e.loopback_server import LoopbackServer, QuietHandler
 from needs import require
 
@@ -24,7 +26,6 @@ from bench.harness.waiting import wait_until
 distributed = pytest.importorskip("distributed")
 import hither.cluster  # noqa: E402
 from hither.cluster.__main__ import EXIT_CODES  # noqa: E402
-from hither.cluster._destination import Destination  # noqa: E402
 
 # Nodes share a bandwidth, and are killed and stopped in the middle of what they move with it.
 pytestmark = pytest.mark.alone
@@ -483,18 +484,56 @@ def test_a_detached_copy_goes_on_when_the_worker_that_deals_out_is_killed(cluste
     assert content(to) == content(root)
 
 
-def test_two_files_that_would_become_one_are_refused_before_anything_is_copied(dask, source, tmp_path, monkeypatch):
-    root, *_ = source
-    (root / "LARGE1").write_bytes(b"small")
-    (root / "d1" / ".hither-own").write_bytes(b"")
-    monkeypatch.setattr(Destination, "_ignores_case", lambda _: True)
-    with pytest.raises(ValueError, match="LARGE1 and large1 would both become one name"):
-        hither.cluster.copy(dask, root, tmp_path / "to")
-    assert list((tmp_path / "to").rglob("*")) == []
-    (root / "LARGE1").unlink()
-    done = hither.cluster.copy(dask, f"{root}/.", tmp_path / "to")
-    assert done.notices == ["d1/.hither-own: hither has such names for itself, left out"]
-    assert content(tmp_path / "to").keys() == content(root).keys() - {"d1/.hither-own"}
+@pytest.mark.parametrize("below", ["/to/", "/to/b/"], ids=["everywhere", "in one directory"])
+def test_of_files_that_would_become_one_all_but_one_fail_alone(dask, tmp_path, below):
+    root = tmp_path / "tree"
+    pairs = {f"{folder}/{name}": folder + name for folder in ("a", "b") for name in ("Run.dat", "run.dat")}
+    for path, text in {**pairs, "b/X/inner": "X", "b/x/inner": "x", "b/.hither-own": "", "other": "o"}.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    there = {"/": None, "/to/": None, "/to/a/": None, "/to/b/": None}
+    site = Site(there, lambda _: False, ignores_case=True, ignores_case_below=below)
+    refused = {"b/run.dat", "b/x", "b/x/inner"} | ({"a/run.dat"} if below == "/to/" else set())
+    with serving(site) as server:
+        for _ in range(2):
+            done = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to")
+            assert done.failures.keys() == refused
+            assert "b/Run.dat and b/run.dat would be one" in done.failures["b/run.dat"]
+            assert done.notices == ["b/.hither-own: hither has such names for itself, left out"]
+            held = {path.removeprefix("/to/"): data for path, data in site.files.items() if data is not None}
+            kept = {path: data for path, data in held.items() if ".hither-" not in path}
+            assert kept == {path: (root / path).read_bytes() for path in {*pairs, "b/X/inner", "other"} - refused}
+        # One is removed, and another file has its name from now on.
+        for path in ("a/run.dat", "b/run.dat", "b/x/inner"):
+            (root / path).unlink()
+        (root / "b/x").rmdir()
+        (root / "b/Run.dat").rename(root / "b/run.dat")
+        assert hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{server.port}/to").failures == {}
+    assert not any(".hither-" in path for path in site.files)
+    assert site.files[site.held("/to/b/run.dat")] == b"bRun.dat"
+
+
+@pytest.mark.parametrize("kind", ["a folder", "nginx"])
+def test_a_real_file_system_that_ignores_case_is_recognised(dask, tmp_path, kind):
+    root, www = tmp_path / "tree", tmp_path / "www"
+    names = {f"{folder}/{name}" for folder in ("a", "b", "b/new") for name in ("Run.dat", "run.dat")}
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    www.mkdir()
+    www.chmod(0o777)
+    # Behind nginx, which copies where it cannot rename, only one directory is of it.
+    is_whole = kind == "a folder"
+    serving_it = {
+        "a folder": contextlib.nullcontext,
+        "nginx": lambda: servers.nginx(Loopback(), www, webdav=True),
+    }[kind]
+    with mounted_exfat(www if is_whole else www / "b", tmp_path / "image"), serving_it() as port:
+        done = hither.cluster.copy(dask, f"{root}/.", f"http://127.0.0.1:{port}" if port else www)
+        kept = {path: data for path, data in content(www).items() if data and ".hither-" not in path}
+    refused = {name for name in names if "run" in name and (is_whole or not name.startswith("a"))}
+    assert done.failures.keys() == refused
+    assert kept.items() == {(name, content(root)[name]) for name in names - refused}
 
 
 def test_two_runs_of_one_copy_do_not_meet(dask, source, tmp_path):

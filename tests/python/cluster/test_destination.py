@@ -5,6 +5,8 @@ import json
 import subprocess
 import threading
 from pathlib import Path
+from unicodedata import normalize
+from urllib.parse import unquote
 
 import pytest
 from e2e.loopback_server import LoopbackServer, QuietHandler
@@ -233,12 +235,29 @@ def test_the_search_for_a_directory_of_fences_ends(server, monkeypatch):
     assert coordinator(options).aside == left[2]
 
 
-@pytest.mark.parametrize("ignores_case", [False, True])
-def test_a_destination_that_ignores_case_is_recognised(ignores_case, server, monkeypatch):
-    if ignores_case:
-        stat = server.stat
-        monkeypatch.setattr(server, "stat", lambda url: stat(url.lower()))
-    assert coordinator(ClusterOptions("/tree/.", "http://host/to")).ignores_case == ignores_case
+@pytest.mark.parametrize(
+    ("fold", "ones"), [(str.lower, ["R r"]), (lambda it: normalize("NFC", it), ["\u00e9 e\u0301"]), (str, [])]
+)
+def test_each_directory_of_a_destination_is_asked_about_names(fold, ones, server, monkeypatch):
+    there = coordinator(ClusterOptions("/tree/.", "http://host/to"))
+    for directory in ("a", "b"):
+        server.names[f"http://host/to/{directory}"] = None
+    stat = server.stat
+
+    def stat_folded(url):
+        """One directory is of another file system."""
+        if not url.startswith("http://host/to/b/"):
+            return stat(url)
+        held = [name for name in server.names if fold(unquote(name)) == fold(unquote(url))]
+        return stat(held[0] if held else url)
+
+    monkeypatch.setattr(server, "stat", stat_folded)
+    before = dict(server.names)
+    for directory, is_other in {"": False, "a/": False, "a/new/": False, "b/": True, "b/new/er/": True}.items():
+        for pair in ("R r", "\u00e9 e\u0301"):
+            one, other = (f"{directory}{name}.dat" for name in pair.split())
+            assert there.is_one(one, other) == (is_other and pair in ones), (directory, pair)
+    assert server.names == before, "nothing is left of the questions"
 
 
 @pytest.mark.parametrize("kind", SELF_MADE)

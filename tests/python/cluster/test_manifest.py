@@ -336,12 +336,29 @@ def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a
 
 
 @pytest.mark.parametrize("two", [("d/File", "d/file"), ("D", "d"), ("Ä", "a\u0308"), ("É", "é")])
-def test_two_names_that_case_alone_tells_apart_are_found(two):
+def test_names_that_may_be_one_wait_until_that_is_known(two):
     manifest = Manifest(":memory:")
-    manifest.add([entry("a"), entry("b/a"), entry("d/File2")])
-    assert manifest.one_without_case() is None
-    manifest.add(entry(path) for path in two)
-    assert set(manifest.one_without_case()) == set(two)
+    first, second = two
+    below = [entry(f"{second}/below"), entry(f"{second}/deep/er")]
+    waiting = [entry(second) | {"state": FileState.ALIKE}, *(it | {"state": FileState.BELOW_ALIKE} for it in below)]
+    manifest.add([entry("a"), entry("d/File2"), entry(first), *waiting])
+    given = leased(manifest)[1]["files"]
+    assert [it["path"] for it in given] == ["a", "d/File2", first]
+    assert manifest.next(SIZE) is None
+    assert list(manifest.alike()) == [([first], [second])]
+    manifest.refuse(second, "they are one")
+    assert dict(manifest.failures()) == dict.fromkeys([second, *(it["path"] for it in below)], "they are one")
+    assert manifest.totals().files_failed == 3
+    manifest.release_alike()
+    manifest.end_listing()
+    # In the next run one is not listed any more, and another one is not taken for the first.
+    manifest.retry_failed()
+    assert not manifest.is_listed
+    manifest.add([entry(first), waiting[0], waiting[1]])
+    assert list(manifest.alike()) == [([first], [second]), ([], [f"{second}/below"])]
+    manifest.release_alike()
+    assert [it["path"] for it in leased(manifest)[1]["files"]] == [second, f"{second}/below"]
+    assert manifest.next(SIZE) is None
 
 
 def test_workers_that_may_have_leases_are_remembered(tmp_path):

@@ -4,7 +4,7 @@
 use crate::arguments::Mover;
 use crate::exit::CommandError;
 use crate::output::print;
-use hither::{Client, Error, ErrorKind, FileKind, WalkEvent, WalkOptions};
+use hither::{Client, Error, ErrorKind, FileKind, MetPaths, WalkEvent, WalkOptions};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,7 +17,8 @@ pub(crate) fn run(client: &Client, request: &Mover) -> Result<(), CommandError> 
     Ok(client.block_on(client.run_mover(Path::new(&request.place), idle))?)
 }
 
-/// Prints an object for each name below the tree, as they are found, and `{"end": true}`.
+/// Prints an object for each name below the tree, as they are found, and `{"end": true}`. A name
+/// that some destination takes for an earlier one of its directory is `alike`.
 fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
     let named = client.storage_path(&request.place)?;
     let below = |path: &str| {
@@ -25,6 +26,7 @@ fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
         relative.trim_start_matches('/').to_owned()
     };
     let options = WalkOptions { max_levels: None, filter: request.filter.filter()? };
+    let mut met = MetPaths::default();
     client.block_on(client.walk(&named, &options, |event| {
         let shown = match event {
             WalkEvent::Entry(entry, _) => {
@@ -34,8 +36,10 @@ fn list(client: &Client, request: &Mover) -> Result<(), CommandError> {
                     FileKind::Directory => "directory",
                     FileKind::Link | FileKind::Other | FileKind::Unnamed => "other",
                 };
+                let path = below(&entry.path);
                 json!({
-                    "path": below(&entry.path),
+                    "alike": met.add(&path),
+                    "path": path,
                     "kind": kind,
                     "size": entry.size,
                     "modified": modified.and_then(|it| u64::try_from(it.as_nanos()).ok()),
