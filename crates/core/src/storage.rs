@@ -175,12 +175,14 @@ pub struct CommittedFile {
     /// The storage has shown that the file has its size. False only with
     /// [`PutOptions::is_looked_at`].
     pub is_seen: bool,
+    /// A request failed after the storage had confirmed all bytes: it may have lost some of them.
+    pub is_doubtful: bool,
 }
 
 impl From<DirEntry> for CommittedFile {
     /// A file that was seen, without a checksum that was compared.
     fn from(entry: DirEntry) -> Self {
-        Self { entry, is_compared: false, is_seen: true }
+        Self { entry, is_compared: false, is_seen: true, is_doubtful: false }
     }
 }
 
@@ -232,6 +234,12 @@ pub trait Upload: Send + Sync + Debug {
     /// Returns when what was written is on the disk, as far as that is known.
     async fn sync(&self) -> Result<()> {
         Ok(())
+    }
+    /// The number of requests to the server that have failed so far, and of connections that it
+    /// has closed unexpectedly. What it had confirmed before one of them may be lost, if it was not
+    /// on its disk yet and the server was restarted.
+    fn interruptions(&self) -> u64 {
+        0
     }
     /// True if what an earlier attempt had written was compared with what the storage has now, when
     /// the upload was resumed.

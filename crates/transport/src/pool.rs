@@ -11,7 +11,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod concurrency_limiter;
-mod http1;
+pub(crate) mod http1;
 pub(crate) mod http2;
 mod http2_pool;
 pub(crate) mod observation;
@@ -39,6 +39,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::debug;
 
 /// The connections to one endpoint.
@@ -65,6 +66,8 @@ struct PoolState {
     large_job: bool,
     /// More connections were opened together with the first one.
     speculated: bool,
+    /// Connections that the server has closed against its word.
+    cut_short: u64,
     /// Two connections that had carried responses were open at a time: the server has more than one
     /// thread.
     serves_several: bool,
@@ -85,6 +88,7 @@ impl PoolState {
                 return Some(connection);
             }
             self.open -= 1;
+            self.cut_short += u64::from(connection.is_cut_short());
         }
     }
 }
@@ -284,9 +288,16 @@ impl Pool {
         }
     }
 
+    /// The signs so far that the server may have been restarted: requests that failed, and
+    /// connections that were closed against its word.
+    pub(crate) fn interruptions(&self) -> u64 {
+        self.server.interruptions() + self.state().cut_short
+    }
+
     /// Gives a connection to the first waiter, or keeps it, unless the limit has fallen below.
-    fn release(self: &Arc<Self>, connection: Http1Connection) {
+    fn release(self: &Arc<Self>, mut connection: Http1Connection) {
         self.progress.note();
+        connection.idle_since = Instant::now();
         let max = self.max_alone();
         let mut state = self.state();
         if state.open > max {
@@ -513,7 +524,7 @@ mod tests {
         let pool = network.pool(&Location::parse(&peer.url()).unwrap());
         let first = pool.acquire_now().await.unwrap();
         tokio::time::pause();
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let error = pool.acquire_now().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         // To the clock's millisecond for each look.

@@ -22,6 +22,7 @@ mod autoindex;
 mod index_listing;
 mod listing;
 mod moving;
+mod putting;
 mod refusals;
 mod tree;
 mod tree_upload;

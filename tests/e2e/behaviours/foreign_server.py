@@ -1,6 +1,7 @@
 """A WebDAV server in memory, whose answers a behaviour may replace: `Exchange.answer` is called for it first."""
 
 import re
+import socket
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -107,6 +108,12 @@ class Exchange(QuietHandler):
         is_new = self.name not in self.site.files
         self.site.files[self.name] = self.content
         return self.answer(201 if is_new else 204)
+
+    def break_off(self) -> bool:
+        """Closes the connection without a response."""
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+        return True
 
     def answer_mkcol(self) -> bool:
         name = self.site.held(self.name.rstrip("/") + "/")

@@ -66,10 +66,11 @@ pub(crate) struct BlockMap {
     /// Written runs by their start. Invariant: disjoint; runs meet at the ends of blocks only.
     runs: BTreeMap<u64, Run>,
     written_bytes: u64,
-    /// The starts of what was there before, until it is compared.
-    present: Vec<u64>,
     /// Times that blocks were taken back.
     taken_back: u64,
+    /// Requests to the server of an upload that had failed before each block was written here, by
+    /// the starts of the blocks.
+    interruptions: BTreeMap<u64, u64>,
 }
 
 impl BlockMap {
@@ -81,8 +82,8 @@ impl BlockMap {
             todo.push_back(0..size);
         }
         let runs = BTreeMap::new();
-        let present = Vec::new();
-        Self { size, block_bytes, todo, runs, written_bytes: 0, present, taken_back: 0 }
+        let interruptions = BTreeMap::new();
+        Self { size, block_bytes, todo, runs, written_bytes: 0, taken_back: 0, interruptions }
     }
 
     /// The same of which only `range` is to be fetched here: the rest counts as written, and
@@ -176,16 +177,24 @@ impl BlockMap {
             return;
         }
         self.todo.extend(range::difference(&all, std::slice::from_ref(&range)));
-        self.present.push(range.start);
         self.written(range, checksums);
     }
 
-    /// Takes the whole blocks that were there before: length and crc32c, by their start. None the
-    /// second time.
-    pub(crate) fn take_present(&mut self) -> BTreeMap<u64, (u64, Checksum)> {
-        let present = std::mem::take(&mut self.present);
+    /// Notes that a part of a block was written after this number of requests had failed.
+    pub(crate) fn note_interruptions(&mut self, part: &Range<u64>, interruptions: u64) {
+        let block = part.start - part.start % self.block_bytes;
+        let known = self.interruptions.entry(block).or_insert(interruptions);
+        *known = interruptions.min(*known);
+    }
+
+    /// Takes the whole blocks that the server of an upload may have lost: those that were there
+    /// before, and those after which requests have failed, `interruptions` of them by now. Length
+    /// and crc32c, by their start. None the second time.
+    pub(crate) fn take_doubtful(&mut self, interruptions: u64) -> BTreeMap<u64, (u64, Checksum)> {
         let mut blocks = self.whole_blocks();
-        blocks.retain(|start, _| present.contains(start));
+        blocks.retain(|start, _| {
+            self.interruptions.insert(*start, interruptions) != Some(interruptions)
+        });
         blocks
     }
 
@@ -328,6 +337,20 @@ mod tests {
         let mut blocks = BlockMap::new(0, 4);
         assert!(blocks.is_complete() && blocks.take(1).is_none());
         assert_eq!(blocks.checksums().unwrap().adler32.unwrap().hex(), "00000001");
+    }
+
+    #[test]
+    fn blocks_are_doubtful_once_if_requests_failed_after_them() {
+        let mut blocks = BlockMap::new(16, 4);
+        blocks.present(0..4, checksums(b"abcd"));
+        for (part, interruptions) in [(4..6, 0), (6..8, 1), (8..12, 1), (12..16, 2)] {
+            blocks.take_exactly(&part);
+            blocks.note_interruptions(&part, interruptions);
+            blocks.written(part.clone(), checksums(&slice(b"abcdefghijklmnop", &part)));
+        }
+        assert!(blocks.take_doubtful(2).into_keys().eq([0, 4, 8]));
+        assert!(blocks.take_doubtful(2).is_empty());
+        assert!(blocks.take_doubtful(3).into_keys().eq([0, 4, 8, 12]));
     }
 
     #[test]

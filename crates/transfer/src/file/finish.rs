@@ -36,10 +36,7 @@ const CHECKSUM_GRACE: Duration = Duration::from_secs(1);
 /// Finishes a file that is complete.
 pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
-    if file.item.range.is_some() {
-        return finish_range(file).await;
-    }
-    let again = match upload_sink::verify_resumed(file).await {
+    let again = match upload_sink::verify_doubtful(file).await {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
             abandon(file).await;
             return Err(error);
@@ -48,6 +45,9 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     };
     if again > 0 {
         return Ok(Finished::Again(again));
+    }
+    if file.item.range.is_some() {
+        return finish_range(file).await;
     }
     let began = file.source.clock().now();
     let checksum = computed(file).await?;
@@ -207,6 +207,9 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
             let done = upload.commit(checksum.cloned()).await?;
             debug!(file = file.item.name, is_seen = done.is_seen, "upload committed");
             is_compared = done.is_compared;
+            if done.is_doubtful {
+                upload_sink::confirm(file).await?;
+            }
             let version = FileVersion::of(&done.entry);
             file.shared.note_uploaded(done.entry);
             if !done.is_seen {

@@ -4,8 +4,14 @@
 //! from the local source when it is resumed. When all of the file is on the server, the checksum of
 //! the whole is compared with the server's. If it tells none, or another one, the blocks are read
 //! back and compared one by one, and those that the server has lost are uploaded again.
+//!
+//! The same is done within one attempt with blocks after which a request to the server failed: it
+//! may have lost power, and with it what it had confirmed and not put on its disk. Nothing shows
+//! that afterwards, as the file may have all of its length already. What it loses when all is
+//! compared and the name is being given is found by a look at the whole, [`confirm`].
 
 use crate::copy::context::CopyContext;
+use crate::destination::Target;
 use crate::file::block_map::{BlockChecksums, BlockMap};
 use crate::file::partial_file::failed;
 use crate::file::upload_range::UploadRange;
@@ -116,17 +122,19 @@ fn summed(
     Ok(BlockChecksums { crc32c: crc32c.finish(), adler32: adler32.map(Hasher::finish) })
 }
 
-/// Compares what an earlier attempt had uploaded with what the server has now that it has all of
-/// the file. Returns the bytes of the blocks that are to be uploaded again.
-pub(crate) async fn verify_resumed(file: &FileCopy) -> Result<u64> {
-    let resumed = file.state().blocks.take_present();
+/// Compares what the server may have lost with what it has now that it has all of the file. Returns
+/// the bytes of the blocks that are to be uploaded again.
+pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
     let Sink::Upload(upload) = &file.sink else { return Ok(0) };
     let upload = upload.read().await;
-    let Some(upload) = upload.as_ref().filter(|it| !resumed.is_empty() && !it.resumes_verified())
-    else {
+    let Some(upload) = upload.as_ref().filter(|it| !it.resumes_verified()) else { return Ok(0) };
+    let doubtful = file.state().blocks.take_doubtful(upload.interruptions());
+    if doubtful.is_empty() {
         return Ok(0);
-    };
-    if let Some(BlockChecksums { crc32c, adler32 }) = file.checksums() {
+    }
+    if file.item.range.is_none()
+        && let Some(BlockChecksums { crc32c, adler32 }) = file.checksums()
+    {
         let expected = adler32.unwrap_or(crc32c);
         let told = upload.written_checksum(expected.algorithm()).await;
         // A server that cannot tell is no failure: most cannot.
@@ -135,13 +143,15 @@ pub(crate) async fn verify_resumed(file: &FileCopy) -> Result<u64> {
         }
     }
     let Some(source) = upload.written_source() else {
-        let bytes: u64 = resumed.values().map(|(bytes, _)| bytes).sum();
+        let bytes: u64 = doubtful.values().map(|(bytes, _)| bytes).sum();
         let name = &file.key;
-        file.shared.note(format!("{name}: {bytes} bytes of an earlier attempt are not verified"));
+        file.shared.note(format!(
+            "{name}: {bytes} bytes that went before an interruption are not verified"
+        ));
         return Ok(0);
     };
     let policy = &file.shared.options.retry;
-    let blocks: Vec<_> = resumed.into_iter().collect();
+    let blocks: Vec<_> = doubtful.into_iter().collect();
     let mut again = 0;
     for blocks in blocks.chunks(READ_AT_ONCE) {
         let reading = blocks.iter().map(|(at, (bytes, expected))| {
@@ -159,7 +169,8 @@ pub(crate) async fn verify_resumed(file: &FileCopy) -> Result<u64> {
     if again > 0 && file.order.is_some() {
         // Blocks go in order, and this one is behind: the next attempt begins anew.
         let name = &file.key;
-        let what = format!("{name}: the server has lost {again} bytes of an earlier attempt");
+        let what =
+            format!("{name}: the server has lost {again} bytes that went before an interruption");
         return Err(Error::new(ErrorKind::Corrupt, what));
     }
     if again > 0 {
@@ -169,6 +180,35 @@ pub(crate) async fn verify_resumed(file: &FileCopy) -> Result<u64> {
         file.shared.note(format!("{name}: the server had lost {again} bytes: uploaded again"));
     }
     Ok(again)
+}
+
+/// Compares a file that has its name, of which the server may have lost bytes meanwhile.
+///
+/// # Errors
+///
+/// [`ErrorKind::Corrupt`] if it has.
+pub(crate) async fn confirm(file: &FileCopy) -> Result<()> {
+    let Target::Remote(storage, path) = &file.item.target else { return Ok(()) };
+    let Some(BlockChecksums { crc32c, adler32 }) = file.checksums() else { return Ok(()) };
+    let expected = adler32.unwrap_or(crc32c);
+    let told = storage.checksum(path, expected.algorithm()).await;
+    let seen = match told.ok().flatten() {
+        Some(told) => told,
+        None => {
+            let source = storage.source(path)?;
+            let policy = &file.shared.options.retry;
+            read_back(&*source, 0..file.size, expected.algorithm(), policy).await?
+        }
+    };
+    if seen == expected {
+        return Ok(());
+    }
+    let name = &file.key;
+    let what = format!(
+        "{name}: the server has {seen}, expected {expected}: it has lost bytes that it had \
+         confirmed, copy the file again"
+    );
+    Err(Error::new(ErrorKind::Corrupt, what))
 }
 
 /// The sink of a range of an upload, of which the rest is left to others.

@@ -77,12 +77,14 @@ impl FileCopy {
         };
         let began = clock.now();
         progress.write.blocked(began.saturating_sub(waiting_since));
+        let mut interruptions = 0;
         let batch = match &self.sink {
             Sink::Upload(upload) => {
                 let WriteBatch { offset, bytes, .. } = batch;
                 let joined = batch.joined();
                 let upload = upload.read().await;
                 let upload = upload.as_ref().ok_or_else(over)?;
+                interruptions = upload.interruptions();
                 upload.write(offset, joined.clone()).await?;
                 progress.write.busy(clock.now().saturating_sub(began));
                 self.note_token(upload.token())?;
@@ -104,7 +106,7 @@ impl FileCopy {
             }
             let written = clock.now();
             progress.write.busy(written.saturating_sub(began));
-            file.account(&batch)?;
+            file.account(&batch, interruptions)?;
             file.sum_up_prefix(batch.bytes)?;
             let ended = clock.now();
             progress.verify.busy(ended.saturating_sub(written));
@@ -179,13 +181,19 @@ impl FileCopy {
         Ok(())
     }
 
-    /// Sums up what was written, and notes the blocks that it made whole.
-    fn account(&self, batch: &WriteBatch) -> Result<()> {
+    /// Sums up what was written, and notes the blocks that it made whole. Before it was written,
+    /// this number of requests to the server had failed.
+    fn account(&self, batch: &WriteBatch, interruptions: u64) -> Result<()> {
         if let Some(chain) = &self.chain {
             let mut chain = lock(chain);
             batch.pieces.iter().for_each(|piece| chain.update(piece));
         }
-        let ranges: Vec<_> = self.state().blocks.within_blocks(batch.range()).collect();
+        let mut state = self.state();
+        let ranges: Vec<_> = state.blocks.within_blocks(batch.range()).collect();
+        if matches!(self.sink, Sink::Upload(_)) {
+            ranges.iter().for_each(|part| state.blocks.note_interruptions(part, interruptions));
+        }
+        drop(state);
         for range in ranges {
             let with_adler32 = self.algorithm == Some(Algorithm::Adler32);
             let checksums = BlockChecksums::of(slices(batch, &range), with_adler32);

@@ -25,8 +25,8 @@ use crate::http::request_body::{RequestBody, SendProgress, TrackedBody};
 use crate::http::status_error;
 use crate::location::{Location, secrets};
 use crate::network::Network;
-use crate::pool::Pool;
 use crate::pool::request_sender::RequestSender;
+use crate::pool::{Pool, http1};
 use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
 use bytes::{Bytes, BytesMut};
 use hither_core::error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
@@ -320,7 +320,15 @@ async fn answered(
 ) -> Result<(StatusCode, HeaderMap, Bytes)> {
     // All idle connections may have been closed meanwhile.
     for _ in 0..=pool.max_connections() {
-        match attempt(pool, call, expect).await? {
+        let attempted = attempt(pool, call, expect).await;
+        let is_restarted = match &attempted {
+            Ok(Attempt::Answered(status, ..)) => is_of_proxy(*status),
+            Ok(Attempt::Stale(_)) | Err(_) => true,
+        };
+        if is_restarted {
+            pool.server().note_interruption();
+        }
+        match attempted? {
             Attempt::Answered(status, headers, body) => return Ok((status, headers, body)),
             Attempt::Stale(error) if !call.content.is_whole() => return Err(error),
             Attempt::Stale(_) => {}
@@ -329,6 +337,11 @@ async fn answered(
     let what = format!("{}: the server closes every connection before it responds", call.location);
     Err(Error::new(ErrorKind::Unavailable, what)
         .with_failure(Failure::Interrupted(Delivery::Unsent)))
+}
+
+/// Returns true for a status by which a proxy says that its server does not respond.
+fn is_of_proxy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
 }
 
 async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Attempt> {
@@ -385,7 +398,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     );
     // After a response that came before the body was sent, the server would take the rest of the
     // body for a request.
-    if progress.is_done() {
+    if progress.is_done() && !http1::is_last(&head) {
         leased.give_back();
     }
     Ok(Attempt::Answered(head.status, head.headers, body))

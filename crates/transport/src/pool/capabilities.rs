@@ -31,6 +31,7 @@ use hither_core::sync::lock;
 use hither_core::{Clock, LearnedLimit, Limits, Request, range, retry};
 use hither_http::{ResponseHead, ServerHint, Validator};
 use http::{HeaderMap, StatusCode, header};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -40,6 +41,7 @@ use tracing::trace;
 #[derive(Debug)]
 pub(crate) struct ServerCapabilities {
     state: Mutex<ServerCapabilitiesState>,
+    interruptions: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -141,7 +143,17 @@ impl ServerCapabilities {
             not_before: None,
             ahead_seconds: None,
         };
-        Self { state: Mutex::new(state) }
+        Self { state: Mutex::new(state), interruptions: AtomicU64::new(0) }
+    }
+
+    /// Counts a request that failed: the server may have been restarted.
+    pub(crate) fn note_interruption(&self) {
+        self.interruptions.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The number of requests that failed so far.
+    pub(crate) fn interruptions(&self) -> u64 {
+        self.interruptions.load(Ordering::Acquire)
     }
 
     /// The capabilities, without what the pool knows about the path.

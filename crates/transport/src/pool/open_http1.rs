@@ -11,6 +11,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use tracing::debug;
 
 /// The maximum size of the buffer of the HTTP codec per connection. It limits a header and a single
@@ -75,6 +76,7 @@ impl Pool {
                 Err(error) => debug!(%server, %error, "connection closed"),
             }
         });
-        Ok(Http1Connection { sender, tap, answers: 0, _claim: claim })
+        let idle_since = Instant::now();
+        Ok(Http1Connection { sender, tap, answers: 0, idle_since, _claim: claim })
     }
 }

@@ -26,9 +26,7 @@ mod feeding;
 
 use super::{WebDavStorage, X_OC_MTIME, listing};
 use crate::http::call::HttpRequest;
-use crate::http::call::change::ChangeOutcome;
 use crate::http::request_body::{RequestBody, StreamedBody};
-use crate::http::status_error;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use feeding::Feeding;
@@ -37,11 +35,11 @@ use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
-    is_same_version, parent, partial_token, read_back, sibling, unique_partial_name,
+    is_same_version, partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_core::tune::connections;
-use http::{Method, StatusCode};
+use http::Method;
 use std::sync::{Arc, Mutex};
 
 /// A file up to this size in bytes is sent together: pieces would not be faster.
@@ -126,7 +124,7 @@ impl WebDavUpload {
         let (at, pieces) = match (dav.names().moves, dav.names().pieces) {
             (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
-            _ => try_out(&dav, &path, size, before.as_ref()).await?,
+            _ => dav.try_out(&path, size, before.as_ref()).await?,
         };
         let way = if pieces { Way::Pieces } else { Way::Stream(tokio::sync::Mutex::default()) };
         Ok(upload(at, way))
@@ -156,7 +154,7 @@ impl WebDavUpload {
     /// Sends all bytes at once. Returns the doubt about them, if only a look tells.
     async fn put_together(&self, at: &str, bytes: Bytes) -> Result<Option<Error>> {
         let put = self.put(at, RequestBody::Bytes(bytes));
-        stored(&self.dav, at, self.dav.change(put).await?).await
+        self.dav.stored(at, self.dav.change(put).await?).await
     }
 
     async fn write_piece(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -165,7 +163,7 @@ impl WebDavUpload {
             .put(&self.at, RequestBody::Bytes(bytes))
             .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
         // No look shows a piece.
-        let doubt = stored(&self.dav, &self.at, self.dav.change(put).await?).await?;
+        let doubt = self.dav.stored(&self.at, self.dav.change(put).await?).await?;
         doubt.map_or(Ok(()), Err)
     }
 
@@ -209,7 +207,7 @@ impl WebDavUpload {
         let outcome = answer.await.map_err(|error| {
             Error::new(ErrorKind::Cancelled, "the upload was cancelled").with_source(error)
         })??;
-        stored(&self.dav, &self.at, outcome).await
+        self.dav.stored(&self.at, outcome).await
     }
 
     /// Sends everything, except for the final name. Returns false if nothing has shown yet that the
@@ -340,6 +338,7 @@ impl WebDavUpload {
     }
 
     async fn finish(self, checksum: Option<Checksum>) -> Result<CommittedFile> {
+        let interruptions = self.dav.interruptions();
         let done = async {
             let is_seen = self.deliver().await?;
             let is_compared = match &checksum {
@@ -353,7 +352,8 @@ impl WebDavUpload {
         match done.await {
             Ok((is_seen, is_compared)) => {
                 let entry = DirEntry::new(&self.path, FileKind::File, self.size);
-                Ok(CommittedFile { entry, is_compared, is_seen })
+                let is_doubtful = self.dav.interruptions() != interruptions;
+                Ok(CommittedFile { entry, is_compared, is_seen, is_doubtful })
             }
             Err(error) => {
                 // The first error is reported.
@@ -428,6 +428,11 @@ impl Upload for WebDavUpload {
         written.map_err(|error| hide_partial_name(error, &self.path))
     }
 
+    fn interruptions(&self) -> u64 {
+        // The others have not confirmed anything yet.
+        if matches!(self.way, Way::Pieces) { self.dav.interruptions() } else { 0 }
+    }
+
     async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
         self.dav.checksum(&self.at, algorithm).await
     }
@@ -473,61 +478,4 @@ async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Resul
         entry.kind == FileKind::File && entry.size.is_some_and(|size| size <= options.size)
     };
     Ok(there.as_ref().is_some_and(same).then_some(at))
-}
-
-/// Tests what the server supports. Returns the name to write to, and whether to send pieces.
-async fn try_out(
-    dav: &WebDavStorage,
-    path: &str,
-    size: u64,
-    before: Option<&DirEntry>,
-) -> Result<(String, bool)> {
-    let first = sibling(path, &unique_partial_name(path));
-    let put = |at: &str, bytes: &'static [u8]| {
-        HttpRequest::new(Method::PUT, dav.root.below(at, false))
-            .with_effect(Effect::Own)
-            .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
-    };
-    if let Some(doubt) = stored(dav, &first, dav.change(put(&first, b"")).await?).await? {
-        let file = DirEntry::new(&first, FileKind::File, 0);
-        dav.check_size(&file).await.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => doubt,
-            _ => error,
-        })?;
-    }
-    let at = sibling(path, &unique_partial_name(path));
-    match dav.move_to(&DirEntry::new(&first, FileKind::File, 0), &at, false, None, None).await {
-        Ok(()) => dav.learn(|names| names.moves = Some(true)),
-        Err(error) => {
-            drop(dav.discard(&first).await);
-            let may_be = before.is_none() || error.kind() == ErrorKind::Unsupported;
-            if !dav.cannot_move(&error) || !may_be {
-                return Err(error);
-            }
-            dav.check_replaceable(before).await?;
-            return Ok((path.to_owned(), false));
-        }
-    }
-    let last = size - 1;
-    let piece = put(&at, b"\0").with("content-range", &format!("bytes {last}-{last}/{size}"));
-    let taken = matches!(dav.change(piece).await?, ChangeOutcome::Done(_));
-    let pieces = taken && dav.look(&at).await?.is_some_and(|entry| entry.size == Some(size));
-    dav.learn(|names| names.pieces = Some(pieces));
-    Ok((at, pieces))
-}
-
-/// Fails if the server refuses a PUT. Returns the doubt about it, if only a look tells whether it
-/// was carried out.
-async fn stored(dav: &WebDavStorage, at: &str, outcome: ChangeOutcome) -> Result<Option<Error>> {
-    let reply = match outcome {
-        ChangeOutcome::Done(_) => return Ok(None),
-        ChangeOutcome::Unseen(error) => return Ok(Some(error)),
-        ChangeOutcome::Refused(reply) => reply,
-    };
-    let error = status_error::of_response(&reply, "PUT");
-    // nginx cannot open a file in a missing directory, and responds with 500.
-    if reply.status == StatusCode::INTERNAL_SERVER_ERROR && dav.look(parent(at)).await?.is_none() {
-        return Err(dav.missing(parent(at)));
-    }
-    Err(error)
 }

@@ -133,6 +133,10 @@ impl Upload for XrootdUpload {
         written.map_err(|error| hide_partial_name(error, &self.path))
     }
 
+    fn interruptions(&self) -> u64 {
+        self.sessions.interruptions()
+    }
+
     async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
         self.sessions.close().await?;
         self.storage.told_checksum(&self.at, algorithm).await
@@ -143,6 +147,7 @@ impl Upload for XrootdUpload {
     }
 
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
+        let interruptions = self.interruptions();
         let committed = async {
             let free = self.storage.check_put(&self.path, &self.options);
             let (known, free) = join(self.complete(), free).await;
@@ -169,7 +174,8 @@ impl Upload for XrootdUpload {
             let from = DirEntry { path: self.at.clone(), ..known.clone() };
             self.storage.rename_to(&from, &self.path).await?;
             let entry = DirEntry { path: self.path.clone(), ..known };
-            Ok(CommittedFile { is_compared, ..entry.into() })
+            let is_doubtful = self.interruptions() != interruptions;
+            Ok(CommittedFile { is_compared, is_doubtful, ..entry.into() })
         };
         let result = committed.await;
         if result.is_err() {

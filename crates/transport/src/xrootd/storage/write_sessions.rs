@@ -45,6 +45,8 @@ pub(super) struct WriteSessions {
     place: XrootdTarget,
     /// Each may be open. The first one is, at the beginning.
     sessions: Vec<WriteSession>,
+    /// Requests that failed.
+    interruptions: AtomicU64,
 }
 
 /// A session in which the file may be open.
@@ -99,12 +101,17 @@ impl WriteSessions {
             WriteSession { is_first: true, open: Mutex::new(Some(first)), ..Default::default() };
         let others = (1..count).map(|_| WriteSession::default());
         let sessions = std::iter::once(first).chain(others).collect();
-        Ok(Self { storage, at, place, sessions })
+        Ok(Self { storage, at, place, sessions, interruptions: AtomicU64::new(0) })
     }
 
     /// The number of sessions.
     pub(super) fn count(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// The number of requests that failed so far.
+    pub(super) fn interruptions(&self) -> u64 {
+        self.interruptions.load(Ordering::Acquire)
     }
 
     /// Small files that may be written to the server at the same time.
@@ -243,6 +250,7 @@ impl WriteSessions {
     ) -> Result<OperationResponse> {
         let asked = opened.ask(&self.storage, what).await;
         if asked.is_err() {
+            self.interruptions.fetch_add(1, Ordering::AcqRel);
             let mut open = session.open.lock().await;
             open.take_if(|open| Arc::ptr_eq(&open.name, &opened.name));
         }

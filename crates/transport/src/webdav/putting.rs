@@ -1,0 +1,78 @@
+//! PUT: the trial of an unknown server, and what a response says.
+
+use super::WebDavStorage;
+use crate::http::call::HttpRequest;
+use crate::http::call::change::ChangeOutcome;
+use crate::http::request_body::RequestBody;
+use crate::http::status_error;
+use bytes::Bytes;
+use hither_core::error::{Effect, Error, ErrorKind, Result};
+use hither_core::storage::{DirEntry, FileKind, parent, sibling, unique_partial_name};
+use http::{Method, StatusCode};
+
+impl WebDavStorage {
+    /// Tests what the server supports. Returns the name to write to, and whether to send pieces.
+    pub(super) async fn try_out(
+        &self,
+        path: &str,
+        size: u64,
+        before: Option<&DirEntry>,
+    ) -> Result<(String, bool)> {
+        let first = sibling(path, &unique_partial_name(path));
+        let put = |at: &str, bytes: &'static [u8]| {
+            HttpRequest::new(Method::PUT, self.root.below(at, false))
+                .with_effect(Effect::Own)
+                .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
+        };
+        if let Some(doubt) = self.stored(&first, self.change(put(&first, b"")).await?).await? {
+            let file = DirEntry::new(&first, FileKind::File, 0);
+            self.check_size(&file).await.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => doubt,
+                _ => error,
+            })?;
+        }
+        let at = sibling(path, &unique_partial_name(path));
+        match self.move_to(&DirEntry::new(&first, FileKind::File, 0), &at, false, None, None).await
+        {
+            Ok(()) => self.learn(|names| names.moves = Some(true)),
+            Err(error) => {
+                drop(self.discard(&first).await);
+                let may_be = before.is_none() || error.kind() == ErrorKind::Unsupported;
+                if !self.cannot_move(&error) || !may_be {
+                    return Err(error);
+                }
+                self.check_replaceable(before).await?;
+                return Ok((path.to_owned(), false));
+            }
+        }
+        let last = size - 1;
+        let piece = put(&at, b"\0").with("content-range", &format!("bytes {last}-{last}/{size}"));
+        let taken = matches!(self.change(piece).await?, ChangeOutcome::Done(_));
+        let pieces = taken && self.look(&at).await?.is_some_and(|entry| entry.size == Some(size));
+        self.learn(|names| names.pieces = Some(pieces));
+        Ok((at, pieces))
+    }
+
+    /// Fails if the server refuses a PUT. Returns the doubt about it, if only a look tells whether
+    /// it was carried out.
+    pub(super) async fn stored(&self, at: &str, outcome: ChangeOutcome) -> Result<Option<Error>> {
+        let reply = match outcome {
+            ChangeOutcome::Done(_) => return Ok(None),
+            ChangeOutcome::Unseen(error) => return Ok(Some(error)),
+            ChangeOutcome::Refused(reply) => reply,
+        };
+        let error = status_error::of_response(&reply, "PUT");
+        // nginx cannot open a file in a missing directory, and responds with 500.
+        if reply.status == StatusCode::INTERNAL_SERVER_ERROR
+            && self.look(parent(at)).await?.is_none()
+        {
+            return Err(self.missing(parent(at)));
+        }
+        Err(error)
+    }
+
+    /// The signs so far that the server may have been restarted.
+    pub(super) fn interruptions(&self) -> u64 {
+        self.network.pool(&self.root).interruptions()
+    }
+}
