@@ -32,8 +32,10 @@ impl WebDavStorage {
             return Err(self.exists(to));
         }
         let destination = if self.names().replaces {
-            // XrdHttp 5.5 takes the name literally.
-            format!("{}{to}", self.root.below("", true))
+            // XrdHttp 5.5 takes the name literally, up to a question mark, and drops bytes from its
+            // end that are no printable ASCII: "aü" became "a".
+            let end = if to.ends_with(|it: char| it.is_ascii_graphic()) { "" } else { "?" };
+            format!("{}{to}{end}", self.root.below("", true))
         } else {
             self.root.below(to, directory).to_string()
         };
