@@ -109,6 +109,10 @@ impl WebDavStorage {
 
     async fn call(&self, call: HttpRequest) -> Result<HttpResponse> {
         let reply = self.network.call(call).await?;
+        // A server that redirects is not like those that it leads to.
+        if reply.location.origin() != self.root.origin() {
+            return Ok(reply);
+        }
         let make = reply.headers.get(header::SERVER).map_or(&b""[..], |make| make.as_bytes());
         if make.to_ascii_lowercase().starts_with(b"xrootd") && !self.names().replaces {
             self.learn(|names| names.replaces = true);
