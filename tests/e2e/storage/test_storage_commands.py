@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from cutting import Relay
 from needs import missing, require
 
 from bench.harness import servers
@@ -495,3 +496,15 @@ def test_directories_of_a_location_are_made_with_and_without_a_slash(run, below)
         done = run("mkdir", "-p", below.base + url)
         assert done.code == 0, done.err
     assert below.names() == ["a", "b", "c", "c/d"]
+
+
+def test_a_directory_is_seen_through_a_port_that_its_server_does_not_know(run, tmp_path):
+    """nginx redirects to the directory at its own port, as it does behind a container's or a tunnel's."""
+    require("nginx")
+    for folder in ("www/d", "tree"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tree/file").write_bytes(b"content")
+    with servers.nginx(Loopback(), tmp_path / "www", webdav=True) as port, Relay(port) as relay:
+        done = run("sync", tmp_path / "tree", f"http://127.0.0.1:{relay.port}/d")
+        assert done.code == 0, done.err
+    assert (tmp_path / "www/d/file").read_bytes() == b"content"

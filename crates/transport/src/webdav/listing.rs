@@ -323,8 +323,9 @@ pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Re
         return Ok(directory);
     }
     let reply = dav.call(HttpRequest::new(Method::HEAD, asked.clone())).await?;
-    // A redirect to the same name with a slash means a directory, also one that is not shown.
-    let slash = reply.location == dav.root.below(path, true);
+    // A redirect to the same name with a slash means a directory, also one that is not shown. A
+    // server behind another port, or a proxy, names the port that it knows.
+    let slash = reply.location.target() == dav.root.below(path, true).target();
     match reply.status {
         StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => {
             Err(status_error::of_response(&reply, "HEAD"))
