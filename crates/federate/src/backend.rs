@@ -146,15 +146,17 @@ impl Backend for Federation {
             let target = there.as_ref().map(|there| metadata(there));
             (options.precondition)(Some(&metadata(&entry)), target.as_ref())?;
             let id = names.only_writable_holder(&entry)?;
-            if let Some(there) = &there {
-                if !options.replace {
+            let replaced_at = match &there {
+                None => None,
+                Some(_) if !options.replace => {
                     let what = "another file or directory has this name";
                     return Err(BackendError::new(BackendErrorKind::AlreadyExists, what));
                 }
-                if names.only_writable_holder(there)? != id {
-                    let what = "another endpoint has the target: remove it first";
-                    return Err(BackendError::new(BackendErrorKind::Conflict, what));
-                }
+                Some(there) => Some(names.only_writable_holder(there)?).filter(|it| *it != id),
+            };
+            if replaced_at.is_some() && there.as_ref().is_some_and(|it| is_directory(it)) {
+                let what = "another endpoint has a directory of this name: remove it first";
+                return Err(BackendError::new(BackendErrorKind::Conflict, what));
             }
             let endpoint = names.endpoint(id).ok_or_else(BackendError::not_found)?;
             let paths = endpoint.storage_path(from).zip(endpoint.storage_path(to));
@@ -166,7 +168,7 @@ impl Backend for Federation {
                 );
                 BackendError::new(BackendErrorKind::Conflict, what)
             })?;
-            if there.is_none() {
+            if there.is_none() || replaced_at.is_some() {
                 names.make_parents(id, to).await?;
             }
             let change = async { endpoint.storage.rename(&source, &target, options.replace).await };
@@ -183,6 +185,17 @@ impl Backend for Federation {
             )?;
             names.note_change(from);
             names.note_change(to);
+            if let Some(other) = replaced_at {
+                // Removed first, the name would be missing if the renaming failed.
+                remove_at(&names, other, to).await.map_err(|error| {
+                    let what = format!(
+                        "the file has its new name at {}; {} may still have the one that it replaces: {error}",
+                        endpoint.name,
+                        names.names_of(&[other])
+                    );
+                    BackendError::new(error.kind(), what)
+                })?;
+            }
             Ok(there.is_none())
         })
     }
@@ -236,7 +249,7 @@ impl Backend for Federation {
                 BackendError::new(BackendErrorKind::PermissionDenied, what)
             })?;
             let directory = changeable(&names, parent(path)).await?;
-            if directory.facts.kind != FileKind::Directory {
+            if !is_directory(&directory) {
                 return Err(BackendError::not_found());
             }
             names.make_parents(id, path).await?;
@@ -286,6 +299,10 @@ impl Backend for Federation {
     }
 }
 
+fn is_directory(entry: &MergedEntry) -> bool {
+    entry.facts.kind == FileKind::Directory
+}
+
 /// The entry at a path that is to be changed, as all endpoints have it now.
 async fn changeable(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedEntry>> {
     names.ask_all(path).await?.ok_or_else(BackendError::not_found)
@@ -298,7 +315,7 @@ async fn listing(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedListin
 fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
     let entry = |(name, entry): &(Box<str>, MergedEntry)| DirectoryEntry {
         name: name.to_string(),
-        is_directory: entry.facts.kind == FileKind::Directory,
+        is_directory: is_directory(entry),
     };
     listing.entries.iter().take(max.saturating_add(1)).map(entry).collect()
 }

@@ -181,6 +181,29 @@ async fn names_change_at_the_endpoint_that_has_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_that_is_renamed_replaces_one_of_another_endpoint() {
+    let rig = rig("");
+    let options =
+        || ChangeOptions { replace: true, modified: None, precondition: Box::new(|_, _| Ok(())) };
+    rig.storages[2].add("x/new", Some(7));
+    assert!(!rig.federation.rename("x/new", "x/own", options()).await.unwrap());
+    assert_eq!(rig.sent_to("x/own").await, "http://e2/x/own");
+    assert_eq!(rig.federation.stat("x/own").await.unwrap().size, Some(7));
+    assert!(!rig.storages[1].paths().contains(&"x/own".to_owned()));
+    // A directory is not replaced, nor is what an endpoint has to which nobody writes.
+    rig.storages[1].add("x/sub", None);
+    rig.storages[2].add("x/new", Some(8));
+    for target in ["x/sub", "d/old"] {
+        rig.federation.rename("x/new", target, options()).await.unwrap_err();
+    }
+    // While the endpoint cannot be asked, nothing is replaced.
+    rig.storages[1].behave(Behaviour::Refuses);
+    let error = rig.federation.rename("x/new", "x/own", options()).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unavailable);
+    assert!(rig.storages[2].paths().contains(&"x/new".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_an_endpoint_cannot_do_is_refused_with_what_helps() {
     let rig = rig("");
     let options =
