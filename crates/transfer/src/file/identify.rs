@@ -43,8 +43,16 @@ pub(crate) async fn identify(
             Ok((of_file(item.storage.stat(&item.path).await?, item)?, None))
         }
         Some(entry) => {
-            let (version, head) = probe(item, source, &shared.options.retry).await?;
             let listed = FileVersion::of(entry);
+            let probed = probe(item, source, &shared.options.retry).await;
+            // An empty file has no first bytes, and s3s refuses them without its size.
+            if let Err(error) = &probed
+                && listed.size == Some(0)
+                && error.kind() == ErrorKind::Corrupt
+            {
+                return Ok((listed, None));
+            }
+            let (version, head) = probed?;
             let validator = version.validator.or(listed.validator);
             Ok((FileVersion { size: version.size, validator, ..listed }, head))
         }
