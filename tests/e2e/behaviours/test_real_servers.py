@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from needs import require
+from needs import missing, require
 from served import serving as serving_hither
 
 from bench.harness import servers
@@ -23,6 +23,8 @@ TREE = {
     "50%.dat": b"percent",
     "a&b=c;d.dat": b"signs",
     "ü é.dat": b"letters",
+    "ü": b"one letter",
+    "plainü": b"ends with a letter",
     "2024-01-01T12:00:00.dat": b"colons",
     "#1.dat": b"hash",
     "empty.dat": b"",
@@ -149,6 +151,11 @@ SERVERS = [
     Server("XrdHttp", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True),
     Server("xrootd", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True, scheme="root"),
     Server("rclone, WebDAV", lambda root: servers.rclone(HERE, root), "rclone", takes_uploads=True),
+    Server("s3s", lambda root: servers.s3s(HERE, root), "s3s-fs", takes_uploads=True, scheme="s3"),
+    pytest.param(
+        Server("versitygw", lambda root: servers.versitygw(HERE, root), "versitygw", takes_uploads=True, scheme="s3"),
+        marks=pytest.mark.soak,
+    ),
     Server("hither", own, takes_uploads=True),
 ]
 
@@ -170,22 +177,33 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def served(server: Server, folder: Path) -> Iterator[tuple[Path, str]]:
-    """The folder that a server serves, and its URL."""
-    if server.needs:
+def served(server: Server, folder: Path, monkeypatch) -> Iterator[str]:
+    """The URL of the folder `d` that a server serves."""
+    if server.scheme == "s3" and not (servers.BUILT_PEERS / "bin" / server.needs).exists():
+        missing(server.needs)
+    if server.scheme != "s3" and server.needs:
         require(server.needs)
     root = folder / "www"
     root.mkdir(parents=True, exist_ok=True)
     for place in (folder, root):
         place.chmod(0o777)
     with server.run(root) as port:
-        slashes = "//" if server.scheme == "root" else "/"
-        yield root, f"{server.scheme}://127.0.0.1:{port}{slashes}d/"
+        here = f"127.0.0.1:{port}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{here}")
+        key, secret = servers.S3_KEY
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        yield {"root": f"root://{here}//d/", "s3": "s3://bucket/d/"}.get(server.scheme, f"http://{here}/d/")
+
+
+def folder_of(server: Server, folder: Path) -> Path:
+    """The folder `d` that a server serves."""
+    return folder / "www" / ("bucket/d" if server.scheme == "s3" else "d")
 
 
 @pytest.mark.parametrize("verb", ["cp -r", "cp -r onto old files", "sync", "sync --delete", "check"])
 @pytest.mark.parametrize("server", SERVERS, ids=lambda it: it.name)
-def test_what_is_read_is_true(hither, tmp_path, server, verb):
+def test_what_is_read_is_true(hither, tmp_path, monkeypatch, server, verb):
     target = tmp_path / "target"
     before = {
         "cp -r": {},
@@ -195,9 +213,8 @@ def test_what_is_read_is_true(hither, tmp_path, server, verb):
         "check": TREE,
     }[verb]
     write(target, before, age=60 if verb == "sync" else 0)
-    (tmp_path / "www").mkdir()
-    write(tmp_path / "www/d", TREE)
-    with served(server, tmp_path) as (_, url):
+    write(folder_of(server, tmp_path), TREE)
+    with served(server, tmp_path, monkeypatch) as url:
         words = ["cp", "-r", f"{url}."] if verb.startswith("cp") else [*verb.split(), url]
         done = hither(*words, target, "--store", tmp_path / "store")
     after = contents(target)
@@ -214,17 +231,16 @@ def test_what_is_read_is_true(hither, tmp_path, server, verb):
 
 
 @pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
-@pytest.mark.parametrize("server", [it for it in SERVERS if it.takes_uploads], ids=lambda it: it.name)
-def test_what_is_written_is_true(hither, tmp_path, server, verb):
+@pytest.mark.parametrize("server", [it for it in SERVERS if not isinstance(it, Server) or it.takes_uploads], ids=lambda it: it.name)
+def test_what_is_written_is_true(hither, tmp_path, monkeypatch, server, verb):
     source = tmp_path / "source"
     write(source, TREE)
     before = {"plain.dat": OLD, "only-there": OLD}
-    (tmp_path / "www").mkdir()
-    write(tmp_path / "www/d", before, age=60)
-    with served(server, tmp_path) as (root, url):
+    write(folder_of(server, tmp_path), before, age=60)
+    with served(server, tmp_path, monkeypatch) as url:
         words = ["cp", "-r", f"{source}/.", url] if verb == "cp -r" else [*verb.split(), source, url]
         done = hither(*words, "--no-store")
-    after = contents(root / "d")
+    after = contents(folder_of(server, tmp_path))
     for name, data in after.items():
         assert data in (TREE.get(name), before.get(name)), (name, done)
     if done.code == 0:
