@@ -10,9 +10,10 @@ import threading
 class Relay:
     """Listens on loopback and passes bytes to and from `upstream`.
 
-    `after` says how many bytes of the answer the n-th connection (from 0) may carry before it is cut; None is all. With
-    `stall` nothing is answered at all, and `asked` is set when the first request has come. After `dies_after` bytes of
-    all answers together every connection is cut, and no other is accepted: the server is gone.
+    `after` says how many bytes of the answer the n-th connection (from 0) may carry before it is cut, and `takes` how
+    many of its requests; None is all. With `stall` nothing is answered at all, and `asked` is set when the first request
+    has come. After `dies_after` bytes of all answers together every connection is cut, and no other is accepted: the
+    server is gone. `passed` and `taken` count the bytes of all answers, and of all requests.
     """
 
     def __init__(
@@ -23,12 +24,14 @@ class Relay:
         stall: bool = False,
         dies_after: int | None = None,
         port: int = 0,
+        takes=lambda _connection: None,
     ):
         self.upstream = upstream
         self.dies_after = dies_after
-        self.passed = 0
+        self.passed = self.taken = 0
         self.passing = threading.Lock()
         self.after = after
+        self.takes = takes
         self.reset = reset
         self.stall = stall
         self.asked, self.died = threading.Event(), threading.Event()
@@ -74,35 +77,37 @@ class Relay:
                     self.asked.set()
             return
         try:
-            with socket.create_connection(("127.0.0.1", self.upstream)) as server, contextlib.suppress(OSError):
-                self.relay(client, server, allowed)
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.upstream)) as server:
+                self.relay(client, server, {client: self.takes(number), server: allowed})
         finally:
             self.cut(client)
 
-    def relay(self, client: socket.socket, server: socket.socket, allowed: int | None) -> None:
-        """Passes bytes both ways until one side ends, or the answer has been `allowed` bytes long."""
+    def relay(self, client: socket.socket, server: socket.socket, allowed: dict[socket.socket, int | None]) -> None:
+        """Passes bytes both ways until one side ends, or has sent what it is `allowed` to."""
         # One thread for both ways: a socket on which another thread waits is not closed by closing it.
         with selectors.DefaultSelector() as selector:
             for end in (client, server):
                 selector.register(end, selectors.EVENT_READ)
             while True:
                 for source in [key.fileobj for key, _ in selector.select()]:
-                    chunk = source.recv(65536 if allowed is None or source is client else min(65536, allowed))
+                    left = allowed[source]
+                    chunk = source.recv(65536 if left is None else min(65536, left))
                     if not chunk:
                         return
-                    if source is client:
-                        self.asked.set()
-                        server.sendall(chunk)
-                        continue
                     with self.passing:
-                        self.passed += len(chunk)
+                        if source is client:
+                            self.taken += len(chunk)
+                        else:
+                            self.passed += len(chunk)
                         if self.dies_after is not None and self.passed > self.dies_after:
                             self.die()
                             return
-                    client.sendall(chunk)
-                    if allowed is not None:
-                        allowed -= len(chunk)
-                        if allowed == 0:
+                    if source is client:
+                        self.asked.set()
+                    (server if source is client else client).sendall(chunk)
+                    if left is not None:
+                        allowed[source] = left - len(chunk)
+                        if left == len(chunk):
                             return
 
     def cut(self, client: socket.socket) -> None:
