@@ -70,7 +70,8 @@ def test_draw_works_with_hither_serve_and_xrootd(root_plugin, served_small, xroo
         assert (found["kind"], found["selected"]) == ("THitherFile", small.facts["selected"]), url
     assert served_small.stop() == 0
     # Ends; tree; first baskets of all branches; the baskets of the query.
-    assert len([line for line in served_small.logged() if line["target"] == "/small.root"]) <= 10
+    lines = [line for line in served_small.logged() if line["target"] == "/small.root"]
+    assert len(lines) <= 10, "\n".join(map(str, lines))
 
 
 def test_data_frames_are_equal_with_and_without_threads(root_plugin, site, xrootd, small):
