@@ -9,6 +9,7 @@
 #   make build   everything in the profile `ci`, as tests use it (target/ci)
 #   make release the programs that benches and packages use (target/release)
 #   make python  the Python package in target/venv
+#   make coverage        the share of each crate's lines that the Rust tests reach
 #   make docs    the documentation site (guides, reference, decisions) in target/docs
 #   make packages        the wheel, the source package, .deb and .rpm in dist/
 #   make packages-test   installs each of them into an empty environment and runs a query there
@@ -23,7 +24,7 @@ export HITHER_REQUIRE_NETNS := 1
 endif
 
 .PHONY: demo test run-tests quick check soak bench data build release nextest peers fuzz python python-lints docs packages \
-	packages-test soak-tests soak-sanitizers
+	packages-test soak-tests soak-sanitizers coverage
 
 # `demo` and `docs` use the release build where there is one; else they make a quicker one, in the profile `demo`.
 DEMO_PROFILE := $(if $(wildcard target/release/hither),release,demo)
@@ -125,6 +126,9 @@ soak-tests: build nextest python
 	$(PYTHON) -m pytest tests -m soak
 soak-sanitizers:
 	tools/thread-sanitizer $(NIGHTLY)
+
+coverage: nextest
+	tools/coverage
 
 data:
 	tools/setup-peers demo
