@@ -16,14 +16,15 @@ use std::sync::Arc;
 use url::Url;
 
 /// The characters of a name that are encoded in the path of a URL: those that separate its parts,
-/// those that the parser drops or takes for others (control characters, `\`), and those that
-/// RFC 3986 does not allow.
+/// those that the parser drops or takes for others (control characters, `\`), those that RFC 3986
+/// does not allow, and the semicolon, after which servers in Java see parameters.
 const ENCODED_IN_NAMES: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
     .add(b'%')
     .add(b'/')
+    .add(b';')
     .add(b'<')
     .add(b'>')
     .add(b'?')
@@ -629,6 +630,7 @@ mod tests {
         let below = |path, directory| root.below(path, directory).target();
         assert_eq!(below("", true), "/base/?q=1");
         assert_eq!(below("a b/100%", false), "/base/a%20b/100%25?q=1");
+        assert_eq!(below("a&b=c;d", false), "/base/a&b=c%3Bd?q=1");
         assert_eq!(below("%2e%2e/q?r#s", true), "/base/%252e%252e/q%3Fr%23s/?q=1");
         assert_eq!(Location::parse("http://h").unwrap().below("x", false).target(), "/x");
     }

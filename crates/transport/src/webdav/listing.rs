@@ -7,6 +7,7 @@ use crate::http::request;
 use crate::http::request_body::RequestBody;
 use crate::http::source::HttpSource;
 use crate::http::status_error;
+use crate::location::Location;
 use crate::webdav::arriving::{ArrivingListing, entry};
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -17,6 +18,7 @@ use hither_core::sync::lock;
 use hither_core::{Request, Source};
 use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
+use percent_encoding::percent_decode_str;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -325,7 +327,7 @@ pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Re
     let reply = dav.call(HttpRequest::new(Method::HEAD, asked.clone())).await?;
     // A redirect to the same name with a slash means a directory, also one that is not shown. A
     // server behind another port, or a proxy, names the port that it knows.
-    let slash = reply.location.target() == dav.root.below(path, true).target();
+    let slash = is_same_path(&reply.location, &dav.root.below(path, true));
     match reply.status {
         StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED => {
             Err(status_error::of_response(&reply, "HEAD"))
@@ -341,6 +343,11 @@ pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Re
         StatusCode::OK => Ok(told_by(&reply.headers, path)),
         _ => Err(status_error::of_response(&reply, "HEAD")),
     }
+}
+
+/// Returns true for two URLs of one path, however it is encoded.
+fn is_same_path(one: &Location, other: &Location) -> bool {
+    percent_decode_str(&one.target()).eq(percent_decode_str(&other.target()))
 }
 
 fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
