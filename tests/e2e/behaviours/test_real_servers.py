@@ -74,6 +74,52 @@ app.router.add_static("/", sys.argv[2], show_index=True)
 web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None)
 """
 
+TOMCAT = """\
+<Server port="-1">
+  <Service name="Catalina">
+    <Connector port="{port}" address="127.0.0.1"/>
+    <Engine name="Catalina" defaultHost="localhost">
+      <Host name="localhost" appBase="none"><Context path="" docBase="{root}"/></Host>
+    </Engine>
+  </Service>
+</Server>
+"""
+SERVLET = """\
+<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="6.0">
+  <servlet>
+    <servlet-name>files</servlet-name>
+    <servlet-class>org.apache.catalina.servlets.{servlet}</servlet-class>
+    <init-param><param-name>listings</param-name><param-value>true</param-value></init-param>
+    <init-param><param-name>readonly</param-name><param-value>false</param-value></init-param>
+  </servlet>
+  <servlet-mapping><servlet-name>files</servlet-name><url-pattern>{pattern}</url-pattern></servlet-mapping>
+</web-app>
+"""
+JETTY = """\
+<?xml version="1.0"?>
+<!DOCTYPE Configure PUBLIC "-//Jetty//Configure//EN" "https://jetty.org/configure_10_0.dtd">
+<Configure id="server" class="org.eclipse.jetty.server.Server">
+  <Call name="addConnector">
+    <Arg>
+      <New class="org.eclipse.jetty.server.ServerConnector">
+        <Arg><Ref refid="server"/></Arg>
+        <Set name="host">127.0.0.1</Set>
+        <Set name="port">{port}</Set>
+      </New>
+    </Arg>
+  </Call>
+  <Set name="handler">
+    <New class="org.eclipse.jetty.server.handler.ContextHandler">
+      <Set name="contextPath">/</Set>
+      <Set name="baseResourceAsString">{root}</Set>
+      <Set name="handler">
+        <New class="org.eclipse.jetty.server.handler.ResourceHandler"><Set name="dirAllowed">true</Set></New>
+      </Set>
+    </New>
+  </Set>
+</Configure>
+"""
+
 
 def configured(command: str, text: str = "") -> Callable:
     """Runs a server with a configuration; `{root}`, `{port}` and `{work}` are filled in there and in the command."""
@@ -87,6 +133,41 @@ def configured(command: str, text: str = "") -> Callable:
         return servers.started(HERE, started)
 
     return run
+
+
+def tomcat(servlet: str, pattern: str) -> Callable:
+    """Tomcat with one of its servlets for files."""
+
+    def run(root: Path):
+        def started(work: Path, port: int) -> list[str]:
+            for folder in ("conf", "logs", "temp"):
+                (work / folder).mkdir()
+            (work / "conf/server.xml").write_text(TOMCAT.format(port=port, root=root))
+            (work / "conf/web.xml").write_text(SERVLET.format(servlet=servlet, pattern=pattern))
+            home = java_server("tomcat")
+            return ["env", f"CATALINA_HOME={home}", f"CATALINA_BASE={work}", "sh", f"{home}/bin/catalina.sh", "run"]
+
+        return servers.started(HERE, started)
+
+    return run
+
+
+def jetty(root: Path):
+    def started(work: Path, port: int) -> list[str]:
+        (work / "server.xml").write_text(JETTY.format(port=port, root=root))
+        lib = java_server("jetty") / "lib"
+        start = ["java", "-cp", f"{lib}/*:{lib}/logging/*", "org.eclipse.jetty.xml.XmlConfiguration"]
+        return [*start, str(work / "server.xml")]
+
+    return servers.started(HERE, started)
+
+
+def java_server(name: str) -> Path:
+    """The folder of a server that `tools/setup-peers soak` fetches."""
+    home = servers.BUILT_PEERS / name
+    if not (home / ".installed").exists():
+        missing(name)
+    return home
 
 
 def apache(options: str) -> Callable:
@@ -127,6 +208,8 @@ class Server:
     """Serves a folder: a context of the port."""
     needs: str = ""
     takes_uploads: bool = False
+    refuses: tuple[str, ...] = ()
+    """Names of files that it lists and does not send; the tests leave them out."""
     scheme: str = "http"
 
 
@@ -155,6 +238,14 @@ SERVERS = [
     pytest.param(
         Server("versitygw", lambda root: servers.versitygw(HERE, root), "versitygw", takes_uploads=True, scheme="s3"),
         marks=pytest.mark.soak,
+    ),
+    *(
+        pytest.param(server, marks=pytest.mark.soak)
+        for server in (
+            Server("Tomcat", tomcat("DefaultServlet", "/"), "java"),
+            Server("Tomcat, WebDAV", tomcat("WebdavServlet", "/*"), "java", takes_uploads=True),
+            Server("Jetty", jetty, "java", refuses=("50%.dat",)),
+        )
     ),
     Server("hither", own, takes_uploads=True),
 ]
@@ -204,34 +295,35 @@ def folder_of(server: Server, folder: Path) -> Path:
 @pytest.mark.parametrize("verb", ["cp -r", "cp -r onto old files", "sync", "sync --delete", "check"])
 @pytest.mark.parametrize("server", SERVERS, ids=lambda it: it.name)
 def test_what_is_read_is_true(hither, tmp_path, monkeypatch, server, verb):
+    tree = {name: data for name, data in TREE.items() if name not in server.refuses}
     target = tmp_path / "target"
     before = {
         "cp -r": {},
         "cp -r onto old files": {"plain.dat": OLD},
-        "sync": {**TREE, "plain.dat": OLD},
-        "sync --delete": {**TREE, "only-here": OLD},
-        "check": TREE,
+        "sync": {**tree, "plain.dat": OLD},
+        "sync --delete": {**tree, "only-here": OLD},
+        "check": tree,
     }[verb]
     write(target, before, age=60 if verb == "sync" else 0)
-    write(folder_of(server, tmp_path), TREE)
+    write(folder_of(server, tmp_path), tree)
     with served(server, tmp_path, monkeypatch) as url:
         words = ["cp", "-r", f"{url}."] if verb.startswith("cp") else [*verb.split(), url]
         done = hither(*words, target, "--store", tmp_path / "store")
     after = contents(target)
     for name, data in after.items():
-        assert data in (TREE.get(name), before.get(name)), (name, done)
-    assert set(TREE) & set(before) <= set(after), f"the server holds what was deleted; {done}"
+        assert data in (tree.get(name), before.get(name)), (name, done)
+    assert set(tree) & set(before) <= set(after), f"the server holds what was deleted; {done}"
     if done.code == 0 and verb != "check":
-        shown = {name: data for name, data in TREE.items() if name not in HIDDEN}
+        shown = {name: data for name, data in tree.items() if name not in HIDDEN}
         assert {name: after.get(name) for name in shown} == shown, done
     if done.code == 0 and verb == "sync --delete":
-        assert set(after) == set(TREE), done
+        assert set(after) == set(tree), done
     if verb.startswith("cp"):
         assert done.code == 0, done
 
 
 @pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
-@pytest.mark.parametrize("server", [it for it in SERVERS if not isinstance(it, Server) or it.takes_uploads], ids=lambda it: it.name)
+@pytest.mark.parametrize("server", [it for it in SERVERS if getattr(it, "values", (it,))[0].takes_uploads], ids=lambda it: it.name)
 def test_what_is_written_is_true(hither, tmp_path, monkeypatch, server, verb):
     source = tmp_path / "source"
     write(source, TREE)
