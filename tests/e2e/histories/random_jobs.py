@@ -19,7 +19,7 @@ from bench.harness.links import Loopback
 Files = dict[str, bytes]
 
 NAMES = ["a", "b.dat", "B.dat", "x y", "50%", "c:d", "ü é", "a&b=c;d", "#1", "z" * 60]
-FOLDERS = ["", "s/", "s/t/", "s t/"]
+FOLDERS = ["", "s/", "s/t/", "s t/", "s;t/"]
 SIZES = [0, 1, 700, 5_000, 70_000, 300_000, 1_300_000, 9_000_000]
 WEIGHTS = [1, 2, 6, 6, 4, 3, 2, 1]
 NOW = 1_700_000_000

@@ -26,12 +26,9 @@ from bench.harness.waiting import wait_until
 
 DEADLINE = 120
 FIRST = int(os.environ.get("HITHER_MODEL_FIRST", "0"))
-IN_CI, IN_SOAK = 60, 1_000
+JOBS = 60
 PLAIN = ("local", "root", "s3")
 """Ends of which URLs have names as they are."""
-MAX_FAILURES = 8
-SOME_FAIL = 10
-"""Of this number of jobs at least one ends well, and one does not."""
 
 
 @pytest.fixture(scope="module")
@@ -197,28 +194,25 @@ def try_job(site: Site, job: Job, folder: Path) -> int:
     return codes[0]
 
 
-def try_jobs(site: Site, folder: Path, count: int) -> None:
+def try_jobs(site: Site, folder: Path, first: int) -> None:
     first_codes, failures = [], []
-    for number in range(FIRST, FIRST + count):
+    for number in range(first, first + JOBS):
         job = drawn(number)
         try:
             first_codes.append(try_job(site, job, folder / f"{number}"))
         except AssertionError as error:
             why, _, _ = str(error).partition("\nassert ")
             failures.append(f"{job}\n{why}")
-        if len(failures) >= MAX_FAILURES:
-            break
     if failures:
         pytest.fail(f"{len(failures)} jobs break the model:\n" + "\n".join(failures), pytrace=False)
-    well = first_codes.count(0)
-    assert count < SOME_FAIL or 0 < well < count, "one of the ends is rare, so nothing is shown"
+    assert 0 < first_codes.count(0) < JOBS, "one of the ends is rare, so nothing is shown"
 
 
 def test_random_jobs_keep_to_the_model(site, tmp_path):
-    try_jobs(site, tmp_path, IN_CI)
+    try_jobs(site, tmp_path, FIRST)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(7200)
-def test_many_random_jobs_keep_to_the_model(site, tmp_path):
-    try_jobs(site, tmp_path, IN_SOAK)
+@pytest.mark.parametrize("part", range(1, 17))
+def test_many_random_jobs_keep_to_the_model(site, tmp_path, part):
+    try_jobs(site, tmp_path, FIRST + part * JOBS)
