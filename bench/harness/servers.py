@@ -405,7 +405,9 @@ def apache(
                 dav=f"DavLockDB {work}/locks\n<Location />\n    Dav On\n</Location>" if webdav else "",
             )
         )
-        return as_nobody([needed("apache2", "apache2-bin"), "-f", str(config), "-DFOREGROUND"])
+        # Killed, it leaves its number, and does not start again when another process has that.
+        start = ["sh", "-c", f'rm -f {work}/apache.pid && exec "$@"', "sh"]
+        return [*start, *as_nobody([needed("apache2", "apache2-bin"), "-f", str(config), "-DFOREGROUND"])]
 
     return started(where, command)
 
