@@ -72,7 +72,8 @@ fn sequential_read(bytes: &[u8], piece: usize) -> [u64; 3] {
 fn a_sequential_read_through_a_tunnel_takes_few_round_trips_requests_and_connections() {
     // At rest 12 requests, 8 connections and 4 round trips in pieces of 8 kB, and 16, 8 and 5 in
     // those of 256 KiB. On a busy machine a response takes longer, and a longer path gets more: in
-    // 40 runs with seven processes for each core up to 19, 11 and 6, and 19, 9 and 5.
+    // 40 runs with seven processes for each core up to 19, 11 and 6, and 19, 9 and 5; beside other
+    // tests and a build 31 connections were seen. So it runs alone (`.config/nextest.toml`).
     let bytes = content(5_000_000);
     for (piece, bounds) in [(8 << 10, [24, 16, 9]), (256 << 10, [40, 16, 12])] {
         let seen = sequential_read(&bytes, piece);
