@@ -187,7 +187,7 @@ impl Backend for Federation {
             names.note_change(to);
             if let Some(other) = replaced_at {
                 // Removed first, the name would be missing if the renaming failed.
-                remove_at(&names, other, to).await.map_err(|error| {
+                remove_at(&names, other, to, FileKind::File).await.map_err(|error| {
                     let what = format!(
                         "the file has its new name at {}; {} may still have the one that it replaces: {error}",
                         endpoint.name,
@@ -228,7 +228,7 @@ impl Backend for Federation {
                 return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
             }
             for id in holders() {
-                remove_at(&names, id, path).await?;
+                remove_at(&names, id, path, entry.facts.kind).await?;
             }
             Ok(())
         })
@@ -337,13 +337,19 @@ fn conflicts(names: &NameSpace, entry: &MergedEntry, details: Details) -> DeadPr
     shown.into_iter().filter_map(property).collect()
 }
 
-async fn remove_at(names: &NameSpace, id: EndpointId, path: &str) -> Outcome<()> {
+/// Removes what an endpoint has at a path: a directory with all in it only where that is meant.
+async fn remove_at(names: &NameSpace, id: EndpointId, path: &str, kind: FileKind) -> Outcome<()> {
     let Some(endpoint) = names.endpoint(id) else { return Ok(()) };
     let Some(target) = endpoint.storage_path(path).filter(|it| it != endpoint.root()) else {
         let what = format!("the root of {} cannot be removed", endpoint.name);
         return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
     };
-    let remove = async { endpoint.storage.remove_tree(&target).await };
+    let remove = async {
+        match kind {
+            FileKind::Directory => endpoint.storage.remove_tree(&target).await,
+            _ => endpoint.storage.remove(&target).await,
+        }
+    };
     names.note_change(path);
     match names.ask(endpoint, names.settings.listing_deadline(), remove).await {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(backend_error(error)),

@@ -204,6 +204,10 @@ impl Storage for MemoryStorage {
         .await
     }
 
+    async fn remove(&self, path: &str) -> Result<()> {
+        self.remove_tree(path).await
+    }
+
     async fn remove_tree(&self, path: &str) -> Result<()> {
         self.answer(|entries| {
             let below = format!("{path}/");
