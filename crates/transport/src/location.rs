@@ -356,6 +356,12 @@ impl Location {
         Some(other)
     }
 
+    /// Returns true if a name in the path has a question mark.
+    #[must_use]
+    pub(crate) fn has_question_mark(&self) -> bool {
+        self.url.path().contains("%3F") || self.url.path().contains("%3f")
+    }
+
     /// Path and query, as in a request line.
     #[must_use]
     pub fn target(&self) -> String {

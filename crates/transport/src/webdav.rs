@@ -31,6 +31,7 @@ mod upload;
 use crate::context::MonotonicClock;
 use crate::http::call::change::{self, ChangeOutcome, Seen};
 use crate::http::call::{HttpRequest, HttpResponse};
+use crate::http::request;
 use crate::http::source::HttpSource;
 use crate::http::status_error;
 use crate::location::Location;
@@ -108,13 +109,19 @@ impl WebDavStorage {
     }
 
     async fn call(&self, call: HttpRequest) -> Result<HttpResponse> {
+        if self.names().replaces {
+            request::check_uncut(&call.location)?;
+        }
         let reply = self.network.call(call).await?;
+        let is_of_xrootd = request::is_of_xrootd(&reply.headers);
+        if is_of_xrootd {
+            request::check_uncut(&reply.location)?;
+        }
         // A server that redirects is not like those that it leads to.
         if reply.location.origin() != self.root.origin() {
             return Ok(reply);
         }
-        let make = reply.headers.get(header::SERVER).map_or(&b""[..], |make| make.as_bytes());
-        if make.to_ascii_lowercase().starts_with(b"xrootd") && !self.names().replaces {
+        if is_of_xrootd && !self.names().replaces {
             self.learn(|names| names.replaces = true);
         }
         if self.names().trees != Some(true) && hither_http::tree::is_understood(&reply.headers) {

@@ -398,8 +398,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// A page of HTML in place of the data, such as one to log in, is no version of the file.
+    /// A page of HTML in place of the data, such as one to log in, is no version of the file, nor
+    /// is another file.
     fn check_page(&self, head: &http::response::Parts, seen: Option<u64>) -> Result<()> {
+        if head.status.is_success() && request::is_of_xrootd(&head.headers) {
+            request::check_uncut(self.location)?;
+        }
         let is_page = head.status.is_success() && request::is_html(&head.headers);
         let is_sized = self.request.size.is_some() && self.request.size == seen;
         if !self.request.refuses_pages || !is_page || is_sized {

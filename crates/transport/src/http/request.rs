@@ -158,6 +158,22 @@ pub(crate) fn is_html(headers: &HeaderMap) -> bool {
     kind.get(..9).is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"))
 }
 
+/// Returns true if a response is of XRootD.
+pub(crate) fn is_of_xrootd(headers: &HeaderMap) -> bool {
+    let make = headers.get(header::SERVER).map_or(&b""[..], |make| make.as_bytes());
+    make.get(..6).is_some_and(|make| make.eq_ignore_ascii_case(b"xrootd"))
+}
+
+/// Fails for a name that XRootD cuts: what follows a question mark, encoded or not, is a query
+/// there, and the request is about another file.
+pub(crate) fn check_uncut(location: &Location) -> Result<()> {
+    if !location.has_question_mark() {
+        return Ok(());
+    }
+    let what = format!("{location}: XRootD allows no '?' in names, and takes it for another file");
+    Err(Error::new(ErrorKind::Invalid, what))
+}
+
 /// Reads the rest of a small body, so that the connection can be reused. Returns whether it can.
 /// The no-progress timeout covers the whole body: a new connection is cheaper than a wait.
 pub(crate) async fn drain(mut body: Incoming, pool: &Pool) -> bool {

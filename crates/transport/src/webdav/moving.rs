@@ -3,6 +3,7 @@
 use super::{WebDavStorage, X_OC_MTIME, listing};
 use crate::http::call::HttpRequest;
 use crate::http::call::change::Seen;
+use crate::http::request;
 use crate::http::status_error;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, PutOptions, changed_since_read, check_version};
@@ -32,6 +33,7 @@ impl WebDavStorage {
             return Err(self.exists(to));
         }
         let destination = if self.names().replaces {
+            request::check_uncut(&self.root.below(to, directory))?;
             // XrdHttp 5.5 takes the name literally, up to a question mark, and drops bytes from its
             // end that are no printable ASCII: "aü" became "a".
             let end = if to.ends_with(|it: char| it.is_ascii_graphic()) { "" } else { "?" };
@@ -39,7 +41,7 @@ impl WebDavStorage {
         } else {
             self.root.below(to, directory).to_string()
         };
-        let request = || {
+        let moving = || {
             let call = self
                 .request(b"MOVE", &from.path, directory)
                 .with("destination", &destination)
@@ -60,7 +62,7 @@ impl WebDavStorage {
             let (left, there) = futures_util::try_join!(left, there)?;
             Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
         };
-        match self.carry_out(request, look).await? {
+        match self.carry_out(moving, look).await? {
             None => Ok(()),
             Some(reply) if reply.status == StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
             Some(reply) => Err(status_error::of_response(&reply, "MOVE")),
