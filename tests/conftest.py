@@ -41,6 +41,19 @@ def pytest_configure() -> None:
         os.environ[f"XDG_{name}_HOME"] = os.path.join(folder, name.lower())
 
 
+def secrets() -> dict[str, str]:
+    """The variables of the environment that programs take for credentials, or for places to use them at."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "BEARER_", "X509_"))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def leaves_no_secrets():
+    """Fails a file that leaves credentials to the files after it, whose programs would use them."""
+    before = secrets()
+    yield
+    assert secrets() == before
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))

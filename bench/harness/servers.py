@@ -589,6 +589,13 @@ def rclone(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int
 S3_KEY = ("hither", "not-much-of-a-secret")
 
 
+def s3_environment(port: int) -> dict[str, str]:
+    """The variables by which programs find the store at a port."""
+    key, secret = S3_KEY
+    where = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_REGION": "us-east-1"}
+    return {**where, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
+
+
 def s3s(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
     """A store that speaks S3 and has one bucket, `bucket`; `S3_KEY` opens it."""
     key, secret = S3_KEY

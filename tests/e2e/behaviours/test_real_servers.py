@@ -280,10 +280,8 @@ def served(server: Server, folder: Path, monkeypatch) -> Iterator[str]:
         place.chmod(0o777)
     with server.run(root) as port:
         here = f"127.0.0.1:{port}"
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{here}")
-        key, secret = servers.S3_KEY
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        for variable, value in servers.s3_environment(port).items() if server.scheme == "s3" else []:
+            monkeypatch.setenv(variable, value)
         yield {"root": f"root://{here}//d/", "s3": "s3://bucket/d/"}.get(server.scheme, f"http://{here}/d/")
 
 
@@ -341,3 +339,39 @@ def test_what_is_written_is_true(hither, tmp_path, monkeypatch, server, verb):
     assert ("only-there" in after) != removes, done
     if verb != "sync --delete":
         assert done.code == 0, done
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["unknown server", "known server"])
+def test_a_name_that_a_server_cuts_is_not_that_of_another_file(hither, tmp_path, is_known):
+    """XrdHttp takes what follows a question mark for a query, encoded or not."""
+    require("xrootd")
+    files = {"a": b"this is a", "a?b": b"other one"}
+    for name in ("cp", "rm", "mv", "mv onto", "put", "cat", "stat", "sync"):
+        write(tmp_path / f"www/{name}", files)
+    write(tmp_path / "source", {"plain": b"plain"})
+    store = ["--store", tmp_path / "store"]
+    with servers.xrootd(HERE, tmp_path / "www") as port:
+        url = f"http://127.0.0.1:{port}"
+        if is_known:
+            assert hither("ls", f"{url}/rm/", *store).code == 0
+        # Of the tree the other file is copied.
+        jobs = [
+            ("cp", "-r", f"{url}/cp/.", tmp_path / "copy"),
+            ("rm", f"{url}/rm/a%3Fb"),
+            ("mv", f"{url}/mv/a%3Fb", f"{url}/mv/c"),
+            ("mv", f"{url}/mv%20onto/a", f"{url}/mv%20onto/c%3Fd"),
+            ("cp", tmp_path / "source/plain", f"{url}/put/a%3Fb"),
+            ("cat", f"{url}/cat/a%3Fb"),
+            ("stat", f"{url}/stat/a%3Fb"),
+            ("sync", "--delete", tmp_path / "source", f"{url}/sync"),
+        ]
+        for job in jobs:
+            done = hither(*job, *store)
+            assert done.code != 0, (job, done)
+            assert "other one" not in done.out
+            assert "this is a" not in done.out
+            assert "'?' in names" in done.err, (job, done)
+    assert contents(tmp_path / "copy") == {"a": files["a"]}
+    for name in ("rm", "mv", "mv onto", "put"):
+        assert contents(tmp_path / f"www/{name}") == files, name
+    assert contents(tmp_path / "www/sync") in ({**files, "plain": b"plain"}, {"a?b": files["a?b"], "plain": b"plain"})

@@ -34,11 +34,8 @@ def test_an_object_store_is_listed_and_relayed(tmp_path, folders, hither, monkey
     with servers.nginx(where, folders[0], webdav=True) as near, servers.s3s(where, folders[1]) as port:
         (folders[1] / "bucket/d").mkdir()
         (folders[1] / "bucket/d/object").write_bytes(content("object"))
-        key, secret = servers.S3_KEY
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        for variable, value in servers.s3_environment(port).items():
+            monkeypatch.setenv(variable, value)
         text = endpoints({"near": near}) + '\n[[endpoints]]\nname = "store"\nurl = "s3://bucket"\n'
         with running(tmp_path, text, {}, {}) as federated:
             listed = hither("ls", "--json", federated.url(""))

@@ -119,6 +119,8 @@ class End:
     url: str
     relays: list[Relay]
     ports: list[int]
+    variables: dict[str, str] = field(default_factory=dict)
+    """Variables of the command by which it finds the server."""
 
     def write(self, files: Files, age: Callable[[str], int], places: Callable[[str], list[int]]) -> None:
         for name, data in files.items():
@@ -203,10 +205,8 @@ class Site:
             work.mkdir()
             url = stack.enter_context(running(work, text, {}, {})).base.rstrip("/")
         elif kind == "s3":
-            key, secret = servers.S3_KEY
-            os.environ |= {"AWS_ENDPOINT_URL": f"http://{here}", "AWS_REGION": "us-east-1"}
-            os.environ |= {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
             url = f"s3://bucket/{name}"
         else:
             url = f"root://{here}//{name}" if kind == "root" else f"http://{here}/{name}"
-        return End(kind, folders, url, relays, ports)
+        variables = servers.s3_environment(relays[0].port) if kind == "s3" else {}
+        return End(kind, folders, url, relays, ports, variables)

@@ -83,7 +83,8 @@ def carried_out(job: Job, source: End, target: End, folder: Path, kill: bool) ->
         command += ["--store", str(folder / "store")]
     (folder / "in").write_bytes(next(iter(job.before.values())) if job.verb == "put" else b"")
     with (folder / "in").open() as given, (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-        process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err)
+        variables = {**os.environ, **source.variables, **target.variables}
+        process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err, env=variables)
         try:
             if kill and job.kill:
                 after = job.kill[1]

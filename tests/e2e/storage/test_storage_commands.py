@@ -70,10 +70,8 @@ def s3_bucket(folder: Path, monkeypatch):
     if not (BUILT_PEERS / "bin" / "s3s-fs").exists():
         missing("s3s-fs")
     with servers.s3s(Loopback(), folder) as port:
-        key, secret = servers.S3_KEY
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+        for variable, value in servers.s3_environment(port).items():
+            monkeypatch.setenv(variable, value)
         yield folder / "bucket"
 
 
