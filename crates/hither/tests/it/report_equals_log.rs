@@ -195,4 +195,6 @@ fn a_half_that_another_connection_takes_over_may_stay_unread() {
 #[test]
 fn the_report_equals_the_log_of_the_server() {
     (0..WORKLOADS).for_each(workload);
+    // It depends on the order of its requests whether the limit of this server is found.
+    (0..200).for_each(|_| workload(802));
 }

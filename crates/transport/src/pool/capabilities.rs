@@ -310,6 +310,9 @@ impl ServerCapabilities {
                 "range support observed"
             );
         }
+        // A range may go beyond the end of the file: what did not arrive proves nothing.
+        let arrived = range::total_bytes(&result.delivered);
+        let accepted = RequestSize { answer_bytes: amount.answer_bytes.min(arrived), ..amount };
         let mut state = self.state();
         if let Some(hint) = &result.hint {
             state.trusted |= apply_hint(&mut state.endpoint, hint);
@@ -336,7 +339,7 @@ impl ServerCapabilities {
                 let half = request.ranges.len() / 2;
                 state.endpoint.query_ranges = state.endpoint.query_ranges.min(half).max(1);
             }
-            Some(RangeBehavior::Several) => state.record_accepted(amount),
+            Some(RangeBehavior::Several) => state.record_accepted(accepted),
             Some(RangeBehavior::OnlyOne) => {
                 // Two ranges would have failed, too.
                 let several = state.endpoint.range_count.accepted.saturating_add(1).max(2);
@@ -354,7 +357,7 @@ impl ServerCapabilities {
                 state.record_rejected(amount, false);
             }
             Some(RangeBehavior::NoRanges) => state.endpoint.ranges = RangeSupport::Whole,
-            Some(RangeBehavior::Ranges) => state.record_accepted_one(amount),
+            Some(RangeBehavior::Ranges) => state.record_accepted_one(accepted),
             None if result.outcome.is_err() && !result.busy => state.failed(amount),
             None => {}
         }
@@ -464,7 +467,9 @@ impl ServerCapabilitiesState {
     fn record_rejected(&mut self, amount: RequestSize, header: bool) {
         let endpoint = &mut self.endpoint;
         let ranges = endpoint.range_count.is_unproven(amount.ranges);
-        let text = endpoint.header_bytes.is_unproven(amount.text_bytes);
+        // One that was sent although it is longer than the allowance could not be shorter.
+        let text = endpoint.header_bytes.is_unproven(amount.text_bytes)
+            && (header || amount.text_bytes <= endpoint.header_bytes.current);
         let answer = endpoint.answer_bytes.is_unproven(amount.answer_bytes);
         match (ranges, text, answer) {
             _ if amount.ranges <= 1 => {
@@ -487,6 +492,8 @@ impl ServerCapabilitiesState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_core::ResponseMeta;
+    use hither_core::error::{Error, ErrorKind};
 
     #[test]
     fn a_tiny_first_request_does_not_make_the_next_ones_tiny() {
@@ -495,6 +502,39 @@ mod tests {
         let rejected =
             LearnedLimit { accepted: 6, rejected: 3_000, ..LearnedLimit::limited(8_100) };
         assert_eq!(safe(&rejected, CONSERVATIVE_HEADER_BYTES), 6);
+    }
+
+    #[expect(clippy::single_range_in_vec_init, reason = "requests take lists of ranges")]
+    fn several(last: u64) -> Request {
+        Request { ranges: vec![0..last], tail: 8_000, ..Request::default() }
+    }
+
+    #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "requests take lists of ranges")]
+    fn a_range_beyond_the_end_proves_only_what_arrived() {
+        let server = ServerCapabilities::new(Endpoint::default());
+        let one = |range| Request { ranges: vec![range], ..Request::default() };
+        let complete = Ok(ExchangeOutcome::Complete(ResponseMeta::default()));
+        let mut result = ExchangeResult::new(complete, true).with(RangeBehavior::Ranges);
+        result.delivered = vec![41_364..45_542];
+        server.learn(&one(41_364..62_046), &result);
+        assert!(server.may_be_too_long(&one(0..13_788)));
+        assert!(!server.may_be_too_long(&one(0..4_178)));
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_shorter_is_not_the_reason() {
+        let server = ServerCapabilities::new(Endpoint::default());
+        let complete = Ok(ExchangeOutcome::Complete(ResponseMeta::default()));
+        let mut result = ExchangeResult::new(complete, true).with(RangeBehavior::Several);
+        result.delivered = vec![0..512, 37_542..45_542];
+        server.learn(&several(512), &result);
+        let error = Error::new(ErrorKind::TooLarge, "too many bytes");
+        let refused = ExchangeResult::failed(error).with(RangeBehavior::TooMany);
+        for _ in 0..4 {
+            server.learn(&several(62_046), &refused);
+        }
+        assert!(server.state().endpoint.answer_bytes.current < 70_046);
     }
 
     #[test]
