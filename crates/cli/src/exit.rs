@@ -1,6 +1,6 @@
 //! Exit codes and error messages.
 
-use crate::output::{eprint_line, print};
+use crate::output::{eprint_line, print, write};
 use hither::{Error, ErrorKind};
 use std::error::Error as _;
 use std::fmt::Display;
@@ -155,7 +155,13 @@ pub(crate) fn failed(failure: &CommandError, json: bool) -> u8 {
 /// Prints help on the standard output or errors of usage on the standard error; returns the exit
 /// code.
 pub(crate) fn usage(error: &clap::Error) -> u8 {
-    // Nothing can be done about an output that is closed.
-    drop(error.print());
-    if error.use_stderr() { 2 } else { 0 }
+    if error.use_stderr() {
+        // Nothing can be done about a terminal that is gone.
+        drop(error.print());
+        return 2;
+    }
+    match write(|_| error.print()) {
+        Ok(()) => 0,
+        Err(unwritten) => failed(&unwritten.into(), false),
+    }
 }

@@ -22,3 +22,4 @@ mod reference;
 pub use command_line::run;
 pub use environment::client_config;
 pub use local_time::minute_of_week;
+pub use output::standard_streams::note_closed_streams;

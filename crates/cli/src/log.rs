@@ -1,4 +1,7 @@
 //! The log of events, for finding out why a transfer is slow or fails. Off by default.
+//!
+//! A line that cannot be written is lost. With `log_internal_errors` the subscriber would report it
+//! by `eprintln!`, which panics for the same reason, amid a transfer.
 
 use crate::environment::variable;
 use crate::exit::CommandError;
@@ -35,6 +38,7 @@ pub(crate) fn start(verbose: u8) -> Result<(), CommandError> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        .log_internal_errors(false)
         .try_init();
     Ok(())
 }
@@ -47,6 +51,7 @@ fn show_waits() {
         .with_level(false)
         .with_target(false)
         .with_ansi(false)
+        .log_internal_errors(false)
         .try_init();
 }
 

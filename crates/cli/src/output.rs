@@ -1,16 +1,24 @@
 //! Output of the command: results on the standard output, messages on the standard error.
 
-use hither::{DirEntry, FileKind, StoragePath, counted};
+pub(crate) mod standard_streams;
+
+use hither::{DirEntry, FileKind, StoragePath, counted, since_1970};
 use serde_json::{Value, json};
-use std::io::Write;
+use standard_streams::standard_output;
+use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Writes to the standard output. A reader that has gone away, as `head` does, is no error.
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    write(|out| out.write_all(text.as_bytes()))
+}
+
+/// As [`print`], with a function that writes.
+pub(crate) fn write(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> io::Result<()> {
+    let mut out = standard_output()?;
+    match text(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
@@ -18,7 +26,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 /// Writes a line to the standard error.
 pub(crate) fn eprint_line(line: &str) {
     // Nothing can be done about a terminal that is gone.
-    drop(writeln!(std::io::stderr(), "{line}"));
+    drop(writeln!(io::stderr(), "{line}"));
 }
 
 /// The connections that a job opened, after "on".
@@ -97,12 +105,12 @@ impl JsonArray {
     }
 
     /// Prints another object.
-    pub(crate) fn push(&self, object: &Value) -> std::io::Result<()> {
+    pub(crate) fn push(&self, object: &Value) -> io::Result<()> {
         print(&format!("{}{object}", self.start(",")))
     }
 
     /// Ends the array, and prints the members of `object` after it.
-    pub(crate) fn end(&self, object: &Value) -> std::io::Result<()> {
+    pub(crate) fn end(&self, object: &Value) -> io::Result<()> {
         let rest = object.to_string();
         let rest = rest.strip_prefix('{').unwrap_or(&rest);
         print(&format!("{}],{rest}\n", self.start("")))
@@ -111,13 +119,13 @@ impl JsonArray {
 
 /// `2026-11-21 15:20:04`, in universal time.
 pub(super) fn date(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let days = since / 86_400;
-    let seconds = since % 86_400;
+    let (since, _) = since_1970(time);
+    let days = since.div_euclid(86_400);
+    let seconds = since.rem_euclid(86_400);
     // Years from March on, in cycles of 400 years: a leap day is then the last of its year.
     let shifted = days + 719_468;
-    let cycle = shifted / 146_097;
-    let day = shifted % 146_097;
+    let cycle = shifted.div_euclid(146_097);
+    let day = shifted.rem_euclid(146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day_of_year + 2) / 153;
@@ -133,10 +141,14 @@ pub(super) fn date(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither::from_1970;
 
     #[test]
     fn dates_are_those_of_the_calendar() {
         for (seconds, text) in [
+            (-631_152_000, "1950-01-01 00:00:00"),
+            (-12_219_292_800, "1582-10-15 00:00:00"),
+            (-1, "1969-12-31 23:59:59"),
             (0, "1970-01-01 00:00:00"),
             (951_782_399, "2000-02-28 23:59:59"),
             (951_782_400, "2000-02-29 00:00:00"),
@@ -145,7 +157,7 @@ mod tests {
             (1_735_689_599, "2024-12-31 23:59:59"),
             (4_107_542_400, "2100-03-01 00:00:00"),
         ] {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            let time = from_1970(seconds, 0).unwrap();
             assert_eq!(date(time), text);
         }
     }

@@ -52,6 +52,6 @@ fn show(progress: &ScanProgress, done: &mpsc::Receiver<()>) {
     bar.finish_and_clear();
 }
 
-fn style(template: &str) -> ProgressStyle {
+pub(crate) fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -40,7 +40,7 @@ pub use schedule::{Reader, ReaderConfig};
 pub use source::clock::Clock;
 pub use source::limits::Limits;
 pub use source::{
-    Part, PartSink, Request, ResponseMeta, Source, VersionBinding, validators_differ,
+    Part, PartSink, Request, ResponseMeta, Source, VersionBinding, is_entity_tag, validators_differ,
 };
 pub use storage::{CommittedFile, DirEntry, FileKind, Listing, PutOptions, Storage, Upload};
 pub use trace::{FileRecorder, ReadEvent, ReadTimes, TraceSink};

@@ -69,6 +69,13 @@ pub struct ResponseMeta {
     pub unasked_bytes: u64,
 }
 
+/// Returns true for an entity tag, which has quotes (RFC 9110 section 8.8.3). Some servers list
+/// them without.
+#[must_use]
+pub fn is_entity_tag(validator: &str) -> bool {
+    validator.strip_prefix("W/").unwrap_or(validator).starts_with('"')
+}
+
 /// Returns true if two validators are of different versions of a file. Entity tags are compared
 /// weakly (RFC 9110 section 8.8.3.2); of a tag and a date nothing is known.
 ///

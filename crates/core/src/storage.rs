@@ -10,21 +10,25 @@
 //!
 //! Links: [`Storage::stat`] and [`Storage::source`] follow them, [`Storage::list`] shows them as
 //! what they are, and [`Storage::remove`], [`Storage::remove_tree`] and [`Storage::rename`] act on
-//! the link itself. So what descends by `list` never leaves the tree that it was given.
+//! the link itself. So what descends by `list` never leaves the tree that it was given. A server
+//! may list links as what they lead to: [`Storage::remove_directory`] tells them apart.
 
 mod listing;
 mod path;
 mod read_back;
+mod removal;
+mod timestamp;
 mod tree;
 mod version;
 
 pub use listing::Listing;
 pub use path::{
-    check_name, check_path, file_name, hide_partial_name, is_page, is_partial, join, parent,
-    partial_name, partial_token, sibling, unique_partial_name,
+    check_name, check_new_name, check_path, file_name, hide_partial_name, is_page, is_partial,
+    join, parent, partial_name, partial_token, sibling, unique_partial_name,
 };
-
 pub use read_back::read_back;
+pub use removal::DirectoryRemoval;
+pub use timestamp::{from_1970, since_1970};
 pub use tree::{
     MAX_SMALL_BYTES, MAX_TREE_PATHS, StoredEntry, TreeEvent, TreeEvents, TreeFile, TreeRequest,
     TreeUpload,
@@ -65,7 +69,8 @@ pub struct DirEntry {
     pub path: String,
     /// File or directory.
     pub kind: FileKind,
-    /// Size in bytes; 0 for anything but a file, none if the server does not tell it.
+    /// Size in bytes; 0 for anything but a file, none if the server does not tell it. Of
+    /// [`FileKind::Unnamed`] none for a directory, too.
     pub size: Option<u64>,
     /// Last modification.
     pub modified: Option<SystemTime>,
@@ -116,8 +121,7 @@ pub enum StagingState {
 pub struct PutOptions {
     /// Size in bytes.
     pub size: u64,
-    /// Replaces a file of that name; else it is
-    /// [`ErrorKind::AlreadyExists`].
+    /// Replaces a file of that name; else it is [`ErrorKind::AlreadyExists`].
     pub overwrite: bool,
     /// The version of the file that may be replaced, with [`Self::overwrite`]: any other one, or
     /// none, is [`ErrorKind::Changed`]. The storage's server compares it in one step with the write
@@ -153,11 +157,12 @@ pub struct FileTimes {
 impl FileTimes {
     /// Returns true if a file that was written to this storage at `written` has all that had
     /// changed in its source by `changed`, a time of the storage `source`; both in seconds since
-    /// 1970. None if the times do not show that: within a second, and within the difference of the
-    /// clocks. Of a storage that does not tell the time it is assumed that its clock is right.
+    /// 1970, negative before. None if the times do not show that: within a second, and within the
+    /// difference of the clocks; one that a storage does not tell is assumed to be right.
     #[must_use]
-    pub fn is_newer(&self, written: u64, changed: u64, source: &Self) -> Option<bool> {
-        let Some(later) = written.checked_sub(changed) else { return Some(false) };
+    pub fn is_newer(&self, written: i64, changed: i64, source: &Self) -> Option<bool> {
+        let later = written.saturating_sub(changed);
+        let Ok(later) = u64::try_from(later) else { return Some(false) };
         let [ahead, source_ahead] = [self, source].map(|it| it.ahead_seconds.unwrap_or_default());
         let is_kept = later == 0 && self.are_kept;
         let doubtful = ahead.saturating_sub(source_ahead).max(0).unsigned_abs();
@@ -256,9 +261,8 @@ pub trait Upload: Send + Sync + Debug {
         None
     }
     /// Makes the file visible. If `checksum` is given and the server can compute one of that kind,
-    /// the two are compared before that; a difference is
-    /// [`ErrorKind::Corrupt`]. If it fails, nothing becomes visible, and
-    /// what was written is removed as far as that is possible.
+    /// the two are compared before that; a difference is [`ErrorKind::Corrupt`]. If it fails,
+    /// nothing becomes visible, and what was written is removed as far as that is possible.
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile>;
     /// Removes what was written.
     async fn abort(self: Box<Self>) -> Result<()>;
@@ -316,21 +320,26 @@ pub trait Storage: Send + Sync + Debug {
         }
         self.remove(&entry.path).await.map(|()| true)
     }
+    /// Removes what is listed as a directory if it is empty, and follows no link. Storages that
+    /// list links as links need not try, and return [`DirectoryRemoval::NotEmpty`].
+    async fn remove_directory(&self, _path: &str) -> Result<DirectoryRemoval> {
+        Ok(DirectoryRemoval::NotEmpty)
+    }
     /// Removes a file, or a directory with all that is in it. Links in it are removed, not
     /// followed.
     async fn remove_tree(&self, _path: &str) -> Result<()> {
         unsupported(self, "remove directories")
     }
     /// Gives a file or directory another name; what has that name is replaced only if `overwrite`.
+    /// Its own name is [`ErrorKind::Invalid`].
     async fn rename(&self, _from: &str, _to: &str, _overwrite: bool) -> Result<()> {
         unsupported(self, "rename files")
     }
-    /// Makes `to`, which is replaced, a copy of the file `from`, within the storage.
+    /// Makes `to`, which is replaced, a copy of `from`, another file of the storage.
     async fn copy_file(&self, _from: &str, _to: &str) -> Result<()> {
         unsupported(self, "copy files")
     }
-    /// Makes a directory. Its parent must exist; if it exists itself, that is
-    /// [`ErrorKind::AlreadyExists`].
+    /// Makes a directory in one that exists; if it exists, that is [`ErrorKind::AlreadyExists`].
     async fn make_directory(&self, _path: &str) -> Result<()> {
         unsupported(self, "make directories")
     }
@@ -385,6 +394,8 @@ mod tests {
     fn times_within_the_difference_of_clocks_decide_nothing() {
         for (written, changed, are_kept, ahead, source_ahead, expected) in [
             (6, 7, false, None, None, Some(false)),
+            (-7, 7, false, None, None, Some(false)),
+            (-7, -9, false, None, None, Some(true)),
             (8, 7, false, None, None, Some(true)),
             (7, 7, false, None, None, None),
             (7, 7, true, None, None, Some(true)),

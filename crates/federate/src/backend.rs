@@ -14,7 +14,7 @@
 use crate::federation::Federation;
 use crate::merge::{EndpointId, MergedEntry, MergedListing};
 use crate::name_space::{NameSpace, Need};
-use crate::referral::{Outcome, backend_error, metadata};
+use crate::referral::{Outcome, backend_error, change_error, in_part, metadata};
 use crate::relay::RelayedFile;
 use crate::settings::DeletePolicy;
 use futures_util::StreamExt;
@@ -172,28 +172,26 @@ impl Backend for Federation {
                 names.make_parents(id, to).await?;
             }
             let change = async { endpoint.storage.rename(&source, &target, options.replace).await };
-            names.ask(endpoint, names.settings.listing_deadline(), change).await.map_err(
-                |error| match error.kind() {
+            names.change(endpoint, &[from, to], change).await.map_err(|error| {
+                match error.kind() {
                     ErrorKind::Unsupported => {
                         let what = format!("{} renames no files", endpoint.name);
                         let advice = "copy it to the new name and remove the old one";
                         let error = backend_error(error.context(what));
                         BackendError::new(error.kind(), format!("{error}; {advice}"))
                     }
-                    _ => backend_error(error),
-                },
-            )?;
-            names.note_change(from);
-            names.note_change(to);
+                    _ => change_error(error),
+                }
+            })?;
             if let Some(other) = replaced_at {
                 // Removed first, the name would be missing if the renaming failed.
-                remove_at(&names, other, to, FileKind::File).await.map_err(|error| {
+                remove_at(&names, other, to, false).await.map_err(|error| {
                     let what = format!(
                         "the file has its new name at {}; {} may still have the one that it replaces: {error}",
                         endpoint.name,
                         names.names_of(&[other])
                     );
-                    BackendError::new(error.kind(), what)
+                    in_part(BackendError::new(error.kind(), what))
                 })?;
             }
             Ok(there.is_none())
@@ -211,7 +209,12 @@ impl Backend for Federation {
         refuse("a federation copies no files between its own paths: copy them by two URLs")
     }
 
-    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
+    fn remove<'a>(
+        &'a self,
+        path: &'a str,
+        whole: bool,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let names = self.name_space();
             if names.settings.deletes == DeletePolicy::Refuse {
@@ -227,8 +230,12 @@ impl Backend for Federation {
                 let what = format!("{}, which has it, is read-only", names.names_of(&[id]));
                 return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
             }
-            for id in holders() {
-                remove_at(&names, id, path, entry.facts.kind).await?;
+            let whole = whole && is_directory(&entry);
+            // A directory is removed in many requests, and several replicas one after the other.
+            let is_whole = |number| number == 0 && !whole;
+            for (number, id) in holders().enumerate() {
+                let removed = remove_at(&names, id, path, whole).await;
+                removed.map_err(|error| if is_whole(number) { error } else { in_part(error) })?;
             }
             Ok(())
         })
@@ -256,9 +263,7 @@ impl Backend for Federation {
             let endpoint = names.endpoint(id).ok_or_else(BackendError::not_found)?;
             let target = endpoint.storage_path(path).unwrap_or_default();
             let make = async { endpoint.storage.make_directory(&target).await };
-            names.ask(endpoint, names.settings.deadline(), make).await.map_err(backend_error)?;
-            names.note_change(path);
-            Ok(())
+            names.change(endpoint, &[path], make).await.map_err(change_error)
         })
     }
 
@@ -313,11 +318,15 @@ async fn listing(names: &Arc<NameSpace>, path: &str) -> Outcome<Arc<MergedListin
 }
 
 fn entries(listing: &MergedListing, max: usize) -> Vec<DirectoryEntry> {
-    let entry = |(name, entry): &(Box<str>, MergedEntry)| DirectoryEntry {
-        name: name.to_string(),
-        is_directory: is_directory(entry),
+    let entry = |(name, entry): &(Box<str>, MergedEntry)| {
+        DirectoryEntry::new(name.as_bytes(), is_directory(entry))
     };
-    listing.entries.iter().take(max.saturating_add(1)).map(entry).collect()
+    // Another endpoint may describe it.
+    let is_described = |name: &[u8]| str::from_utf8(name).is_ok_and(|it| listing.get(it).is_some());
+    let refused = listing.refused.iter().filter(|name| !is_described(name));
+    let refused = refused.map(|name| DirectoryEntry::new(name, false));
+    let entries = listing.entries.iter().map(entry).chain(refused);
+    entries.take(max.saturating_add(1)).collect()
 }
 
 /// The properties that show how the replicas of an entry differ, if properties are wanted.
@@ -337,22 +346,22 @@ fn conflicts(names: &NameSpace, entry: &MergedEntry, details: Details) -> DeadPr
     shown.into_iter().filter_map(property).collect()
 }
 
-/// Removes what an endpoint has at a path: a directory with all in it only where that is meant.
-async fn remove_at(names: &NameSpace, id: EndpointId, path: &str, kind: FileKind) -> Outcome<()> {
+/// Removes a name at an endpoint; if `whole`, with what is below it.
+async fn remove_at(names: &NameSpace, id: EndpointId, path: &str, whole: bool) -> Outcome<()> {
     let Some(endpoint) = names.endpoint(id) else { return Ok(()) };
     let Some(target) = endpoint.storage_path(path).filter(|it| it != endpoint.root()) else {
         let what = format!("the root of {} cannot be removed", endpoint.name);
         return Err(BackendError::new(BackendErrorKind::PermissionDenied, what));
     };
     let remove = async {
-        match kind {
-            FileKind::Directory => endpoint.storage.remove_tree(&target).await,
-            _ => endpoint.storage.remove(&target).await,
+        if whole {
+            endpoint.storage.remove_tree(&target).await
+        } else {
+            endpoint.storage.remove(&target).await
         }
     };
-    names.note_change(path);
-    match names.ask(endpoint, names.settings.listing_deadline(), remove).await {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(backend_error(error)),
+    match names.change(endpoint, &[path], remove).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(change_error(error)),
         _ => Ok(()),
     }
 }

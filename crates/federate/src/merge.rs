@@ -20,8 +20,13 @@
 //! endpoints those are: whoever hands it on has to say so. A name that is missing at all endpoints
 //! that answered is missing only if all have answered.
 
+use hither_core::error::Error;
 use hither_core::storage::{DirEntry, FileKind, file_name};
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A byte that no UTF-8 has, for those of a name that are not known.
+const NO_UTF8: u8 = 0xff;
 
 /// The number of an endpoint, in the order of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,6 +173,9 @@ pub struct MergedListing {
     /// The endpoints that have not answered either, and have nothing that one which has answered
     /// lacks.
     pub copied: Vec<EndpointId>,
+    /// The names at any endpoint that are not UTF-8 or have control characters: no client can ask
+    /// for them. Of those that are not UTF-8 the other bytes are known.
+    pub refused: Vec<Box<[u8]>>,
 }
 
 impl MergedListing {
@@ -195,7 +203,8 @@ impl MergedListing {
                 + ids * size_of::<EndpointId>()
                 + dates
         };
-        self.entries.iter().map(of_entry).sum::<usize>() + size_of::<Self>()
+        let refused = self.refused.iter().map(|name| size_of::<Box<[u8]>>() + name.len());
+        self.entries.iter().map(of_entry).chain(refused).sum::<usize>() + size_of::<Self>()
     }
 }
 
@@ -204,6 +213,7 @@ impl MergedListing {
 pub struct ListingMerger {
     names: Vec<(Box<str>, EndpointId, EntryFacts)>,
     unanswered: Vec<EndpointId>,
+    refused: BTreeSet<Box<[u8]>>,
     compare_dates: bool,
 }
 
@@ -216,6 +226,11 @@ impl ListingMerger {
 
     /// Adds the entries of an endpoint. What is neither a file nor a directory is left out.
     pub fn add(&mut self, endpoint: EndpointId, entries: &[DirEntry]) {
+        for unnamed in entries.iter().filter(|it| it.kind == FileKind::Unnamed) {
+            let name = file_name(&unnamed.path).replace(char::REPLACEMENT_CHARACTER, "\0");
+            let bytes = name.bytes().map(|byte| if byte == 0 { NO_UTF8 } else { byte });
+            self.refused.insert(bytes.collect());
+        }
         self.names.extend(entries.iter().filter_map(|entry| {
             Some((file_name(&entry.path).into(), endpoint, EntryFacts::of(entry)?))
         }));
@@ -224,6 +239,16 @@ impl ListingMerger {
     /// Adds a directory that leads to the rules of an endpoint.
     pub fn add_leading(&mut self, endpoint: EndpointId, name: &str) {
         self.names.push((name.into(), endpoint, EntryFacts::DIRECTORY));
+    }
+
+    /// Adds names that an endpoint lists without a description. Returns false if clients can ask
+    /// for one of them, so that the description is missing.
+    pub fn add_failed(&mut self, failed: &[(String, Error)]) -> bool {
+        let names = failed.iter().map(|(path, _)| file_name(path));
+        let (refused, missing): (Vec<_>, Vec<_>) =
+            names.partition(|name| name.contains(char::is_control));
+        self.refused.extend(refused.into_iter().map(|name| name.as_bytes().into()));
+        missing.is_empty()
     }
 
     /// Adds an endpoint that has not answered.
@@ -249,7 +274,8 @@ impl ListingMerger {
             entries.extend(merge_sorted(&answers, self.compare_dates).map(|merged| (name, merged)));
             answers.clear();
         }
-        MergedListing { entries, unanswered: self.unanswered, copied: Vec::new() }
+        let refused = self.refused.into_iter().collect();
+        MergedListing { entries, unanswered: self.unanswered, copied: Vec::new(), refused }
     }
 }
 
@@ -257,7 +283,6 @@ impl ListingMerger {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
     use std::time::Duration;
 
     fn file(size: u64) -> EntryFacts {
@@ -279,6 +304,15 @@ mod tests {
         assert_eq!((lied.facts, lied.holders, lied.differing), (file(5), ids(&[1, 2]), ids(&[0])));
         let tied = merged(&[(3, EntryFacts::DIRECTORY), (1, file(5))]).unwrap();
         assert_eq!((tied.facts, tied.holders, tied.differing), (file(5), ids(&[1]), ids(&[3])));
+        // A size that is not told is no size, and no two of them are the same.
+        let unknown = EntryFacts { size: None, ..file(0) };
+        for size in [0, 5] {
+            let told = merged(&[(0, unknown), (1, unknown), (2, file(size))]).unwrap();
+            assert_eq!((told.facts, told.holders), (file(size), ids(&[2])));
+            assert_eq!(told.differing, ids(&[0, 1]));
+        }
+        let alone = merged(&[(1, unknown), (0, unknown)]).unwrap();
+        assert_eq!((alone.facts, alone.holders, alone.differing), (unknown, ids(&[0]), ids(&[1])));
     }
 
     #[test]
@@ -314,6 +348,21 @@ mod tests {
         );
         merged.exclude(&ids(&[1, 2]));
         assert_eq!(merged.holders, ids(&[1, 2]));
+    }
+
+    #[test]
+    fn names_that_no_client_can_ask_for_are_refused_and_miss_no_answer() {
+        let mut merger = ListingMerger::default();
+        let unnamed = DirEntry::new("d/run\u{fffd}", FileKind::Unnamed, 0);
+        merger.add(EndpointId(0), &[DirEntry::new("d/a", FileKind::File, 1), unnamed]);
+        let failed = |name: &str| {
+            let error = Error::new(hither_core::error::ErrorKind::PermissionDenied, "403");
+            vec![(format!("d/{name}"), error)]
+        };
+        assert!(merger.add_failed(&failed("a\nb")) && !merger.add_failed(&failed("secret")));
+        let listing = merger.finish();
+        assert_eq!(listing.entries.len(), 1);
+        assert_eq!(listing.refused, [b"a\nb"[..].into(), b"run\xff"[..].into()]);
     }
 
     #[test]

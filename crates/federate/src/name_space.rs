@@ -21,12 +21,13 @@
 //!
 //! **Changes.** When a client is sent somewhere to write, the federation does not see when the file
 //! is there. So the name and the listing of its directory are forgotten, and for a minute nothing
-//! negative is kept about them.
+//! is kept about them.
 
 mod checksums;
 mod directory_memory;
 mod listing;
 mod name_answer;
+mod requests;
 
 use crate::choice::{LoadMeter, RecentReferrals};
 use crate::endpoint::Endpoint;
@@ -39,11 +40,10 @@ use crate::settings::{FederationConfig, FederationSettings};
 use crate::sites::Sites;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{file_name, parent};
 use hither_core::sync::lock;
 use hither_core::{Clock, Health};
-use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,7 +51,7 @@ use tokio::sync::watch;
 
 pub use name_answer::{NameAnswer, Need};
 
-/// Time for which nothing negative is kept about a name that a client may be writing.
+/// Time for which nothing is kept about a name that a client may be writing.
 const CHANGING: Duration = Duration::from_secs(60);
 /// Memory for the names that clients may be writing, and for those in doubt, in bytes.
 const REMARKS_BYTES: usize = 4 << 20;
@@ -235,18 +235,18 @@ impl NameSpace {
     }
 
     fn keep_answer(&self, path: &str, answer: &NameAnswer) {
-        let now = self.clock.now();
+        if self.is_changing(path) {
+            return;
+        }
         let seconds = match (answer.found.is_empty(), answer.unanswered.is_empty()) {
             (false, true) => self.settings.positive_seconds,
             // Somebody else may have it as well, and answer the next time.
             (false, false) => self.settings.positive_seconds.min(self.settings.negative_seconds),
-            (true, true) if lock(&self.changing).get(path, now).is_none() => {
-                self.settings.negative_seconds
-            }
-            // Not known, or not for long.
-            (true, _) => return,
+            (true, true) => self.settings.negative_seconds,
+            // Not known.
+            (true, false) => return,
         };
-        let until = now + Duration::from_secs_f64(seconds);
+        let until = self.clock.now() + Duration::from_secs_f64(seconds);
         let bytes = answer.memory_bytes();
         lock(&self.names).put(path, Arc::new(answer.clone()), bytes, until);
     }
@@ -273,46 +273,6 @@ impl NameSpace {
         Ok(answer.listing)
     }
 
-    /// Asks an endpoint, and records how it went.
-    pub(crate) async fn ask<T>(
-        &self,
-        endpoint: &Endpoint,
-        deadline: Duration,
-        question: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        let began = self.clock.now();
-        let answer = tokio::time::timeout(deadline, question).await.unwrap_or_else(|_| {
-            let what = format!(
-                "{} has not answered within {} s",
-                endpoint.storage.name(),
-                deadline.as_secs_f64()
-            );
-            // One late answer may be chance.
-            let sent = Failure::Interrupted(Delivery::Sent);
-            Err(Error::new(ErrorKind::Timeout, what).with_failure(sent))
-        });
-        match &answer {
-            Ok(_) => self.record_answer(endpoint, began),
-            Err(error) if is_negative(error) || error.kind() == ErrorKind::Invalid => {
-                self.record_answer(endpoint, began);
-            }
-            Err(error) => {
-                endpoint.record_failure();
-                let is_down = self.health.record_error(&endpoint.name, error);
-                tracing::debug!(endpoint = endpoint.name, %error, is_down, "no answer");
-            }
-        }
-        answer
-    }
-
-    fn record_answer(&self, endpoint: &Endpoint, began: Duration) {
-        endpoint.record_answer(self.clock.now().saturating_sub(began));
-        // One that counts as down returns by its probes.
-        if !self.health.is_down(&endpoint.name) {
-            self.health.record_success(&endpoint.name);
-        }
-    }
-
     /// Forgets what is known about a name that a client may change from now on.
     pub(crate) fn note_change(&self, path: &str) {
         let now = self.clock.now();
@@ -324,6 +284,11 @@ impl NameSpace {
             self.checksums.remove(changed);
             changing.put(changed, (), 0, now + CHANGING);
         }
+    }
+
+    /// Returns true if a client may be changing what has a name.
+    fn is_changing(&self, path: &str) -> bool {
+        lock(&self.changing).get(path, self.clock.now()).is_some()
     }
 
     /// Forgets who has a file, because a client was sent there and came back; once in a while,

@@ -16,7 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::{NameSpace, Need};
 use hither_core::Checksum;
-use hither_core::error::ErrorKind;
+use hither_core::error::{ErrorKind, Retry};
 use hither_core::storage::{FileKind, parent};
 use hither_core::sync::lock;
 use hither_server::{
@@ -232,11 +232,12 @@ impl NameSpace {
         for directory in missing.iter().rev() {
             let Some(target) = endpoint.storage_path(directory) else { continue };
             let make = async { endpoint.storage.make_directory(&target).await };
-            match self.ask(endpoint, self.settings.deadline(), make).await {
+            // What the client wants is not sent before: it can ask again.
+            match self.change(endpoint, &[directory], make).await {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                     return Err(backend_error(error));
                 }
-                _ => self.note_change(directory),
+                _ => {}
             }
         }
         Ok(())
@@ -333,4 +334,25 @@ pub(crate) fn backend_error(error: hither_core::Error) -> BackendError {
         _ => Kind::Internal,
     };
     BackendError::new(kind, error.message_with_causes())
+}
+
+/// The error of an endpoint to which a change was sent, for the client.
+pub(crate) fn change_error(error: hither_core::Error) -> BackendError {
+    match error.retry() {
+        Retry::LookFirst => {
+            BackendError::new(BackendErrorKind::Unconfirmed, error.message_with_causes())
+        }
+        _ => backend_error(error),
+    }
+}
+
+/// The error of a change that was carried out in part: it is not one that can be repeated.
+pub(crate) fn in_part(error: BackendError) -> BackendError {
+    match error.kind() {
+        BackendErrorKind::Unavailable => {
+            let what = format!("a part of the change may have been carried out: {error}");
+            BackendError::new(BackendErrorKind::Unconfirmed, what)
+        }
+        _ => error,
+    }
 }

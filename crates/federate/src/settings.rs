@@ -131,7 +131,7 @@ pub struct FederationSettings {
     /// Seconds after which an endpoint that has not said whether it has a name counts as not having
     /// answered.
     pub deadline_seconds: f64,
-    /// The same for the listing of a directory.
+    /// The same for the listing of a directory, and for a change.
     pub listing_deadline_seconds: f64,
     /// The entry that counts while endpoints are still being asked.
     pub agreement: Agreement,

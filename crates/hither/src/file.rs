@@ -170,26 +170,16 @@ impl RemoteFile {
         client.block_on(self.stat_async())
     }
 
-    /// Async version of [`RemoteFile::stat`], for the client's runtime.
+    /// Async version of [`RemoteFile::stat`], for the client's runtime. The end of a file is looked
+    /// for if the server does not state its size: one that sends whole files only is read to there.
     ///
     /// # Errors
     ///
     /// As [`RemoteFile::stat`].
     pub async fn stat_async(&self) -> Result<FileStat> {
-        let (size, validator) = if let Some(version) = self.path.version_read() {
-            (version.size, version.validator)
-        } else if let Some(ends) = self.prefetched_ends().await? {
-            (ends.size, ends.validator.clone())
-        } else if let Some(known) = self.origin.fresh_metadata() {
-            (Some(known.size), known.validator)
-        } else {
-            let response = self.origin.first_byte(None).await?;
-            // A page about a directory has neither a version nor ranges.
-            let is_page = response.validator.is_none() && response.unasked_bytes > 0;
-            if response.size.is_none() || is_page {
-                self.origin.check_no_directory().await?;
-            }
-            (response.size, response.validator)
+        let (size, validator) = match self.told_version().await? {
+            (None, validator) => (self.origin.last_byte(validator.clone()).await?.size, validator),
+            told => told,
         };
         let size = size.ok_or_else(|| {
             let what = format!("{}: the server does not send the size of the file", self.name());
@@ -197,6 +187,27 @@ impl RemoteFile {
         })?;
         self.origin.remember_endpoint();
         Ok(FileStat { size, validator })
+    }
+
+    /// Size and validator, as far as the server states them.
+    pub(crate) async fn told_version(&self) -> Result<(Option<u64>, Option<String>)> {
+        if let Some(version) = self.path.version_read() {
+            return Ok((version.size, version.validator));
+        }
+        if let Some(ends) = self.prefetched_ends().await? {
+            return Ok((ends.size, ends.validator.clone()));
+        }
+        if let Some(known) = self.origin.fresh_metadata() {
+            return Ok((Some(known.size), known.validator));
+        }
+        let response = self.origin.first_byte(None).await?;
+        // A page about a directory has neither a version nor ranges.
+        let is_page = response.validator.is_none() && response.unasked_bytes > 0;
+        if response.size.is_none() || is_page {
+            self.origin.check_no_directory().await?;
+        }
+        self.origin.remember_endpoint();
+        Ok((response.size, response.validator))
     }
 
     /// Interval from the first request of open-ahead until the file was open. None if the file was

@@ -56,7 +56,7 @@ pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::error::suggest::Suggestion;
 pub use hither_core::report::counted;
 pub use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload,
+    DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload, from_1970, since_1970,
 };
 pub use hither_core::sync::lock;
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
@@ -75,6 +75,7 @@ pub use hither_transfer::{
     CopyFailure, CopyOptions, CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind,
     FileChecksum, Filter, FilterOptions, MetPaths, OverwritePolicy, ProgressSnapshot, StageTimes,
     SyncOptions, TreeDifference, Verify, WRITE_BYTES as COPY_WRITE_BYTES, next_pause,
+    refuse_clashes,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;

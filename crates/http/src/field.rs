@@ -1,5 +1,6 @@
 //! Syntax of header field values: lists, parameters, quoted strings (RFC 9110 section 5.6).
 
+pub mod date;
 pub mod pelican;
 pub mod server_timing;
 

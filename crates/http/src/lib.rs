@@ -11,12 +11,14 @@
 //!   collects the fields worth remembering ([`ResponseHead`]);
 //! - [`multipart`]: reads a body of type `multipart/byteranges` as bytes at offsets;
 //! - [`content_range`]: reads the field that states the position of bytes in the file;
+//! - [`object_list`]: reads a page of a list of an object store;
 //! - [`mod@server_hint`]: limits that servers of a known make are likely to accept.
 //!
 //! For both ends:
 //! - [`vector`]: many ranges in the body of a `QUERY`, and its framed response;
 //! - [`tree`]: the files of a directory tree as a stream of records;
 //! - [`digest`]: checksums of files in header fields;
+//! - [`date`]: dates in header fields;
 //! - [`metalink`]: replicas of a file, in a document or in header fields;
 //! - [`propfind`]: listings and properties over WebDAV;
 //! - [`server_timing`]: the share of a server in the time of a connection.
@@ -77,7 +79,7 @@ mod xml;
 pub use conditions::if_header;
 pub use content_range::{ContentRange, ContentRangeError};
 pub use digest::{Digest, DigestAlgorithm, digests};
-pub use field::{pelican, server_timing};
+pub use field::{date, pelican, server_timing};
 pub use metalink::Metalink;
 pub use multipart::{MultipartError, MultipartEvent, MultipartReader};
 pub use pelican::PelicanNamespace;
@@ -85,4 +87,4 @@ pub use range_response::{
     RangeResponse, RangeResponseError, ResponseHead, RetryAfter, Validator, classify,
 };
 pub use server_hint::{ServerHint, server_hint};
-pub use xml::XmlError;
+pub use xml::{XmlError, object_list};

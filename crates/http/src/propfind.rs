@@ -6,11 +6,12 @@
 //! only the namespace `DAV:` counts.
 //!
 //! **Paths come from outside.** An `href` is a path or a whole URL, percent-encoded, with or
-//! without a final `/`, with doubled slashes here and there. It must lie below the requested path
-//! and, if it names a host, on the requested host; its components must be names, not `..` and not
-//! encoded slashes. An `href` that breaks these rules is an error: a server that lists other paths
-//! than requested cannot be copied from safely. Scheme and port of an `href` are not compared,
-//! because reverse proxies often change both, and nothing is fetched from an `href`.
+//! without a final `/`, with doubled slashes here and there; that of XrdHttp is not encoded. It
+//! must lie below the requested path and, if it names a host, on the requested host; its
+//! components must be names, not `..` and not encoded slashes. An `href` that breaks these rules
+//! is an error: a server that lists other paths than requested cannot be copied from safely.
+//! Scheme and port of an `href` are not compared, because reverse proxies often change both, and
+//! nothing is fetched from an `href`.
 //!
 //! ```
 //! use hither_http::propfind::{PropfindLimits, parse};
@@ -71,6 +72,8 @@ pub struct Resource {
     /// The path below the requested one: decoded, components separated by single slashes, none at
     /// the ends. Empty for the requested path itself.
     pub path: String,
+    /// The `href` as it stands. Servers that encode nothing list two names whose paths are one.
+    pub href: String,
     /// The path is UTF-8. Otherwise it has replacement characters, and identifies nothing.
     pub is_utf8: bool,
     /// 200, or the server's status for this path or for all its properties: then there are none.
@@ -151,6 +154,9 @@ const MAX_DEPTH: usize = 64;
 /// Maximum number of bytes kept of one value.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
 
+/// Bytes of a document in which its root element begins.
+const MAX_PROLOG_BYTES: usize = 1024;
+
 /// Parses the response to a PROPFIND of `asked`, whose path is that of the request after redirects.
 ///
 /// The paths come in the server's order; the requested path itself is among them.
@@ -163,9 +169,21 @@ pub fn parse(
     bounds: &PropfindLimits,
 ) -> Result<Vec<Resource>, PropfindError> {
     let tokens = Tokens::new(body, &[DAV], bounds.max_bytes, MAX_DEPTH)?;
-    let mut reader = Reader { tokens, base: Base::of(asked)?, found: Vec::new() };
+    let base = Base::of(asked, !is_of_xrdhttp(body))?;
+    let mut reader = Reader { tokens, base, found: Vec::new() };
     reader.multistatus(bounds.max_resources)?;
     Ok(reader.found)
+}
+
+/// Returns true for a document of XrdHttp (measured: 5.5.3 and 6.2.1), also behind a proxy: no
+/// other server declares these prefixes unless it is asked for such properties. XrdHttp encodes no
+/// `href`, so that `a%41` is the name, not `aA`.
+#[must_use]
+pub fn is_of_xrdhttp(body: &[u8]) -> bool {
+    const ROOT: &[u8] = b"<D:multistatus xmlns:D=\"DAV:\" \
+        xmlns:ns1=\"http://apache.org/dav/props/\" xmlns:ns0=\"DAV:\">";
+    let start = body.get(..MAX_PROLOG_BYTES).unwrap_or(body);
+    start.windows(ROOT.len()).any(|window| window == ROOT)
 }
 
 struct Reader<'a> {
@@ -204,24 +222,23 @@ impl<'a> Reader<'a> {
                 self.skip()?;
                 continue;
             }
-            if self.found.len() >= most {
-                return Err(PropfindError::TooMany { most });
-            }
-            let resource = self.response()?;
-            self.found.push(resource);
+            self.response(most)?;
         }
         Ok(())
     }
 
-    fn response(&mut self) -> Result<Resource, PropfindError> {
-        let mut href = None;
+    fn response(&mut self, most: usize) -> Result<(), PropfindError> {
+        let mut hrefs = Vec::new();
         let mut status = None;
         let mut known = Properties::default();
         let mut refused = None;
         let mut is_told = false;
         while let Some(element) = self.tokens.child()? {
-            if is(&element, "href") && href.is_none() {
-                href = Some(self.value()?);
+            if is(&element, "href") {
+                if self.found.len() + hrefs.len() >= most {
+                    return Err(PropfindError::TooMany { most });
+                }
+                hrefs.push(self.value()?);
             } else if is(&element, "status") {
                 status = Some(self.status()?);
             } else if is(&element, "propstat") {
@@ -234,21 +251,31 @@ impl<'a> Reader<'a> {
                 self.skip()?;
             }
         }
-        let href = href.ok_or(PropfindError::NoHref)?;
+        if hrefs.is_empty() {
+            return Err(PropfindError::NoHref);
+        }
         // That some properties are refused says nothing of the name, but that there was no space
         // for all says that something is missing.
         let refused = refused.filter(|why| !is_told || *why == StatusCode::INSUFFICIENT_STORAGE);
-        let (path, is_utf8) = self.base.below(&href)?;
-        Ok(Resource {
-            path,
-            is_utf8,
-            status: status.or(refused).unwrap_or(StatusCode::OK),
+        let status = status.or(refused).unwrap_or(StatusCode::OK);
+        for href in hrefs {
+            // Several names have a status in common (RFC 4918 section 14.24), never properties.
+            let Properties { collection, size, modified, etag } = std::mem::take(&mut known);
+            let (path, is_utf8) = self.base.below(&href)?;
             // RFC 4918 section 5.2: a collection's name should end with a slash.
-            is_collection: known.collection.unwrap_or_else(|| href.ends_with('/')),
-            size: known.size,
-            modified: known.modified,
-            etag: known.etag,
-        })
+            let is_collection = collection.unwrap_or_else(|| href.ends_with('/'));
+            self.found.push(Resource {
+                path,
+                href,
+                is_utf8,
+                status,
+                is_collection,
+                size,
+                modified,
+                etag,
+            });
+        }
+        Ok(())
     }
 
     /// Reads properties, and their status.

@@ -87,8 +87,8 @@ pub enum RangeResponseError {
         /// The stated size.
         total: u64,
     },
-    /// A 206 whose body has another length than its range, as a page in place of the data.
-    #[error("status 206 with {length} bytes for a range of {range_bytes}")]
+    /// A body that has another length than its range, as a page in place of the data.
+    #[error("a body of {length} bytes for a range of {range_bytes}")]
     OtherLength {
         /// The stated length of the body.
         length: u64,
@@ -123,7 +123,7 @@ pub fn classify(
 ) -> Result<RangeResponse, RangeResponseError> {
     match status {
         StatusCode::PARTIAL_CONTENT => partial(headers, ranges_asked),
-        StatusCode::OK => Ok(RangeResponse::Whole { size: content_length(headers) }),
+        StatusCode::OK => whole(headers),
         StatusCode::RANGE_NOT_SATISFIABLE => {
             // The size is optional here: an invalid field counts as absent.
             let size = headers.get(CONTENT_RANGE).and_then(|value| {
@@ -155,6 +155,32 @@ pub fn classify(
     }
 }
 
+/// The whole file, or a part of it under the wrong status, as of `rclone serve s3`.
+fn whole(headers: &HeaderMap) -> Result<RangeResponse, RangeResponseError> {
+    let size = content_length(headers);
+    let position = headers.get(CONTENT_RANGE).map(|value| ContentRange::parse(value.as_bytes()));
+    match position {
+        Some(Ok(ContentRange::Satisfied { range, total }))
+            if total != size && total != Some(range.end - range.start) =>
+        {
+            single(headers, range, total)
+        }
+        _ => Ok(RangeResponse::Whole { size }),
+    }
+}
+
+fn single(
+    headers: &HeaderMap,
+    range: Range<u64>,
+    total: Option<u64>,
+) -> Result<RangeResponse, RangeResponseError> {
+    let range_bytes = range.end - range.start;
+    match content_length(headers).filter(|length| *length != range_bytes) {
+        Some(length) => Err(RangeResponseError::OtherLength { length, range_bytes }),
+        None => Ok(RangeResponse::Single { range, total }),
+    }
+}
+
 fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, RangeResponseError> {
     let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let content_range = headers.get(CONTENT_RANGE);
@@ -170,13 +196,7 @@ fn partial(headers: &HeaderMap, ranges_asked: usize) -> Result<RangeResponse, Ra
         content_type: excerpt(content_type),
     })?;
     match ContentRange::parse(value.as_bytes())? {
-        ContentRange::Satisfied { range, total } => {
-            let range_bytes = range.end - range.start;
-            match content_length(headers).filter(|length| *length != range_bytes) {
-                Some(length) => Err(RangeResponseError::OtherLength { length, range_bytes }),
-                None => Ok(RangeResponse::Single { range, total }),
-            }
-        }
+        ContentRange::Satisfied { range, total } => single(headers, range, total),
         // The file is empty, whatever the status.
         ContentRange::Unsatisfied { total: 0 } => Ok(RangeResponse::Unsatisfied { size: Some(0) }),
         ContentRange::Unsatisfied { total } => Err(RangeResponseError::SatisfiedNothing { total }),
@@ -296,7 +316,11 @@ impl ResponseHead {
     #[must_use]
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Self {
         let size = match (status, headers.get(CONTENT_RANGE)) {
-            (StatusCode::OK, _) => content_length(headers),
+            (StatusCode::OK, _) => match whole(headers) {
+                Ok(RangeResponse::Single { total, .. }) => total,
+                Ok(RangeResponse::Whole { size }) => size,
+                _ => None,
+            },
             (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, Some(value)) => {
                 match ContentRange::parse(value.as_bytes()) {
                     Ok(ContentRange::Satisfied { total, .. }) => total,

@@ -4,6 +4,8 @@
 //! entities and character numbers are resolved here; any other reference is an error, so that no
 //! document type can make a small text large. Depth and length are checked before anything is kept.
 
+pub mod object_list;
+
 use crate::text::excerpt;
 use quick_xml::NsReader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -194,6 +196,11 @@ impl<'a> Tokens<'a> {
     /// The text of the element that has just been opened, to its end, trimmed. Text beyond `most`
     /// bytes is dropped; text of elements within it does not count.
     pub(crate) fn text_of_element(&mut self, most: usize) -> Result<String, XmlError> {
+        Ok(self.whole_text_of_element(most)?.trim().to_owned())
+    }
+
+    /// The same with the blanks at both ends.
+    pub(crate) fn whole_text_of_element(&mut self, most: usize) -> Result<String, XmlError> {
         let depth = self.depth;
         let mut value = String::new();
         while self.depth >= depth {
@@ -205,7 +212,7 @@ impl<'a> Tokens<'a> {
                 Token::Text(_) | Token::Open(_) | Token::Close => {}
             }
         }
-        Ok(value.trim().to_owned())
+        Ok(value)
     }
 
     /// The namespace of the element that has just been opened; empty for none.

@@ -29,6 +29,7 @@
 
 pub(crate) mod blocking;
 mod change;
+pub(crate) mod directory_entry;
 pub(crate) mod disk;
 pub(crate) mod entry_metadata;
 pub(crate) mod error;
@@ -36,7 +37,8 @@ pub(crate) mod path;
 pub(crate) mod referral;
 pub(crate) mod tape;
 
-pub use crate::backend::change::{ChangeOptions, ChangePrecondition};
+pub use crate::backend::change::{ChangeOptions, ChangePrecondition, Precondition};
+pub use crate::backend::directory_entry::DirectoryEntry;
 pub use crate::backend::entry_metadata::EntryMetadata;
 pub use crate::backend::error::{BackendError, BackendErrorKind};
 
@@ -62,11 +64,6 @@ pub type BackendFuture<'a, T> = BoxFuture<'a, Result<T, BackendError>>;
 
 /// Properties that clients gave to a file or directory (RFC 4918 section 4); the values are XML.
 pub type DeadProperties = BTreeMap<PropertyName, String>;
-
-/// Decides, with the metadata of what is there, whether a change may go on. It gets none where
-/// nothing is there, or only a link.
-pub type Precondition =
-    Box<dyn Fn(Option<&EntryMetadata>) -> Result<(), BackendError> + Send + Sync>;
 
 /// Decides whether links may be followed to a path.
 pub type LinkFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
@@ -216,8 +213,13 @@ pub trait Backend: Send + Sync + Debug {
         links: LinkFilter,
     ) -> BackendFuture<'a, bool>;
 
-    /// Removes a file, or a directory with its contents.
-    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()>;
+    /// Removes a file, or a directory; one with contents only if `whole`, else it is a conflict.
+    fn remove<'a>(
+        &'a self,
+        path: &'a str,
+        whole: bool,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()>;
 
     /// Makes a directory.
     fn make_directory<'a>(
@@ -273,15 +275,6 @@ pub trait FileWriter: Send + Sync + Debug {
 
     /// Gives the file its path. A file that was created in place has it already.
     fn commit(&self, options: CommitOptions) -> BackendFuture<'_, Committed>;
-}
-
-/// An entry of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectoryEntry {
-    /// The name, without slashes.
-    pub name: String,
-    /// True for a directory itself, false for a link to one.
-    pub is_directory: bool,
 }
 
 /// The details that [`Backend::describe`] looks up beside the metadata.

@@ -44,12 +44,31 @@ impl From<BackendError> for HttpError {
             Kind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Kind::NameTooLong => StatusCode::URI_TOO_LONG,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            // Clients repeat a change after 503, and look first after 504.
+            Kind::Unconfirmed => StatusCode::GATEWAY_TIMEOUT,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let http = Self::new(status, error.to_string());
         match status {
             StatusCode::SERVICE_UNAVAILABLE => http.with(header::RETRY_AFTER, "1"),
             _ => http,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_to_repeat_only_what_was_not_carried_out() {
+        for (kind, status, repeats) in [
+            (BackendErrorKind::Unavailable, 503, true),
+            (BackendErrorKind::Unconfirmed, 504, false),
+        ] {
+            let error = HttpError::from(BackendError::new(kind, "no answer"));
+            let told = error.fields.iter().any(|(name, _)| *name == header::RETRY_AFTER);
+            assert_eq!((error.status.as_u16(), told), (status, repeats));
         }
     }
 }

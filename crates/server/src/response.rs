@@ -17,7 +17,7 @@ use hither_http::tree;
 use hither_http::vector::RANGES_TYPE;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, header};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -82,23 +82,27 @@ pub(crate) fn accept_tree_query() -> String {
     format!("\"{}\"", tree::QUERY_TYPE)
 }
 
-/// A time in UTC, to the second (RFC 3339).
-pub(crate) fn rfc3339(time: SystemTime) -> String {
-    let time = OffsetDateTime::from(time).replace_nanosecond(0);
-    time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+/// A time in UTC, to the second (RFC 3339); none for one that has no form, as after the year 9999.
+pub(crate) fn rfc3339(time: SystemTime) -> Option<String> {
+    let epoch = OffsetDateTime::UNIX_EPOCH;
+    let time = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => epoch.checked_add(since.try_into().ok()?),
+        Err(before) => epoch.checked_sub(before.duration().try_into().ok()?),
+    };
+    time?.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()
 }
 
 /// A time in UTC with three digits of milliseconds (RFC 3339).
 pub(crate) fn rfc3339_millis(time: SystemTime) -> String {
-    let seconds = rfc3339(time);
-    let millis = OffsetDateTime::from(time).millisecond();
+    let seconds = rfc3339(time).unwrap_or_default();
+    let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().subsec_millis();
     format!("{}.{millis:03}Z", seconds.trim_end_matches('Z'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::Duration;
 
     #[test]
     fn times_are_written_to_the_second_in_utc() {
@@ -108,8 +112,18 @@ mod tests {
             (1_700_000_000, "2023-11-14T22:13:20Z"),
         ] {
             let time = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(999);
-            assert_eq!(rfc3339(time), text);
+            assert_eq!(rfc3339(time).as_deref(), Some(text));
             assert_eq!(rfc3339_millis(time), text.replace('Z', ".999Z"));
         }
+    }
+
+    #[test]
+    fn a_time_has_a_text_until_the_end_of_the_year_9999() {
+        let after = |seconds| rfc3339(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(after(253_402_300_799).as_deref(), Some("9999-12-31T23:59:59Z"));
+        assert_eq!(after(253_402_300_800), None);
+        assert_eq!(after(i64::MAX as u64), None);
+        let before = rfc3339(UNIX_EPOCH - Duration::from_millis(1500));
+        assert_eq!(before.as_deref(), Some("1969-12-31T23:59:58Z"));
     }
 }

@@ -22,6 +22,7 @@ mod activity;
 mod clock;
 mod connections;
 mod parts;
+mod settings;
 mod window;
 
 pub use activity::WaitCauses;
@@ -97,6 +98,7 @@ pub struct SimulatedSource {
     /// Gaps of up to this many bytes between ranges are sent as well.
     merging: u64,
     server_time: Duration,
+    tells_size: bool,
     clock: Arc<dyn Clock>,
     state: Arc<Mutex<State>>,
     connection_free: Arc<Notify>,
@@ -129,6 +131,7 @@ impl SimulatedSource {
             patience: Duration::MAX,
             merging: 0,
             server_time: Duration::ZERO,
+            tells_size: true,
             clock: Arc::new(TokioClock::default()),
             state: Arc::new(Mutex::new(State::new(link))),
             connection_free: Arc::new(Notify::new()),
@@ -148,41 +151,11 @@ impl SimulatedSource {
             patience: self.patience,
             merging: self.merging,
             server_time: self.server_time,
+            tells_size: self.tells_size,
             clock: Arc::clone(&self.clock),
             state: Arc::clone(&self.state),
             connection_free: Arc::clone(&self.connection_free),
         }
-    }
-
-    /// Sets another clock than tokio's, which is exact. Connections then take turns of some KiB.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self.state().line.take_turns();
-        self
-    }
-
-    /// Sets the time from the arrival of a request at the server to the first byte of its response.
-    #[must_use]
-    pub fn with_server_time(mut self, time: Duration) -> Self {
-        self.server_time = time;
-        self
-    }
-
-    /// Lets windows shrink while a connection is idle, as Linux does by default
-    /// (`net.ipv4.tcp_slow_start_after_idle`), and keeps them below the bandwidth-delay product of
-    /// [`Link::each`].
-    #[must_use]
-    pub fn with_idle_restart(self) -> Self {
-        self.state().line.restarts = true;
-        self
-    }
-
-    /// Records what [`SimulatedSource::causes`] needs.
-    #[must_use]
-    pub fn with_activity(self) -> Self {
-        self.state().activity = Some(activity::Activity::default());
-        self
     }
 
     /// The causes of a wait of a reader from `start` to `end`, at which the last byte that it
@@ -192,52 +165,6 @@ impl SimulatedSource {
         let state = self.state();
         let activity = state.activity.as_ref();
         activity.map(|activity| activity.causes(start, end)).unwrap_or_default()
-    }
-
-    /// Sets another name than the size.
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// Sets the limits of each request. A cost of a request by the path replaces the one of these
-    /// limits if it is higher ([`Limits::priced`]).
-    #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Sets the maximum number of connections, at least one.
-    #[must_use]
-    pub fn with_max_connections(mut self, connections: usize) -> Self {
-        self.max_connections = connections.max(1);
-        self
-    }
-
-    /// Sets the no-progress timeout: a stalled response fails after this long. By default it never
-    /// does.
-    #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// Sends the bytes between two ranges as well, if they are at most `gap_bytes`, as some servers
-    /// do.
-    #[must_use]
-    pub fn with_merging(mut self, gap_bytes: u64) -> Self {
-        self.merging = gap_bytes;
-        self
-    }
-
-    /// Sets a fault for the `nth` request, counted from 0 in the order in which connections are
-    /// assigned.
-    #[must_use]
-    pub fn with_fault(self, nth: usize, fault: Fault) -> Self {
-        self.state().faults.insert(nth, fault);
-        self
     }
 
     /// All requests so far, in the order in which connections were assigned.
@@ -354,18 +281,22 @@ impl SimulatedSource {
         connection.finish(last, false);
         let state = self.state();
         Ok(ResponseMeta {
-            size: Some(self.content.len()),
+            size: self.told_size(),
             validator: Some(state.validator.clone()),
             ..ResponseMeta::default()
         })
     }
 
+    fn told_size(&self) -> Option<u64> {
+        self.tells_size.then(|| self.content.len())
+    }
+
     fn unchanged(&self, request: &Request) -> Result<()> {
-        let size = self.content.len();
-        if let Some(expected) = request.size.filter(|&expected| expected != size) {
+        let size = self.told_size();
+        if let Some((seen, expected)) = size.zip(request.size).filter(|(seen, it)| seen != it) {
             return Err(Error::new(
                 ErrorKind::Changed,
-                format!("the file has {size} bytes, expected {expected}"),
+                format!("the file has {seen} bytes, expected {expected}"),
             ));
         }
         let state = self.state();
@@ -374,7 +305,7 @@ impl SimulatedSource {
                 ErrorKind::Changed,
                 format!("the file has validator {}, expected {wanted}", state.validator),
             )),
-            _ => request.version.bind("the file", Some(size), Some(&state.validator)),
+            _ => request.version.bind("the file", size, Some(&state.validator)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! An HTTP server that loses connections: in the middle of a request, after it, or in the middle of
-//! the response. It notes which requests have arrived, as of a server that carries them out.
+//! the response; or that never responds. It notes which requests have arrived, as of a server that
+//! carries them out.
 
 use crate::mock_http::connection::{read_body, read_head};
 use crate::test_server::TestServer;
@@ -19,6 +20,8 @@ pub enum LossyAct {
     HalfRead,
     /// Reads the whole request and closes the connection.
     Read,
+    /// Reads the whole request, and neither responds nor closes the connection.
+    Silence,
     /// Closes the connection in the middle of the response.
     HalfAnswered,
     /// Responds with this status, these lines of fields, and this body.
@@ -111,6 +114,7 @@ async fn serve_connection(
         read_body(&mut stream, &mut received, wanted).await.ok()??;
         let response = match act {
             LossyAct::HalfRead | LossyAct::Read => return None,
+            LossyAct::Silence => std::future::pending().await,
             LossyAct::HalfAnswered => {
                 "HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\nhalf".to_owned()
             }

@@ -4,13 +4,14 @@
 //! servers are stated in [`StorageFeatures`]: a storage that claims a feature must have it.
 
 mod expectation;
+mod interruptions;
 mod versions;
 
 use bytes::Bytes;
 use expectation::{fails, good};
 use hither_core::checksum::{Algorithm, Hasher};
 use hither_core::error::ErrorKind;
-use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload, partial_name};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;
 use hither_core::{Part, Request};
 use std::ops::Range;
@@ -78,7 +79,7 @@ pub async fn check(storage: &dyn Storage, abilities: StorageFeatures) {
     what_is_aborted_is_gone(storage).await;
     wrong_checksums_are_seen(storage, abilities).await;
     if abilities.resumes {
-        interrupted_uploads_are_gone_on_with(storage).await;
+        interruptions::uploads_are_gone_on_with(storage).await;
     }
     files_are_renamed(storage).await;
     if abilities.directories {
@@ -178,6 +179,15 @@ async fn wrong_checksums_are_seen(storage: &dyn Storage, abilities: StorageFeatu
             "a file that is not as it should be",
         );
     }
+    // In one request, and in parts where a storage has them.
+    for size in [100_000, 12_000_000] {
+        let bytes = content(size, 3);
+        let read_back = PutOptions { read_back: true, ..options(bytes.len(), true) };
+        let upload = good(storage.put("file", read_back).await, "put");
+        write(&*upload, &bytes, 0..bytes.len()).await;
+        let other = Hasher::of(Algorithm::Md5, b"other");
+        fails(upload.commit(Some(other)).await, ErrorKind::Corrupt, "a file that is read back");
+    }
     for algorithm in Algorithm::ALL {
         let upload = good(storage.put("file", options(bytes.len(), true)).await, "put");
         write(&*upload, &bytes, 0..bytes.len()).await;
@@ -185,57 +195,6 @@ async fn wrong_checksums_are_seen(storage: &dyn Storage, abilities: StorageFeatu
         good(upload.commit(Some(right)).await, "commit of a file that is as it should be");
     }
     good(storage.remove("file").await, "remove");
-}
-
-async fn interrupted_uploads_are_gone_on_with(storage: &dyn Storage) {
-    let bytes = content(12_000_000, 4);
-    let partial = Some(partial_name(1));
-    let whole = PutOptions { partial, ..options(bytes.len(), false) };
-    let upload = good(storage.put("file", whole.clone()).await, "put");
-    let block = usize::try_from(upload.block_bytes()).unwrap_or(1).max(1);
-    let half = 6_000_000 / block * block;
-    assert!(half > 0, "blocks are {block} bytes long");
-    write(&*upload, &bytes, 0..half).await;
-    let token = upload.token();
-    assert!(token.is_some(), "no token");
-    // As if the process had ended.
-    drop(upload);
-    let resume = PutOptions { resume: token.clone(), ..whole };
-    let upload = good(storage.put("file", resume.clone()).await, "put again");
-    assert_eq!(upload.token(), token, "the token is of no use");
-    write(&*upload, &bytes, half..bytes.len()).await;
-    good(upload.commit(None).await, "commit");
-    assert!(read(storage, "file", bytes.len() as u64).await == bytes, "the halves do not fit");
-    good(storage.remove("file").await, "remove");
-    // It has become a file: the token is useless and harmless.
-    for resume in [PutOptions { size: 5, ..resume.clone() }, resume] {
-        let upload = good(storage.put("file", resume).await, "put with an old token");
-        // A storage that cannot ask for the old upload finds out when it writes.
-        if upload.token() == token {
-            let first = upload.write(0, bytes[..block].to_vec().into()).await;
-            assert!(first.is_err(), "the old token is believed");
-            continue;
-        }
-        good(upload.abort().await, "abort");
-    }
-    // The rest of a longer file is useless for a shorter one.
-    let upload = good(storage.put("file", options(bytes.len(), false)).await, "put");
-    write(&*upload, &bytes, 0..bytes.len()).await;
-    let token = upload.token();
-    let longer = upload;
-    let short = bytes.len() - 1;
-    let resume = PutOptions { resume: token, ..options(short, false) };
-    let upload = good(storage.put("file", resume).await, "put with the token of a longer file");
-    write(&*upload, &bytes, 0..short).await;
-    good(upload.commit(None).await, "commit");
-    assert_eq!(good(storage.stat("file").await, "stat").size, Some(short as u64));
-    good(storage.remove("file").await, "remove");
-    // A caller that resumes it all the same, to its end, leaves nothing to abort.
-    drop(longer.abort().await);
-    let resume = PutOptions { resume: Some("../file".to_owned()), ..options(5, false) };
-    let upload = good(storage.put("file", resume).await, "put with a token from elsewhere");
-    good(upload.abort().await, "abort");
-    assert_eq!(names(storage, "").await, [""; 0]);
 }
 
 async fn files_are_renamed(storage: &dyn Storage) {
@@ -248,6 +207,11 @@ async fn files_are_renamed(storage: &dyn Storage) {
     );
     good(storage.rename("a", "b", true).await, "rename over a file on request");
     assert_eq!(names(storage, "").await, ["b"]);
+    assert_eq!(read(storage, "b", 1).await, b"a");
+    for overwrite in [true, false] {
+        fails(storage.rename("b", "b", overwrite).await, ErrorKind::Invalid, "rename onto itself");
+    }
+    assert!(storage.copy_file("b", "b").await.is_err(), "copy onto itself");
     assert_eq!(read(storage, "b", 1).await, b"a");
     good(storage.rename("b", "c", false).await, "rename");
     assert_eq!(names(storage, "").await, ["c"]);

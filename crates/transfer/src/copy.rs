@@ -66,14 +66,14 @@ pub async fn copy(
     let job = setup::job_name(&sources, &destination);
     let is_persistent = matches!(destination, Destination::Place(_) | Destination::File(_));
     let folder = options.journal.as_ref().filter(|_| is_persistent);
-    let journal = folder.map(|folder| Journal::open(folder, &job)).transpose()?;
+    let mut notices = Vec::new();
+    let opened = folder.map(|folder| Journal::open(folder, &job, &mut notices)).transpose()?;
+    let mut journal = opened.flatten();
     let into = match journal.as_ref().and_then(Journal::goes_into) {
         Some(into) => into,
         None => {
             let into = setup::goes_into(&destination, sources.len() > 1).await?;
-            if let Some(journal) = &journal {
-                journal.begin(&job, into)?;
-            }
+            journal = journal.and_then(|journal| journal.begin(&job, into, &mut notices));
             into
         }
     };
@@ -83,6 +83,7 @@ pub async fn copy(
     // Whoever stages files finds them once more.
     let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
     let shared = CopyContext::new(job, options, queue, journal, progress);
+    shared.tally().notices = notices;
     if into {
         setup::refuse_alike_targets(&sources, &destination).await?;
     }
@@ -147,10 +148,14 @@ pub(crate) fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
     summary.bytes_arrived = shared.progress.figures().bytes_arrived;
     summary.bytes_resent += shared.progress.useless_bytes();
     debug!(stages = ?shared.progress.stages(), "copy ended");
-    if let Some(journal) = shared.journal
-        && summary.failures.is_empty()
-    {
-        journal.remove();
+    if let Some(journal) = shared.journal {
+        if let Some(error) = journal.trouble() {
+            let notice = format!("{error}: what was copied after that cannot be resumed");
+            summary.notices.push(notice);
+        }
+        if summary.failures.is_empty() {
+            journal.remove();
+        }
     }
     Ok(summary)
 }

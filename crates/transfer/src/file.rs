@@ -338,9 +338,7 @@ impl FileCopy {
 
     /// The file has failed, and nothing more of it is fetched. Whether it had not before.
     pub(crate) fn give_up(&self) -> bool {
-        if let Some(order) = &self.order {
-            order.fail();
-        }
+        self.order.iter().for_each(Sequencer::fail);
         !std::mem::replace(&mut self.state().over, true)
     }
 
@@ -454,16 +452,14 @@ impl FileCopy {
 
     /// Notes in the journal what is known about the version of a file with replicas by now: a
     /// later attempt may find others of them.
-    pub(crate) fn note_version(&self) -> Result<()> {
-        let (Some(_), Some(journal)) = (&self.replicas, self.journal()) else { return Ok(()) };
+    pub(crate) fn note_version(&self) {
+        let (Some(_), Some(journal)) = (&self.replicas, self.journal()) else { return };
         let version = self.version_now();
         let mut journaled = lock(&self.journaled);
-        if journaled.as_ref() == Some(&version) {
-            return Ok(());
+        if journaled.as_ref() != Some(&version) {
+            journal.version(&self.key, &version);
+            *journaled = Some(version);
         }
-        journal.version(&self.key, &version)?;
-        *journaled = Some(version);
-        Ok(())
     }
 
     /// The version, with what is known about it by now.
@@ -546,6 +542,7 @@ impl FileCopy {
         let before = state.blocks.begin_again();
         state.before = Some(before);
         state.over = false;
+        self.order.iter().for_each(|order| order.advance(0));
         if let Some(chain) = &self.chain {
             let mut chain = lock(chain);
             *chain = Hasher::new(chain.algorithm());

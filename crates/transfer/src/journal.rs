@@ -21,6 +21,10 @@
 //! and compared before it is believed.
 //!
 //! Two processes must not do the same job at once: the journal is locked for as long as it is open.
+//!
+//! A job does not need one. Where the store takes nothing (a full disk, no right to write), it goes
+//! on without, or without further records, and says so. Only a journal that is there and cannot be
+//! used is an error: it may say what the names of the job mean.
 
 use crate::file::version::FileVersion;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
@@ -34,7 +38,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tracing::debug;
+use tracing::{debug, warn};
 
 /// A longer journal is not one of ours: a hundred bytes a block make ten thousand terabytes of
 /// this.
@@ -103,20 +107,38 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: Mutex<File>,
     known: Mutex<HashMap<String, Known>>,
+    /// The reason for which nothing more is recorded.
+    trouble: Mutex<Option<Error>>,
     into: Option<bool>,
     /// The number of the job until it is done; none in journals of older versions.
     id: Option<u64>,
 }
 
 impl Journal {
-    /// Opens the journal of `job` in `folder`, which is made if it is not there.
+    /// Opens the journal of `job` in `folder`, which is made if it is not there. None if there is
+    /// no journal and none can be made, which `notices` say.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Local`] if that is not possible, or another process is at the same job.
-    pub(crate) fn open(folder: &Path, job: &str) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    /// [`ErrorKind::Local`] if another process is at the same job, and others if there may be a
+    /// journal that cannot be used.
+    pub(crate) fn open(
+        folder: &Path,
+        job: &str,
+        notices: &mut Vec<String>,
+    ) -> Result<Option<Self>> {
         let path = folder.join(format!("{}.journal", short_name(job)));
+        let made = std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error));
+        match made.and_then(|()| Self::open_at(path.clone(), job)) {
+            Err(error) if is_missing(&path) => {
+                notices.push(without(&error));
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    fn open_at(path: PathBuf, job: &str) -> Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -153,7 +175,8 @@ impl Journal {
         );
         let cut = file.set_len(valid_bytes).and_then(|()| file.seek(SeekFrom::Start(valid_bytes)));
         cut.map_err(|error| failed(&path, &error))?;
-        Ok(Self { path, file: Mutex::new(file), known: Mutex::new(known), into, id })
+        let file = Mutex::new(file);
+        Ok(Self { path, file, known: Mutex::new(known), trouble: Mutex::default(), into, id })
     }
 
     /// True if the destination was an existing directory when the job began; none if it begins now.
@@ -188,47 +211,42 @@ impl Journal {
         lock(&self.known).get(target).cloned()
     }
 
-    pub(crate) fn begin(&self, job: &str, into: bool) -> Result<()> {
-        self.append(&Record::Begin { job: job.to_owned(), into, id: self.id })
+    /// Records that the job begins. None if that cannot be recorded, which `notices` say.
+    pub(crate) fn begin(self, job: &str, into: bool, notices: &mut Vec<String>) -> Option<Self> {
+        self.append(&Record::Begin { job: job.to_owned(), into, id: self.id });
+        let Some(error) = self.trouble() else { return Some(self) };
+        notices.push(without(&error));
+        self.remove();
+        None
     }
 
-    pub(crate) fn file(
-        &self,
-        target: &str,
-        version: &FileVersion,
-        part: Option<&str>,
-    ) -> Result<()> {
+    pub(crate) fn file(&self, target: &str, version: &FileVersion, part: Option<&str>) {
         let target = target.to_owned();
         let part = part.map(str::to_owned);
-        self.append(&Record::File { target, version: version.clone(), part })
+        self.append(&Record::File { target, version: version.clone(), part });
     }
 
     /// Where the bytes of the file go is called something else by now.
-    pub(crate) fn part(&self, target: &str, part: Option<&str>) -> Result<()> {
-        self.append(&Record::Part { target: target.to_owned(), part: part.map(str::to_owned) })
+    pub(crate) fn part(&self, target: &str, part: Option<&str>) {
+        self.append(&Record::Part { target: target.to_owned(), part: part.map(str::to_owned) });
     }
 
     /// More is known about the version of the file.
-    pub(crate) fn version(&self, target: &str, version: &FileVersion) -> Result<()> {
+    pub(crate) fn version(&self, target: &str, version: &FileVersion) {
         let version = version.clone();
-        self.append(&Record::Version { target: target.to_owned(), version })
+        self.append(&Record::Version { target: target.to_owned(), version });
     }
 
-    pub(crate) fn block(&self, target: &str, at: u64, bytes: u64, crc32c: &Checksum) -> Result<()> {
+    pub(crate) fn block(&self, target: &str, at: u64, bytes: u64, crc32c: &Checksum) {
         let target = target.to_owned();
         let crc32c = crc32c.hex();
-        self.append(&Record::Block { target, at, bytes, crc32c })
+        self.append(&Record::Block { target, at, bytes, crc32c });
     }
 
-    pub(crate) fn done(
-        &self,
-        target: &str,
-        version: &FileVersion,
-        seen: &FileVersion,
-    ) -> Result<()> {
+    pub(crate) fn done(&self, target: &str, version: &FileVersion, seen: &FileVersion) {
         let version = version.clone();
         let seen = seen.clone();
-        self.append(&Record::Done { target: target.to_owned(), version, seen })
+        self.append(&Record::Done { target: target.to_owned(), version, seen });
     }
 
     /// Notes several files that have their final names: targets, versions of the sources, and what
@@ -236,13 +254,14 @@ impl Journal {
     pub(crate) fn done_together(
         &self,
         files: impl Iterator<Item = (String, FileVersion, FileVersion)>,
-    ) -> Result<()> {
-        let mut lines = Vec::new();
-        for (target, version, seen) in files {
-            lines.extend(line(&Record::Done { target, version, seen })?);
-        }
-        let mut file = lock(&self.file);
-        file.write_all(&lines).map_err(|error| failed(&self.path, &error))
+    ) {
+        let records = files.map(|(target, version, seen)| Record::Done { target, version, seen });
+        self.write(records.map(|record| line(&record)).collect::<Result<Vec<_>>>());
+    }
+
+    /// The reason for which nothing more is recorded, if there is one.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        lock(&self.trouble).clone()
     }
 
     /// The job is done: nothing needs to be known about it any more.
@@ -251,11 +270,34 @@ impl Journal {
         drop(std::fs::remove_file(&self.path));
     }
 
-    fn append(&self, record: &Record) -> Result<()> {
-        let line = line(record)?;
-        let mut file = lock(&self.file);
-        file.write_all(&line).map_err(|error| failed(&self.path, &error))
+    fn append(&self, record: &Record) {
+        self.write(line(record).map(|line| vec![line]));
     }
+
+    /// Writes lines, unless some could not be written before: what follows a torn one is not read.
+    fn write(&self, lines: Result<Vec<Vec<u8>>>) {
+        let mut trouble = lock(&self.trouble);
+        if trouble.is_some() {
+            return;
+        }
+        let written = lines.and_then(|lines| {
+            let written = lock(&self.file).write_all(&lines.concat());
+            written.map_err(|error| failed(&self.path, &error))
+        });
+        if let Err(error) = written {
+            warn!(%error, "no more records are kept of this copy");
+            *trouble = Some(error);
+        }
+    }
+}
+
+/// Returns true if there is surely nothing at `path`.
+fn is_missing(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn without(error: &Error) -> String {
+    format!("{error}: this copy goes on without a journal and cannot be resumed")
 }
 
 fn line(record: &Record) -> Result<Vec<u8>> {
@@ -350,19 +392,23 @@ mod tests {
         FileVersion { size: Some(size), ..FileVersion::default() }
     }
 
+    fn open(folder: &Path) -> Journal {
+        Journal::open(folder, "job", &mut Vec::new()).unwrap().unwrap()
+    }
+
     fn sum() -> Checksum {
         Hasher::of(Algorithm::Crc32c, b"block")
     }
 
     fn written(folder: &Path) -> PathBuf {
-        let journal = Journal::open(folder, "job").unwrap();
+        let journal = open(folder);
         assert_eq!(journal.goes_into(), None);
-        journal.begin("job", true).unwrap();
-        journal.file("a", &version(9), Some(".a.first")).unwrap();
-        journal.block("a", 0, 5, &sum()).unwrap();
-        journal.part("a", Some(".a.part")).unwrap();
-        journal.file("b", &version(3), None).unwrap();
-        journal.done("b", &version(3), &version(3)).unwrap();
+        let journal = journal.begin("job", true, &mut Vec::new()).unwrap();
+        journal.file("a", &version(9), Some(".a.first"));
+        journal.block("a", 0, 5, &sum());
+        journal.part("a", Some(".a.part"));
+        journal.file("b", &version(3), None);
+        journal.done("b", &version(3), &version(3));
         journal.path
     }
 
@@ -370,7 +416,7 @@ mod tests {
     fn a_journal_is_read_by_the_next_attempt() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path());
-        let journal = Journal::open(folder.path(), "job").unwrap();
+        let journal = open(folder.path());
         assert_eq!(journal.goes_into(), Some(true));
         let a = journal.take("a").unwrap();
         assert_eq!((a.version, a.part.as_deref()), (version(9), Some(".a.part")));
@@ -386,13 +432,13 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            let journal = Journal::open(folder.path(), "job").unwrap();
+            let mut journal = open(folder.path());
             if journal.goes_into().is_none() {
-                journal.begin("job", true).unwrap();
+                journal = journal.begin("job", true, &mut Vec::new()).unwrap();
             }
-            journal.done("c", &version(1), &version(1)).unwrap();
+            journal.done("c", &version(1), &version(1));
             drop(journal);
-            let journal = Journal::open(folder.path(), "job").unwrap();
+            let journal = open(folder.path());
             assert_eq!(journal.goes_into(), Some(true), "cut at {cut}");
             assert!(journal.take("c").is_some(), "cut at {cut}");
         }
@@ -402,8 +448,8 @@ mod tests {
     fn a_new_version_invalidates_old_blocks() {
         let folder = tempfile::tempdir().unwrap();
         written(folder.path());
-        Journal::open(folder.path(), "job").unwrap().file("a", &version(8), None).unwrap();
-        let a = Journal::open(folder.path(), "job").unwrap().take("a").unwrap();
+        open(folder.path()).file("a", &version(8), None);
+        let a = open(folder.path()).take("a").unwrap();
         assert_eq!((a.version, a.blocks.len()), (version(8), 0));
     }
 
@@ -413,15 +459,51 @@ mod tests {
         let path = written(folder.path());
         let other = folder.path().join(format!("{}.journal", short_name("other")));
         std::fs::rename(path, other).unwrap();
-        let journal = Journal::open(folder.path(), "other").unwrap();
+        let journal = Journal::open(folder.path(), "other", &mut Vec::new()).unwrap().unwrap();
         assert!(journal.goes_into().is_none() && journal.take("a").is_none());
     }
 
     #[test]
     fn one_process_at_a_time_can_open_the_journal() {
         let folder = tempfile::tempdir().unwrap();
-        let _first = Journal::open(folder.path(), "job").unwrap();
-        let second = Journal::open(folder.path(), "job").unwrap_err();
+        let _first = open(folder.path());
+        let second = Journal::open(folder.path(), "job", &mut Vec::new()).unwrap_err();
         assert!(second.to_string().contains("another process"), "{second}");
+    }
+
+    #[test]
+    fn a_job_goes_on_without_a_journal_unless_there_may_be_one() {
+        let folder = tempfile::tempdir().unwrap();
+        // No directory can be made in one that is none.
+        let none = Path::new("/dev/null/store");
+        let refused = Journal::open(none, "job", &mut Vec::new()).unwrap_err();
+        assert!(refused.to_string().contains("/dev/null/store"), "{refused}");
+        let mut notices = Vec::new();
+        assert!(Journal::open(Path::new("/proc/store"), "job", &mut notices).unwrap().is_none());
+        assert!(notices[0].contains("journal /proc/store: "), "{notices:?}");
+        let path = written(folder.path());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let refused = Journal::open(folder.path(), "job", &mut notices).unwrap_err();
+        assert!(refused.to_string().contains(&*path.to_string_lossy()), "{refused}");
+    }
+
+    #[test]
+    fn a_journal_that_takes_nothing_more_ends_and_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let full = || Mutex::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let path = written(folder.path());
+        let journal = Journal { file: full(), ..open(folder.path()) };
+        journal.done("c", &version(1), &version(1));
+        assert_eq!(journal.trouble().unwrap().kind(), ErrorKind::NoSpace);
+        let journal = Journal { file: Mutex::new(File::open("/dev/null").unwrap()), ..journal };
+        journal.done("d", &version(1), &version(1));
+        let trouble = journal.trouble().unwrap().to_string();
+        assert!(trouble.contains(&*path.to_string_lossy()) && trouble.contains("space"));
+        let mut notices = Vec::new();
+        let other = Journal::open(folder.path(), "other", &mut notices).unwrap().unwrap();
+        assert!(Journal { file: full(), ..other }.begin("other", true, &mut notices).is_none());
+        assert!(notices[0].contains("cannot be resumed"), "{notices:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

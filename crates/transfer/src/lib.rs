@@ -28,6 +28,7 @@ pub use control::CopyControl;
 pub use copy::bandwidth_limiter::{BandwidthLimit, BandwidthLimiter};
 pub use copy::copy;
 pub use copy::listed::{copy_listed, copy_range, source_name};
+pub use copy::setup::refuse_clashes;
 pub use destination::folding::MetPaths;
 pub use destination::{CopyPath, Destination};
 pub use file::fetch::WRITE_BYTES;

@@ -49,7 +49,8 @@ pub struct FileChecksum {
     pub target: String,
     /// Its checksum.
     pub checksum: Checksum,
-    /// It was compared, with what the user gave or what the server knows.
+    /// It was compared, with what the user gave or what the server of the source tells; of a local
+    /// source, with the target's.
     pub compared: bool,
 }
 
@@ -83,9 +84,11 @@ impl CopySummary {
     /// Returns true if the same job, started again, would resume where this one ended.
     #[must_use]
     pub fn can_go_on(&self) -> bool {
-        self.failures.iter().any(|failure| {
-            let kind = failure.error.kind();
-            matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::NoSpace)
+        // Of what did not fit from the beginning, nothing was kept.
+        let has_copied = self.files > 0 || self.bytes_arrived + self.bytes_resumed > 0;
+        self.failures.iter().any(|failure| match failure.error.kind() {
+            ErrorKind::NoSpace => has_copied,
+            kind => matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout),
         })
     }
 }

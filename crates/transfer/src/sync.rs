@@ -131,18 +131,19 @@ impl Sync {
         options.existing = OverwritePolicy::Replace;
         let TreePair { source, target, .. } = &self.pair;
         let name = format!("sync\n{}\n{}", source.name(), target.name());
-        let journal = options.journal.as_ref().map(|folder| {
-            let journal = Journal::open(folder, &name)?;
-            if journal.goes_into().is_none() {
-                journal.begin(&name, false)?;
-            }
-            // What was done before is found by comparing, and may have been undone since.
-            journal.forget_done();
-            Ok::<_, Error>(journal)
-        });
-        let journal = journal.transpose()?;
+        let mut notices = Vec::new();
+        let folder = options.journal.as_ref();
+        let opened = folder.map(|folder| Journal::open(folder, &name, &mut notices)).transpose()?;
+        let mut journal = opened.flatten();
+        if journal.as_ref().and_then(Journal::goes_into).is_none() {
+            journal = journal.and_then(|journal| journal.begin(&name, false, &mut notices));
+        }
+        // What was done before is found by comparing, and may have been undone since.
+        journal.iter().for_each(Journal::forget_done);
         let queue = Queue::new(usize::MAX, 1);
-        Ok(CopyContext::new(name, options, queue, journal, progress))
+        let context = CopyContext::new(name, options, queue, journal, progress);
+        context.tally().notices = notices;
+        Ok(context)
     }
 
     /// Compares the trees, and queues what differs.
@@ -287,7 +288,7 @@ impl Sync {
                 Finding::Differs(difference, _) => {
                     if let Some(entry) = &difference.source {
                         tally.files += 1;
-                        tally.bytes += entry.counted_bytes();
+                        tally.bytes = tally.bytes.saturating_add(entry.counted_bytes());
                         found(&difference);
                     } else if options.delete {
                         deletions.add_file(difference.path.clone());

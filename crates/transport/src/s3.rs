@@ -1,8 +1,10 @@
 //! A bucket of an S3 object store as a storage.
 //!
-//! The crate `object_store` implements the protocol: signatures, lists, multipart uploads. Its
+//! The crate `object_store` implements the protocol: signatures, copies, multipart uploads. Its
 //! requests use the connections of this crate, with their timeouts and counters. Reads do not pass
 //! through it: a URL is signed, and [`HttpSource`](crate::HttpSource) reads it, see `s3/source.rs`.
+//! It asks for lists, which are parsed here, as it believes any document, see `s3/listing.rs`; and
+//! it signs removals, see `s3/removal.rs`.
 //!
 //! A bucket has no directories. One exists as long as it contains a file: creating one does
 //! nothing, a file may be put where there is none, and removing the last file removes it. A file
@@ -11,7 +13,9 @@
 //! same length, except the last.
 
 mod http_connector;
+mod listing;
 mod parts;
+mod removal;
 mod source;
 mod upload;
 
@@ -19,30 +23,23 @@ use crate::http::server_reason::quoted;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_path, check_version,
+    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_new_name, check_path,
+    check_version,
 };
-use hither_core::{Replica, Replicas, Source};
+use hither_core::{Replica, Replicas, Source, is_entity_tag};
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{
-    CopyMode, CopyOptions, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
-};
-use std::collections::HashSet;
+use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The longest name of a bucket; the oldest ones at Amazon's have up to 255 characters.
 const MAX_BUCKET: usize = 255;
-
-/// Parallel requests that remove files.
-const AT_ONCE: usize = 16;
 
 /// The configuration of an object store.
 #[derive(Clone, Default)]
@@ -73,6 +70,9 @@ impl fmt::Debug for S3Config {
 #[derive(Debug, Clone)]
 pub struct S3Storage {
     bucket: String,
+    /// The URL of the bucket.
+    url: String,
+    region: String,
     store: Arc<AmazonS3>,
     network: Arc<Network>,
     /// Digest of the key that requests are signed with; none if they are not signed.
@@ -126,18 +126,20 @@ impl S3Storage {
         });
         // The connections of this crate repeat requests.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let region = config.region.as_deref().unwrap_or("us-east-1");
+        let amazon = format!("https://s3.{region}.amazonaws.com");
+        let endpoint = config.endpoint.as_deref().unwrap_or(&amazon);
+        check_endpoint(endpoint)?;
+        let endpoint = endpoint.trim_end_matches('/');
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(bucket)
-            .with_region(config.region.as_deref().unwrap_or("us-east-1"))
+            .with_region(region)
+            .with_endpoint(endpoint)
             .with_skip_signature(identity.is_none())
             // The connections of this crate decide about that.
             .with_allow_http(true)
             .with_retry(retry)
             .with_http_connector(PooledHttpService::new(Arc::clone(&network), keys.is_some()));
-        if let Some(endpoint) = &config.endpoint {
-            check_endpoint(endpoint)?;
-            builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
-        }
         // Without a key, one that is never sent: else the library asks the machine for one.
         let (id, key) = keys.unwrap_or(("anonymous", "anonymous"));
         builder = builder.with_access_key_id(id).with_secret_access_key(key);
@@ -148,7 +150,10 @@ impl S3Storage {
             Error::new(ErrorKind::Invalid, format!("s3://{bucket}: {error}")).with_source(error)
         })?;
         let store = Arc::new(store);
-        Ok(Self { bucket: bucket.to_owned(), store, network, identity, replicas: None })
+        let url = format!("{endpoint}/{bucket}");
+        let bucket = bucket.to_owned();
+        let region = region.to_owned();
+        Ok(Self { bucket, url, region, store, network, identity, replicas: None })
     }
 
     /// Finds replicas of its files with `finder`.
@@ -179,7 +184,8 @@ impl S3Storage {
     fn key(&self, path: &str) -> Result<Path> {
         check_path(path)?;
         Path::parse(path).map_err(|error| {
-            let what = format!("{}: not a valid object name: {error}", self.shown(path));
+            let what = format!("{:?} is no name of an object", self.shown(path));
+            let what = format!("{what}{}", quoted(&error.to_string()));
             Error::new(ErrorKind::Unsupported, what)
         })
     }
@@ -210,12 +216,6 @@ impl S3Storage {
         }
     }
 
-    async fn is_directory(&self, path: &str) -> Result<bool> {
-        let prefix = self.key(path)?;
-        let first = self.store.list(Some(&prefix)).next().await;
-        Ok(first.transpose().map_err(|error| self.failed(path, error))?.is_some())
-    }
-
     fn exists(&self, path: &str) -> Error {
         Error::new(ErrorKind::AlreadyExists, format!("{} exists already", self.shown(path)))
     }
@@ -239,70 +239,6 @@ impl S3Storage {
 
     fn missing(&self, path: &str) -> Error {
         Error::new(ErrorKind::NotFound, format!("{} does not exist", self.shown(path)))
-    }
-
-    /// All pages of a list of the objects below `prefix`, up to the `delimiter` in their names.
-    async fn pages(
-        &self,
-        path: &str,
-        prefix: Option<&Path>,
-        delimiter: Option<&'static str>,
-    ) -> Result<ListResult> {
-        let prefix = prefix.map(|prefix| format!("{prefix}/"));
-        let mut all = ListResult {
-            common_prefixes: Vec::new(),
-            objects: Vec::new(),
-            extensions: Default::default(),
-        };
-        let mut tokens = HashSet::new();
-        let mut page_token = None;
-        loop {
-            let delimiter = delimiter.map(Into::into);
-            let options = PaginatedListOptions { delimiter, page_token, ..Default::default() };
-            let page = self.store.list_paginated(prefix.as_deref(), options).await;
-            let page = page.map_err(|error| self.failed(path, error))?;
-            all.common_prefixes.extend(page.result.common_prefixes);
-            all.objects.extend(page.result.objects);
-            page_token = page.page_token;
-            let Some(token) = &page_token else { return Ok(all) };
-            if !tokens.insert(token.clone()) {
-                let what = "the object store names a page of its list that it has sent before";
-                let what = format!("{}: {what}", self.shown(path));
-                return Err(Error::new(ErrorKind::Protocol, what));
-            }
-        }
-    }
-
-    /// Removes an object. One that may have been removed is looked at.
-    async fn delete(&self, path: &str, key: &Path) -> Result<()> {
-        match self.store.delete(key).await.map_err(|error| self.failed(path, error)) {
-            Err(error) if error.may_have_been_carried_out() => match self.file(path).await? {
-                Some(_) => Err(error),
-                None => Ok(()),
-            },
-            removed => removed,
-        }
-    }
-
-    async fn list_directory(&self, path: &str) -> Result<Vec<DirEntry>> {
-        let prefix = self.key(path)?;
-        let prefix = (!path.is_empty()).then_some(&prefix);
-        let found = self.pages(path, prefix, Some("/")).await?;
-        let mut entries: Vec<_> = found.common_prefixes.iter().map(directory).collect();
-        entries.extend(found.objects.into_iter().map(entry));
-        // An object that stands for the directory itself, as some programs create them.
-        entries.retain(|entry| entry.path != path);
-        if entries.is_empty() && !path.is_empty() {
-            return match self.file(path).await? {
-                Some(_) => {
-                    let what = format!("{} is not a directory", self.shown(path));
-                    Err(Error::new(ErrorKind::Invalid, what))
-                }
-                None => Err(self.missing(path)),
-            };
-        }
-        entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(entries)
     }
 }
 
@@ -366,7 +302,19 @@ fn entry(meta: ObjectMeta) -> DirEntry {
         kind: FileKind::File,
         size: Some(meta.size),
         modified: Some(meta.last_modified.into()),
-        validator: meta.e_tag,
+        validator: entity_tag(meta.e_tag),
+    }
+}
+
+/// The entity tag of an object as its responses have it. Some stores list it without quotes, or an
+/// empty one.
+fn entity_tag(listed: Option<String>) -> Option<String> {
+    let tag = listed?;
+    let bare = tag.trim_matches('"');
+    match (bare.is_empty(), is_entity_tag(&tag)) {
+        (true, _) => None,
+        (false, true) => Some(tag),
+        (false, false) => Some(format!("\"{bare}\"")),
     }
 }
 
@@ -389,7 +337,7 @@ impl Storage for S3Storage {
     }
 
     async fn list(&self, path: &str) -> Result<Listing> {
-        self.list_directory(path).await.map(Listing::from)
+        self.list_directory(path).await
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
@@ -408,7 +356,7 @@ impl Storage for S3Storage {
     }
 
     async fn remove(&self, path: &str) -> Result<()> {
-        let key = self.named(path)?;
+        self.named(path)?;
         // A bucket reports no error for a missing file.
         if self.file(path).await?.is_none() {
             if self.is_directory(path).await? {
@@ -417,28 +365,17 @@ impl Storage for S3Storage {
             }
             return Err(self.missing(path));
         }
-        self.delete(path, &key).await
+        self.delete(path).await
     }
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
-        let key = self.named(path)?;
-        let found = self.pages(path, Some(&key), None).await?;
-        let below: Vec<_> = found.objects.into_iter().map(|meta| meta.location).collect();
-        let own = self.file(path).await?;
-        if below.is_empty() && own.is_none() {
-            return Err(self.missing(path));
-        }
-        let all = below.into_iter().chain(own.map(|meta| meta.location));
-        stream::iter(all.map(Ok))
-            .try_for_each_concurrent(AT_ONCE, |location| async move {
-                self.delete(location.as_ref(), &location).await
-            })
-            .await
+        self.delete_tree(path).await
     }
 
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
         let source = self.named(from)?;
         let target = self.named(to)?;
+        check_new_name(from, to, &self.shown(""))?;
         let Some(ObjectMeta { size, .. }) = self.file(from).await? else {
             if self.is_directory(from).await? {
                 let what = format!(
@@ -470,7 +407,7 @@ impl Storage for S3Storage {
                 }
             }
         }
-        self.delete(from, &source).await
+        self.delete(from).await
     }
 
     async fn make_directory(&self, path: &str) -> Result<()> {
@@ -487,5 +424,18 @@ impl Storage for S3Storage {
             Some(_) => Ok(None),
             None => Err(self.missing(path)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listed_tag_is_that_of_the_object() {
+        let of = |tag: &str| entity_tag(Some(tag.to_owned()));
+        assert_eq!(of("\"ab-2\"").as_deref(), Some("\"ab-2\""));
+        assert_eq!(of("ab-2").as_deref(), Some("\"ab-2\""), "rclone's");
+        assert_eq!((of(""), of("\"\""), entity_tag(None)), (None, None, None), "versitygw's");
     }
 }

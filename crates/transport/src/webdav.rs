@@ -47,11 +47,13 @@ use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed};
 use hither_core::storage::{
     DirEntry, FileKind, FileTimes, Listing, PutOptions, Storage, StoredEntry, TreeEvents,
-    TreeRequest, TreeUpload, Upload, check_name, check_path, hide_partial_name, parent,
+    TreeRequest, TreeUpload, Upload, check_name, check_new_name, check_path, hide_partial_name,
+    parent,
 };
 use hither_core::{Replicas, Source};
+use hither_http::conditions::IF_EMPTY;
 use http::{Method, header};
-use refusals::PropfindRefusals;
+use refusals::MethodRefusals;
 use std::any::Any;
 use std::sync::Arc;
 use upload::WebDavUpload;
@@ -64,7 +66,10 @@ pub struct WebDavStorage {
     /// A path that is known to be a directory, and so are those that it is in.
     directory: String,
     replicas: Option<ReplicaFinder>,
-    refusals: Arc<PropfindRefusals>,
+    /// Of PROPFIND.
+    refusals: Arc<MethodRefusals>,
+    /// Of MOVE.
+    unmoved: Arc<MethodRefusals>,
 }
 
 /// The time of the last change of a file that is uploaded, in seconds since 1970.
@@ -74,8 +79,8 @@ impl WebDavStorage {
     /// The directory at `root`. Nothing is requested yet.
     #[must_use]
     pub fn new(root: Location, network: Arc<Network>) -> Self {
-        let (directory, replicas, refusals) = Default::default();
-        Self { network, root, directory, replicas, refusals }
+        let (directory, replicas, refusals, unmoved) = Default::default();
+        Self { network, root, directory, replicas, refusals, unmoved }
     }
 
     /// The same storage, in which `path` and the directories that it is in are known as
@@ -112,17 +117,17 @@ impl WebDavStorage {
         if self.names().replaces {
             request::check_uncut(&call.location)?;
         }
+        let replaced = self.names().replaces;
         let reply = self.network.call(call).await?;
-        let is_of_xrootd = request::is_of_xrootd(&reply.headers);
-        if is_of_xrootd {
+        if !replaced && self.names().replaces {
+            self.network.remember_all();
+        }
+        if request::is_of_xrootd(&reply.headers) {
             request::check_uncut(&reply.location)?;
         }
         // A server that redirects is not like those that it leads to.
         if reply.location.origin() != self.root.origin() {
             return Ok(reply);
-        }
-        if is_of_xrootd && !self.names().replaces {
-            self.learn(|names| names.replaces = true);
         }
         if self.names().trees != Some(true) && hither_http::tree::is_understood(&reply.headers) {
             self.learn(|names| names.trees = Some(true));
@@ -183,17 +188,26 @@ impl WebDavStorage {
         change::carry_out(&policy, || self.change(request()), look).await
     }
 
-    /// Removes what `before` is the entry of.
-    async fn delete(&self, before: &DirEntry) -> Result<()> {
+    /// Removes what `before` is the entry of; a directory that is not empty only if `whole`, where
+    /// the server compares that.
+    async fn delete(&self, before: &DirEntry, whole: bool) -> Result<()> {
+        let refused = self.try_delete(before, whole).await?;
+        refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "DELETE")))
+    }
+
+    /// The same. Returns the response of a server that refuses it.
+    async fn try_delete(&self, before: &DirEntry, whole: bool) -> Result<Option<HttpResponse>> {
         let path = &*before.path;
         let directory = before.kind == FileKind::Directory;
-        let request = || self.request(b"DELETE", path, directory);
+        let request = || {
+            let delete = self.request(b"DELETE", path, directory);
+            if directory && !whole { delete.with(IF_EMPTY, "?1") } else { delete }
+        };
         let look = || async {
             let now = self.look_for(path, directory).await?;
             Ok(Seen::removed(before, now.as_ref()))
         };
-        let refused = self.carry_out(request, look).await?;
-        refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "DELETE")))
+        self.carry_out(request, look).await
     }
 
     /// Removes a file of this version, where the server can compare it in one step.
@@ -225,16 +239,36 @@ impl WebDavStorage {
         retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 
-    /// Removes the content of a directory entry by entry, for servers that remove only empty ones.
-    fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
+    /// Removes a file, or a directory with all that is in it; entry by entry if the server removes
+    /// only empty ones.
+    fn remove_entry<'a>(&'a self, entry: &'a DirEntry) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            for entry in listing::list(self, path).await?.entries {
-                if entry.kind == FileKind::Directory {
-                    self.clear(&entry.path).await?;
+            let error = match self.try_delete(entry, true).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(reply)) if change::is_of_link(&reply) => {
+                    // It is listed as the directory that it leads to.
+                    let link = &reply.location;
+                    let what = format!("{link} is a link, which the server does not remove");
+                    return Err(Error::new(ErrorKind::Unsupported, what));
                 }
-                self.delete(&entry).await?;
+                Ok(Some(reply)) => status_error::of_response(&reply, "DELETE"),
+                Err(error) => error,
+            };
+            let kind = error.kind();
+            // What was lost may still be going on.
+            let is_over = matches!(error.failure(), Failure::Status { .. })
+                || !error.may_have_been_carried_out();
+            if entry.kind != FileKind::Directory
+                || !is_over
+                || matches!(kind, ErrorKind::PermissionDenied | ErrorKind::Unauthenticated)
+            {
+                return Err(error);
             }
-            Ok(())
+            // Either it removes empty directories only, or the reason shows now.
+            for inner in listing::list(self, &entry.path).await?.entries {
+                self.remove_entry(&inner).await?;
+            }
+            self.delete(entry, true).await
         })
     }
 
@@ -332,7 +366,7 @@ impl Storage for WebDavStorage {
         if entry.kind == FileKind::Directory {
             listing::check_empty(self, path).await?;
         }
-        self.delete(&entry).await
+        self.delete(&entry, false).await
     }
 
     async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
@@ -344,28 +378,11 @@ impl Storage for WebDavStorage {
     async fn remove_tree(&self, path: &str) -> Result<()> {
         check_name(path, &self.root)?;
         let entry = listing::stat(self, path).await?;
-        match self.delete(&entry).await {
-            Err(error)
-                if entry.kind == FileKind::Directory
-                    // What was lost may still be going on.
-                    && (matches!(error.failure(), Failure::Status { .. })
-                        || !error.may_have_been_carried_out())
-                    && !matches!(
-                        error.kind(),
-                        ErrorKind::PermissionDenied | ErrorKind::Unauthenticated
-                    ) =>
-            {
-                // Either it removes empty directories only, or the reason shows now.
-                self.clear(path).await?;
-                self.delete(&entry).await
-            }
-            done => done,
-        }
+        self.remove_entry(&entry).await
     }
 
     async fn copy_file(&self, from: &str, to: &str) -> Result<()> {
-        check_name(from, &self.root)?;
-        check_name(to, &self.root)?;
+        check_new_name(from, to, &self.root)?;
         let destination = self.root.below(to, false).to_string();
         let request = || {
             let call = self.request(b"COPY", from, false).with("destination", &destination);
@@ -391,9 +408,13 @@ impl Storage for WebDavStorage {
     }
 
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
-        check_name(from, &self.root)?;
-        check_name(to, &self.root)?;
+        check_new_name(from, to, &self.root)?;
         let from = listing::stat(self, from).await?;
+        // Not every server heeds "Overwrite: F", and XrdHttp need not say who it is. Where it is
+        // known, the move looks.
+        if !overwrite && !self.names().replaces && self.look(to).await?.is_some() {
+            return Err(self.exists(to));
+        }
         match from.kind {
             FileKind::Directory => self.move_to(&from, to, false, None, None).await,
             _ => self.move_file(&from, to, overwrite, false, None).await,

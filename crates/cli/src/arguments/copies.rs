@@ -2,6 +2,7 @@
 
 use crate::exit::CommandError;
 use crate::local_time::minute_of_week;
+use crate::output::standard_streams::standard_input;
 use clap::Args;
 use hither::{
     BandwidthLimit, BandwidthLimiter, BandwidthTimetable, CompareBy, CopyOptions, Filter,
@@ -235,7 +236,7 @@ pub(crate) fn read_list(path: &Path) -> Result<String, CommandError> {
     let failed = |error| CommandError::local(format!("cannot read {}", path.display()), error);
     let mut text = String::new();
     let input: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin().lock())
+        Box::new(standard_input().map_err(failed)?)
     } else {
         Box::new(std::fs::File::open(path).map_err(failed)?)
     };

@@ -3,6 +3,7 @@
 
 use crate::arguments::Cat;
 use crate::exit::CommandError;
+use crate::output::standard_streams::standard_output;
 use crate::output::{eprint_line, print_notices, redact_url};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{Client, Error, ErrorKind, FileStat};
@@ -11,7 +12,7 @@ use std::io::Write;
 use std::ops::Range;
 
 pub(super) fn run(client: &Client, request: &Cat, json: bool) -> Result<(), CommandError> {
-    write_all(client, request, json, &mut std::io::stdout())
+    write_all(client, request, json, &mut standard_output()?)
 }
 
 /// Writes the files to `output`.

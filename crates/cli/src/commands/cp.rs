@@ -9,6 +9,7 @@ pub(super) mod tuning_log;
 use crate::arguments::Copy;
 use crate::exit::CommandError;
 use crate::interrupt;
+use crate::output::standard_streams::standard_output;
 use crate::output::{eprint_line, human_bytes, print};
 use crate::per_argument::expand;
 use hither::{
@@ -106,12 +107,17 @@ pub(super) fn copy(
         [source] if source == "-" => Some(spool(destination, &options)?),
         _ => None,
     };
-    if spooled.is_some() {
-        // The next attempt has other bytes, under the same name.
+    let is_output = destination == "-";
+    if is_output {
+        standard_output()?;
+    }
+    if is_output || spooled.is_some() {
+        // Nothing is kept of an output, and the next input has other bytes, under the same name.
         options.journal = None;
+    } else {
+        interrupt::advise(if options.journal.is_some() { RESUME } else { START_AGAIN });
     }
     let resumable = options.journal.is_some();
-    interrupt::advise(if resumable { RESUME } else { START_AGAIN });
     let progress = Arc::new(CopyProgress::default());
     if arguments.limits.explain_tuning {
         tuning_log::print_if_interrupted(&progress);

@@ -3,6 +3,7 @@
 use super::{cat, cp, draw};
 use crate::arguments::{Explain, ExplainedJob, ExplanationArgs};
 use crate::exit::CommandError;
+use crate::output::standard_streams::standard_input;
 use crate::output::{connections, human_bytes, print};
 use chrono::DateTime;
 use hither::{
@@ -88,7 +89,7 @@ fn as_json(diagnosis: &Diagnosis) -> Value {
 pub(super) fn serve(log: &Path, json: bool) -> Result<(), CommandError> {
     let failed = |error| CommandError::local(format!("cannot read {}", log.display()), error);
     let input: Box<dyn Read> = if log == Path::new("-") {
-        Box::new(std::io::stdin())
+        Box::new(standard_input().map_err(failed)?)
     } else {
         Box::new(std::fs::File::open(log).map_err(failed)?)
     };

@@ -2,6 +2,7 @@
 
 use crate::arguments::Tree;
 use crate::exit::CommandError;
+use crate::output::standard_streams::standard_input;
 use crate::output::{human_bytes, print, print_notices};
 use hither::{
     Client, Error, ErrorKind, FileListing, LearnedExport, LearnedListing, LearnedSet, TreeListing,
@@ -110,7 +111,7 @@ fn import(client: &Client, path: &Path, json: bool) -> Result<(), CommandError> 
     let mut text = Vec::new();
     let limit = MAX_IMPORTED_BYTES + 1;
     let read = if path == Path::new("-") {
-        std::io::stdin().take(limit).read_to_end(&mut text)
+        standard_input().and_then(|input| input.take(limit).read_to_end(&mut text))
     } else {
         std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text))
     };

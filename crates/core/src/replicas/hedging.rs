@@ -253,34 +253,42 @@ impl Replicas {
         let validator = given.filter(|_| Arc::ptr_eq(replica, &self.first));
         let version = replica.version();
         let is_first = Arc::ptr_eq(replica, &self.first);
-        let size = request.size.or(size);
+        let at_senders = self.size_of_senders(replica, request.size.is_some())?;
+        let size = request.size.or(size).or(at_senders);
         // A size that is not told is not the same size.
         let needs_size = !is_first && size.is_some();
         let sink = || -> PartSink {
             let mut sink = dedup.sink(replica.number, running);
             let here = version.clone();
             let asked = request_version.clone();
-            let name = replica.name();
+            let sender = Arc::clone(replica);
             let mut is_bound = false;
             Box::new(move |part| {
-                if needs_size && here.size().is_none() {
+                if needs_size && here.size() != size {
                     return;
+                }
+                if here.size().is_none() {
+                    sender.sent_unsized.store(true, Ordering::Relaxed);
                 }
                 // Before the first byte is handed on, as by a source that is one server. What is at
                 // odds with it comes to light with the whole response, which is bound as well.
                 if !std::mem::replace(&mut is_bound, true) {
                     let validator = here.validator().filter(|_| is_first);
-                    drop(asked.bind(&name, here.size(), validator));
+                    drop(asked.bind(&sender.name(), here.size(), validator));
                 }
                 sink(part);
             })
         };
-        let told = |response| {
-            if needs_size && version.size().is_none() {
+        let told = |response| match version.size() {
+            None if needs_size => {
                 let what = format!("{}: the server does not state the size", replica.name());
-                return Err(Error::new(ErrorKind::Protocol, what));
+                Err(Error::new(ErrorKind::Protocol, what))
             }
-            Ok(response)
+            Some(here) if needs_size && Some(here) != size => {
+                let what = format!("{}: the file has {here} bytes there", replica.name());
+                Err(Error::new(ErrorKind::Changed, what))
+            }
+            _ => Ok(response),
         };
         let limits = replica.source().limits();
         let whole = Request { validator, size, version: version.clone(), ..request };
@@ -295,6 +303,28 @@ impl Replicas {
             total = ResponseMeta { unasked_bytes, ..response };
         }
         Ok(total)
+    }
+
+    /// The size of the file at another replica that has sent bytes of it. Fails if one has sent
+    /// some before it told the size: nothing shows that this one has the same. The size of the
+    /// first one may be that of the request (`is_sized`).
+    fn size_of_senders(&self, replica: &ActiveReplica, is_sized: bool) -> Result<Option<u64>> {
+        let mut size = None;
+        for other in self.state().replicas.iter().filter(|it| it.number != replica.number) {
+            let here = other.version().size();
+            let is_known = here.is_some() || is_sized && other.number == self.first.number;
+            if other.sent_unsized.load(Ordering::Relaxed) && !is_known {
+                let what = format!(
+                    "{}: {} has sent bytes without telling the size, so that nothing shows whether \
+                     both are the same file",
+                    replica.name(),
+                    other.name()
+                );
+                return Err(Error::new(ErrorKind::Protocol, what));
+            }
+            size = size.or_else(|| here.filter(|_| other.report().bytes > 0));
+        }
+        Ok(size)
     }
 
     /// Compares checksums before a replica other than the first is used, where both are known. A

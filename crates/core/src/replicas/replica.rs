@@ -46,6 +46,8 @@ pub(super) struct ActiveReplica {
     failures: AtomicU64,
     /// The error for which it was excluded.
     excluded: Mutex<Option<Error>>,
+    /// Bytes were handed on before the server had told the size of its file.
+    pub(super) sent_unsized: AtomicBool,
     /// The checksum was compared, or cannot be compared.
     pub(super) compared: AtomicBool,
     /// It is that of the catalogue.
@@ -65,6 +67,7 @@ impl ActiveReplica {
             bytes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             excluded: Mutex::new(None),
+            sent_unsized: AtomicBool::new(false),
             compared: AtomicBool::new(false),
             is_equal: AtomicBool::new(false),
             version: Mutex::default(),
@@ -172,6 +175,7 @@ impl ActiveReplica {
 
     pub(super) fn forget_version(&self) {
         *lock(&self.version) = VersionBinding::default();
+        self.sent_unsized.store(false, Ordering::Relaxed);
         self.source().forget_version();
     }
 

@@ -17,7 +17,9 @@
 use super::Reader;
 use super::in_flight::InFlightRequest;
 use crate::range;
+use crate::source::Request;
 use crate::tune::connections::fair_share;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 impl Reader<'_> {
@@ -39,10 +41,33 @@ impl Reader<'_> {
 
     /// Somebody waits for `ranges`: what of them has not been sent becomes urgent.
     pub fn prioritize(&mut self, ranges: &[Range<u64>]) {
+        if self.running.len() + 1 >= self.source.max_requests() {
+            self.promote(ranges);
+        }
         let waiting = self.cancel(ranges);
         if !waiting.is_empty() {
             self.push_urgent(&waiting, usize::MAX);
         }
+    }
+
+    /// Makes whole requests urgent that hold one of `ranges` behind few other bytes. Where nothing
+    /// can be sent beside it, a request for the range alone costs what stood with it another round
+    /// trip, and a program that reads range by range what it has announced one for each of them.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn promote(&mut self, ranges: &[Range<u64>]) {
+        let path = self.source.link().bandwidth_delay_bytes().unwrap_or_default();
+        let is_soon = |request: &Request| {
+            let is_wanted = |it: &Range<u64>| {
+                ranges.iter().any(|wanted| wanted.start < it.end && it.start < wanted.end)
+            };
+            let position = request.ranges.iter().position(is_wanted);
+            let before = position.and_then(|position| request.ranges.get(..position));
+            before.is_some_and(|before| range::total_bytes(before) as f64 <= path)
+        };
+        let queue = std::mem::take(&mut self.queue);
+        let (soon, later): (VecDeque<_>, VecDeque<_>) = queue.into_iter().partition(is_soon);
+        self.queue = later;
+        self.urgent.extend(soon);
     }
 
     /// Takes back what of `ranges` has not been sent and is not urgent; returns it, sorted and

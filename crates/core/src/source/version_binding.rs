@@ -1,7 +1,7 @@
 //! The version that the requests of a job are bound to.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::validators_differ;
+use crate::{is_entity_tag, validators_differ};
 use std::sync::{Arc, OnceLock};
 
 /// The version of a file that all requests with a clone of this binding read: the version that the
@@ -36,7 +36,7 @@ impl VersionBinding {
     /// The date of last modification as sent, once a response has named one.
     #[must_use]
     pub fn modified(&self) -> Option<&str> {
-        let is_date = |text: &&str| !text.starts_with('"') && !text.starts_with("W/");
+        let is_date = |text: &&str| !is_entity_tag(text);
         self.0.modified.get().map(String::as_str).or_else(|| self.validator().filter(is_date))
     }
 

@@ -1,7 +1,7 @@
 //! The names in a directory, and what is missing of them.
 
 use super::{DirEntry, FileKind};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The names in a directory, as far as its server shows them. Nothing may be concluded from a name
 /// that is absent unless the listing [is complete](Listing::is_complete).
@@ -61,5 +61,27 @@ impl Listing {
         self.failed.extend(other.failed);
         self.gaps.extend(other.gaps);
         self.hidden = self.hidden.or(other.hidden);
+    }
+}
+
+impl DirEntry {
+    /// The same entry, if its name is not UTF-8.
+    #[must_use]
+    pub fn into_unnamed(self) -> Self {
+        let size = self.size.filter(|_| self.kind != FileKind::Directory);
+        Self { kind: FileKind::Unnamed, size, validator: None, ..self }
+    }
+
+    /// Fails for what cannot be looked into because its name is not UTF-8.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if it may be a directory.
+    pub fn check_reachable(&self) -> Result<()> {
+        if self.kind != FileKind::Unnamed || self.size.is_some() {
+            return Ok(());
+        }
+        let path = &self.path;
+        let what = format!("{path}: the name is not UTF-8: what it has is not known: rename it");
+        Err(Error::new(ErrorKind::Unsupported, what))
     }
 }

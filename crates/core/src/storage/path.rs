@@ -52,6 +52,22 @@ pub fn check_name(path: &str, storage: &dyn Display) -> Result<()> {
     Ok(())
 }
 
+/// Fails if what is at `from` cannot be renamed or copied to `to`: for what [`check_name`] refuses,
+/// and if both are one path, of which a copy and a removal would leave nothing.
+///
+/// # Errors
+///
+/// [`ErrorKind::Invalid`], saying what is wrong.
+pub fn check_new_name(from: &str, to: &str, storage: &dyn Display) -> Result<()> {
+    check_name(from, storage)?;
+    check_name(to, storage)?;
+    if from == to {
+        let what = format!("{from:?} would replace itself: give it another name");
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(())
+}
+
 /// The directory that a name is in.
 #[must_use]
 pub fn parent(path: &str) -> &str {

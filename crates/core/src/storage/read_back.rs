@@ -1,5 +1,6 @@
 //! Reading back what was written.
 
+use super::is_page;
 use crate::checksum::{Algorithm, Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::{self, Failed};
@@ -48,7 +49,9 @@ async fn fetch(source: &dyn Source, range: Range<u64>) -> Result<Vec<u8>> {
             *arrived += part.bytes.len();
         }
     });
-    let request = Request { ranges: vec![range], ..Request::default() };
+    // A page to log in says nothing of the file.
+    let refuses_pages = !is_page(&source.name());
+    let request = Request { ranges: vec![range], refuses_pages, ..Request::default() };
     source.fetch(request, sink).await?;
     let (bytes, arrived) = std::mem::take(&mut *lock(&buffer));
     if arrived < length {

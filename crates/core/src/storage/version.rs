@@ -1,7 +1,7 @@
 //! Comparison of two entries of one name: of one version of the file, or of two.
 
 use super::{DirEntry, FileKind};
-use crate::source::validators_differ;
+use crate::source::{is_entity_tag, validators_differ};
 use crate::{Error, ErrorKind, Result};
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ pub fn is_same_version(before: &DirEntry, now: &DirEntry) -> Option<bool> {
     match (&before.validator, &now.validator) {
         _ if before.kind == FileKind::Directory => None,
         // A tag says nothing of a date.
-        (Some(before), Some(now)) if is_tag(before) == is_tag(now) => {
+        (Some(before), Some(now)) if is_entity_tag(before) == is_entity_tag(now) => {
             Some(!validators_differ(before, now))
         }
         _ if before.modified? != now.modified? => Some(false),
@@ -66,10 +66,6 @@ pub fn changed_since_read(name: impl Display, how: &str) -> Error {
          what is to be changed"
     );
     Error::new(ErrorKind::Changed, what)
-}
-
-fn is_tag(validator: &str) -> bool {
-    validator.strip_prefix("W/").unwrap_or(validator).starts_with('"')
 }
 
 #[cfg(test)]

@@ -209,6 +209,31 @@ async fn the_size_is_learned_from_the_first_response() {
     assert_eq!(other.log().iter().map(|it| it.bytes).sum::<u64>(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn bytes_of_two_replicas_meet_only_if_both_tell_the_size() {
+    let dying = || source().with_max_connections(1).with_fault(0, Fault::Cut { after: 100_000 });
+    for (one, other, expected) in [
+        (dying(), source(), None),
+        (dying(), source().without_size(), Some("does not state the size")),
+        (dying().without_size(), source(), Some("without telling the size")),
+        (dying().without_size(), source().without_size(), Some("without telling the size")),
+    ] {
+        let sources = [Arc::new(one), Arc::new(other)];
+        let all = replicas(&sources);
+        let request = Request { ranges: vec![0..1_000_000], ..Request::default() };
+        let fetched = all.fetch(request, Box::new(drop)).await;
+        let senders = all.reports().iter().filter(|report| report.bytes > 0).count();
+        match expected {
+            None => assert_eq!((fetched.is_ok(), senders), (true, 2)),
+            Some(what) => {
+                let error = fetched.unwrap_err().to_string();
+                assert!(error.contains(what), "{error}");
+                assert_eq!(senders, 1, "{error}");
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Says(&'static str);
 

@@ -74,3 +74,23 @@ async fn a_cached_vector_read_is_as_cheap_as_a_direct_one() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_announced_together_comes_together_over_one_connection() {
+    let source = SimulatedSource::new(content(), Link::G).with_max_connections(1);
+    let mut reader = Reader::new(&source, None, ReaderConfig::default());
+    let ranges = scattered(5, 1_000);
+    reader.push_urgent(&ranges[..1], 1);
+    reader.push(&ranges[1..], 1);
+    let mut arrived = 0;
+    while let Some(part) = reader.next().await {
+        let bytes = part.unwrap().bytes.len();
+        reader.release(bytes as u64);
+        arrived += bytes;
+        // The program wants the next one before the reader has gone on.
+        if let Some(next) = ranges.get(arrived / 1_000) {
+            reader.prioritize(std::slice::from_ref(next));
+        }
+    }
+    assert_eq!((arrived, source.log().len()), (5_000, 2));
+}

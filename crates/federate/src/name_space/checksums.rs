@@ -105,7 +105,7 @@ impl NameSpace {
         if let Some(most) = &most {
             self.note_checksums(path, most, &told);
         }
-        if is_sure || most.is_some() {
+        if (is_sure || most.is_some()) && !self.is_changing(path) {
             let until = now + Duration::from_secs_f64(self.settings.positive_seconds);
             let bytes = size_of::<(Algorithm, Option<Checksum>)>();
             lock(&self.checksums.told).put(path, (algorithm, most.clone()), bytes, until);

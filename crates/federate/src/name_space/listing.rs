@@ -62,8 +62,9 @@ impl NameSpace {
                     if listing.is_complete() {
                         whole.push(id);
                     }
-                    // Names that it refuses to describe are missing, too.
-                    match (listing.failed.is_empty(), listing.gaps.is_empty()) {
+                    // Names that it refuses to describe are missing, too, unless no client can ask
+                    // for them.
+                    match (merger.add_failed(&listing.failed), listing.gaps.is_empty()) {
                         (true, true) => answered.push(id),
                         _ => merger.add_unanswered(id),
                     }
@@ -93,7 +94,7 @@ impl NameSpace {
         if listing.is_complete() {
             until = until.max(now + Duration::from_secs_f64(self.settings.listing_seconds));
         }
-        if lock(&self.changing).get(path, now).is_none() {
+        if !self.is_changing(path) {
             let bytes = listing.memory_bytes();
             lock(&self.listings).put(path, Arc::clone(&listing), bytes, until);
         }

@@ -22,6 +22,15 @@ async fn a_listing_is_the_union_of_all_endpoints() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_with_a_control_character_is_listed_as_refused() {
+    let storage = MemoryStorage::new(&[("d/a", 1), ("d/new\nline", 2)], 10);
+    let rig = Rig::new(vec![storage]);
+    let entries = rig.federation.list("d", 9).await.unwrap();
+    let shown: Vec<_> = entries.iter().map(|it| (&*it.name, it.refusal.is_some())).collect();
+    assert_eq!(shown, [("a", false), ("new%0Aline", true)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_incomplete_listing_is_an_error_that_names_the_endpoint() {
     for behaviour in [Behaviour::Refuses, Behaviour::Silent, Behaviour::Forbids] {
         let rig = two();
@@ -33,6 +42,28 @@ async fn an_incomplete_listing_is_an_error_that_names_the_endpoint() {
         let available = rig.federation.list_available("d", 9).await.unwrap();
         assert_eq!(available.missing.as_deref(), Some("e1"));
         assert_eq!(available.entries.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_may_have_more_names_makes_a_listing_incomplete() {
+    let (none, all): (&[_], &[_]) = (&[], &[("d/b", 1), ("d/both", 2)]);
+    for (files, behaviour, directory, available) in [
+        (all, Behaviour::RefusesOne, "d", 3),
+        // A file in place of the directory.
+        (&[("d", 1)], Behaviour::Answers, "d", 2),
+        // Its disk is not mounted, and was not when the federation began.
+        (none, Behaviour::Unmounted, "", 1),
+    ] {
+        let whole = MemoryStorage::new(&[("d/a", 1), ("d/both", 2)], 10);
+        let rig = Rig::new(vec![whole, MemoryStorage::new(files, 20)]);
+        rig.storages[1].behave(behaviour);
+        let error = rig.federation.list(directory, 9).await.unwrap_err();
+        assert_eq!(error.kind(), BackendErrorKind::Unavailable, "{behaviour:?}");
+        assert!(error.to_string().contains("not answered: e1; "), "{error}");
+        let listed = rig.federation.list_available(directory, 9).await.unwrap();
+        assert_eq!(listed.missing.as_deref(), Some("e1"), "{behaviour:?}");
+        assert_eq!(listed.entries.len(), available, "{behaviour:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage, parent};
 use hither_core::sync::lock;
 use hither_core::{
@@ -45,6 +45,14 @@ pub(crate) enum Behaviour {
     Silent,
     /// Lists as an index does that hides names.
     Hides,
+    /// Refuses to describe the last name of a listing.
+    RefusesOne,
+    /// Has no root.
+    Unmounted,
+    /// Carries out changes, and does not say so.
+    ChangesSilently,
+    /// Fails changes like this.
+    FailsChanges(Failure),
 }
 
 /// A storage in memory.
@@ -127,12 +135,26 @@ impl MemoryStorage {
         tokio::time::sleep(self.delay).await;
         let behaviour = *lock(&self.behaviour);
         match behaviour {
-            Behaviour::Answers | Behaviour::RenamesNothing | Behaviour::Hides => {
-                answer(&mut lock(&self.entries))
-            }
             Behaviour::Refuses => Err(Error::new(ErrorKind::Unavailable, "connection refused")),
             Behaviour::Forbids => Err(Error::new(ErrorKind::PermissionDenied, "403")),
             Behaviour::Silent => std::future::pending().await,
+            _ => answer(&mut lock(&self.entries)),
+        }
+    }
+
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, Option<u64>>) -> Result<()>,
+    ) -> Result<()> {
+        let behaviour = *lock(&self.behaviour);
+        if let Behaviour::FailsChanges(failure) = behaviour {
+            let error = Error::new(ErrorKind::Unavailable, "no answer").with_failure(failure);
+            return Err(error.with_effect(Effect::Change));
+        }
+        let changed = self.answer(change).await;
+        match behaviour {
+            Behaviour::ChangesSilently => std::future::pending().await,
+            _ => changed,
         }
     }
 }
@@ -158,13 +180,21 @@ impl Storage for MemoryStorage {
 
     async fn list(&self, path: &str) -> Result<hither_core::Listing> {
         self.answer(|entries| {
-            if !path.is_empty() && entries.get(path) != Some(&None) {
-                return Err(missing(path));
+            let behaviour = *lock(&self.behaviour);
+            match entries.get(path) {
+                Some(Some(_)) => return Err(Error::new(ErrorKind::Invalid, "not a directory")),
+                None if !path.is_empty() => return Err(missing(path)),
+                _ if behaviour == Behaviour::Unmounted => return Err(missing(path)),
+                _ => {}
             }
             let inside = entries.iter().filter(|(it, _)| parent(it) == path);
-            let entries = inside.map(|(path, size)| self.entry(path, *size)).collect();
-            let hidden = (*lock(&self.behaviour) == Behaviour::Hides).then_some("it is an index");
-            Ok(hither_core::Listing { entries, hidden, ..hither_core::Listing::default() })
+            let mut entries: Vec<_> = inside.map(|(it, size)| self.entry(it, *size)).collect();
+            let hidden = (behaviour == Behaviour::Hides).then_some("it is an index");
+            let refused = entries.pop_if(|_| behaviour == Behaviour::RefusesOne);
+            let failed =
+                refused.map(|it| (it.path, Error::new(ErrorKind::PermissionDenied, "403")));
+            let failed = failed.into_iter().collect();
+            Ok(hither_core::Listing { entries, hidden, failed, ..hither_core::Listing::default() })
         })
         .await
     }
@@ -185,7 +215,7 @@ impl Storage for MemoryStorage {
     }
 
     async fn make_directory(&self, path: &str) -> Result<()> {
-        self.answer(|entries| {
+        self.change(|entries| {
             entries.insert(path.to_owned(), None);
             Ok(())
         })
@@ -196,7 +226,7 @@ impl Storage for MemoryStorage {
         if *lock(&self.behaviour) == Behaviour::RenamesNothing {
             return Err(Error::new(ErrorKind::Unsupported, "405"));
         }
-        self.answer(|entries| {
+        self.change(|entries| {
             let size = entries.remove(from).ok_or_else(|| missing(from))?;
             entries.insert(to.to_owned(), size);
             Ok(())
@@ -205,11 +235,19 @@ impl Storage for MemoryStorage {
     }
 
     async fn remove(&self, path: &str) -> Result<()> {
-        self.remove_tree(path).await
+        self.change(|entries| {
+            let below = format!("{path}/");
+            if entries.keys().any(|it| it.starts_with(&below)) {
+                return Err(Error::new(ErrorKind::Invalid, "it is not empty"));
+            }
+            entries.remove(path);
+            Ok(())
+        })
+        .await
     }
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
-        self.answer(|entries| {
+        self.change(|entries| {
             let below = format!("{path}/");
             entries.retain(|it, _| it != path && !it.starts_with(&below));
             Ok(())

@@ -1,8 +1,9 @@
 //! Changes through the federation.
 
-use crate::rig::{Behaviour, MemoryStorage, Rig};
+use crate::rig::{Behaviour, Content, MemoryStorage, Rig};
 use hither_core::Storage;
-use hither_server::{Backend, BackendErrorKind, ChangeOptions, Intent};
+use hither_core::error::{Delivery, Failure};
+use hither_server::{Backend, BackendError, BackendErrorKind, ChangeOptions, Intent};
 use std::time::Duration;
 
 /// `e0` is read-only, the others are writable.
@@ -142,25 +143,131 @@ async fn a_written_file_is_seen_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replaced_file_is_seen_at_once() {
+    let rig = rig("");
+    let before = rig.described("x/own").await.checksum;
+    kind_of_put(&rig, "x/own").await.unwrap();
+    // Somebody asks while it is being written.
+    assert_eq!(rig.described("x/own").await.checksum, before);
+    assert_eq!(rig.federation.stat("x/own").await.unwrap().size, Some(3));
+    rig.storages[1].add("x/own", Some(7));
+    rig.storages[1].set_content(Content { byte: 1, ..Content::default() });
+    assert_eq!(rig.federation.stat("x/own").await.unwrap().size, Some(7));
+    assert_ne!(rig.described("x/own").await.checksum, before);
+    assert!(before.is_some());
+}
+
+/// The ways to change something at an endpoint that behaves like this, with their results.
+async fn changes(behaviour: Behaviour) -> [(&'static str, Result<(), BackendError>, Rig); 3] {
+    let rig = || {
+        let rig = rig("[federation]\ndeletes = 'all'");
+        rig.storages[1].behave(behaviour);
+        rig
+    };
+    let options =
+        ChangeOptions { replace: false, modified: None, precondition: Box::new(|_, _| Ok(())) };
+    let (renamed, removed, made) = (rig(), rig(), rig());
+    let rename = renamed.federation.rename("x/own", "x/moved", options).await.map(|_| ());
+    let remove = removed.federation.remove("x/own", false, Box::new(|_| Ok(()))).await;
+    // Either of the two decides about it.
+    made.storages[2].behave(behaviour);
+    let make = made.federation.make_directory("sub", Box::new(|_| Ok(()))).await;
+    [("rename", rename, renamed), ("remove", remove, removed), ("make", make, made)]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_an_endpoint_may_have_carried_out_is_not_one_to_repeat() {
+    for behaviour in [
+        Behaviour::ChangesSilently,
+        Behaviour::FailsChanges(Failure::Interrupted(Delivery::Sent)),
+        Behaviour::FailsChanges(Failure::Status { code: 500, after: None }),
+        Behaviour::FailsChanges(Failure::Status { code: 504, after: None }),
+    ] {
+        for (change, result, rig) in changes(behaviour).await {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), BackendErrorKind::Unconfirmed, "{behaviour:?} {change}");
+            if behaviour != Behaviour::ChangesSilently {
+                continue;
+            }
+            let what = error.to_string();
+            assert!(what.ends_with("the change may have been carried out"), "{change}: {what}");
+            // What it did is seen at once.
+            let exists = async |path| rig.federation.stat(path).await.is_ok();
+            let seen = [exists("x/own").await, exists("x/moved").await, exists("sub").await];
+            let expected = match change {
+                "rename" => [false, true, false],
+                "remove" => [false, false, false],
+                _ => [true, false, true],
+            };
+            assert_eq!(seen, expected, "{change}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_no_endpoint_has_carried_out_can_be_repeated() {
+    for failure in [
+        Failure::NotConnected(std::io::ErrorKind::ConnectionRefused),
+        Failure::Interrupted(Delivery::Unsent),
+        Failure::Status { code: 503, after: None },
+    ] {
+        for (change, result, _) in changes(Behaviour::FailsChanges(failure)).await {
+            let kind = result.unwrap_err().kind();
+            assert_eq!(kind, BackendErrorKind::Unavailable, "{failure:?} {change}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_carried_out_in_part_is_not_one_to_repeat() {
+    let refuses =
+        Behaviour::FailsChanges(Failure::NotConnected(std::io::ErrorKind::ConnectionRefused));
+    let rig = || {
+        let rig = rig("[federation]\ndeletes = 'all'");
+        rig.storages[2].add("x/twice", Some(5));
+        rig.storages[2].behave(refuses);
+        rig
+    };
+    let removed = rig();
+    removed.storages[1].add("x/twice", Some(5));
+    let error =
+        removed.federation.remove("x/twice", false, Box::new(|_| Ok(()))).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unconfirmed);
+    assert!(!removed.storages[1].paths().contains(&"x/twice".to_owned()));
+    // The file has its new name, and the one that it replaces is still there.
+    let options =
+        ChangeOptions { replace: true, modified: None, precondition: Box::new(|_, _| Ok(())) };
+    let error = rig().federation.rename("x/own", "x/twice", options).await.unwrap_err();
+    assert_eq!(error.kind(), BackendErrorKind::Unconfirmed);
+    assert!(error.to_string().contains("the file has its new name at e1"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn deletions_follow_the_policy() {
     let rig = rig("");
-    let error = rig.federation.remove("x/own", Box::new(|_| Ok(()))).await.unwrap_err();
+    let error = rig.federation.remove("x/own", true, Box::new(|_| Ok(()))).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::PermissionDenied);
     let rig = self::rig("[federation]\ndeletes = 'all'");
-    let error = rig.federation.remove("d/two", Box::new(|_| Ok(()))).await.unwrap_err();
+    let error = rig.federation.remove("d/two", true, Box::new(|_| Ok(()))).await.unwrap_err();
     assert!(error.to_string().contains("e0"), "{error}");
     rig.storages[2].add("x/own", Some(3));
-    rig.federation.remove("x/own", Box::new(|_| Ok(()))).await.unwrap();
+    rig.federation.remove("x/own", true, Box::new(|_| Ok(()))).await.unwrap();
     assert!(!rig.storages[1..].iter().any(|it| it.paths().contains(&"x/own".to_owned())));
     assert_eq!(rig.federation.stat("x/own").await.unwrap_err().kind(), BackendErrorKind::NotFound);
     // What differs is removed as well, also if a listing has left it out.
     rig.storages[1].add("x/differs", Some(3));
     rig.storages[2].add("x/differs", Some(4));
     rig.names("x").await;
-    rig.federation.remove("x/differs", Box::new(|_| Ok(()))).await.unwrap();
+    rig.federation.remove("x/differs", true, Box::new(|_| Ok(()))).await.unwrap();
     assert!(!rig.storages.iter().any(|it| it.paths().contains(&"x/differs".to_owned())));
+    // Its client wants a directory removed that is empty.
+    rig.storages[1].add("x/kept", Some(3));
+    let before = rig.storages[1].paths();
+    let error = rig.federation.remove("x", false, Box::new(|_| Ok(()))).await.unwrap_err();
+    assert!(error.to_string().contains("not empty"), "{error}");
+    assert_eq!(rig.storages[1].paths(), before);
     rig.storages[1].behave(Behaviour::Refuses);
-    let error = rig.federation.remove("x", Box::new(|_| Ok(()))).await.unwrap_err();
+    let error = rig.federation.remove("x", true, Box::new(|_| Ok(()))).await.unwrap_err();
     assert_eq!(error.kind(), BackendErrorKind::Unavailable);
 }
 

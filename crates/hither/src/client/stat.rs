@@ -42,7 +42,7 @@ impl Client {
             return Err(error);
         }
         let file = self.file(url)?;
-        let read = file.stat_async();
+        let read = file.told_version();
         let is_busy = error.retry().is_hopeful() || error.failure() == Failure::OneServer;
         let read = if is_busy {
             let Ok(read) = tokio::time::timeout(BUSY_SERVER, read).await else {
@@ -53,13 +53,13 @@ impl Client {
             read.await
         };
         match read {
-            Ok(stat) => {
+            Ok((size, validator)) => {
                 let entry = DirEntry {
                     path: named.path.clone(),
                     kind: FileKind::File,
-                    size: Some(stat.size),
+                    size,
                     modified: None,
-                    validator: stat.validator,
+                    validator,
                 };
                 Ok(UrlStat { named, entry, notices: file.replicas().1 })
             }

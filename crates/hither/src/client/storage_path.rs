@@ -190,7 +190,7 @@ fn path_from_root(path: &Path) -> Result<String> {
         }
     }
     let text = whole.to_str().and_then(|text| text.strip_prefix('/')).ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported, format!("{path:?} is not UTF-8: rename it"))
+        Error::new(ErrorKind::Unsupported, format!("{whole:?} is not UTF-8: rename it"))
     })?;
     Ok(text.to_owned())
 }

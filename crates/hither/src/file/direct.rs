@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
-use hither_core::{CacheStatus, Part, ResponseMeta, range};
+use hither_core::{CacheStatus, Part, Reader, ResponseMeta, range};
 use std::ops::Range;
 
 /// Reads of more bytes than this are compared with the size of the file before anything is planned
@@ -63,8 +63,22 @@ impl FileOrigin {
         if self.local_size() == Some(0) {
             return Ok(ResponseMeta { size: Some(0), ..ResponseMeta::default() });
         }
+        self.response_to(validator, |reader| reader.push(std::slice::from_ref(&(0..1)), 1)).await
+    }
+
+    /// The size of a file whose server does not state it: where its last byte is. A server that
+    /// sends whole files is read to there, and what it sends is kept.
+    pub(crate) async fn last_byte(&self, validator: Option<String>) -> Result<ResponseMeta> {
+        self.response_to(validator, |reader| reader.push_tail(&[], 1)).await
+    }
+
+    async fn response_to(
+        &self,
+        validator: Option<String>,
+        ask: impl FnOnce(&mut Reader<'_>),
+    ) -> Result<ResponseMeta> {
         let mut reader = self.reader(validator);
-        reader.push(std::slice::from_ref(&(0..1)), 1);
+        ask(&mut reader);
         while let Some(part) = reader.next().await {
             // An empty file has no first byte, and its response has said so.
             if let (Err(error), true) = (part, reader.response().size != Some(0)) {

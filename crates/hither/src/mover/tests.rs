@@ -132,6 +132,32 @@ fn a_lease_without_its_fence_or_with_a_claimed_one_changes_nothing() {
 }
 
 #[test]
+fn a_name_that_is_taken_at_the_target_fails_alone() {
+    let rig = Rig::new();
+    fs::write(rig.path("from/other"), b"other").unwrap();
+    fs::create_dir(rig.path("from/file")).unwrap();
+    fs::write(rig.path("from/file/in"), b"in").unwrap();
+    // A directory in place of a file, and files in place of directories.
+    fs::create_dir_all(rig.path("to/small/in-the-way")).unwrap();
+    for name in ["file", "empty"] {
+        fs::write(rig.path("to").join(name), b"in the way").unwrap();
+    }
+    rig.fence("7.1");
+    let files = ["small", "file/in", "other", "sub/large"].map(|path| rig.listed(path));
+    let work = json!({ "kind": "files", "files": files, "directories": ["empty/deep", "good"] });
+    let done = rig.carry_out("7.1", &work);
+    assert_eq!(done["error"], Value::Null, "{done}");
+    let failures = done["failures"].as_array().unwrap();
+    let mut failed: Vec<_> = failures.iter().map(|it| it[0].as_str().unwrap()).collect();
+    failed.sort_unstable();
+    assert_eq!(failed, ["empty/deep", "file/in", "small"], "{done}");
+    assert_eq!(fs::read(rig.path("to/other")).unwrap(), b"other");
+    assert!(rig.is_copied() && rig.path("to/good").is_dir());
+    assert!(rig.path("to/small/in-the-way").is_dir());
+    assert_eq!(fs::read(rig.path("to/file")).unwrap(), b"in the way");
+}
+
+#[test]
 fn ranges_become_a_file_when_all_are_there() {
     let rig = Rig::new();
     let (_, finish) = rig.copied(1, false);

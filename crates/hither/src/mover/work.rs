@@ -18,6 +18,7 @@ use crate::copy::third_party::ThirdParty;
 use crate::mover::lease::{LargeFile, Lease, LeaseResult, LeaseWork, ListedPath};
 use crate::mover::share::LeaseLimits;
 use crate::mover::take_over;
+use bytes::Bytes;
 use futures_util::stream::StreamExt;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, parent};
@@ -244,21 +245,23 @@ impl NameFailures {
 
 /// Begins an upload that several nodes write to. None if its storage takes no ranges, or is not
 /// known to take them from several clients.
+///
+/// An upload to a server may have no file there before the first bytes. Whoever comes with a token
+/// has to find one, so the last byte is written here, as a zero that its range replaces.
 async fn begin(aside: &CopyPath, part: &LargeFile) -> Result<Option<String>> {
     if aside.storage.name().starts_with("root") {
         return Ok(None);
     }
     let file = part.file.in_directory("")?.entry;
-    let options = PutOptions {
-        size: part.file.bytes()?,
-        overwrite: true,
-        modified: file.modified,
-        ..PutOptions::default()
-    };
+    let size = part.file.bytes()?;
+    let options =
+        PutOptions { size, overwrite: true, modified: file.modified, ..PutOptions::default() };
     let upload = aside.storage.put(&aside.path, options).await?;
     let token = upload.token().filter(|_| upload.parallel() > 1 && upload.block_bytes() <= 1);
-    if token.is_none() {
-        upload.abort().await?;
+    match (&token, size.checked_sub(1)) {
+        (Some(_), Some(last)) => upload.write(last, Bytes::from_static(b"\0")).await?,
+        (Some(_), None) => {}
+        (None, _) => upload.abort().await?,
     }
     Ok(token)
 }

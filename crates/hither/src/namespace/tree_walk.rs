@@ -194,14 +194,17 @@ impl<F: FnMut(WalkEvent) -> Result<()> + Send> TreeWalk<'_, F> {
     /// Returns true if a directory at this level is to be listed.
     fn descends(&mut self, entry: &DirEntry, level: usize) -> Result<bool> {
         let WalkOptions { max_levels, filter } = self.options;
-        let is_excluded = entry.kind != FileKind::Directory
+        let named = entry.check_reachable();
+        let is_excluded = (entry.kind != FileKind::Directory && named.is_ok())
             || max_levels.is_some_and(|most| level >= most)
             || !filter.includes_directory(self.relative(entry));
-        if is_excluded || level < MAX_LEVELS {
-            return Ok(!is_excluded);
-        }
-        let what = format!("more than {MAX_LEVELS} directories in each other, left out");
-        let error = Error::new(ErrorKind::TooLarge, what);
+        let what = || format!("more than {MAX_LEVELS} directories in each other, left out");
+        let error = match named {
+            _ if is_excluded => return Ok(false),
+            Err(unnamed) => unnamed,
+            Ok(()) if level < MAX_LEVELS => return Ok(true),
+            Ok(()) => Error::new(ErrorKind::TooLarge, what()),
+        };
         (self.take)(WalkEvent::Failed(entry.path.clone(), error))?;
         Ok(false)
     }

@@ -68,6 +68,12 @@ pub struct ReplayReport {
     pub report: Report,
 }
 
+/// The longest wait for requests that are on their way when all reads have ended.
+const MAX_SETTLING: Duration = Duration::from_secs(10);
+
+/// The pause between two looks for such requests.
+const SETTLING_POLL: Duration = Duration::from_millis(1);
+
 /// The shortest pause. Shorter ones are saved up, because timers are no finer.
 const MIN_PAUSE: Duration = Duration::from_micros(100);
 
@@ -86,7 +92,8 @@ struct ThreadCounters {
 }
 
 impl Client {
-    /// Replays the trace at `path`. The report covers all requests of the client during the replay.
+    /// Replays the trace at `path`. The report covers all requests of the client during the replay,
+    /// with what they read ahead that no read of the trace needed.
     ///
     /// # Errors
     ///
@@ -122,6 +129,7 @@ impl Client {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         });
         let seconds = clock.now().as_secs_f64();
+        self.await_requests(&clock);
         let mut all = ReplayReport {
             files: files.len() as u64,
             threads: scripts.len() as u64,
@@ -139,6 +147,15 @@ impl Client {
         all.bytes_dropped = reads.bytes_dropped - before.1.bytes_dropped;
         all.report = report(&before.0, &self.counters().totals(), &all, files.values());
         Ok(all)
+    }
+
+    /// Waits until nothing that was read ahead is on its way, for [`MAX_SETTLING`] at most: a
+    /// request is counted once it is sent, its bytes as they come, and the server logs all of them.
+    fn await_requests(&self, clock: &MonotonicClock) {
+        let until = clock.now() + MAX_SETTLING;
+        while self.context.cache.gauges().in_flight_bytes > 0 && clock.now() < until {
+            std::thread::park_timeout(SETTLING_POLL);
+        }
     }
 
     /// Opens the files that the scripts read.

@@ -138,8 +138,8 @@ fn passing_errors_are_retried() {
 
 #[test]
 fn files_that_are_being_staged_come_last_and_delay_no_other() {
-    for (status, count) in [(503, 20), (202, 8)] {
-        let fault = Fault::Status { status, retry_after: Some(1) };
+    for (status, count, seconds) in [(503, 20, 5), (202, 8, 1)] {
+        let fault = Fault::Status { status, retry_after: Some(seconds) };
         let peer = MockHttpServer::start(content())
             .unwrap()
             .with_fault(FaultTrigger::FirstFor("7.root"), fault);

@@ -293,6 +293,7 @@ fn behaviour() -> impl Strategy<Value = WebDavBehaviour> {
                 validators,
                 pieces,
                 refuses_moves,
+                ignores_overwrite: false,
                 ignores_case,
                 has_index,
                 makes_parents,

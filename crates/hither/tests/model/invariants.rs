@@ -1,6 +1,6 @@
 //! The model: states of both ends that a job may leave.
 
-use crate::ends::{Files, Place, is_of_another_client};
+use crate::ends::{Ends, Files, Place, is_of_another_client};
 use crate::history::{End, History, Verb};
 use crate::jobs::{Job, Outcome, removed};
 use hither::OverwritePolicy;
@@ -49,6 +49,7 @@ fn check_transfer(job: &Job<'_>) -> Verdict {
     if job.history.verb == Verb::Copy && is_page_believed(job) {
         versions.push((job.history.files[0].path.clone(), LOGIN_PAGE.as_bytes().to_vec()));
     }
+    versions.extend(job.not_compared.clone());
     let transfer = Transfer { job, versions, after: job.ends.to.files() };
     transfer.check_source()?;
     transfer.check_replaced()?;
@@ -66,6 +67,18 @@ fn is_page_believed(job: &Job<'_>) -> bool {
     // A size of 0 is not believed.
     (!states_size || job.source.get(&job.history.files[0].path).is_none_or(Vec::is_empty))
         && job.ends.from.happened().iter().any(|(fault, _)| is_page(fault))
+}
+
+/// The files at the target whose bytes the source has damaged on their way, of those that the job
+/// says it has not compared: the server refused to tell their checksums.
+pub(crate) fn damaged(ends: &Ends, not_compared: &[String]) -> Files {
+    let is_told = |path: &str| not_compared.iter().any(|it| it.ends_with(&format!("/{path}")));
+    let is_damage = |fault: &WebDavFault| {
+        matches!(fault, WebDavFault::Read(ReadFault::Damaged | ReadFault::OtherRange))
+    };
+    let happened = ends.from.happened();
+    let is_damaged = |path: &str| happened.iter().any(|(fault, it)| is_damage(fault) && it == path);
+    ends.to.files().into_iter().filter(|(path, _)| is_told(path) && is_damaged(path)).collect()
 }
 
 impl Transfer<'_> {
@@ -235,7 +248,14 @@ fn check_removal(job: &Job<'_>) -> Verdict {
     }
     let mut left =
         after.iter().filter(|(path, bytes)| is_named(path) && !is_of_another_client(bytes));
-    match left.next() {
+    // The server may have said that there is none.
+    let happened = job.ends.to.happened();
+    let is_denied = |path: &str| {
+        happened
+            .iter()
+            .any(|(fault, it)| matches!(fault, WebDavFault::Status(404)) && is_in(path, it))
+    };
+    match left.find(|(path, _)| !is_denied(path)) {
         Some((path, _)) if job.outcome.is_good() => Err(format!("{path} was not removed")),
         _ => Ok(()),
     }

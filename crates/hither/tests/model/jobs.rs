@@ -39,6 +39,9 @@ pub(crate) struct Job<'a> {
     pub(crate) target: Files,
     pub(crate) replica: Files,
     pub(crate) outcome: Outcome,
+    /// The files that the source has damaged on their way, and of which this job or one before it
+    /// has said that they were not compared.
+    pub(crate) not_compared: Files,
 }
 
 /// Runs a history. Fails with the reason if it breaks the model.
@@ -52,6 +55,7 @@ pub(crate) fn run(
     let folder = folder.unwrap();
     let ends = Ends::new(history, folder.path());
     let runs = if history.second.is_some() { 2 } else { 1 };
+    let mut not_compared = Files::new();
     for number in 0..runs {
         if number > 0 {
             ends.before_second(history);
@@ -60,8 +64,9 @@ pub(crate) fn run(
         let target = ends.to.files();
         let replica = ends.replica.as_ref().map(Place::files).unwrap_or_default();
         let client = client(history, folder.path());
+        let mut told = Vec::new();
         let ended = client.block_on(async {
-            tokio::time::timeout(DEADLINE, carry_out(&client, history, &ends)).await
+            tokio::time::timeout(DEADLINE, carry_out(&client, history, &ends, &mut told)).await
         });
         drop(client);
         let Ok(ended) = ended else { return Err(format!("{HANGS}{}", requests(&ends))) };
@@ -70,7 +75,9 @@ pub(crate) fn run(
             Err(error) => Outcome::Failed(error),
         };
         note(history.verb, outcome.clone());
-        let job = Job { history, ends: &ends, source, target, replica, outcome };
+        not_compared.extend(invariants::damaged(&ends, &told));
+        let not_compared = not_compared.clone();
+        let job = Job { history, ends: &ends, source, target, replica, outcome, not_compared };
         invariants::check(&job).map_err(|why| {
             format!("{why}; run {number} ended with {:?}{}", job.outcome, requests(&ends))
         })?;
@@ -115,6 +122,7 @@ async fn carry_out(
     client: &Client,
     history: &History,
     ends: &Ends,
+    not_compared: &mut Vec<String>,
 ) -> std::result::Result<(), String> {
     let Ends { from, to, replica } = ends;
     let first = &*history.files[0].path;
@@ -136,14 +144,17 @@ async fn carry_out(
             let target = if is_tree { to.tree_url() } else { to.url(first) };
             let replicas: Vec<_> = replica.iter().map(url).collect();
             let sources = [url(from)];
-            summed(client.copy(&sources, &replicas, &target, options, Arc::default()).await)
+            summed(
+                client.copy(&sources, &replicas, &target, options, Arc::default()).await,
+                not_compared,
+            )
         }
         Verb::Sync | Verb::SyncDelete => {
             let mut sync = SyncOptions::default();
             sync.copy = options;
             sync.delete = history.verb == Verb::SyncDelete;
             let (from, to) = (from.tree_url(), to.tree_url());
-            summed(client.sync(&from, &to, sync, Arc::default(), |_| {}).await)
+            summed(client.sync(&from, &to, sync, Arc::default(), |_| {}).await, not_compared)
         }
         Verb::Put => {
             let bytes = Bytes::from(from.files()[first].clone());
@@ -179,8 +190,13 @@ fn told<T>(result: Result<T>) -> std::result::Result<(), String> {
     result.map(drop).map_err(|error| format!("{:?}: {error}", error.kind()))
 }
 
-fn summed(result: Result<CopySummary>) -> std::result::Result<(), String> {
+fn summed(
+    result: Result<CopySummary>,
+    not_compared: &mut Vec<String>,
+) -> std::result::Result<(), String> {
     let summary = result.map_err(|error| format!("{:?}: {error}", error.kind()))?;
+    let checksums = summary.checksums.into_iter().filter(|it| !it.compared);
+    not_compared.extend(checksums.map(|it| it.target));
     if summary.failures.is_empty() {
         return Ok(());
     }

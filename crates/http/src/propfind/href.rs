@@ -4,20 +4,23 @@ use super::PropfindError;
 use crate::text::excerpt;
 use http::Uri;
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 
 /// The requested URL.
 #[derive(Debug)]
 pub(super) struct Base {
     host: Option<String>,
     components: Vec<String>,
+    /// The references are percent-encoded, as they should be.
+    is_encoded: bool,
 }
 
 impl Base {
-    pub(super) fn of(asked: &Uri) -> Result<Self, PropfindError> {
-        let components = components(asked.path())
+    pub(super) fn of(asked: &Uri, is_encoded: bool) -> Result<Self, PropfindError> {
+        let components = components(asked.path(), true)
             .map_err(|what| PropfindError::Href { href: excerpt(asked.path().as_bytes()), what })?;
         let components = components.into_iter().map(|(name, _)| name).collect();
-        Ok(Self { host: asked.host().map(str::to_ascii_lowercase), components })
+        Ok(Self { host: asked.host().map(str::to_ascii_lowercase), components, is_encoded })
     }
 
     /// The path of `href` below the base, decoded, and true if it is UTF-8.
@@ -38,7 +41,7 @@ impl Base {
             _ => href,
         };
         // A `?` or `#` is part of a name: a listing has no queries, and XrdHttp encodes nothing.
-        let components = components(path)?;
+        let components = components(path, self.is_encoded)?;
         // A reference without a leading slash is relative to the requested path (RFC 4918 section
         // 8.3.1 forbids it).
         let relative = !path.is_empty() && !path.starts_with('/');
@@ -63,13 +66,17 @@ fn host(authority: &str) -> &str {
     authority.get(..end).unwrap_or_default()
 }
 
-/// The decoded components of a path, without empty ones and `.`, each with true if it is UTF-8.
-fn components(path: &str) -> Result<Vec<(String, bool)>, &'static str> {
+/// The names in a path, without empty ones and `.`, each with true if it is UTF-8.
+fn components(path: &str, is_encoded: bool) -> Result<Vec<(String, bool)>, &'static str> {
     let mut found = Vec::new();
     for component in path.split('/') {
-        let decoded = percent_decode_str(component);
-        let is_utf8 = decoded.clone().decode_utf8().is_ok();
-        match decoded.decode_utf8_lossy().as_ref() {
+        let bytes: Cow<'_, [u8]> = if is_encoded {
+            percent_decode_str(component).into()
+        } else {
+            component.as_bytes().into()
+        };
+        let is_utf8 = std::str::from_utf8(&bytes).is_ok();
+        match String::from_utf8_lossy(&bytes).as_ref() {
             "" | "." => {}
             ".." => return Err("with a component \"..\""),
             name if name.contains(['/', '\0']) => return Err("with a slash or NUL in a name"),
@@ -84,7 +91,8 @@ mod tests {
     use super::*;
 
     fn below(asked: &str, href: &str) -> Result<String, &'static str> {
-        let (path, is_utf8) = Base::of(&asked.parse().unwrap()).unwrap().locate(href)?;
+        let base = Base::of(&asked.parse().unwrap(), true).unwrap();
+        let (path, is_utf8) = base.locate(href)?;
         if is_utf8 { Ok(path) } else { Err("not in UTF-8") }
     }
 
@@ -107,6 +115,16 @@ mod tests {
         }
         assert_eq!(below("http://[::1]:80/", "http://[::1]:8080/x"), Ok("x".to_owned()));
         assert_eq!(below("/", "/a/b"), Ok("a/b".to_owned()));
+    }
+
+    #[test]
+    fn names_that_are_not_encoded_are_taken_as_they_are() {
+        let base = Base::of(&"/run%201/".parse().unwrap(), false).unwrap();
+        for name in ["a%41b", "a%20b", "50%", "a b", "%2F", "a?b#c", "ä"] {
+            let found = base.locate(&format!("/run 1/{name}"));
+            assert_eq!(found, Ok((name.to_owned(), true)), "{name}");
+        }
+        assert!(base.locate("/run%201/a").is_err() && base.locate("/run 1/../a").is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! content (4), and a CRC32C over these eight bytes, the text and the content; all big-endian.
 
 use super::{MAX_CONTENT_BYTES, MAX_DEPTH, MAX_PATH_BYTES};
+use crate::date::LAST_SECOND;
 use crate::vector::leb128::{self, put, unzigzag, zigzag};
 use bytes::Bytes;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -96,15 +97,16 @@ impl TreeEntry {
     /// Appends the text of an entry.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-        let flags = flag(self.modified.is_some(), HAS_TIME)
+        // Times before 1970 count as unknown.
+        let since = self.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let since = since.filter(has_form);
+        let flags = flag(since.is_some(), HAS_TIME)
             | flag(self.mode.is_some(), HAS_MODE)
             | flag(self.only_new, ONLY_NEW)
             | flag(self.replaced, REPLACED);
         put(out, flags);
         put(out, self.size);
-        if let Some(modified) = self.modified {
-            // Times before 1970 count as 1970.
-            let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if let Some(since) = since {
             put(out, zigzag(since.as_secs()));
             put(out, u64::from(since.subsec_nanos()));
         }
@@ -127,7 +129,7 @@ impl TreeEntry {
             let nanoseconds = u32::try_from(leb128::take(text).ok()?).ok()?;
             let is_fraction = nanoseconds < 1_000_000_000;
             let since = is_fraction.then(|| Duration::new(seconds, nanoseconds))?;
-            modified = Some(UNIX_EPOCH.checked_add(since)?);
+            modified = Some(since).filter(has_form).map(|since| UNIX_EPOCH + since);
         }
         let mut mode = None;
         if flags & HAS_MODE != 0 {
@@ -139,6 +141,11 @@ impl TreeEntry {
         let replaced = flags & REPLACED != 0;
         Some(Self { path, size, modified, mode, etag, only_new, replaced })
     }
+}
+
+/// Returns true if a time after 1970 can be written in all forms of dates: others are not known.
+fn has_form(since: &Duration) -> bool {
+    since.as_secs() <= LAST_SECOND
 }
 
 /// Parses a text that ends with a path.
@@ -186,4 +193,32 @@ pub(super) fn lengths(head: [u8; 8]) -> Option<(u8, usize, usize)> {
     let content = u32::from_be_bytes([c1, c2, c3, c4]);
     let fits = text <= MAX_TEXT_BYTES && content <= MAX_CONTENT_BYTES;
     fits.then_some((kind, text, usize::try_from(content).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_has_no_form_is_not_known() {
+        let taken = |seconds| {
+            let modified = Some(UNIX_EPOCH + Duration::from_secs(seconds));
+            let mut text = Vec::new();
+            TreeEntry { path: "f".to_owned(), modified, ..TreeEntry::default() }.put(&mut text);
+            TreeEntry::take(&text).unwrap().modified
+        };
+        assert_eq!(taken(LAST_SECOND), Some(UNIX_EPOCH + Duration::from_secs(LAST_SECOND)));
+        assert_eq!(taken(LAST_SECOND + 1), None);
+        // From a peer that states it all the same, also where no time is so late.
+        for seconds in [LAST_SECOND + 1, i64::MAX as u64] {
+            let mut text = Vec::new();
+            put(&mut text, HAS_TIME);
+            put(&mut text, 0);
+            put(&mut text, zigzag(seconds));
+            put(&mut text, 0);
+            put_text(&mut text, "");
+            text.push(b'f');
+            assert_eq!(TreeEntry::take(&text).unwrap().modified, None);
+        }
+    }
 }

@@ -95,6 +95,28 @@ fn a_partial_answer_has_to_say_where_it_belongs() {
 }
 
 #[test]
+fn a_part_with_the_status_of_a_whole_file_is_a_part() {
+    let ok = |range: &str, length: Option<&str>| {
+        let length = length.map(|length| ("content-length", length));
+        let fields = [Some(("content-range", range)), length];
+        answer(200, &fields.into_iter().flatten().collect::<Vec<_>>(), 1)
+    };
+    let single = |total| Ok(RangeResponse::Single { range: 0..10, total });
+    assert_eq!(ok("bytes 0-9/50", Some("10")), single(Some(50)), "rclone serve s3");
+    assert_eq!(ok("bytes 0-9/50", None), single(Some(50)));
+    assert_eq!(ok("bytes 0-9/*", Some("10")), single(None));
+    let other = Err(RangeResponseError::OtherLength { length: 20, range_bytes: 10 });
+    assert_eq!(ok("bytes 0-9/50", Some("20")), other);
+    let whole = |size| Ok(RangeResponse::Whole { size });
+    assert_eq!(ok("bytes 0-9/50", Some("50")), whole(Some(50)));
+    assert_eq!(ok("bytes 0-49/50", None), whole(None));
+    assert_eq!(ok("bytes */50", Some("50")), whole(Some(50)));
+    assert_eq!(ok("nonsense", Some("50")), whole(Some(50)));
+    let fields = [("content-range", "bytes 0-9/50"), ("content-length", "10")];
+    assert_eq!(ResponseHead::of(StatusCode::OK, &headers(&fields)).size, Some(50));
+}
+
+#[test]
 fn whole_files_have_the_size_of_the_body_unless_it_is_encoded() {
     let whole = |fields: &[(&str, &str)]| answer(200, fields, 3).unwrap();
     assert_eq!(whole(&[("content-length", "50")]), RangeResponse::Whole { size: Some(50) });

@@ -9,8 +9,8 @@ use hither_http::tree::{self, TreeQuery, TreeReader, TreeRecord, TreeWriter};
 use hither_http::vector::RangeList;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
 use hither_http::{
-    ContentRange, DigestAlgorithm, MultipartReader, PelicanNamespace, digest, digests, pelican,
-    propfind, range_set,
+    ContentRange, DigestAlgorithm, MultipartReader, PelicanNamespace, digest, digests, object_list,
+    pelican, propfind, range_set,
 };
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
@@ -53,6 +53,14 @@ pub(crate) fn metalink(data: &[u8]) {
             assert_eq!(digest.value.len(), digest.algorithm.width());
         }
     }
+}
+
+/// A page of a list: what it holds is in the document.
+pub(crate) fn object_list(data: &[u8]) {
+    let Ok(page) = object_list::parse(data, 1 << 16) else { return };
+    let keys = page.objects.iter().map(|object| &object.key).chain(&page.prefixes);
+    assert!(keys.map(String::len).sum::<usize>() <= data.len());
+    assert!(page.next.is_none_or(|token| !token.is_empty()));
 }
 
 /// A listing: names are below what was asked for.

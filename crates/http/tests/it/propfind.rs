@@ -70,6 +70,16 @@ fn real_servers_list_the_same() {
 }
 
 #[test]
+fn the_names_of_xrdhttp_are_taken_as_they_are() {
+    let body = String::from_utf8(recorded!("xrootd-5.5-propfind").to_vec()).unwrap();
+    let body = body.replace("/data/empty<", "/data/a%41 %20b%<");
+    let found = parse(body.as_bytes()).unwrap();
+    assert!(found.iter().any(|it| it.path == "a%41 %20b%"), "{found:?}");
+    let other = parse(body.replace(" xmlns:ns1", "  xmlns:ns1").as_bytes()).unwrap();
+    assert!(other.iter().any(|it| it.path == "aA  b%"), "{other:?}");
+}
+
+#[test]
 fn properties_count_where_their_status_is_a_success() {
     let it = one(
         "<x:href>/data/f</x:href>\
@@ -88,6 +98,18 @@ fn properties_count_where_their_status_is_a_success() {
 fn a_status_for_the_name_is_reported() {
     let it = one("<x:href>/data/f</x:href><x:status>HTTP/1.1 507 no</x:status>").unwrap();
     assert_eq!((it.path.as_str(), it.status), ("f", StatusCode::INSUFFICIENT_STORAGE));
+}
+
+#[test]
+fn names_that_share_a_status_are_all_listed() {
+    let found = parse(
+        b"<x:multistatus xmlns:x=\"DAV:\"><x:response><x:href>/data/a</x:href><x:href>/data/b/</x:href>\
+        <x:status>HTTP/1.1 403 no</x:status></x:response></x:multistatus>",
+    )
+    .unwrap();
+    let found: Vec<_> =
+        found.iter().map(|it| (it.path.as_str(), it.is_collection, it.status)).collect();
+    assert_eq!(found, [("a", false, StatusCode::FORBIDDEN), ("b", true, StatusCode::FORBIDDEN)]);
 }
 
 #[test]

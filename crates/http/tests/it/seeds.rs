@@ -20,6 +20,11 @@ fn seeds_of_metalink() {
 }
 
 #[test]
+fn seeds_of_object_list() {
+    replay("object_list", any_bytes::object_list);
+}
+
+#[test]
 fn seeds_of_propfind_response() {
     replay("propfind_response", any_bytes::propfind_response);
 }

@@ -1,10 +1,15 @@
-//! Changes of two names: a rename, a copy.
+//! The conditions of changes, and changes of two names: a rename, a copy.
 
 use super::{BackendError, EntryMetadata};
 use std::fmt;
 use std::time::SystemTime;
 
-/// As [`Precondition`](super::Precondition), with the metadata of the source and of the target of a
+/// Decides, with the metadata of what is there, whether a change may go on. It gets none where
+/// nothing is there, or only a link.
+pub type Precondition =
+    Box<dyn Fn(Option<&EntryMetadata>) -> Result<(), BackendError> + Send + Sync>;
+
+/// As [`Precondition`], with the metadata of the source and of the target of a
 /// change of both.
 pub type ChangePrecondition = Box<
     dyn Fn(Option<&EntryMetadata>, Option<&EntryMetadata>) -> Result<(), BackendError>

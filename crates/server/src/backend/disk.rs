@@ -340,14 +340,19 @@ impl Backend for DiskBackend {
         )
     }
 
-    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
+    fn remove<'a>(
+        &'a self,
+        path: &'a str,
+        whole: bool,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()> {
         let lots = self.lots.clone();
         let path = path.to_owned();
         // A directory may have any number of entries.
         Box::pin(self.run_durably(move |tree| {
             let check = || check(tree, &path, &precondition);
             check()?;
-            lots.remove(tree, &path, check)
+            lots.remove(tree, &path, whole, check)
         }))
     }
 

@@ -30,8 +30,11 @@ pub enum BackendErrorKind {
     NoSpace,
     /// A name or path is too long.
     NameTooLong,
-    /// The backend cannot do it now; a retry may succeed.
+    /// The backend cannot do it now, and has changed nothing; a retry may succeed.
     Unavailable,
+    /// The change may have been carried out, and another client may have changed the same name
+    /// since: a retry needs a look before it.
+    Unconfirmed,
     /// Anything else.
     Internal,
 }
@@ -116,6 +119,10 @@ impl From<io::Error> for BackendError {
                 Kind::Link,
                 "a symbolic link in the path is not followed: nothing is written through links, \
                  and reading through them needs `links = true` in the server's configuration",
+            ),
+            Errno::ILSEQ => (
+                Kind::PermissionDenied,
+                "a name in the directory is not UTF-8, or has a control character: rename it",
             ),
             Errno::OPNOTSUPP => {
                 (Kind::PermissionDenied, "the file system does not support this operation")

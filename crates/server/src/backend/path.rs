@@ -9,7 +9,9 @@ use crate::http_error::HttpError;
 use hither_core::storage::join;
 use http::uri::Authority;
 use http::{StatusCode, Uri};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode,
+};
 use std::fmt;
 
 /// The prefix of private names, which files and directories of this server have while they are
@@ -175,6 +177,11 @@ pub(crate) fn push_href(url: &mut String, path: &str) {
         url.push('/');
         url.extend(utf8_percent_encode(component, PLAIN));
     }
+}
+
+/// Encodes the bytes of one name.
+pub(crate) fn encoded_name(name: &[u8]) -> String {
+    percent_encode(name, PLAIN).to_string()
 }
 
 fn is_well_encoded(component: &str) -> bool {

@@ -53,7 +53,10 @@ pub(crate) async fn handle(
         let mut paths = PathList::new(request.path.path(), &request.peer.memory);
         for entry in entries.iter().filter(|it| filter.shows(&request.path.join(&it.name))) {
             tokio::task::consume_budget().await;
-            paths.push(&entry.name, 0)?;
+            match entry.refusal {
+                Some(why) => paths.push_refused(request.path.path(), (entry, why), 0)?,
+                None => paths.push(&entry.name, 0)?,
+            }
         }
         let page = Page { place: request.path.clone(), missing, folders: 0, files: 0, bytes: 0 };
         let timings = &request.body.tally;
@@ -116,9 +119,13 @@ impl ListingFormat for Page {
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         let link = href(path, is_directory);
         let slash = if is_directory { "/" } else { "" };
-        let time = rfc3339(meta.version.modified);
-        let date = time.replace('T', " ");
-        let date = date.trim_end_matches('Z');
+        let time = rfc3339(meta.version.modified).map_or_else(
+            || "unknown".to_owned(),
+            |time| {
+                let date = time.replace('T', " ");
+                format!("<time datetime=\"{time}\">{}</time>", date.trim_end_matches('Z'))
+            },
+        );
         let (size, exact, sums) = if is_directory {
             self.folders += 1;
             (String::new(), String::new(), String::new())
@@ -134,9 +141,20 @@ impl ListingFormat for Page {
         let _ = writeln!(
             out,
             "<tr><td><a href=\"{link}\">{}{}{slash}</a></td><td class=\"n\"{exact}>{size}</td>\
-             <td><time datetime=\"{time}\">{date}</time></td><td>{sums}</td></tr>",
+             <td>{time}</td><td>{sums}</td></tr>",
             sign(if is_directory { "d" } else { "f" }),
             escaped(name)
+        );
+    }
+
+    fn refused(&mut self, url: &str, why: &str, out: &mut String) {
+        let is_directory = url.ends_with('/');
+        let name = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "<tr><td><a href=\"{url}\">{}{name}</a></td><td colspan=\"3\">{}</td></tr>",
+            sign(if is_directory { "d" } else { "f" }),
+            escaped(why)
         );
     }
 

@@ -16,6 +16,7 @@ use crate::response::buffer_pool::ConnectionMemory;
 use crate::response::range_encoder::{RangeEncoder, RangeFormat};
 use crate::response::streamed_ranges::StreamedRanges;
 use hither_http::conditions::{ConditionResult, Version, evaluate, if_range_matches};
+use hither_http::date::http_date;
 use hither_http::multipart::writer::MultipartWriter;
 use hither_http::range_set;
 use hither_http::vector::ACCEPT_QUERY;
@@ -118,8 +119,10 @@ pub(crate) fn describe(answer: &mut ServerResponse, version: &Version) {
         answer.set(header::ETAG, &version.etag);
     }
     // A weak tag means that the next change may have the same date: then there is no date.
-    if version.etag.starts_with('"') {
-        answer.set(header::LAST_MODIFIED, &httpdate::fmt_http_date(version.modified));
+    if version.etag.starts_with('"')
+        && let Some(date) = http_date(version.modified)
+    {
+        answer.set(header::LAST_MODIFIED, &date);
     }
     answer.set(header::ACCEPT_RANGES, "bytes");
     answer.set(ACCEPT_QUERY, &accept_query());

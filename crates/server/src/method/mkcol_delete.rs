@@ -8,6 +8,7 @@ use crate::method::preconditions::{Conditions, no_parent};
 use crate::method::tree::upload::announce_trees;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
+use hither_http::conditions::IF_EMPTY;
 use http::StatusCode;
 
 /// Creates a directory.
@@ -51,7 +52,7 @@ pub(crate) fn not_made(error: BackendError) -> HttpError {
     }
 }
 
-/// Removes a file, or a directory with its contents.
+/// Removes a file, or a directory with its contents, unless [`IF_EMPTY`] spares them.
 pub(crate) async fn delete(
     context: &ServerContext,
     request: &ServerRequest,
@@ -67,7 +68,8 @@ pub(crate) async fn delete(
     }
     let conditions = Conditions::read(context, request, None).await?;
     let precondition = conditions.on_existing(&request.path);
-    context.backend.remove(request.path.path(), precondition).await?;
+    let whole = !request.headers.contains_key(IF_EMPTY);
+    context.backend.remove(request.path.path(), whole, precondition).await?;
     context.unfinished.end(request.path.path());
     Ok(ServerResponse::empty(StatusCode::NO_CONTENT))
 }

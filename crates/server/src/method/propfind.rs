@@ -15,6 +15,7 @@ use crate::method::tree::upload::announce_trees;
 use crate::request::ServerRequest;
 use crate::response::{ServerResponse, rfc3339};
 use hither_core::storage::{FileKind, join};
+use hither_http::date::http_date;
 use hither_http::propfind::{
     CONTENT_TYPE, PropertyName, PropfindError, PropfindRequest, element, escape,
 };
@@ -136,6 +137,10 @@ async fn paths(
             if paths.count() > max {
                 return Err(too_many(max));
             }
+            if let Some(why) = entry.refusal {
+                paths.push_refused(&below(root, &directory), (&entry, why), waiting_bytes)?;
+                continue;
+            }
             paths.push(&path, waiting_bytes)?;
             // Links to directories are listed, and not followed: they may lead in a circle.
             if depth == Depth::All && level < MAX_DEPTH && entry.is_directory {
@@ -234,6 +239,16 @@ impl ListingFormat for Multistatus {
         out.push_str("</D:response>\n");
     }
 
+    fn refused(&mut self, url: &str, why: &str, out: &mut String) {
+        let _ = writeln!(
+            out,
+            "<D:response><D:href>{}</D:href><D:status>HTTP/1.1 403 Forbidden</D:status>\
+             <D:responsedescription>{}</D:responsedescription></D:response>",
+            escape(url),
+            escape(why)
+        );
+    }
+
     fn end(&mut self, out: &mut String) {
         out.push_str("</D:multistatus>\n");
     }
@@ -268,8 +283,8 @@ impl Resource<'_> {
             "resourcetype" => Some("<D:collection/>".to_owned()),
             "getcontentlength" => metadata.size.filter(|_| is_file).map(|size| size.to_string()),
             "getlastmodified" if is_elsewhere && metadata.version.modified == UNIX_EPOCH => None,
-            "getlastmodified" => Some(httpdate::fmt_http_date(metadata.version.modified)),
-            "creationdate" => metadata.created.map(rfc3339),
+            "getlastmodified" => http_date(metadata.version.modified),
+            "creationdate" => metadata.created.and_then(rfc3339),
             "getetag" if is_elsewhere => None,
             "getetag" => is_file.then(|| escape(&metadata.version.etag)),
             "getcontenttype" => is_file.then(|| media_type(self.path).to_owned()),

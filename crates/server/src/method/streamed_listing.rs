@@ -5,7 +5,8 @@
 //! for many of them. A batch waits until the client has taken the text of the one before the last.
 //! The text of a batch is sent in pieces of the size of one buffer.
 
-use crate::backend::{Backend, Details, EntryDescription};
+use crate::backend::path::href;
+use crate::backend::{Backend, Details, DirectoryEntry, EntryDescription};
 use crate::context::TreeFilter;
 use crate::http_error::HttpError;
 use crate::monitoring::request_record::RequestTimings;
@@ -32,6 +33,8 @@ const BATCH_PROPERTY_ENTRIES: usize = 16;
 const PIECE_BYTES: usize = SMALL_BYTES;
 /// The end of a path in a list; no path has this byte.
 const PATH_END: char = '\0';
+/// The end of a reason in a list, before a URL; no path has a control character.
+const REASON_END: char = '\u{1}';
 
 /// The paths of a listing, below one directory, in memory that is charged to the server's.
 #[derive(Debug)]
@@ -68,7 +71,23 @@ impl PathList {
     /// Adds a path relative to the root. `others` is the memory that the listing holds beside this
     /// list. Fails if that is more than listings may hold.
     pub(crate) fn push(&mut self, relative: &str, others: usize) -> Result<(), HttpError> {
-        self.paths.push_str(relative);
+        self.push_text(relative, others)
+    }
+
+    /// Adds an entry of `directory` that is listed only as one which no request can name.
+    pub(crate) fn push_refused(
+        &mut self,
+        directory: &str,
+        (entry, why): (&DirectoryEntry, &str),
+        others: usize,
+    ) -> Result<(), HttpError> {
+        let slash = if entry.is_directory { "/" } else { "" };
+        let url = href(directory, true) + &entry.name + slash;
+        self.push_text(&format!("{why}{REASON_END}{url}"), others)
+    }
+
+    fn push_text(&mut self, text: &str, others: usize) -> Result<(), HttpError> {
+        self.paths.push_str(text);
         self.paths.push(PATH_END);
         self.count += 1;
         let bytes = self.paths.capacity().saturating_add(others);
@@ -79,16 +98,30 @@ impl PathList {
         Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, what).with(header::RETRY_AFTER, "1"))
     }
 
-    fn next(&mut self) -> Option<String> {
+    fn next(&mut self) -> Option<ListedName> {
         let rest = self.paths.get(self.taken..)?;
         let (path, _) = rest.split_once(PATH_END)?;
         self.taken += path.len() + PATH_END.len_utf8();
-        Some(below(&self.root, path))
+        Some(match path.split_once(REASON_END) {
+            Some((why, url)) => ListedName::Refused { url: url.to_owned(), why: why.to_owned() },
+            None => ListedName::Path(below(&self.root, path)),
+        })
     }
 
     fn is_empty(&self) -> bool {
         self.taken == self.paths.len()
     }
+}
+
+/// A name of a listing.
+#[derive(Debug)]
+enum ListedName {
+    /// The path of an entry, to be looked up.
+    Path(String),
+    /// An entry that no request can name.
+    Refused { url: String, why: String },
+    /// An entry that was looked up.
+    Described(String, EntryDescription),
 }
 
 /// The path that is `relative` to `root`, which is the root itself if it is empty.
@@ -107,6 +140,8 @@ pub(crate) trait ListingFormat: Send + Debug + 'static {
     fn head(&mut self, out: &mut String);
     /// Writes one entry.
     fn entry(&mut self, path: &str, entry: &EntryDescription, out: &mut String);
+    /// Writes an entry that no request can name: the path of its URL, and the reason.
+    fn refused(&mut self, url: &str, why: &str, out: &mut String);
     /// Writes the text after the last entry.
     fn end(&mut self, out: &mut String);
 }
@@ -118,8 +153,8 @@ struct StreamedListing<F> {
     format: F,
     paths: PathList,
     filter: Arc<TreeFilter>,
-    /// Entries that were looked up and not written.
-    described: VecDeque<(String, EntryDescription)>,
+    /// Entries that are to be written.
+    described: VecDeque<ListedName>,
     memory: Arc<ConnectionMemory>,
     quota: BufferQuota,
     timings: Arc<RequestTimings>,
@@ -175,9 +210,14 @@ impl<F: ListingFormat> StreamedListing<F> {
             self.describe().await?;
         }
         while out.len() < PIECE_BYTES
-            && let Some((path, entry)) = self.described.pop_front()
+            && let Some(next) = self.described.pop_front()
         {
-            self.format.entry(&path, &entry, &mut out);
+            match next {
+                ListedName::Described(path, entry) => self.format.entry(&path, &entry, &mut out),
+                ListedName::Refused { url, why } => self.format.refused(&url, &why, &mut out),
+                // It is gone.
+                ListedName::Path(_) => {}
+            }
         }
         if self.described.is_empty() && self.paths.is_empty() {
             self.is_over = true;
@@ -192,12 +232,22 @@ impl<F: ListingFormat> StreamedListing<F> {
     async fn describe(&mut self) -> io::Result<()> {
         let details = self.format.details();
         let count = if details.properties { BATCH_PROPERTY_ENTRIES } else { BATCH_ENTRIES };
-        let paths: Vec<String> = std::iter::from_fn(|| self.paths.next()).take(count).collect();
+        self.described = std::iter::from_fn(|| self.paths.next()).take(count).collect();
+        let path = |name: &ListedName| {
+            if let ListedName::Path(path) = name { Some(path.clone()) } else { None }
+        };
+        let paths = self.described.iter().filter_map(path).collect();
         let began = Instant::now();
-        let entries = self.backend.describe(paths.clone(), details, self.filter.links()).await;
+        let entries = self.backend.describe(paths, details, self.filter.links()).await;
         self.timings.disk(began.elapsed());
-        let entries = paths.into_iter().zip(entries.map_err(io::Error::other)?);
-        self.described.extend(entries.filter_map(|(path, entry)| Some((path, entry?))));
+        let mut entries = entries.map_err(io::Error::other)?.into_iter();
+        for name in &mut self.described {
+            if let ListedName::Path(path) = name
+                && let Some(entry) = entries.next().flatten()
+            {
+                *name = ListedName::Described(std::mem::take(path), entry);
+            }
+        }
         Ok(())
     }
 }

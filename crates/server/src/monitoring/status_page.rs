@@ -71,7 +71,7 @@ impl<'a> Status<'a> {
         let connections = u64::try_from(metrics.connections.get()).unwrap_or_default();
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            time: rfc3339(SystemTime::now()),
+            time: rfc3339(SystemTime::now()).unwrap_or_default(),
             uptime_seconds: levels.uptime_seconds,
             urls,
             health,

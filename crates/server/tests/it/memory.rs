@@ -166,7 +166,7 @@ impl Backend for MemoryBackend {
             let (parent, name) = child.rsplit_once('/').unwrap_or(("", child));
             let is_shown = parent == path && !is_partial(name);
             let is_directory = node.content.is_none();
-            is_shown.then(|| DirectoryEntry { name: name.to_owned(), is_directory })
+            is_shown.then(|| DirectoryEntry::new(name.as_bytes(), is_directory))
         });
         ready(Ok(entries.take(max + 1).collect()))
     }
@@ -249,10 +249,18 @@ impl Backend for MemoryBackend {
         }))
     }
 
-    fn remove<'a>(&'a self, path: &'a str, precondition: Precondition) -> BackendFuture<'a, ()> {
+    fn remove<'a>(
+        &'a self,
+        path: &'a str,
+        whole: bool,
+        precondition: Precondition,
+    ) -> BackendFuture<'a, ()> {
         let mut state = self.state();
         let found = state.find(path);
+        let is_kept = !whole && state.nodes.keys().any(|name| name != path && is_below(name, path));
         let checked = found.and_then(|node| precondition(Some(&node.metadata())));
+        let not_empty = || BackendError::new(BackendErrorKind::Conflict, "it is not empty");
+        let checked = checked.and_then(|()| if is_kept { Err(not_empty()) } else { Ok(()) });
         ready(checked.map(|()| drop(state.take(path))))
     }
 

@@ -3,6 +3,8 @@
 pub(crate) mod trees;
 
 use crate::rig::Served;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 #[test]
 fn a_response_has_length_version_and_media_type() {
@@ -82,6 +84,38 @@ fn a_directory_is_a_page_with_its_entries() {
     assert!(text.contains("&lt;b&gt;&amp;") && !text.contains("<b>"), "{text}");
     assert!(!text.contains(".part"), "{text}");
     assert!(text.ends_with("</html>\n"));
+}
+
+#[test]
+fn names_that_no_request_can_have_are_listed_as_refused() {
+    let served = Served::new(|settings| {
+        settings.write = true;
+        settings.limits.infinite_depth = true;
+    });
+    served.file("d/back\\slash", b"1");
+    served.file("d/a\nb", b"1");
+    let latin = served.path().join("d").join(OsStr::from_bytes(b"run\xe9"));
+    std::fs::create_dir(&latin).unwrap();
+    std::fs::write(latin.join("lost"), b"1").unwrap();
+    assert_eq!(served.get("/d/back%5Cslash", &[]).status, 200);
+    for depth in ["1", "infinity"] {
+        let text = served.ask("PROPFIND", "/d/", &[&format!("Depth: {depth}")], b"").text();
+        assert!(text.contains("<D:href>/d/back%5Cslash</D:href><D:propstat>"), "{text}");
+        for href in ["/d/a%0Ab", "/d/run%E9/"] {
+            let refused = format!("<D:href>{href}</D:href><D:status>HTTP/1.1 403 Forbidden<");
+            assert!(text.contains(&refused), "{href} in {text}");
+        }
+        assert!(!text.contains("lost"), "{text}");
+    }
+    let page = served.get("/d/", &[]).text();
+    for link in ["/d/back%5Cslash", "/d/a%0Ab", "/d/run%E9/"] {
+        assert!(page.contains(&format!("<a href=\"{link}\">")), "{link} in {page}");
+    }
+    // A copy would lack them.
+    let copied = served.ask("COPY", "/d/", &["Destination: /e/"], b"");
+    assert_eq!(copied.status, 403, "{}", copied.text());
+    assert!(copied.text().contains("rename it"), "{}", copied.text());
+    assert_eq!(served.get("/e/", &[]).status, 404);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use crate::rig::{Reply, Served};
 use hither_server::ThirdPartySettings;
 use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
-use hither_testkit::mock_http::webdav::{ChangeFault, LOGIN_PAGE, MockWebDavServer, SizesTold};
+use hither_testkit::mock_http::webdav::{
+    ChangeFault, LOGIN_PAGE, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour,
+    WebDavFault,
+};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer, ResponsePosition};
 
 /// A change of the settings.
@@ -269,6 +272,53 @@ fn a_push_is_a_success_only_if_the_file_was_seen() {
     let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
     assert!(line.starts_with("failure: "), "{line}");
     assert!(there.bytes("/d/file").unwrap() == vec![0; 3 << 20]);
+}
+
+#[test]
+fn a_failed_push_spares_the_file_of_another_client() {
+    let here = served();
+    here.file("file", &content(3 << 20));
+    let other = vec![7; 3 << 20];
+    let behaviour = WebDavBehaviour { has_checksums: true, ..WebDavBehaviour::default() };
+    let planned = |method, nth, fault| PlannedFault { method, nth, times: 1, fault };
+    for fault in [ChangeFault::Half, ChangeFault::Damaged] {
+        let wrong = planned("PUT", 0, WebDavFault::Change(fault));
+        let pushed = |faults| {
+            let there = MockWebDavServer::behaving(behaviour, faults).unwrap();
+            let line = last_line(&here.push("/file", &there.url_of("/d/file"), &[]));
+            assert!(line.starts_with("failure: "), "{fault:?}: {line}");
+            there
+        };
+        let there = pushed(vec![wrong.clone()]);
+        assert_eq!(there.paths().is_empty(), fault == ChangeFault::Damaged, "{:?}", there.log());
+        // The last look is that of the clean-up.
+        let looks = there.count("HEAD");
+        let replaced = WebDavFault::Read(ReadFault::Replaced(other.clone()));
+        let there = pushed(vec![wrong, planned("HEAD", looks - 1, replaced)]);
+        assert_eq!((there.count("HEAD"), there.happened().len()), (looks, 2), "{fault:?}");
+        assert!(there.bytes("/d/file").is_some_and(|bytes| bytes == other), "{:?}", there.log());
+    }
+}
+
+#[test]
+fn a_pull_gets_the_right_bytes_or_fails() {
+    let here = served();
+    let content = content(3 << 20);
+    // HEAD says 0 of every file.
+    let there = MockWebDavServer::start(None).unwrap();
+    there.store("/d/file", &content);
+    there.tell_sizes(SizesTold::ByGet);
+    assert_eq!(last_line(&here.pull("/new", &there.url_of("/d/file"), &[])), "success: Created");
+    assert!(here.get("/new", &[]).body == content);
+    for fault in [ReadFault::Less, ReadFault::Coded] {
+        let fault = WebDavFault::Read(fault);
+        let planned = PlannedFault { method: "GET", nth: 0, times: usize::MAX, fault };
+        let there = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![planned]).unwrap();
+        there.store("/d/file", &content);
+        let line = last_line(&here.pull("/other", &there.url_of("/d/file"), &[]));
+        assert!(line.starts_with("failure: "), "{:?}: {line}", there.happened());
+        assert_eq!(here.names(), ["new"], "{:?}", there.happened());
+    }
 }
 
 #[test]

@@ -31,6 +31,24 @@ fn a_file_that_was_put_has_its_checksums() {
 }
 
 #[test]
+fn a_directory_that_only_looks_empty_is_removed_with_its_contents_only() {
+    for served in served() {
+        let delete = |fields: &[&str]| served.ask("DELETE", "/d/", fields, b"").status;
+        assert_eq!(served.ask("MKCOL", "/d/", &[], b"").status, 201);
+        let part = format!("/d/{}", hither_core::storage::partial_name(7));
+        let piece = ["Content-Range: bytes 0-0/2"];
+        assert!(served.ask("PUT", &part, &piece, b"1").status < 300);
+        assert_eq!(delete(&["Hither-If-Empty: ?1"]), 409);
+        assert_eq!(served.get(&part, &[]).status, 200);
+        assert_eq!(served.ask("DELETE", &part, &[], b"").status, 204);
+        assert_eq!(delete(&["Hither-If-Empty: ?1"]), 204);
+        assert_eq!(served.ask("MKCOL", "/d/", &[], b"").status, 201);
+        assert!(served.ask("PUT", &part, &piece, b"1").status < 300);
+        assert_eq!((delete(&[]), delete(&[])), (204, 404));
+    }
+}
+
+#[test]
 fn conditions_guard_what_is_there() {
     for served in served() {
         served.file("file", b"one");

@@ -4,11 +4,12 @@
 //! another file. A server keeps the time at which a file was written to it, so there a file is
 //! equal that is newer than its source, and older ones differ. Which of two times is the later one
 //! is not known within a second, nor within the seconds by which the clocks of both sides differ,
-//! as far as servers tell the time: then checksums decide. A server that is known to keep the times
-//! that it is given has equal ones for equal files. Seconds are compared where one of the two knows
-//! no fractions, as HTTP's dates. An entry of a listing without a time (an HTML index) is asked for
-//! by itself; where there is no time at all, sizes decide, and are counted. So is one without a
-//! size; where nobody tells that, the files are not equal, unless their checksums are.
+//! as far as servers tell the time: then checksums decide. On a server that is known to keep the
+//! times that it is given, a copy has that of its source: checksums decide about a newer file.
+//! Seconds are compared where one of the two knows no fractions, as HTTP's dates. An entry of a
+//! listing without a time (an HTML index) is asked for by itself; where there is no time at all,
+//! sizes decide, and are counted. So is one without a size; where nobody tells that, the files are
+//! not equal, unless their checksums are.
 //!
 //! Checksums: what the servers tell if they tell the same kind, else computed from the bytes.
 
@@ -18,12 +19,13 @@ use crate::destination::{CopyPath, Destination};
 use crate::options::{CopyOptions, Verify};
 use crate::progress::CopyProgress;
 use hither_core::checksum::{Algorithm, Checksum};
+use hither_core::storage::since_1970;
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use tokio::sync::Semaphore;
 
 /// Files whose bytes are read at the same time for their checksums: each takes many connections.
@@ -118,13 +120,15 @@ impl FileComparison {
                 if pair.target.local.is_some() {
                     return Ok((!is_same(from, to)).then_some(Difference::Time));
                 }
-                let [from, to] = [from, to].map(|time| since_epoch(time).as_secs());
+                let [from, to] = [from, to].map(|time| since_1970(time).0);
                 let [at_source, at_target] =
                     [&pair.source, &pair.target].map(|tree| tree.storage.file_times());
                 match at_target.is_newer(to, from, &at_source) {
-                    Some(true) => Ok(None),
+                    Some(true) if from == to || !at_target.are_kept => Ok(None),
                     Some(false) => Ok(Some(Difference::Time)),
-                    None => self.by_checksum(pair, path, source, target).await,
+                    // A copy has the time of its source, so this is another file, or the same one
+                    // without its time.
+                    Some(true) | None => self.by_checksum(pair, path, source, target).await,
                 }
             }
         }
@@ -233,22 +237,19 @@ async fn ask(tree: &CopyPath, entry: &mut DirEntry) -> Result<()> {
 
 /// Returns true for the same moment: to the second if one of the two has no fraction.
 fn is_same(a: SystemTime, b: SystemTime) -> bool {
-    let a = since_epoch(a);
-    let b = since_epoch(b);
-    let fractions = a.subsec_nanos() != 0 && b.subsec_nanos() != 0;
-    if fractions { a == b } else { a.as_secs() == b.as_secs() }
-}
-
-fn since_epoch(time: SystemTime) -> Duration {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+    let a = since_1970(a);
+    let b = since_1970(b);
+    let fractions = a.1 != 0 && b.1 != 0;
+    if fractions { a == b } else { a.0 == b.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hither_core::storage::from_1970;
 
-    fn at(seconds: u64, nanos: u32) -> SystemTime {
-        UNIX_EPOCH + Duration::new(seconds, nanos)
+    fn at(seconds: i64, nanos: u32) -> SystemTime {
+        from_1970(seconds, nanos).unwrap()
     }
 
     #[test]
@@ -256,5 +257,6 @@ mod tests {
         assert!(is_same(at(7, 5), at(7, 5)) && !is_same(at(7, 5), at(7, 6)));
         assert!(is_same(at(7, 5), at(7, 0)) && is_same(at(7, 0), at(7, 9)));
         assert!(!is_same(at(7, 0), at(8, 0)));
+        assert!(!is_same(at(-7, 0), at(-8, 0)) && !is_same(at(-7, 0), at(0, 0)));
     }
 }

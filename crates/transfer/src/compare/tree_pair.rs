@@ -304,15 +304,7 @@ async fn linked(tree: &CopyPath, link: DirEntry) -> Result<Entry> {
     match tree.storage.stat(&link.path).await {
         Ok(entry) if entry.kind == FileKind::File => Ok(Entry::File(entry)),
         Ok(_) => Ok(Entry::Other("a link to something else than a file")),
-        // It leads out of the tree, or in a circle, or nowhere.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Local
-            ) =>
-        {
-            Ok(Entry::Other("a broken link"))
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Entry::Other("a broken link")),
         Err(error) => Err(error),
     }
 }

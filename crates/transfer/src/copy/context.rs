@@ -273,8 +273,9 @@ impl CopyContext {
             let done = seen.and_then(|seen| {
                 file.check(&seen)?;
                 let seen = FileVersion::of(&seen);
-                let journal = self.journal.as_ref();
-                journal.map_or(Ok(()), |it| it.done(&file.key, &file.version, &seen))
+                let journal = self.journal.iter();
+                journal.for_each(|it| it.done(&file.key, &file.version, &seen));
+                Ok(())
             });
             if let Err(error) = done {
                 let mut tally = self.tally();

@@ -23,6 +23,18 @@ pub(crate) fn job_name(sources: &[CopyPath], destination: &Destination) -> Strin
     names.join("\n")
 }
 
+/// Fails if two of several sources would become one in a directory, which is there, also because
+/// it ignores the difference of their names.
+///
+/// # Errors
+///
+/// [`ErrorKind::Invalid`], with both names; errors of the storage that is asked.
+pub async fn refuse_clashes(sources: &[CopyPath], directory: CopyPath) -> Result<()> {
+    let destination = Destination::Place(directory);
+    refuse_shared_targets(sources, &destination)?;
+    refuse_alike_targets(sources, &destination).await
+}
+
 /// Fails if two sources would become one target.
 pub(crate) fn refuse_shared_targets(sources: &[CopyPath], destination: &Destination) -> Result<()> {
     if sources.len() < 2 || !matches!(destination, Destination::Place(_)) {
@@ -33,7 +45,7 @@ pub(crate) fn refuse_shared_targets(sources: &[CopyPath], destination: &Destinat
         let target = destination.target(source, true)?.name();
         if let Some(other) = taken.insert(target.clone(), source.name()) {
             let what = format!(
-                "{other} and {} would both become {target}: copy them into separate directories",
+                "{other} and {} would both become {target}: name separate directories",
                 source.name()
             );
             return Err(Error::new(ErrorKind::Invalid, what));

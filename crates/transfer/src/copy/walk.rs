@@ -174,7 +174,8 @@ impl Walk<'_> {
         Ok(folders)
     }
 
-    /// The file that a link leads to; none if there is none, or the link was copied as such.
+    /// The file that a link leads to; none if there is none, the link was copied as such, or
+    /// nothing shows what it leads to, which is a failure.
     async fn linked(
         &self,
         folder: &Folder,
@@ -200,8 +201,10 @@ impl Walk<'_> {
                 return Ok(Some(file));
             }
             Ok(_) => shared.note(format!("{name}: a link to something else than a file, left out")),
-            // It leads out of the tree, or in a circle, or nowhere.
-            Err(_) => shared.note(format!("{name}: broken link, left out")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                shared.note(format!("{name}: broken link, left out"));
+            }
+            Err(error) => shared.failed(name, error),
         }
         Ok(None)
     }

@@ -270,6 +270,7 @@ impl CopyContext {
             }
             Err(error) => {
                 file.note_replicas();
+                let error = if can_go_on { finish::leave(file, error).await } else { error };
                 self.failed(file.item.name.clone(), error);
                 None
             }

@@ -135,6 +135,11 @@ impl BlockMap {
         self.todo.iter().map(range::len).sum()
     }
 
+    /// The first byte that is neither there nor taken.
+    pub(crate) fn first_missing(&self) -> u64 {
+        self.todo.front().map_or(self.size, |first| first.start)
+    }
+
     /// The next piece to fetch: the rest of a block, or `max_bytes` of it.
     pub(crate) fn take(&mut self, max_bytes: u64) -> Option<Range<u64>> {
         let first = self.todo.pop_front()?;
@@ -154,10 +159,15 @@ impl BlockMap {
         }
     }
 
-    /// Everything that is left, as one piece: for what comes in one stream.
+    /// Everything that is left, as one piece: for what comes in one stream. What was there in
+    /// between comes again.
     pub(crate) fn take_rest(&mut self) -> Option<Range<u64>> {
         let first = self.todo.pop_front()?;
         let end = self.todo.drain(..).next_back().map_or(first.end, |last| last.end);
+        let mut between = self.runs.split_off(&first.start);
+        self.runs.append(&mut between.split_off(&end));
+        self.taken_back += u64::from(!between.is_empty());
+        self.written_bytes -= between.iter().map(|(start, run)| run.end - start).sum::<u64>();
         Some(first.start..end)
     }
 
@@ -321,6 +331,20 @@ mod tests {
     fn slice(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
         let at = |n: u64| usize::try_from(n).unwrap();
         bytes[at(range.start)..at(range.end)].to_vec()
+    }
+
+    #[test]
+    fn a_stream_of_the_rest_brings_what_is_there_in_between_again() {
+        let mut blocks = BlockMap::new(14, 4);
+        for (range, bytes) in [(0..4, b"abcd"), (8..12, b"ijkl")] {
+            blocks.present(range, checksums(bytes));
+        }
+        assert_eq!((blocks.first_missing(), blocks.take_rest()), (4, Some(4..14)));
+        assert_eq!((blocks.written_bytes(), blocks.written_from(0)), (4, (1, 4)));
+        for (range, bytes) in [(4..8, &b"efgh"[..]), (8..12, b"ijkl"), (12..14, b"mn")] {
+            blocks.written(range, checksums(bytes));
+        }
+        assert_eq!(blocks.checksums(), Some(checksums(b"abcdefghijklmn")));
     }
 
     #[test]

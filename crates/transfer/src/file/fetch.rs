@@ -98,7 +98,7 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
     });
     Box::pin(async move {
         let response: ResponseMeta = file.source.fetch(request, sink).await?;
-        file.note_version()?;
+        file.note_version();
         file.check_response(&response)
     })
 }

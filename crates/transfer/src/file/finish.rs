@@ -84,10 +84,11 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
         };
         file.shared.note(format!("{}: {blocks} fetched again", file.item.name));
     }
-    let is_compared = give_name(file, checksum.as_ref()).await?;
+    // The target with what arrived: of a server's file that is half of the way.
+    let is_target_compared = give_name(file, checksum.as_ref()).await?;
     let explicit = file.shared.options.verify.is_explicit();
     if let Some(checksum) = checksum.filter(|_| explicit || expected.is_some()) {
-        let compared = expected.is_some() || is_compared;
+        let compared = expected.is_some() || is_target_compared && file.item.local.is_some();
         file.shared.note_checksum(FileChecksum { target: file.key.clone(), checksum, compared });
     }
     Ok(Finished::Done)
@@ -219,7 +220,7 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
         }
     };
     if let (Some(journal), Some(seen)) = (&file.shared.journal, seen) {
-        journal.done(&file.key, &file.version_now(), &seen)?;
+        journal.done(&file.key, &file.version_now(), &seen);
     }
     Ok(is_compared)
 }
@@ -248,6 +249,19 @@ async fn put_on_disk(file: &Arc<FileCopy>, part: &PartialFile) -> Result<()> {
     let Some(device) = part.device() else { return Ok(()) };
     file.free_slot();
     file.shared.group_sync.sync(device, Some(part.part())).await
+}
+
+/// Leaves what was written to the next attempt, and gives back the room that was reserved for the
+/// rest. Returns the error, which says what stays if the disk is full.
+pub(crate) async fn leave(file: &Arc<FileCopy>, error: Error) -> Error {
+    let first = error.clone();
+    let left = file.blocking(move |file| {
+        let Sink::Part(part) = &file.sink else { return Ok(error) };
+        let blocks = file.state().blocks.whole_blocks();
+        let kept: Vec<_> = blocks.iter().map(|(at, (bytes, _))| *at..*at + *bytes).collect();
+        Ok(part.leave(error, &kept))
+    });
+    left.await.unwrap_or(first)
 }
 
 /// Removes what was written: it is of no use.

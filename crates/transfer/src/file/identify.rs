@@ -5,10 +5,10 @@ use crate::file::CopyItem;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::version::FileVersion;
 use crate::journal::Known;
-use hither_core::storage::is_page;
+use hither_core::storage::{file_name, is_page};
 use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
-    DirEntry, Error, ErrorKind, FileKind, Request, Result, RetryPolicy, Source, retry,
+    DirEntry, Error, ErrorKind, FileKind, Request, ResponseMeta, Result, RetryPolicy, Source, retry,
 };
 use std::sync::Arc;
 
@@ -16,6 +16,12 @@ impl CopyItem {
     /// Returns true if the file was listed, and not under the name of a page.
     pub(crate) fn refuses_pages(&self) -> bool {
         self.entry.is_some() && !is_page(&self.path)
+    }
+
+    /// Returns true if the name of the file has an ending, and not that of a page.
+    fn is_named_as_data(&self) -> bool {
+        let (stem, ending) = file_name(&self.path).rsplit_once('.').unwrap_or_default();
+        !stem.is_empty() && !ending.is_empty() && !is_page(&self.path)
     }
 
     /// The size of its directory entry, for progress.
@@ -44,19 +50,25 @@ pub(crate) async fn identify(
         }
         Some(entry) => {
             let listed = FileVersion::of(entry);
-            let probed = probe(item, source, &shared.options.retry).await;
-            // An empty file has no first bytes, and s3s refuses them without its size.
-            if let Err(error) = &probed
-                && listed.size == Some(0)
-                && error.kind() == ErrorKind::Corrupt
-            {
-                return Ok((listed, None));
+            let policy = &shared.options.retry;
+            let refuses = item.refuses_pages();
+            let mut probed = probe(item, source, policy, refuses, INITIAL_REQUEST_BYTES).await;
+            let is_beyond = |probed: &Result<_>| {
+                probed.as_ref().err().is_some_and(|it| it.kind() == ErrorKind::Corrupt)
+            };
+            // An empty file has no first bytes, and s3s refuses them without its size. A small one
+            // may lack the end of those that were asked for, but not the first.
+            if listed.size == Some(0) && is_beyond(&probed) {
+                probed = probe(item, source, policy, refuses, 1).await;
+                if is_beyond(&probed) {
+                    return Ok((listed, None));
+                }
             }
             let (version, head) = probed?;
             let validator = version.validator.or(listed.validator);
             Ok((FileVersion { size: version.size, validator, ..listed }, head))
         }
-        None => match probe(item, source, &shared.options.retry).await {
+        None => match probe_unlisted(item, source, &shared.options.retry).await {
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
                 if let Ok(entry) = item.storage.stat(&item.path).await {
@@ -125,28 +137,66 @@ pub(crate) fn of_file(entry: DirEntry, item: &CopyItem) -> Result<FileVersion> {
     }
 }
 
-async fn probe(
+/// As [`probe`], of a file that nobody has listed. What is named as data, labelled as a page, and
+/// begins as one, is a page in its place: one to log in, or one about the file. Scripts that send
+/// data often leave the label at HTML, so that the label alone says nothing.
+async fn probe_unlisted(
     item: &CopyItem,
     source: &Arc<dyn Source>,
     policy: &RetryPolicy,
 ) -> Result<(FileVersion, Option<WriteBatch>)> {
-    let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
-    let into = Arc::clone(&buffer);
-    let first = 0..INITIAL_REQUEST_BYTES;
-    let refuses_pages = item.refuses_pages();
+    let bytes = INITIAL_REQUEST_BYTES;
+    let refused = match probe(item, source, policy, item.is_named_as_data(), bytes).await {
+        Err(error) if item.is_named_as_data() && error.kind() == ErrorKind::Protocol => error,
+        done => return done,
+    };
+    let (version, head) = probe(item, source, policy, false, bytes).await?;
+    match &head {
+        Some(head) if is_html(&head.joined()) => Err(refused),
+        _ => Ok((version, head)),
+    }
+}
+
+/// Returns true if a file begins as a page of HTML does.
+fn is_html(head: &[u8]) -> bool {
+    let text = head.trim_ascii_start();
+    let begins = |with: &str| {
+        let start = text.get(..with.len()).unwrap_or_default();
+        start.eq_ignore_ascii_case(with.as_bytes())
+    };
+    ["<!doctype html", "<html", "<head", "<!--"].into_iter().any(begins)
+}
+
+async fn probe(
+    item: &CopyItem,
+    source: &Arc<dyn Source>,
+    policy: &RetryPolicy,
+    refuses_pages: bool,
+    bytes: u64,
+) -> Result<(FileVersion, Option<WriteBatch>)> {
+    let first = 0..bytes;
     let request = Request { ranges: vec![first], refuses_pages, ..Request::default() };
     // Files that are named one by one are large ones as a rule. On a long path a small one costs
     // handshakes for nothing, a large one would cost two round trips more: one to learn that it is
     // large, one to open the workers.
     source.expect_bulk();
     let attempt = || async {
-        let into = Arc::clone(&into);
+        // What a failed attempt has brought may be of another replica.
+        let buffer = Arc::new(PieceBuffer::new(0..u64::MAX));
+        let into = Arc::clone(&buffer);
         let sink = Box::new(move |part| {
             into.accept(&part, true);
         });
-        Ok(source.fetch(request.clone(), sink).await?)
+        let response = source.fetch(request.clone(), sink).await?;
+        if response.size.is_some() {
+            return Ok((response, buffer));
+        }
+        // Of a file whose size nobody tells, the end is looked for.
+        let end = Request { ranges: Vec::new(), tail: 1, ..request.clone() };
+        let at_end = source.fetch(end, Box::new(drop)).await?;
+        Ok((ResponseMeta { size: at_end.size, is_size_counted: true, ..response }, buffer))
     };
-    let response = retry::run(policy, source.clock(), attempt).await?;
+    let (response, buffer) = retry::run(policy, source.clock(), attempt).await?;
     let size = response.size.ok_or_else(|| unknown_size(&source.name()))?;
     if response.is_size_counted {
         check_counted(item, size).await?;

@@ -2,10 +2,12 @@
 //!
 //! Where the file system lets files share blocks (`FICLONE`), one call copies a file of any size.
 //! Else `copy_file_range` moves the bytes within the kernel, and what it cannot move, as between
-//! some file systems, is read and written. Holes stay holes. Everything around it is that of other
+//! some file systems, is read and written. Holes stay holes: where the new file may hold bytes of
+//! an earlier attempt, they are made, or filled with zeros. Everything around it is that of other
 //! copies: pieces, blocks in the journal, the hidden name until all is on the disk.
 
-use rustix::fs::{SeekFrom, copy_file_range, seek};
+use hither_core::range;
+use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, seek};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
 use std::io;
@@ -17,9 +19,14 @@ pub(crate) const BYTES_OF_STAT_BLOCK: u64 = 512;
 /// Bytes of a read where the kernel cannot copy.
 const READ_BYTES: usize = 256 << 10;
 
-/// Copies `range` of `from` to the same place in `to`, where holes of `from` are empty. Blocks the
-/// thread.
-pub(crate) fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
+/// Copies `range` of `from` to the same place in `to`, which `is_empty` if nothing was written
+/// there before. Blocks the thread.
+pub(crate) fn copy_range(
+    from: &File,
+    to: &File,
+    range: Range<u64>,
+    is_empty: bool,
+) -> io::Result<()> {
     if !has_holes(&from.metadata()?) {
         // The search for a hole may go through all of the file.
         return copy_data(from, to, range);
@@ -27,18 +34,53 @@ pub(crate) fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Resul
     let mut at = range.start;
     while at < range.end {
         let data = match seek(from, SeekFrom::Data(at)) {
-            Ok(data) => data,
+            Ok(data) => data.min(range.end),
             // There is only a hole up to the end.
-            Err(Errno::NXIO) => return Ok(()),
+            Err(Errno::NXIO) => range.end,
             // The file system knows no holes.
             Err(_) => at,
         };
-        if data >= range.end {
+        if !is_empty {
+            clear(to, at..data)?;
+        }
+        if data == range.end {
             return Ok(());
         }
         let end = seek(from, SeekFrom::Hole(data)).unwrap_or(range.end).min(range.end);
         copy_data(from, to, data..end)?;
         at = end;
+    }
+    Ok(())
+}
+
+/// Makes `range` a hole, or fills it with zeros where the file system makes none.
+fn clear(file: &File, range: Range<u64>) -> io::Result<()> {
+    match punch(file, &range) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => fill(file, range),
+        punched => Ok(punched?),
+    }
+}
+
+/// Makes `range` of a file a hole: its blocks are free, and it reads as zeros.
+pub(crate) fn punch(file: &File, range: &Range<u64>) -> rustix::io::Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    loop {
+        match fallocate(file, flags, range.start, range::len(range)) {
+            Err(Errno::INTR) => {}
+            punched => return punched,
+        }
+    }
+}
+
+/// Fills `range` with zeros.
+fn fill(file: &File, range: Range<u64>) -> io::Result<()> {
+    let zeros = vec![0; READ_BYTES];
+    for at in range.clone().step_by(READ_BYTES) {
+        let most = usize::try_from(range.end - at).unwrap_or(READ_BYTES).min(READ_BYTES);
+        file.write_all_at(zeros.get(..most).unwrap_or_default(), at)?;
     }
     Ok(())
 }
@@ -97,7 +139,7 @@ mod tests {
         let to = tempfile::tempfile().unwrap();
         to.set_len(8 * MIB).unwrap();
         for start in (0..8 * MIB).step_by(3 * LEN / 2) {
-            copy_range(&from, &to, start..(start + 3 * MIB / 2).min(8 * MIB)).unwrap();
+            copy_range(&from, &to, start..(start + 3 * MIB / 2).min(8 * MIB), true).unwrap();
         }
         let mut copied = vec![0; 8 * LEN];
         to.read_exact_at(&mut copied, 0).unwrap();
@@ -106,6 +148,40 @@ mod tests {
         assert!(copied == expected);
         let allocated = |file: &File| file.metadata().unwrap().blocks();
         assert!(allocated(&to) <= allocated(&from) + 16, "{} blocks", allocated(&to));
+    }
+
+    #[test]
+    fn holes_replace_what_an_earlier_attempt_has_left() {
+        let from = tempfile::tempfile().unwrap();
+        from.write_all_at(&[7; LEN], 2 * MIB).unwrap();
+        from.set_len(8 * MIB).unwrap();
+        let to = tempfile::tempfile().unwrap();
+        to.write_all_at(&[b'x'; 8 * LEN], 0).unwrap();
+        for range in [0..MIB + 5, MIB + 5..8 * MIB] {
+            copy_range(&from, &to, range, false).unwrap();
+        }
+        let [expected, copied] = [&from, &to].map(|file| {
+            let mut content = vec![1; 8 * LEN];
+            file.read_exact_at(&mut content, 0).unwrap();
+            content
+        });
+        assert!(copied == expected);
+    }
+
+    #[test]
+    fn a_range_is_cleared_with_holes_and_without() {
+        let file = tempfile::tempfile().unwrap();
+        // No end is one of a block of the file system.
+        let (first, second) = (5..2 * MIB + 5, 2 * MIB + 9..3 * MIB - 1);
+        file.write_all_at(&[b'x'; 3 * LEN], 0).unwrap();
+        clear(&file, first).unwrap();
+        fill(&file, second).unwrap();
+        let mut content = vec![1; 3 * LEN];
+        file.read_exact_at(&mut content, 0).unwrap();
+        let mut expected = vec![b'x'; 3 * LEN];
+        expected[5..2 * LEN + 5].fill(0);
+        expected[2 * LEN + 9..3 * LEN - 1].fill(0);
+        assert!(content == expected);
     }
 
     #[test]

@@ -19,15 +19,15 @@ use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, upload_sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
-use hither_core::storage::FileTimes;
+use hither_core::storage::{FileTimes, since_1970};
 use hither_core::{
     Error, ErrorKind, FileKind, PutOptions, Replicas, Result, Source, VersionBinding,
 };
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::UNIX_EPOCH;
 use tokio::task::spawn_blocking;
 use tracing::debug;
 
@@ -82,14 +82,13 @@ pub(crate) async fn open(
     if let Some(limiter) = &shared.options.bandwidth {
         limiter.take(arrived_bytes, item.directions());
     }
+    let first_missing = blocks.first_missing();
     // An upload may take nothing but whole blocks.
     let fits = takes_any_bytes || !matches!(sink, Sink::Upload(_)) || arrived_bytes == size;
     let head = head.filter(|head| fits && blocks.written_bytes() == 0 && head.bytes > 0);
     shared.note_arrived(arrived_bytes, head.as_ref().map_or(0, |head| head.bytes));
-    if let Some(head) = &head {
-        // Written below.
-        blocks.take_exactly(&head.range());
-    }
+    // Written below.
+    head.iter().for_each(|head| blocks.take_exactly(&head.range()));
     log_begin(&item.name, size, blocks.written_bytes());
     let file = Arc::new(FileCopy {
         shared: Arc::clone(shared),
@@ -104,7 +103,7 @@ pub(crate) async fn open(
         trials: Mutex::default(),
         journaled: Mutex::default(),
         sink,
-        order: in_order.then(Sequencer::new),
+        order: in_order.then(|| Sequencer::new(first_missing)),
         takes_any_bytes,
         slot: Mutex::new(slot),
         max_pieces: if in_order { read_ahead } else { parallel.max(1) },
@@ -123,7 +122,7 @@ pub(crate) async fn open(
         item,
     });
     if is_new && let (Some(journal), Some(part)) = (file.journal(), token) {
-        journal.file(&file.key, &file.version, Some(&part))?;
+        journal.file(&file.key, &file.version, Some(&part));
     }
     if let Some(head) = head {
         file.hold(head.bytes);
@@ -322,10 +321,9 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<FileVersion>> {
             format!("{} is neither a file nor a directory", path.display()),
         ));
     }
-    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     Ok(Some(FileVersion {
         size: Some(metadata.len()),
-        modified: modified.map(|since| (since.as_secs(), since.subsec_nanos())),
+        modified: metadata.modified().ok().map(since_1970),
         ..FileVersion::default()
     }))
 }
@@ -353,21 +351,24 @@ async fn sink(
                 return Ok((Sink::Part(part), blocks, false));
             }
             let known = known.filter(|known| known.part.as_ref() == Some(&name));
+            let noted = noted(&blocks, known.unwrap_or_default());
             let path = path.clone();
             let with_adler32 = algorithm == Some(Algorithm::Adler32);
-            let is_new = known.is_none();
-            let from = item.local.clone().filter(|_| is_new && algorithm.is_none());
+            let is_new = noted.is_empty();
+            let from = item.local.clone().filter(|_| algorithm.is_none());
             let opened = spawn_blocking(move || {
                 let open = |path: PathBuf| {
                     File::open(&path)
                         .map_err(|error| partial_file::failed("cannot open", &path, error))
                 };
                 let from = from.map(open).transpose()?;
-                let (part, is_shared) = PartialFile::open(&path, &name, size, mode, from.as_ref())?;
+                let kept: Vec<_> = noted.iter().map(|(range, _)| range.clone()).collect();
+                let (part, is_shared) =
+                    PartialFile::open(&path, &name, size, mode, from.as_ref(), &kept)?;
                 if is_shared {
                     return Ok((Sink::Part(part), blocks.all_present(), false));
                 }
-                let blocks = verified(&part, blocks, &known.unwrap_or_default(), with_adler32);
+                let blocks = verified(&part, blocks, noted, with_adler32);
                 Ok((Sink::Part(part), blocks, is_new))
             });
             let died =
@@ -407,22 +408,27 @@ async fn sink(
     }
 }
 
-/// The blocks that are in the part file as the journal says they should be.
+/// The blocks of the file that the journal has noted, in order, with their crc32c.
+fn noted(blocks: &BlockMap, known: Known) -> Vec<(Range<u64>, Checksum)> {
+    let noted = known.blocks.into_iter();
+    let noted = noted.map(|(at, (bytes, crc32c))| (at..at.saturating_add(bytes), crc32c));
+    let is_block = |range: &Range<u64>| {
+        range.end <= blocks.size() && blocks.within_blocks(range.clone()).eq([range.clone()])
+    };
+    noted.filter(|(range, _)| is_block(range)).collect()
+}
+
+/// The blocks that are in the part file as they were `noted`.
 fn verified(
     part: &PartialFile,
     mut blocks: BlockMap,
-    known: &Known,
+    noted: Vec<(Range<u64>, Checksum)>,
     with_adler32: bool,
 ) -> BlockMap {
-    for (&at, (bytes, crc32c)) in &known.blocks {
-        let range = at..at.saturating_add(*bytes);
-        let is_block = blocks.within_blocks(range.clone()).eq([range.clone()]);
-        if range.end > blocks.size() || !is_block {
-            continue;
-        }
+    for (range, crc32c) in noted {
         // What cannot be read is fetched again.
         if let Ok(checksums) = part.checksums(range.clone(), with_adler32)
-            && checksums.crc32c == *crc32c
+            && checksums.crc32c == crc32c
         {
             blocks.present(range, checksums);
         }
@@ -452,7 +458,7 @@ impl FileCopy {
                 let agreed = replicas.agreed_checksum();
                 if let Some(file) = file.upgrade() {
                     file.set_server_checksum(agreed.clone());
-                    file.note_version()?;
+                    file.note_version();
                 }
                 Ok(agreed)
             }));

@@ -3,10 +3,16 @@
 //! The bytes go to a hidden name in the directory of the target, so that giving it the final name
 //! is one step that works or does not. Blocks are written by position, by whichever thread has
 //! them; the room is reserved first, so that a full disk shows at the start and blocks that come
-//! out of order do not scatter. What is written is on the disk before the file gets its name.
+//! out of order do not scatter ([`room`]). What is written is on the disk before the file gets its
+//! name.
+//!
+//! A file of which nothing is known to be of use begins empty: what an attempt for another version
+//! has left would show wherever nothing is written, as in a hole.
 //!
 //! A small file is opened for each write, of which there is one as a rule, and not kept open:
 //! thousands of them may wait for the disk. One sync covers all that wait ([`GroupSync`]).
+
+mod room;
 
 use crate::file::block_map::BlockChecksums;
 use crate::file::kernel_copy::{BYTES_OF_STAT_BLOCK, copy_range, has_holes};
@@ -15,9 +21,7 @@ use bytes::Bytes;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::partial_name;
 use hither_core::{Error, ErrorKind, Result, range};
-use rustix::fs::{
-    CWD, FallocateFlags, OFlags, RenameFlags, fallocate, fstatfs, ioctl_ficlone, renameat_with,
-};
+use rustix::fs::{CWD, OFlags, RenameFlags, ioctl_ficlone, renameat_with};
 use rustix::io::{Errno, pwritev};
 use std::fs::{File, FileTimes, OpenOptions, Permissions};
 use std::io::{ErrorKind as IoKind, IoSlice};
@@ -31,8 +35,6 @@ use std::time::SystemTime;
 const READ_BYTES: usize = 1 << 20;
 /// Buffers in one call to the system: `IOV_MAX` of Linux.
 const MAX_BUFFERS: usize = 1024;
-/// The type of tmpfs (`linux/magic.h`).
-const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// `O_NOFOLLOW`, in the type that the standard library wants.
 const NO_FOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
 
@@ -79,7 +81,11 @@ pub(crate) struct PartialFile {
 
 #[derive(Debug)]
 enum PartialContent {
-    Open(File),
+    Open {
+        file: File,
+        /// It held nothing when it was opened.
+        was_empty: bool,
+    },
     Small(SmallContent),
 }
 
@@ -102,36 +108,37 @@ impl PartialFile {
         partial_name(number)
     }
 
-    /// Opens `name` beside `target` for `size` bytes; what it holds already stays. The permissions
-    /// are those of the file that it will replace, else `mode` less what the user's mask takes
-    /// away. Blocks the thread.
+    /// Opens `name` beside `target` for `size` bytes. If there are ranges of an earlier attempt to
+    /// be `kept`, in order, what it holds stays, else it begins empty. The permissions are those of
+    /// the file that it will replace, else `mode` less what the user's mask takes away. Blocks the
+    /// thread.
     ///
-    /// If it is a copy of the local file `from` that begins, it is emptied, and shares the blocks
-    /// of that if the file system can; returns true then. Holes of `from` get no room.
+    /// If it is a copy of the local file `from`, holes of that get no room. One that begins shares
+    /// the blocks of `from` if the file system can; returns true then.
+    ///
+    /// # Errors
+    ///
+    /// Nothing but the ranges to be `kept` takes room after an error; without any, the file is
+    /// gone.
     pub(crate) fn open(
         target: &Path,
         name: &str,
         size: u64,
         mode: Option<FileMode>,
         from: Option<&File>,
+        kept: &[Range<u64>],
     ) -> Result<(Self, bool)> {
         let part = target.with_file_name(name);
         let failed = |error| failed("cannot write", target, error);
         let file = create(&part, target, mode).map_err(failed)?;
-        let mut is_shared = false;
-        let mut is_sparse = false;
-        if let Some(from) = from {
-            // What an attempt for another version has left would show in the holes of this one.
-            file.set_len(0).map_err(failed)?;
-            is_shared = ioctl_ficlone(&file, from).is_ok();
-            is_sparse = has_holes(&from.metadata().map_err(failed)?);
+        let was_empty = kept.is_empty();
+        let prepared = prepare(&file, size, from, was_empty);
+        let content = PartialContent::Open { file, was_empty };
+        let opened = Self { content, mode, part, target: target.to_owned() };
+        match prepared {
+            Ok(is_shared) => Ok((opened, is_shared)),
+            Err(error) => Err(opened.leave(failed(error), kept)),
         }
-        if size > 0 && !is_shared && !is_sparse {
-            reserve(&file, size).map_err(failed)?;
-        }
-        file.set_len(size).map_err(failed)?;
-        let target = target.to_owned();
-        Ok((Self { content: PartialContent::Open(file), mode, part, target }, is_shared))
     }
 
     /// The same for a small file, which has the time `modified` when it is written.
@@ -150,7 +157,7 @@ impl PartialFile {
     /// Writes `pieces`, one after the other, from `offset` on. Blocks the thread.
     pub(crate) fn write(&self, offset: u64, pieces: &[Bytes], syncs: &GroupSync) -> Result<()> {
         let written = match &self.content {
-            PartialContent::Open(file) => write_at(file, offset, pieces),
+            PartialContent::Open { file, .. } => write_at(file, offset, pieces),
             PartialContent::Small(small) => {
                 self.write_small(small, syncs, |file, _| write_at(file, offset, pieces))
             }
@@ -166,7 +173,7 @@ impl PartialFile {
         syncs: &GroupSync,
     ) -> Result<()> {
         let copied = match &self.content {
-            PartialContent::Open(file) => copy_range(from, file, range),
+            PartialContent::Open { file, was_empty } => copy_range(from, file, range, *was_empty),
             PartialContent::Small(small) => self.write_small(small, syncs, |file, length| {
                 if length > 0 {
                     file.set_len(0)?;
@@ -175,30 +182,33 @@ impl PartialFile {
                     return Ok(());
                 }
                 file.set_len(small.size)?;
-                copy_range(from, file, range)
+                copy_range(from, file, range, true)
             }),
         };
         copied.map_err(|error| failed("cannot copy to", &self.target, error))
     }
 
     /// Opens a small file, and has `write` write to it; its second argument is the length of what
-    /// an earlier attempt has left.
+    /// an earlier attempt has left. A part of the file is of no use, and removed.
     fn write_small(
         &self,
         small: &SmallContent,
         syncs: &GroupSync,
         write: impl FnOnce(&File, u64) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let file = create(&self.part, &self.target, self.mode)?;
-        let metadata = file.metadata()?;
-        syncs.watch(metadata.dev(), &file)?;
-        small.device.store(metadata.dev(), Ordering::Release);
-        if metadata.len() > small.size {
-            file.set_len(small.size)?;
-        }
-        write(&file, metadata.len())?;
-        self.set_mode(&file)?;
-        set_modified(&file, small.modified)
+        let attempt = || {
+            let file = create(&self.part, &self.target, self.mode)?;
+            let metadata = file.metadata()?;
+            syncs.watch(metadata.dev(), &file)?;
+            small.device.store(metadata.dev(), Ordering::Release);
+            if metadata.len() > small.size {
+                file.set_len(small.size)?;
+            }
+            write(&file, metadata.len())?;
+            self.set_mode(&file)?;
+            set_modified(&file, small.modified)
+        };
+        attempt().inspect_err(|_| self.remove())
     }
 
     fn set_mode(&self, file: &File) -> std::io::Result<()> {
@@ -208,7 +218,7 @@ impl PartialFile {
     /// The file system to be synced before a small file gets its name. None for others.
     pub(crate) fn device(&self) -> Option<u64> {
         match &self.content {
-            PartialContent::Open(_) => None,
+            PartialContent::Open { .. } => None,
             PartialContent::Small(small) => Some(small.device.load(Ordering::Acquire)),
         }
     }
@@ -254,7 +264,7 @@ impl PartialFile {
     pub(crate) fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> Result<()> {
         let reopened;
         let file = match &self.content {
-            PartialContent::Open(file) => file,
+            PartialContent::Open { file, .. } => file,
             PartialContent::Small(_) => {
                 let opened = File::open(&self.part);
                 reopened =
@@ -279,12 +289,32 @@ impl PartialFile {
     /// Puts everything on the disk, and gives the file its final name. A small file is there
     /// already. Blocks the thread.
     pub(crate) fn finish(&self, modified: Option<SystemTime>, replace: bool) -> Result<()> {
-        if let PartialContent::Open(file) = &self.content {
+        if let PartialContent::Open { file, .. } = &self.content {
             let timed = self.set_mode(file).and_then(|()| set_modified(file, modified));
             let synced = timed.and_then(|()| file.sync_all());
             synced.map_err(|error| failed("cannot finish", &self.target, error))?;
         }
         give_name(&self.part, &self.target, replace)
+    }
+
+    /// Leaves a file that has failed to the next attempt: frees what it takes beside the ranges
+    /// that are `kept`, in order, or removes it if there are none. Returns the error, which says
+    /// what stays if the disk is full. Blocks the thread.
+    pub(crate) fn leave(&self, error: Error, kept: &[Range<u64>]) -> Error {
+        if kept.is_empty() {
+            self.remove();
+            return error;
+        }
+        let PartialContent::Open { file, .. } = &self.content else { return error };
+        room::keep_only(file, kept);
+        if error.kind() != ErrorKind::NoSpace {
+            return error;
+        }
+        let bytes: u64 = kept.iter().map(range::len).sum();
+        let part = self.part.display();
+        error.map_message(|message| {
+            format!("{message}; {bytes} bytes are kept in {part}, from which the same copy resumes")
+        })
     }
 
     /// Removes what was written.
@@ -319,22 +349,26 @@ fn create(part: &Path, target: &Path, mode: Option<FileMode>) -> std::io::Result
     Ok(file)
 }
 
-/// Reserves room for `size` bytes, so that a full disk shows before the first of them comes. Where
-/// files lie in memory, the room is only compared: the kernel would take and clear all pages now,
-/// 0.1 s for 128 MiB, in which nothing comes.
-fn reserve(file: &File, size: u64) -> std::io::Result<()> {
-    let system = fstatfs(file)?;
-    if system.f_type == TMPFS_MAGIC {
-        let free = system.f_bavail.saturating_mul(u64::try_from(system.f_bsize).unwrap_or(0));
-        let own = file.metadata()?.blocks().saturating_mul(BYTES_OF_STAT_BLOCK);
-        let has_room = system.f_blocks == 0 || free.saturating_add(own) >= size;
-        return if has_room { Ok(()) } else { Err(Errno::NOSPC.into()) };
+/// Makes a file ready for `size` bytes. Returns true if it shares the blocks of `from` now.
+fn prepare(
+    file: &File,
+    size: u64,
+    from: Option<&File>,
+    begins_empty: bool,
+) -> std::io::Result<bool> {
+    if begins_empty {
+        file.set_len(0)?;
     }
-    match fallocate(file, FallocateFlags::empty(), 0, size) {
-        // Not every file system can.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-        Err(error) => Err(error.into()),
+    let is_shared = begins_empty && from.is_some_and(|from| ioctl_ficlone(file, from).is_ok());
+    if !is_shared {
+        let metadata = from.map(File::metadata).transpose()?;
+        let sparse = metadata.filter(has_holes);
+        let data = |it: std::fs::Metadata| it.blocks().saturating_mul(BYTES_OF_STAT_BLOCK);
+        let has_holes = sparse.is_some();
+        room::reserve(file, sparse.map_or(size, data), has_holes)?;
     }
+    file.set_len(size)?;
+    Ok(is_shared)
 }
 
 fn write_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> std::io::Result<()> {
@@ -411,12 +445,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("data");
         let name = PartialFile::name(&target, "job");
-        let (part, _) = PartialFile::open(&target, &name, 6, None, None).unwrap();
+        let (part, _) = PartialFile::open(&target, &name, 6, None, None, &[]).unwrap();
         let syncs = GroupSync::default();
         part.write(3, &[Bytes::from_static(b"de"), Bytes::from_static(b"f")], &syncs).unwrap();
         part.write(0, &[Bytes::from_static(b"abc")], &syncs).unwrap();
         assert!(!target.exists());
-        let (again, _) = PartialFile::open(&target, &name, 6, None, None).unwrap();
+        let (again, _) = PartialFile::open(&target, &name, 6, None, None, &[2..5]).unwrap();
         let sum = Hasher::of(Algorithm::Crc32c, b"cde");
         assert_eq!(again.sum(2..5, Algorithm::Crc32c).unwrap(), sum);
         let modified = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
@@ -424,6 +458,48 @@ mod tests {
         assert_eq!(std::fs::read(&target).unwrap(), b"abcdef");
         assert_eq!(std::fs::metadata(&target).unwrap().modified().unwrap(), modified);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_begins_anew_holds_nothing_of_an_earlier_attempt() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data");
+        for from in [None, Some(tempfile::tempfile().unwrap())] {
+            from.iter().for_each(|from| from.set_len(6).unwrap());
+            std::fs::write(folder.path().join(".part"), b"old bytes").unwrap();
+            let open = |kept| PartialFile::open(&target, ".part", 6, None, from.as_ref(), kept);
+            let (resumed, is_shared) = open(&[0..3]).unwrap();
+            assert!(!is_shared);
+            assert_eq!(std::fs::read(resumed.part()).unwrap(), b"old by");
+            let (part, _) = open(&[]).unwrap();
+            assert_eq!(std::fs::read(part.part()).unwrap(), [0; 6]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_takes_nothing_and_leaves_what_is_to_be_kept() {
+        const BLOCK: u64 = 64 << 10;
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("data");
+        let open = |size, kept: &[Range<u64>]| {
+            PartialFile::open(&target, ".part", size, None, None, kept).map(|(part, _)| part)
+        };
+        let blocks = |path: &Path| std::fs::metadata(path).unwrap().blocks() * BYTES_OF_STAT_BLOCK;
+        let part = open(8 * BLOCK, &[]).unwrap();
+        part.write(0, &[Bytes::from(vec![7; 8 << 16])], &GroupSync::default()).unwrap();
+        let kept = [BLOCK..2 * BLOCK, 4 * BLOCK..5 * BLOCK];
+        let error = open(1 << 60, &kept).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        let message = error.to_string();
+        assert!(message.contains("bytes more, and "), "{message}");
+        assert!(message.contains("; 131072 bytes are kept in /"), "{message}");
+        assert_eq!(blocks(part.part()), 2 * BLOCK);
+        for range in kept {
+            let expected = Hasher::of(Algorithm::Crc32c, &[7; 64 << 10]);
+            assert_eq!(part.sum(range, Algorithm::Crc32c).unwrap(), expected);
+        }
+        let error = open(1 << 60, &[]).unwrap_err();
+        assert!(!error.to_string().contains("kept") && !part.part().exists(), "{error}");
     }
 
     #[test]
@@ -449,7 +525,7 @@ mod tests {
     fn errors_name_the_target() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("none/data");
-        let large = PartialFile::open(&target, ".part", 6, None, None).unwrap_err();
+        let large = PartialFile::open(&target, ".part", 6, None, None, &[]).unwrap_err();
         let small = PartialFile::small(&target, ".part", 6, None, None);
         let written = small.write(0, &[Bytes::from_static(b"abcdef")], &GroupSync::default());
         for error in [large, written.unwrap_err()] {
@@ -464,7 +540,8 @@ mod tests {
         let target = folder.path().join("data");
         std::fs::write(&target, b"old").unwrap();
         let (part, _) =
-            PartialFile::open(&target, ".part", 0, Some(FileMode::Masked(0o600)), None).unwrap();
+            PartialFile::open(&target, ".part", 0, Some(FileMode::Masked(0o600)), None, &[])
+                .unwrap();
         assert_eq!(part.finish(None, false).unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
         part.finish(None, true).unwrap();
@@ -479,7 +556,7 @@ mod tests {
         let exact = Some(FileMode::Exact(0o4451));
         let syncs = GroupSync::default();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
-        let (large, _) = PartialFile::open(&target, ".large", 1, exact, None).unwrap();
+        let (large, _) = PartialFile::open(&target, ".large", 1, exact, None, &[]).unwrap();
         large.write(0, &[Bytes::from_static(b"x")], &syncs).unwrap();
         assert_eq!(mode(large.part()), 0o600);
         large.finish(None, true).unwrap();
@@ -497,7 +574,7 @@ mod tests {
         std::fs::write(&other_file, b"keep").unwrap();
         std::os::unix::fs::symlink(&other_file, folder.path().join(".part")).unwrap();
         let target = folder.path().join("data");
-        let (part, _) = PartialFile::open(&target, ".part", 1, None, None).unwrap();
+        let (part, _) = PartialFile::open(&target, ".part", 1, None, None, &[]).unwrap();
         part.write(0, &[Bytes::from_static(b"x")], &GroupSync::default()).unwrap();
         assert_eq!(std::fs::read(&other_file).unwrap(), b"keep");
     }

@@ -87,7 +87,7 @@ mod tests {
     fn a_block_that_is_taken_back_is_summed_up_again() {
         let folder = tempfile::tempdir().unwrap();
         let (part, _) =
-            PartialFile::open(&folder.path().join("data"), ".part", 8, None, None).unwrap();
+            PartialFile::open(&folder.path().join("data"), ".part", 8, None, None, &[]).unwrap();
         let write = |at, bytes: &'static [u8]| {
             part.write(at, &[Bytes::from_static(bytes)], &GroupSync::default()).unwrap();
         };

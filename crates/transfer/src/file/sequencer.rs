@@ -13,8 +13,9 @@ pub(crate) struct Sequencer {
 const BROKEN: u64 = u64::MAX;
 
 impl Sequencer {
-    pub(crate) fn new() -> Self {
-        Self { next: watch::Sender::new(0) }
+    /// The turn of what begins at `first`, before which nothing is missing.
+    pub(crate) fn new(first: u64) -> Self {
+        Self { next: watch::Sender::new(first) }
     }
 
     /// Waits until everything before `offset` is through.
@@ -27,13 +28,36 @@ impl Sequencer {
         }
     }
 
-    /// Everything before `offset` is through.
+    /// Everything before `offset` is through, unless the file has failed.
     pub(crate) fn advance(&self, offset: u64) {
-        self.next.send_replace(offset);
+        self.next.send_if_modified(|next| {
+            let goes_on = *next != BROKEN;
+            if goes_on {
+                *next = offset;
+            }
+            goes_on
+        });
     }
 
     /// The file failed.
     pub(crate) fn fail(&self) {
         self.next.send_replace(BROKEN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_file_that_has_failed_while_something_was_written() {
+        let order = Sequencer::new(4);
+        order.turn(4).await.unwrap();
+        order.fail();
+        order.advance(8);
+        for offset in [8, 12] {
+            let error = order.turn(offset).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+        }
     }
 }

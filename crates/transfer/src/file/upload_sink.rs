@@ -46,10 +46,11 @@ pub(crate) async fn whole(
     known: Option<Known>,
     algorithm: Option<Algorithm>,
 ) -> Result<(Sink, BlockMap, bool)> {
-    // The sums of blocks that went in an earlier attempt are not all known: where one was asked
-    // for, all go again.
-    let resumable = !(shared.options.verify.is_explicit() && algorithm.is_some());
-    let known = known.filter(|_| resumable);
+    // The sums of blocks that went in an earlier attempt are not all known, and some are of no use
+    // for that of the file: where one was asked for, or cannot be put together, all go again.
+    let is_explicit = shared.options.verify.is_explicit();
+    let is_resumable = |algorithm: Algorithm| !is_explicit && algorithm.is_combinable();
+    let known = known.filter(|_| algorithm.is_none_or(is_resumable));
     let size = options.size;
     let resume = known.as_ref().and_then(|known| known.part.clone());
     let options = PutOptions { resume: resume.clone(), ..options };
@@ -225,7 +226,10 @@ pub(crate) async fn range(
     if upload.token() != resume {
         // What was begun instead belongs to nobody; the error to tell is the one below.
         drop(upload.abort().await);
-        let what = format!("{path}: the upload that this range belongs to has ended");
+        let what = format!(
+            "{path}: {} has no partial file of this upload any more: run the same copy again",
+            storage.name()
+        );
         return Err(Error::new(ErrorKind::NotFound, what));
     }
     let block_bytes = match upload.block_bytes() {

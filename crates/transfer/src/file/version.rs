@@ -1,10 +1,10 @@
 //! Version of a file: size, validator, time of the last change.
 
-use hither_core::storage::FileTimes;
+use hither_core::storage::{FileTimes, from_1970, since_1970};
 use hither_core::{DirEntry, validators_differ};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// FileVersion of a file, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,8 +13,8 @@ pub(crate) struct FileVersion {
     pub(crate) size: Option<u64>,
     /// Entity tag, or another such text.
     pub(crate) validator: Option<String>,
-    /// Last change: seconds and nanoseconds since 1970.
-    pub(crate) modified: Option<(u64, u32)>,
+    /// Last change: seconds since 1970, negative before, and nanoseconds.
+    pub(crate) modified: Option<(i64, u32)>,
     /// Checksum that a catalogue or the servers state, as `ALGORITHM:VALUE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) checksum: Option<String>,
@@ -25,11 +25,10 @@ pub(crate) struct FileVersion {
 
 impl FileVersion {
     pub(crate) fn of(entry: &DirEntry) -> Self {
-        let modified = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         Self {
             size: entry.size,
             validator: entry.validator.clone(),
-            modified: modified.map(|since| (since.as_secs(), since.subsec_nanos())),
+            modified: entry.modified.map(since_1970),
             ..Self::default()
         }
     }
@@ -37,7 +36,7 @@ impl FileVersion {
     /// Last change.
     pub(crate) fn modified(&self) -> Option<SystemTime> {
         let (seconds, nanoseconds) = self.modified?;
-        UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+        from_1970(seconds, nanoseconds)
     }
 
     /// Returns true if this copy was surely not changed before `source`: to the second, if it has a
@@ -117,6 +116,8 @@ mod tests {
             assert_eq!(at(copied).is_not_older(&source), expected, "{copied:?}");
         }
         assert!(!source.is_not_older(&at(None)));
+        assert!(source.is_not_older(&at(Some((-10, 0)))));
+        assert!(!at(Some((-10, 0))).is_not_older(&at(Some((-9, 0)))));
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl FileCopy {
                 interruptions = upload.interruptions();
                 upload.write(offset, joined.clone()).await?;
                 progress.write.busy(clock.now().saturating_sub(began));
-                self.note_token(upload.token())?;
+                self.note_token(upload.token());
                 WriteBatch { offset, pieces: vec![joined], bytes }
             }
             Sink::Part(_) | Sink::Output | Sink::Discard => batch,
@@ -113,7 +113,9 @@ impl FileCopy {
             let is_quick = ended.saturating_sub(began) < QUICK;
             file.writes_are_quick.store(is_quick, Ordering::Relaxed);
             if let Some(order) = &file.order {
-                order.advance(batch.range().end);
+                // What was there before has no turn.
+                let (_, end) = file.state().blocks.written_from(batch.range().end);
+                order.advance(end);
             }
             Ok(())
         };
@@ -141,14 +143,15 @@ impl FileCopy {
 
     /// Records the token that a later attempt resumes the upload with; it may change with every
     /// block.
-    fn note_token(&self, token: Option<String>) -> Result<()> {
+    fn note_token(&self, token: Option<String>) {
         let mut known = lock(&self.token);
         if *known == token {
-            return Ok(());
+            return;
         }
-        let noted = self.journal().map(|journal| journal.part(&self.key, token.as_deref()));
+        if let Some(journal) = self.journal() {
+            journal.part(&self.key, token.as_deref());
+        }
         *known = token;
-        noted.unwrap_or(Ok(()))
     }
 
     /// Runs `work` where it may block.
@@ -231,7 +234,7 @@ impl FileCopy {
         drop(state);
         if let Some(journal) = self.journal() {
             let bytes = range::len(&whole.range);
-            journal.block(&self.key, whole.range.start, bytes, &whole.checksums.crc32c)?;
+            journal.block(&self.key, whole.range.start, bytes, &whole.checksums.crc32c);
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::options::Verify;
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
 use crate::summary::FileChecksum;
 use hither_core::checksum::Checksum;
+use hither_core::storage::is_same_version;
 use hither_core::{Backoff, DirEntry, Error, ErrorKind, Result, Retry, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,8 +115,9 @@ async fn move_between(
         })
     };
     let result = async {
+        let before = if file.overwrite { there(item, target, target_path).await } else { None };
         mover.move_file(file, moved).await?;
-        verify(shared, item, &file).await
+        verify(shared, item, &file, before.as_ref()).await
     };
     let result = result.await;
     let counted = counted.load(Ordering::Relaxed);
@@ -128,7 +130,7 @@ async fn move_between(
             tally.bytes += size;
             drop(tally);
             if let Some(journal) = &shared.journal {
-                journal.done(&key, &version, &FileVersion::of(&seen))?;
+                journal.done(&key, &version, &FileVersion::of(&seen));
             }
             Ok(MoveResult::Moved)
         }
@@ -139,16 +141,32 @@ async fn move_between(
     }
 }
 
-/// Compares size and checksum of both ends. A wrong file is removed, if it is surely this one.
+/// The file that may be at the target before the move. Of many files of a directory, its listing
+/// tells.
+async fn there(item: &CopyItem, target: &dyn Storage, path: &str) -> Option<DirEntry> {
+    if let Some(directory) = item.directory.as_ref().filter(|_| item.backoff.failures() == 0)
+        && let Some(listed) = directory.listed(path).await
+    {
+        return listed;
+    }
+    target.stat(path).await.ok()
+}
+
+/// Compares size and checksum of both ends: of a small file only if that is asked for, or if the
+/// target looks as it did `before`, so that nothing may have been done. A wrong file is removed, if
+/// it is surely this one.
 async fn verify(
     shared: &CopyContext,
     item: &CopyItem,
     file: &ThirdPartyMove<'_>,
+    before: Option<&DirEntry>,
 ) -> Result<DirEntry> {
     let seen = file.target.stat(file.target_path).await?;
     let wrong = if seen.size == Some(file.size) {
         let options = &shared.options;
-        let asked = options.verify.is_explicit() || file.size >= options.block_bytes;
+        let is_unchanged = before.is_some_and(|old| is_same_version(old, &seen) == Some(true));
+        let is_doubtful = options.verify.is_explicit() || is_unchanged;
+        let asked = is_doubtful || file.size >= options.block_bytes;
         match options.verify.algorithm().filter(|_| asked) {
             None => None,
             Some(algorithm) => {
@@ -161,7 +179,7 @@ async fn verify(
                 };
                 let (there, here) = futures_util::join!(there, here);
                 // A server that cannot tell is no failure: most cannot.
-                compare(shared, item, there.ok().flatten(), here.ok().flatten())
+                compare(shared, item, there.ok().flatten(), here.ok().flatten(), is_doubtful)
             }
         }
     } else {
@@ -182,9 +200,10 @@ fn compare(
     item: &CopyItem,
     there: Option<Checksum>,
     expected: Option<Checksum>,
+    is_doubtful: bool,
 ) -> Option<String> {
     let is_told = there.is_some() && expected.is_some();
-    if shared.options.verify.is_explicit() && !is_told {
+    if is_doubtful && !is_told {
         let name = item.target.name();
         shared.note(format!("{name}: not compared, because a server tells no checksum"));
     }

@@ -4,14 +4,20 @@
 //! source that changes while it is listed shows a file in neither place. So before the first
 //! deletion the source is asked once more about the directories that the names are in. Where it
 //! may have names that it does not show, nothing is deleted.
+//!
+//! A server may list a link to a directory as the directory. So before anything in a directory is
+//! deleted, the directory is tried to be removed, which shows what it is
+//! ([`Storage::remove_directory`]): a link may go, and what it leads to stays.
+//!
+//! [`Storage::remove_directory`]: hither_core::Storage::remove_directory
 
 use crate::compare::tree_pair::TreePair;
 use crate::copy::walk::AT_ONCE;
 use crate::destination::CopyPath;
 use crate::summary::CopyFailure;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use hither_core::error::Failure;
-use hither_core::storage::{file_name, parent};
+use hither_core::storage::{DirectoryRemoval, file_name, parent};
 use hither_core::{Error, ErrorKind, Result};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,7 +158,8 @@ impl Deletions {
     /// are only not seen to hold anything stay, and those that they are in.
     pub(crate) async fn run(mut self, target: &CopyPath) -> Removed {
         let mut removed = Removed::default();
-        removed.files = removed.remove(target, std::mem::take(&mut self.files)).await;
+        self.leave_links(target, &mut removed).await;
+        removed.files += removed.remove(target, std::mem::take(&mut self.files)).await;
         let mut by_depth: BTreeMap<Reverse<usize>, Vec<String>> = BTreeMap::new();
         for path in std::mem::take(&mut self.directories) {
             by_depth.entry(Reverse(path.matches('/').count())).or_default().push(path);
@@ -180,6 +187,80 @@ impl Deletions {
             removed.notices.push(format!("{doubtful} directories kept: {why}"));
         }
         removed
+    }
+
+    /// Leaves out what is behind links, or in directories that may be links. Removes those of the
+    /// links that only the destination has.
+    async fn leave_links(&mut self, target: &CopyPath, removed: &mut Removed) {
+        let mut left = BTreeSet::new();
+        for directories in self.entered().into_values() {
+            let waiting = directories.into_iter().filter(|path| !is_below(path, &left));
+            let waiting: Vec<String> = waiting.collect();
+            let tried = stream::iter(waiting).map(|path| async move {
+                let result = target.storage.remove_directory(&target.below(&path).0).await;
+                (path, result)
+            });
+            let mut tried = tried.buffer_unordered(AT_ONCE);
+            while let Some((path, result)) = tried.next().await {
+                if matches!(result, Ok(DirectoryRemoval::NotEmpty)) {
+                    continue;
+                }
+                self.leave(target, removed, &path, result).await;
+                left.insert(path);
+            }
+        }
+        self.files.retain(|path| !is_below(path, &left));
+        self.directories.retain(|path| !left.contains(path) && !is_below(path, &left));
+    }
+
+    /// The directories that deletions are in, and those to be deleted, by depth.
+    fn entered(&self) -> BTreeMap<usize, BTreeSet<String>> {
+        let mut entered: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        let parents = self.files.iter().map(|path| parent(path));
+        for path in parents.chain(self.directories.iter().map(String::as_str)) {
+            let mut path = path;
+            while !path.is_empty()
+                && entered.entry(path.matches('/').count()).or_default().insert(path.to_owned())
+            {
+                path = parent(path);
+            }
+        }
+        entered
+    }
+
+    /// Ends the deletions in a directory that is gone, or no directory.
+    async fn leave(
+        &mut self,
+        target: &CopyPath,
+        removed: &mut Removed,
+        path: &str,
+        result: Result<DirectoryRemoval>,
+    ) {
+        let may_go = self.directories.contains(path) && !self.kept.contains(path);
+        let result = match result {
+            Ok(DirectoryRemoval::Link) if may_go => {
+                let (_, result) = remove(target, path.to_owned()).await;
+                result.map(|()| removed.files += 1)
+            }
+            Ok(DirectoryRemoval::Link) => {
+                let notice = "is a link at the destination: nothing behind it was deleted";
+                removed.notices.push(format!("{path}: {notice}"));
+                Ok(())
+            }
+            // Another client has removed what was in it.
+            Ok(_) if may_go => {
+                removed.directories += 1;
+                Ok(())
+            }
+            Ok(_) => target.storage.make_directory(&target.below(path).0).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result
+            && error.kind() != ErrorKind::NotFound
+        {
+            self.keep(path);
+            removed.failures.push(CopyFailure { source: path.to_owned(), error });
+        }
     }
 }
 
@@ -213,6 +294,12 @@ impl Removed {
 fn is_doubtful(failure: &mut CopyFailure) -> bool {
     let error = &failure.error;
     error.kind() == ErrorKind::Unsupported && !matches!(error.failure(), Failure::Status { .. })
+}
+
+/// Returns true for a path below one of `directories`.
+fn is_below(path: &str, directories: &BTreeSet<String>) -> bool {
+    let above = std::iter::successors(Some(parent(path)), |above| Some(parent(above)));
+    above.take_while(|above| !above.is_empty()).any(|above| directories.contains(above))
 }
 
 /// The first of `paths`, all in `directory`, that the source has.

@@ -377,9 +377,7 @@ fn give_names(shared: &CopyContext, root: &TreeRoot, written: Vec<Written>) {
             let seen = FileVersion { size, modified, ..FileVersion::default() };
             (target.display().to_string(), version, seen)
         });
-        if let Err(error) = journal.done_together(records) {
-            shared.failed(root.name_of(""), error);
-        }
+        journal.done_together(records);
     }
     let mut tally = shared.tally();
     for (file, _) in &done {

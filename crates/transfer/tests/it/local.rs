@@ -1,9 +1,10 @@
 //! Between directories of this machine: what names mean, and what happens to what exists.
 
-use hither_core::{ErrorKind, Result};
+use hither_core::{Algorithm, ErrorKind, Result};
 use hither_testkit::waiting::task_until;
 use hither_transfer::{
-    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, copy, upload,
+    CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, Verify, copy,
+    upload,
 };
 use hither_transport::LocalStorage;
 use std::fs;
@@ -197,9 +198,7 @@ fn blocks(mib: u8) -> Vec<u8> {
 async fn a_large_file_is_copied_with_its_holes_time_and_permissions() {
     let folder = tempfile::tempdir().unwrap();
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
-    let file = fs::File::create(&source).unwrap();
-    file.write_all_at(&blocks(9), 13 << 20).unwrap();
-    file.set_len(40 << 20).unwrap();
+    let file = sparse(&source);
     file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
     let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
     file.set_modified(modified).unwrap();
@@ -213,7 +212,7 @@ async fn a_large_file_is_copied_with_its_holes_time_and_permissions() {
     // What an attempt for another version has left is not in the holes.
     fs::write(&source, vec![b'x'; 40 << 20]).unwrap();
     let journal = tempfile::tempdir().unwrap();
-    interrupted(&source, &target, journal.path()).await;
+    interrupted(&source, &target, resuming(journal.path())).await;
     let file = fs::File::create(&source).unwrap();
     file.set_len(40 << 20).unwrap();
     let summary = resumed(&source, &target, journal.path()).await;
@@ -228,35 +227,26 @@ fn resuming(journal: &Path) -> CopyOptions {
     options
 }
 
-/// Interrupts a copy. Returns false if the file system had shared all of the file by then.
-async fn interrupted(source: &Path, target: &Path, journal: &Path) -> bool {
+/// Interrupts a copy, and returns once its threads have ended. Returns false if the file system had
+/// shared all of the file by then.
+async fn interrupted(source: &Path, target: &Path, options: CopyOptions) -> bool {
     let progress = Arc::new(CopyProgress::default());
+    let journal = options.journal.clone().unwrap();
     let destination = Destination::Place(place(target));
-    let copying = copy(vec![place(source)], destination, resuming(journal), Arc::clone(&progress));
+    let copying = copy(vec![place(source)], destination, options, Arc::clone(&progress));
     let some_is_done = task_until(|| progress.figures().bytes_done >= 1 << 20);
     tokio::select! {
         biased;
         is_done = some_is_done => assert!(is_done),
         summary = copying => panic!("{summary:?}"),
     }
+    let journal = fs::File::open(journal.join(&names_in(&journal)[0])).unwrap();
+    assert!(task_until(|| journal.try_lock().is_ok()).await);
     progress.figures().bytes_done < fs::metadata(source).unwrap().len()
 }
 
-/// Copies again, once the threads of the copy before have ended.
 async fn resumed(source: &Path, target: &Path, journal: &Path) -> CopySummary {
-    let again = || cp(vec![place(source)], place(target), resuming(journal));
-    let is_held = |copied: &Result<CopySummary>| {
-        copied.as_ref().is_err_and(|error| error.to_string().contains("another process"))
-    };
-    let mut copied = again().await;
-    for _ in 0..100_000 {
-        if !is_held(&copied) {
-            break;
-        }
-        tokio::task::yield_now().await;
-        copied = again().await;
-    }
-    copied.unwrap()
+    cp(vec![place(source)], place(target), resuming(journal)).await.unwrap()
 }
 
 #[tokio::test]
@@ -265,13 +255,65 @@ async fn an_interrupted_local_copy_continues() {
     let journal = tempfile::tempdir().unwrap();
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));
     fs::write(&source, blocks(64)).unwrap();
-    let was_partial = interrupted(&source, &target, journal.path()).await;
+    let was_partial = interrupted(&source, &target, resuming(journal.path())).await;
     assert!(!target.exists());
     let summary = resumed(&source, &target, journal.path()).await;
     assert_eq!(summary.files, 1, "{:?}", summary.failures);
     assert!(summary.bytes_resumed >= 1 << 20 || !was_partial, "{}", summary.bytes_resumed);
     assert!(fs::read(&target).unwrap() == blocks(64));
     assert_eq!(names_in(folder.path()), ["source", "target"]);
+}
+
+/// The partial file of a copy into `folder`.
+fn part_in(folder: &Path) -> fs::File {
+    let name = names_in(folder).into_iter().find(|name| name.starts_with(".hither-")).unwrap();
+    fs::File::options().write(true).open(folder.join(name)).unwrap()
+}
+
+/// A file of 40 MiB that is a hole but for nine of them.
+fn sparse(path: &Path) -> fs::File {
+    let file = fs::File::create(path).unwrap();
+    file.write_all_at(&blocks(9), 13 << 20).unwrap();
+    file.set_len(40 << 20).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn holes_of_a_resumed_copy_hold_nothing_of_what_the_partial_file_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    let from = sparse(&source);
+    if !interrupted(&source, &target, resuming(journal.path())).await {
+        return;
+    }
+    // As a crash of the system may leave what was not put on the disk.
+    part_in(folder.path()).write_all_at(&vec![b'x'; 40 << 20], 0).unwrap();
+    let summary = resumed(&source, &target, journal.path()).await;
+    assert_eq!((summary.files, summary.bytes_resumed), (1, 0));
+    assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
+    let blocks = |file: &fs::File| file.metadata().unwrap().blocks();
+    let to = fs::File::open(&target).unwrap();
+    assert!(blocks(&to) <= blocks(&from) + 64, "holes were filled");
+}
+
+#[tokio::test]
+async fn no_byte_of_an_older_version_is_in_the_holes_of_a_copy_that_was_begun_with_a_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    let mut checked = resuming(journal.path());
+    checked.verify = Verify::Algorithm(Algorithm::Crc32c);
+    fs::write(&source, vec![b'x'; 40 << 20]).unwrap();
+    interrupted(&source, &target, checked.clone()).await;
+    // All that the older version may have got to.
+    part_in(folder.path()).write_all_at(&vec![b'x'; 40 << 20], 0).unwrap();
+    fs::remove_file(&source).unwrap();
+    sparse(&source);
+    interrupted(&source, &target, checked).await;
+    let summary = resumed(&source, &target, journal.path()).await;
+    assert_eq!(summary.files, 1, "{:?}", summary.failures);
+    assert!(fs::read(&target).unwrap() == fs::read(&source).unwrap());
 }
 
 #[tokio::test]

@@ -2,13 +2,14 @@
 
 use crate::local::{names_in, place};
 use async_trait::async_trait;
-use hither_core::storage::{PutOptions, Upload};
+use hither_core::storage::{DirectoryRemoval, PutOptions, Upload};
 use hither_core::{Algorithm, Checksum, DirEntry, Error, ErrorKind, Result, Source, Storage};
 use hither_transfer::{
     CheckOptions, CheckSummary, CompareBy, CopyOptions, CopyPath, CopySummary, Destination,
     DifferenceKind, Filter, FilterOptions, SyncOptions, TreeDifference, check, copy, sync,
 };
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -21,6 +22,8 @@ enum Listing {
     Gains(String),
     /// All names are there, but the listing says that there may be others.
     Lacks(Lack),
+    /// It is listed rightly, and this is what it turns out to be.
+    Tried(std::result::Result<DirectoryRemoval, ErrorKind>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +106,14 @@ impl Storage for Misbehaving {
     }
     async fn remove(&self, path: &str) -> Result<()> {
         self.inner.remove(path).await
+    }
+    async fn remove_directory(&self, path: &str) -> Result<DirectoryRemoval> {
+        match self.listing {
+            Some(Listing::Tried(outcome)) if path == self.directory => {
+                outcome.map_err(|kind| Error::new(kind, "as told"))
+            }
+            _ => Ok(DirectoryRemoval::NotEmpty),
+        }
     }
     async fn make_directory(&self, path: &str) -> Result<()> {
         self.inner.make_directory(path).await
@@ -205,6 +216,32 @@ fn rules(rules: &[&str]) -> Arc<Filter> {
 }
 
 #[tokio::test]
+async fn nothing_is_deleted_in_a_directory_that_is_or_may_be_a_link() {
+    let failed = |directory: &str| Some(directory.to_owned());
+    for (directory, outcome, failure) in [
+        ("gone", Err(ErrorKind::Unavailable), failed("gone")),
+        ("gone/y", Err(ErrorKind::Unavailable), failed("gone/y")),
+        ("sub", Err(ErrorKind::Unavailable), failed("sub")),
+        // It is none, so that it cannot be removed as one.
+        ("gone", Ok(DirectoryRemoval::Link), failed("gone")),
+        ("sub", Ok(DirectoryRemoval::Link), None),
+    ] {
+        let trees = Trees::new();
+        let (to, _) = Misbehaving::place(&trees.to(), directory, Some(Listing::Tried(outcome)));
+        let summary = sync_places(place(&trees.from()), to, deleting()).await.0.unwrap();
+        let failures = summary.failures.into_iter().map(|it| it.source).next();
+        assert_eq!(failures, failure, "{directory} {outcome:?}");
+        let is_there = |path: &str| trees.to().join(path).exists();
+        let behind = ["gone/x", "gone/y/z", "sub/old"].map(|path| {
+            let is_behind = path.starts_with(&format!("{directory}/"));
+            (is_there(path), is_behind)
+        });
+        assert!(behind.iter().all(|(there, behind)| there == behind), "{directory} {behind:?}");
+        assert!(!is_there("extra") && is_there(directory), "{directory}");
+    }
+}
+
+#[tokio::test]
 async fn a_sync_copies_what_differs_and_deletes_the_rest_only_if_told() {
     let trees = Trees::new();
     let summary = trees.sync(SyncOptions::default()).await;
@@ -298,6 +335,32 @@ async fn a_copy_that_fails_or_a_conflict_prevents_deletions() {
     assert_eq!(summary.failures.len(), 1, "{:?}", summary.failures);
     assert!(summary.notices.iter().any(|it| it.contains("nothing deleted")));
     trees.assert_nothing_deleted("a file where there is a directory");
+}
+
+#[tokio::test]
+async fn a_link_is_broken_only_if_it_leads_nowhere() {
+    let trees = Trees::new();
+    let link = |to: &str, name: &str| symlink(to, trees.from().join(name)).unwrap();
+    link("nowhere", "broken");
+    let one = place(&trees.folder.path().join("one"));
+    let mut options = CopyOptions::default();
+    options.recursive = true;
+    let copied = |options| {
+        copy(vec![place(&trees.from())], Destination::Place(one.clone()), options, Arc::default())
+    };
+    for (summary, failures) in
+        [(copied(options.clone()).await.unwrap(), 0), (trees.sync(SyncOptions::default()).await, 0)]
+    {
+        assert!(summary.notices[0].contains("broken link"), "{:?}", summary.notices);
+        assert_eq!(summary.failures.len(), failures, "{:?}", summary.failures);
+    }
+    // Nothing shows what is behind these.
+    link("loop", "loop");
+    link("same/x", "through a file");
+    for summary in [copied(options).await.unwrap(), trees.sync(deleting()).await] {
+        assert_eq!(summary.failures.len(), 2, "{:?}", summary.failures);
+    }
+    trees.assert_nothing_deleted("a link may lead to a file");
 }
 
 #[tokio::test]

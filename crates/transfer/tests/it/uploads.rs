@@ -10,10 +10,12 @@ use hither_core::{
 use hither_testkit::mock_http::webdav::{
     ChangeFault, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
 };
-use hither_transfer::{CopyOptions, CopyPath, CopySummary, Destination, copy};
+use hither_testkit::waiting::task_until;
+use hither_transfer::{CopyOptions, CopyPath, CopySummary, Destination, copy, copy_range};
 use hither_transport::{
     LocalSource, LocalStorage, Location, Network, TransportConfig, WebDavStorage,
 };
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +35,15 @@ async fn sent(server: &MockWebDavServer, files: usize) -> CopySummary {
     for number in 0..files {
         fs::write(tree.join(format!("file-{number}")), vec![b'x'; BYTES]).unwrap();
     }
+    sent_as(server, &place(&tree), Some(folder.path().join("journal"))).await
+}
+
+/// A copy of a tree by a job with this journal.
+async fn sent_as(
+    server: &MockWebDavServer,
+    tree: &CopyPath,
+    journal: Option<PathBuf>,
+) -> CopySummary {
     let network = Network::new(TransportConfig::default(), Handle::current(), None);
     let root = Location::parse(&server.url_of("/d/")).unwrap();
     let storage = Arc::new(WebDavStorage::new(root, network));
@@ -40,9 +51,9 @@ async fn sent(server: &MockWebDavServer, files: usize) -> CopySummary {
     let target = CopyPath { storage, path, local: None, is_directory: false, contents: false };
     let mut options = CopyOptions::default();
     options.recursive = true;
-    options.journal = Some(folder.path().join("journal"));
+    options.journal = journal;
     let destination = Destination::Place(target);
-    copy(vec![place(&tree)], destination, options, Arc::default()).await.unwrap()
+    copy(vec![tree.clone()], destination, options, Arc::default()).await.unwrap()
 }
 
 #[tokio::test]
@@ -58,6 +69,29 @@ async fn small_uploads_are_seen_by_one_listing_or_a_few_questions() {
         let counts = ["PUT", "MOVE"].map(|method| server.count(method));
         assert_eq!((counts, after), ([files, files], looks), "{log:?}");
     }
+}
+
+#[tokio::test]
+async fn jobs_of_different_stores_share_no_partial_file() {
+    // The first attempt fails, and the second one goes on with its journal.
+    let fault = WebDavFault::Status(400);
+    let planned = PlannedFault { method: "PUT", nth: 0, times: 1, fault };
+    let server = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![planned]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tree = CopyPath { contents: true, ..place(&folder.path().join("tree")) };
+    fs::create_dir(tree.local.as_ref().unwrap()).unwrap();
+    fs::write(folder.path().join("tree/file"), vec![b'x'; BYTES]).unwrap();
+    let stores = [Some("one"), Some("one"), Some("two"), None, None];
+    for (attempt, store) in stores.into_iter().enumerate() {
+        let summary = sent_as(&server, &tree, store.map(|store| folder.path().join(store))).await;
+        let failures = summary.failures.len();
+        assert_eq!(failures, usize::from(attempt == 0), "{:?}", summary.failures);
+    }
+    let log = server.log();
+    let puts: Vec<_> = log.iter().filter(|it| it.0 == "PUT").map(|it| &*it.1).collect();
+    assert_eq!((puts.len(), puts[0]), (stores.len(), puts[1]), "{puts:?}");
+    let names: HashSet<_> = puts.iter().collect();
+    assert_eq!(names.len(), stores.len() - 1, "{puts:?}");
 }
 
 #[tokio::test]
@@ -92,49 +126,72 @@ const BLOCKS: usize = 16;
 #[derive(Debug)]
 struct Breaking {
     inner: LocalStorage,
+    behaviour: BreakingBehaviour,
+}
+
+#[derive(Debug, Clone)]
+struct BreakingBehaviour {
     folder: PathBuf,
     blocks: Arc<AtomicUsize>,
     has_checksums: bool,
     shows_parts: bool,
+    /// Blocks that it takes at a time.
+    parallel: usize,
+    /// A block that it takes last.
+    last: Option<u64>,
 }
 
 #[derive(Debug)]
 struct BreakingUpload {
     inner: Box<dyn Upload>,
-    folder: PathBuf,
-    blocks: Arc<AtomicUsize>,
-    has_checksums: bool,
-    shows_parts: bool,
+    behaviour: BreakingBehaviour,
+}
+
+impl BreakingBehaviour {
+    /// The folder `there` in `folder`, which takes any number of blocks.
+    fn lasting(folder: &Path) -> Self {
+        let folder = folder.join("there");
+        let blocks = Arc::new(AtomicUsize::new(usize::MAX));
+        Self { folder, blocks, has_checksums: true, shows_parts: true, parallel: 4, last: None }
+    }
+
+    fn storage(self) -> Arc<Breaking> {
+        let inner = LocalStorage::new(&self.folder, Arc::default());
+        Arc::new(Breaking { inner, behaviour: self })
+    }
 }
 
 impl BreakingUpload {
     fn part(&self) -> PathBuf {
-        self.folder.join(self.inner.token().unwrap())
+        self.behaviour.folder.join(self.inner.token().unwrap())
     }
 }
 
 #[async_trait]
 impl Upload for BreakingUpload {
     fn parallel(&self) -> usize {
-        4
+        self.behaviour.parallel
     }
     fn token(&self) -> Option<String> {
         self.inner.token()
     }
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
-        let left = self
-            .blocks
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        let blocks = &self.behaviour.blocks;
+        if self.behaviour.last == Some(offset) {
+            assert!(task_until(|| blocks.load(Ordering::Acquire) == 0).await);
+        }
+        let left =
+            blocks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
         left.map_err(|_| Error::new(ErrorKind::Unavailable, "the server is gone"))?;
         self.inner.write(offset, bytes).await
     }
     async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
         let bytes = fs::read(self.part()).unwrap();
-        Ok(self.has_checksums.then(|| Hasher::of(algorithm, &bytes)))
+        Ok(self.behaviour.has_checksums.then(|| Hasher::of(algorithm, &bytes)))
     }
     fn written_source(&self) -> Option<Arc<dyn Source>> {
         let open = || LocalSource::open(&self.part(), Arc::default()).unwrap();
-        self.shows_parts.then(|| Arc::new(open()) as Arc<dyn Source>)
+        self.behaviour.shows_parts.then(|| Arc::new(open()) as Arc<dyn Source>)
     }
     async fn commit(self: Box<Self>, _: Option<Checksum>) -> Result<CommittedFile> {
         self.inner.commit(None).await
@@ -157,14 +214,7 @@ impl Storage for Breaking {
     }
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {
         let inner = self.inner.put(path, options).await?;
-        let Self { folder, blocks, has_checksums, shows_parts, .. } = self;
-        Ok(Box::new(BreakingUpload {
-            inner,
-            folder: folder.clone(),
-            blocks: Arc::clone(blocks),
-            has_checksums: *has_checksums,
-            shows_parts: *shows_parts,
-        }))
+        Ok(Box::new(BreakingUpload { inner, behaviour: self.behaviour.clone() }))
     }
 }
 
@@ -175,14 +225,14 @@ async fn uploaded(
     has_checksums: bool,
     shows_parts: bool,
 ) -> CopySummary {
-    let there = folder.join("there");
-    let storage = Arc::new(Breaking {
-        inner: LocalStorage::new(&there, Arc::default()),
-        folder: there,
-        blocks: Arc::new(AtomicUsize::new(blocks)),
-        has_checksums,
-        shows_parts,
-    });
+    let blocks = Arc::new(AtomicUsize::new(blocks));
+    let lasting = BreakingBehaviour::lasting(folder);
+    uploaded_to(folder, BreakingBehaviour { blocks, has_checksums, shows_parts, ..lasting }).await
+}
+
+/// Uploads a file to a folder that behaves so.
+async fn uploaded_to(folder: &Path, behaviour: BreakingBehaviour) -> CopySummary {
+    let storage = behaviour.storage();
     let path = "file".to_owned();
     let target = CopyPath { storage, path, local: None, is_directory: false, contents: false };
     let mut options = CopyOptions::default();
@@ -229,6 +279,57 @@ async fn blocks_that_a_server_lost_are_uploaded_again() {
         let is_unknown = !has_checksums && !shows_parts;
         assert_eq!(notices.contains("are not verified"), is_unknown, "{case:?}: {notices}");
     }
+}
+
+#[tokio::test]
+async fn an_upload_in_order_goes_on_beside_the_blocks_that_are_there() {
+    let content: Vec<u8> = (0..BLOCK * BLOCKS).map(|n| (n % 251).to_le_bytes()[0]).collect();
+    // The first blocks are there, then others than the fourth.
+    for (parallel, last) in [(1, None), (4, Some(3 * BLOCK as u64))] {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("there");
+        fs::create_dir(&there).unwrap();
+        fs::write(folder.path().join("file"), &content).unwrap();
+        let blocks = Arc::new(AtomicUsize::new(10));
+        let lasting = BreakingBehaviour::lasting(folder.path());
+        let first = BreakingBehaviour { blocks, parallel, last, ..lasting.clone() };
+        let first = uploaded_to(folder.path(), first).await;
+        assert_eq!(first.failures.len(), 1, "{parallel}");
+        let held = fs::read(there.join(names_in(&there).remove(0))).unwrap();
+        let is_there = |n: usize| held[n * BLOCK..][..BLOCK] == content[n * BLOCK..][..BLOCK];
+        assert!((is_there(2), is_there(3), is_there(4)) == (true, last.is_none(), true));
+        let one = BreakingBehaviour { parallel: 1, ..lasting };
+        let second = uploaded_to(folder.path(), one).await;
+        assert!(second.failures.is_empty(), "{parallel}: {:?}", second.failures);
+        assert!(fs::read(there.join("file")).unwrap() == content, "{parallel}");
+        assert_eq!(second.bytes_resumed, 10 * BLOCK as u64, "{parallel}");
+    }
+}
+
+#[tokio::test]
+async fn a_range_is_uploaded_in_order_from_where_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    fs::create_dir(&there).unwrap();
+    fs::write(folder.path().join("file"), vec![b'x'; BLOCK * BLOCKS]).unwrap();
+    let source = place(&folder.path().join("file"));
+    let entry = source.storage.stat("file").await.unwrap();
+    let one = BreakingBehaviour { parallel: 1, ..BreakingBehaviour::lasting(folder.path()) };
+    let storage: Arc<dyn Storage> = one.storage();
+    let size = (BLOCK * BLOCKS) as u64;
+    let begun = storage.put("file", PutOptions { size, ..PutOptions::default() }).await.unwrap();
+    let token = begun.token().unwrap();
+    let path = "file".to_owned();
+    let target = CopyPath { storage, path, local: None, is_directory: false, contents: false };
+    let mut options = CopyOptions::default();
+    options.block_bytes = BLOCK as u64;
+    let range = 4 * BLOCK as u64..9 * BLOCK as u64;
+    let copying = copy_range(source, entry, range, target, token.clone(), options, Arc::default());
+    let summary = copying.await.unwrap();
+    assert!(summary.error().is_none(), "{:?}", summary.failures);
+    let held = fs::read(there.join(token)).unwrap();
+    let is_there = |n: usize| held[n * BLOCK..][..BLOCK].iter().all(|byte| *byte == b'x');
+    assert!((0..BLOCKS).all(|n| is_there(n) == (4..9).contains(&n)));
 }
 
 #[tokio::test]

@@ -370,9 +370,8 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     });
     let (body, progress) = TrackedBody::new(call.content.clone(), gate);
     let request = builder.body(BoxBody::new(body)).map_err(|error| {
-        let location = &call.location;
-        Error::new(ErrorKind::Invalid, format!("{location}: the URL cannot be sent in a request"))
-            .with_source(error)
+        let what = format!("{}: the URL cannot be sent in a request", call.location);
+        Error::new(ErrorKind::Invalid, what).with_source(error)
     })?;
     let reused = way.has_answered();
     let sent = Instant::now();
@@ -387,7 +386,13 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     };
     let (head, body) = response.into_parts();
     pool.server().saw_date(&head.headers, sent_at);
-    let body = collected(body, call, pool, head.status).await?;
+    let (body, is_read) = if head.status.is_success() {
+        (collected(body, call, pool).await?, true)
+    } else {
+        let sent = (&call.location, &call.headers);
+        request::collected_reason(body, call.max_reply_bytes, sent, pool).await
+    };
+    change::learn_xrdhttp(pool, &call.method, &head.headers, &body);
     debug!(
         method = %call.method,
         url = %call.location,
@@ -398,7 +403,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     );
     // After a response that came before the body was sent, the server would take the rest of the
     // body for a request.
-    if progress.is_done() && !http1::is_last(&head) {
+    if is_read && progress.is_done() && !http1::is_last(&head) {
         leased.give_back();
     }
     Ok(Attempt::Answered(head.status, head.headers, body))
@@ -444,6 +449,7 @@ async fn exchanged(
         response.map_err(|error| request::cut(location, way, error, progress.delivery()))?;
     way.answered();
     way.record(&response);
+    request::check_transfer_coding(&response, location)?;
     Ok(response)
 }
 
@@ -470,18 +476,12 @@ fn open_on_continue(builder: &mut http::request::Builder, opened: oneshot::Sende
     }
 }
 
-/// Reads the whole body, up to its maximum, with the no-progress timeout.
-async fn collected(
-    mut body: Incoming,
-    call: &HttpRequest,
-    pool: &Pool,
-    status: StatusCode,
-) -> Result<Bytes> {
+/// Reads the whole body of a success, up to its maximum, with the no-progress timeout.
+async fn collected(mut body: Incoming, call: &HttpRequest, pool: &Pool) -> Result<Bytes> {
     let location = &call.location;
-    let arriving = call.arriving.as_ref().filter(|_| status.is_success());
-    let watcher = call.watcher.as_ref().filter(|_| status.is_success());
-    let clock =
-        watcher.map_or_else(|| pool.config().no_progress_timeout, |watcher| watcher.silence);
+    let watcher = call.watcher.as_ref();
+    let usual = pool.config().no_progress_timeout;
+    let clock = watcher.map_or(usual, |watcher| watcher.silence);
     let mut bytes = BytesMut::new();
     loop {
         let frame = tokio::time::timeout(clock, pool.driven(body.frame())).await.map_err(|_| {
@@ -514,7 +514,7 @@ async fn collected(
                 ));
             }
             bytes.extend_from_slice(data);
-            if let Some(arriving) = arriving {
+            if let Some(arriving) = &call.arriving {
                 // Whoever has gone drops this future, too.
                 drop(arriving.send(data.clone()));
             }

@@ -7,6 +7,7 @@
 
 mod query;
 mod response_form;
+mod version_check;
 
 use crate::authorization;
 use crate::http::delivery::Delivery;
@@ -19,7 +20,7 @@ use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
 use crate::redirect;
 use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
-use hither_core::{Limits, PartSink, Request, range, validators_differ};
+use hither_core::{Limits, PartSink, Request, is_entity_tag, range};
 use hither_http::metalink::links;
 use hither_http::vector;
 use hither_http::{self as codec, ResponseHead, classify, range_header};
@@ -27,8 +28,12 @@ use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use hyper::body::{Body, Incoming};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, trace};
+
+/// The shortest pause for which a 503 asks that is taken for the time that staging a file takes.
+const MIN_STAGING: Duration = Duration::from_secs(5);
 
 /// A range request.
 #[derive(Debug)]
@@ -131,7 +136,7 @@ impl Exchange<'_> {
     }
 
     /// The ranges and the tail in the `Range` field.
-    fn sent(&self) -> (&[Range<u64>], u64) {
+    pub(crate) fn sent(&self) -> (&[Range<u64>], u64) {
         let ranges = self.request.ranges.as_slice();
         match (self.ask, ranges) {
             (RangeEncoding::All | RangeEncoding::Query, _) | (RangeEncoding::First, []) => {
@@ -177,11 +182,15 @@ impl Exchange<'_> {
         }
         if let Some(validator) = self.validator.as_ref().filter(|it| !is_weak(it)) {
             let field = match self.condition {
-                RangeCondition::IfRange => header::IF_RANGE,
+                RangeCondition::IfRange => Some(header::IF_RANGE),
+                // The date in the response is compared: versitygw fails `If-Unmodified-Since` with
+                // the very date that it states.
                 #[cfg(feature = "s3")]
-                RangeCondition::IfMatch => if_match(validator),
+                RangeCondition::IfMatch => is_entity_tag(validator).then_some(header::IF_MATCH),
             };
-            builder = builder.header(field, validator);
+            if let Some(field) = field {
+                builder = builder.header(field, validator);
+            }
         }
         request::send(way, builder, request::empty(), self.location, self.pool, asked).await
     }
@@ -207,7 +216,7 @@ impl Exchange<'_> {
         };
         let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
         let told = match &answer {
-            codec::RangeResponse::Single { total, .. } => *total,
+            codec::RangeResponse::Single { range, total } => total.or_else(|| self.end_of(range)),
             codec::RangeResponse::Whole { size } => *size,
             _ => None,
         };
@@ -273,7 +282,8 @@ impl Exchange<'_> {
                     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG
                 );
                 let finding = if header { RangeBehavior::TooLong } else { RangeBehavior::TooMany };
-                let (body, _) = request::reason(status, headers, body, self.pool).await;
+                let (body, _) =
+                    request::reason(status, headers, body, self.location, self.pool).await;
                 let settled = ExchangeResult::failed(self.too_large(status)).with(finding);
                 scheme_mismatch::explained(status, &body, self.pool)
                     .map_or(settled, ExchangeResult::failed)
@@ -302,7 +312,7 @@ impl Exchange<'_> {
     fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
         match settled.outcome {
             Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
-                Retry::Busy { after } if !after.is_zero() => {
+                Retry::Busy { after } if after >= MIN_STAGING => {
                     let later = error.with_failure(Failure::Staging { after });
                     ExchangeResult { busy: false, outcome: Err(later), ..settled }
                 }
@@ -343,12 +353,14 @@ impl Exchange<'_> {
     ) -> ExchangeResult {
         let name = self.location.to_string();
         let retry_after = facts.retry_after.as_ref();
+        let (body, reusable) =
+            request::reason(status, headers, body, self.location, self.pool).await;
         if matches!(
             status,
             StatusCode::ACCEPTED | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         ) {
-            let reusable = request::drain(body, self.pool).await;
-            let error = status_error::of_status(status, &name, "", retry_after);
+            let said = server_reason::said(headers, &body);
+            let error = status_error::of_status(status, &name, &said, retry_after);
             let settled = ExchangeResult::new(Err(error), reusable);
             let said_when = facts.retry_after.is_some();
             return match status {
@@ -359,7 +371,6 @@ impl Exchange<'_> {
                 _ => ExchangeResult { busy: true, said_when, ..settled },
             };
         }
-        let (body, reusable) = request::reason(status, headers, body, self.pool).await;
         if let Some(error) = scheme_mismatch::explained(status, &body, self.pool) {
             return ExchangeResult::failed(error);
         }
@@ -410,59 +421,11 @@ impl Exchange<'_> {
             return Ok(());
         }
         let what = format!(
-            "{}: the server sends an HTML page in place of the file that it lists: log in again, or \
-             check its configuration",
+            "{}: the server sends an HTML page in place of the file: log in again, or check the URL \
+             and the server's configuration",
             self.location
         );
         Err(Error::new(ErrorKind::Protocol, what))
-    }
-
-    /// A validator that differs from that of the opened file means another version. Only those of
-    /// one kind are compared: a server may send a weak entity tag first and a strong one later.
-    fn check_validator(&self, head: &http::response::Parts) -> Result<()> {
-        let Some(expected) = self.validator.as_deref() else { return Ok(()) };
-        if head.status == StatusCode::PRECONDITION_FAILED {
-            return Err(self.changed());
-        }
-        if !head.status.is_success() {
-            return Ok(());
-        }
-        let is_tag = is_weak(expected) || expected.starts_with('"');
-        let name = if is_tag { header::ETAG } else { header::LAST_MODIFIED };
-        let seen = head.headers.get(name).and_then(|value| value.to_str().ok());
-        // A server that compared a strong validator and sends the whole file has another version,
-        // with or without a validator. A server that sends a part has found them equal.
-        let must_agree = head.status == StatusCode::OK && !is_weak(expected);
-        let now = match seen {
-            Some(seen) if validators_differ(expected, seen) => format!("and is now {seen}"),
-            Some(seen) if must_agree && seen != expected => format!("and is now {seen}"),
-            None if must_agree => "and is now missing".to_owned(),
-            _ => return Ok(()),
-        };
-        Err(Error::new(
-            ErrorKind::Changed,
-            format!(
-                "{}: the file changed on the server: its validator was {expected} {now}",
-                self.location
-            ),
-        ))
-    }
-
-    /// Returns true if the tag alone shows that a response is of another version.
-    fn has_other_tag(&self, headers: &HeaderMap, size: Option<u64>) -> bool {
-        let expected = self.request.size.or_else(|| self.request.version.size());
-        let date = headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
-        let is_tag = |tag: &[u8]| tag.starts_with(b"\"");
-        self.validator.as_ref().is_some_and(|tag| is_tag(tag.as_bytes()))
-            && headers.get(header::ETAG).is_some_and(|tag| is_tag(tag.as_bytes()))
-            && size.zip(expected).is_none_or(|(now, expected)| now == expected)
-            && date.is_some_and(|now| self.request.version.modified().is_none_or(|it| it == now))
-    }
-
-    /// The error for a server that found the condition of the request false.
-    fn changed(&self) -> Error {
-        let what = format!("{}: the file has changed on the server", self.location);
-        Error::new(ErrorKind::Changed, what)
     }
 
     /// Another size means another version. Binds the version that a response names.

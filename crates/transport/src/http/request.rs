@@ -3,7 +3,7 @@
 use crate::authorization;
 use crate::connect::proxy::Proxy;
 use crate::http::request_body::BoxBody;
-use crate::http::server_reason::is_plain;
+use crate::http::server_reason::{self, is_plain};
 use crate::http::status_error;
 use crate::location::Location;
 use crate::pool::request_sender::RequestSender;
@@ -15,6 +15,7 @@ use hither_http::server_timing;
 use http::{HeaderMap, Method, StatusCode, header, request::Builder};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,33 @@ pub(crate) async fn send(
     };
     way.answered();
     way.record(&response);
+    check_transfer_coding(&response, location)?;
     Ok(response)
+}
+
+/// Fails if the body of a response has another transfer coding than `chunked`, as `gzip`: what
+/// arrives would be taken for the bytes of the file (RFC 9112 section 6.1 lets no server send that
+/// unless it was asked to).
+pub(crate) fn check_transfer_coding<B>(
+    response: &http::Response<B>,
+    location: &Location,
+) -> Result<()> {
+    let fields = response.headers().get_all(header::TRANSFER_ENCODING);
+    let mut codings = fields
+        .iter()
+        .flat_map(|field| field.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
+    match codings.find(|coding| !coding.eq_ignore_ascii_case(b"chunked")) {
+        None => Ok(()),
+        Some(coding) => Err(Error::new(
+            ErrorKind::Protocol,
+            format!(
+                "{location}: the server sends Transfer-Encoding{}, which was not asked for",
+                server_reason::quoted(&String::from_utf8_lossy(coding)).trim_start_matches(',')
+            ),
+        )),
+    }
 }
 
 /// Waits for a response. A single-threaded server may be waiting for a request on another, idle
@@ -199,16 +226,62 @@ pub(crate) async fn reason(
     status: StatusCode,
     headers: &HeaderMap,
     body: Incoming,
+    location: &Location,
     pool: &Pool,
 ) -> (Bytes, bool) {
     if status != StatusCode::BAD_REQUEST && !is_plain(headers) {
         return (Bytes::new(), drain(body, pool).await);
     }
-    let reading = Limited::new(body, MAX_REASON_BYTES).collect();
-    match tokio::time::timeout(pool.config().no_progress_timeout, reading).await {
-        Ok(Ok(body)) => (body.to_bytes(), true),
-        _ => (Bytes::new(), false),
+    collected_reason(body, MAX_REASON_BYTES, (location, &HeaderMap::new()), pool).await
+}
+
+/// The body of a response that is no success, without what its request, which had the fields
+/// `sent` beside the usual ones, had to keep secret. Empty if it is longer than `max_bytes` or
+/// late: the no-progress timeout covers all of it. Also returns whether the connection can be
+/// reused.
+pub(crate) async fn collected_reason(
+    body: Incoming,
+    max_bytes: usize,
+    (location, sent): (&Location, &HeaderMap),
+    pool: &Pool,
+) -> (Bytes, bool) {
+    let reading = pool.driven(Limited::new(body, max_bytes).collect());
+    let Ok(Ok(body)) = tokio::time::timeout(pool.config().no_progress_timeout, reading).await
+    else {
+        return (Bytes::new(), false);
+    };
+    let body = body.to_bytes();
+    // The response to a HEAD has none.
+    let secrets = if body.is_empty() { Vec::new() } else { secrets(location, sent, pool) };
+    (server_reason::blanked(body, secrets), true)
+}
+
+/// The values that a request to `location` with the fields `sent` keeps secret: of the fields that
+/// are marked as sensitive, and of all queries.
+pub(crate) fn secrets(location: &Location, sent: &HeaderMap, pool: &Pool) -> Vec<String> {
+    let usual = builder(Method::GET, location, pool);
+    let fields = usual.headers_ref().into_iter().flatten().chain(sent);
+    let mut secrets: Vec<String> = fields
+        .filter(|(_, value)| value.is_sensitive())
+        .filter_map(|(_, value)| value.to_str().ok())
+        .flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()])
+        .map(str::to_owned)
+        .collect();
+    let urls = [&*secrets, &[location.target()]].concat();
+    for query in urls.iter().filter_map(|url| Some(url.split_once('?')?.1)) {
+        let values = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.1));
+        for text in std::iter::once(query).chain(values) {
+            secrets.push(text.to_owned());
+            secrets.push(percent_decode_str(text).decode_utf8_lossy().into_owned());
+        }
     }
+    secrets
+}
+
+/// A reason that a server gives within a response, in quotes, without the secrets of the request.
+pub(crate) fn quoted_reason(reason: &str, location: &Location, pool: &Pool) -> String {
+    let blanked = server_reason::without(reason, secrets(location, &HeaderMap::new(), pool));
+    server_reason::quoted(blanked.as_deref().unwrap_or(reason))
 }
 
 /// The error for a connection that was lost before the header of a response arrived, after so much

@@ -1,7 +1,9 @@
 //! The reason that a server gives in the body of an error response.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use std::cmp::Reverse;
 
 /// The maximum number of characters that are shown of a server's reason.
 const MAX_REASON: usize = 200;
@@ -29,6 +31,26 @@ pub(crate) fn quoted(line: &str) -> String {
     format!(", \"{line}\"")
 }
 
+/// Shorter values are no secrets, and may be words of any text.
+const SECRET_BYTES: usize = 6;
+
+/// The body of an error response without these secrets: servers quote fields and queries.
+pub(crate) fn blanked(body: Bytes, secrets: Vec<String>) -> Bytes {
+    match without(&String::from_utf8_lossy(&body), secrets) {
+        Some(text) => text.into(),
+        None => body,
+    }
+}
+
+/// A text without these secrets; `None` if it has none of them.
+pub(crate) fn without(text: &str, mut secrets: Vec<String>) -> Option<String> {
+    secrets.retain(|secret| secret.len() >= SECRET_BYTES && text.contains(secret.as_str()));
+    // One may be a part of another.
+    secrets.sort_unstable_by_key(|secret| Reverse(secret.len()));
+    let blank = |text: String, secret: &String| text.replace(secret.as_str(), "...");
+    (!secrets.is_empty()).then(|| secrets.iter().fold(text.to_owned(), blank))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +64,11 @@ mod tests {
             ", \"the server is [1mread-only\""
         );
         assert_eq!(said(&plain, &[b'x'; 1000]).len(), MAX_REASON + 4);
+        let secrets = ["Bearer Secret", "Secret", "id=1"].map(str::to_owned);
+        assert_eq!(
+            blanked("GET /f?id=1 by Bearer Secret, Secret".into(), secrets.to_vec()),
+            "GET /f?id=1 by ..., ..."
+        );
         assert_eq!(said(&plain, b" \n"), "");
         assert_eq!(said(&HeaderMap::new(), b"<html>"), "");
     }

@@ -119,7 +119,12 @@ pub(crate) fn of_change(
 ) -> Error {
     let seen = format!("{name}: the server responded to {method} with {}{said}", shown(status));
     let (kind, what) = match status {
-        StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),
+        StatusCode::CONFLICT if matches!(method, "PUT" | "MKCOL" | "MOVE" | "COPY") => {
+            (ErrorKind::NotFound, "the parent directory does not exist")
+        }
+        StatusCode::CONFLICT if method == "DELETE" => {
+            (ErrorKind::Invalid, "what is there does not allow it")
+        }
         StatusCode::PRECONDITION_FAILED => (ErrorKind::AlreadyExists, "the name exists already"),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
             (ErrorKind::Unsupported, "the server does not support or allow it here")
@@ -176,16 +181,19 @@ mod tests {
         let rows: Rows<'_> = &[
             BUSY,
             (&seen, Retry::LookFirst),
-            (&[207, 401, 403, 404, 405, 407, 409, 410, 412, 413, 501, 507], Retry::Never),
+            (&[207, 401, 403, 404, 405, 407, 410, 412, 413, 501, 507], Retry::Never),
             (&[423], Retry::SameServer { after: Duration::from_secs(1) }),
             (&[505], Retry::OtherServer),
             (&[511], Retry::SameServer { after: NONE }),
         ];
         for method in ["PUT", "MOVE", "COPY", "DELETE", "MKCOL", "POST"] {
+            // What makes a name needs its directory, and a directory may have contents.
+            let conflict = if method == "POST" { Retry::OtherServer } else { Retry::Never };
+            let rows = [rows, &[(&[409], conflict)]].concat();
             let failed = |status| {
                 of_change(status, method, "http://h/f", "", None).with_effect(Effect::Change)
             };
-            check(rows, failed, Retry::OtherServer, Retry::LookFirst);
+            check(&rows, failed, Retry::OtherServer, Retry::LookFirst);
         }
     }
 

@@ -10,7 +10,7 @@
 
 use crate::authorization;
 use crate::http::call::{BodyWatcher, HttpRequest};
-use crate::http::status_error;
+use crate::http::{request, server_reason, status_error};
 use crate::location::Location;
 use crate::network::Network;
 use crate::network::third_party::{ThirdPartyCopy, ThirdPartyMode};
@@ -69,6 +69,7 @@ impl Network {
             call.headers.insert("transferheaderauthorization", token);
         }
         call.watcher = Some(watcher);
+        let sent = call.headers.clone();
         // It lowers the number of copies at a time.
         call.is_paced = true;
         let reply = self.call(call).await?;
@@ -99,7 +100,10 @@ impl Network {
         reader.take(b"\n");
         match reader.outcome.take() {
             Some(Outcome::Success) => Ok(()),
-            Some(Outcome::Failure(why)) => Err(failure(active, &why)),
+            Some(Outcome::Failure(why)) => {
+                let secrets = request::secrets(active, &sent, &self.pool(active));
+                Err(failure(active, &server_reason::without(&why, secrets).unwrap_or(why)))
+            }
             None => {
                 let what = format!(
                     "{active}: the report of the third-party copy ended without its outcome"
@@ -196,7 +200,8 @@ impl MarkerReader {
     fn end_line(&mut self, line: &str) -> bool {
         let lower = line.to_ascii_lowercase();
         if lower.starts_with("success") {
-            self.outcome = Some(Outcome::Success);
+            // What has failed does not succeed any more.
+            self.outcome.get_or_insert(Outcome::Success);
         } else if ["failure", "failed", "aborted"].iter().any(|word| lower.starts_with(word)) {
             self.outcome = Some(Outcome::Failure(reason(line)));
         } else if let Some((name, value)) = lower.split_once(':') {
@@ -255,6 +260,7 @@ mod tests {
             ("failure: no\u{7} space\n", "no space"),
             ("failed to open\n", "to open"),
             ("aborted: client\n", "client"),
+            ("failure: once\nsuccess: Created\n", "once"),
         ] {
             assert_eq!(read(&[text]).1, Some(Outcome::Failure(why.to_owned())), "{text:?}");
         }

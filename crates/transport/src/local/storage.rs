@@ -20,7 +20,8 @@ use hither_core::Source;
 use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_path, join,
+    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_new_name,
+    check_path, join,
 };
 use rustix::fs::RenameFlags;
 use std::fs::{File, FileType, Metadata, ReadDir};
@@ -152,8 +153,9 @@ impl Storage for LocalStorage {
     }
 
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
-        let from = self.named(from)?;
-        let to = self.named(to)?;
+        check_new_name(from, to, &self.root.display())?;
+        let from = self.place(from)?;
+        let to = self.place(to)?;
         blocking(move || {
             rename(&from, &to, overwrite).map_err(|error| {
                 let to = to.display();
@@ -164,9 +166,16 @@ impl Storage for LocalStorage {
     }
 
     async fn copy_file(&self, from: &str, to: &str) -> Result<()> {
-        let from = self.named(from)?;
-        let to = self.named(to)?;
+        check_new_name(from, to, &self.root.display())?;
+        let from = self.place(from)?;
+        let to = self.place(to)?;
         blocking(move || {
+            let [there, here] = [&to, &from].map(|path| std::fs::metadata(path).ok());
+            // The copy would begin with an empty file.
+            if there.zip(here).is_some_and(|(a, b)| (a.dev(), a.ino()) == (b.dev(), b.ino())) {
+                let what = format!("{} and {} are one file", from.display(), to.display());
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
             let copied = std::fs::copy(&from, &to);
             copied.map(drop).map_err(|error| failed("copy", &from, error))
         })
@@ -266,15 +275,14 @@ impl OpenDirectory {
         {
             let found = found.map_err(|error| failed("list", &self.place, error))?;
             let name = found.file_name();
-            let Some(name) = name.to_str() else {
-                let path = join(&self.path, &name.to_string_lossy());
-                listed.entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
-                continue;
-            };
-            let path = join(&self.path, name);
+            let path = join(&self.path, &name.to_string_lossy());
             // Links are not followed.
             match found.metadata() {
-                Ok(metadata) => listed.entries.push(entry(path, &metadata)),
+                Ok(metadata) => {
+                    let entry = entry(path, &metadata);
+                    let is_named = name.to_str().is_some();
+                    listed.entries.push(if is_named { entry } else { entry.into_unnamed() });
+                }
                 // It was removed meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => listed.failed.push((path, failed("look at", &found.path(), error))),

@@ -2,12 +2,16 @@
 
 use crate::connect::metered_stream::ConnectionMeter;
 use crate::http::request_body::BoxBody;
+use futures_util::future::{Either, select};
 use hither_core::SlotGuard;
 use http::response::Parts;
 use http::{Version, header};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// A server that closes a connection which was idle for a shorter time does so for another reason
@@ -18,6 +22,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
     pub(crate) sender: SendRequest<BoxBody>,
+    /// Its sender is gone once the connection has ended, and what it held is dropped.
+    pub(crate) ended: watch::Receiver<()>,
     pub(crate) tap: Arc<ConnectionMeter>,
     /// The number of responses so far.
     pub(crate) answers: u64,
@@ -33,6 +39,35 @@ impl Http1Connection {
     pub(crate) fn is_cut_short(&self) -> bool {
         self.sender.is_closed() && self.answers > 0 && self.idle_since.elapsed() < KEEP_ALIVE
     }
+
+    /// Sends a request and waits for the head of its response.
+    ///
+    /// A request that is queued at the very moment at which the connection ends can stay in the
+    /// queue, where nothing ever answers it (hyper issue 4122). So the end of the connection is the
+    /// end of the wait.
+    pub(crate) async fn send(
+        &mut self,
+        request: http::Request<BoxBody>,
+    ) -> hyper::Result<http::Response<Incoming>> {
+        let answer = self.sender.send_request(request);
+        answered_before_end(answer, &mut self.sender, &mut self.ended).await
+    }
+}
+
+async fn answered_before_end<T>(
+    answer: impl Future<Output = hyper::Result<T>>,
+    sender: &mut SendRequest<BoxBody>,
+    ended: &mut watch::Receiver<()>,
+) -> hyper::Result<T> {
+    let answer = pin!(answer);
+    // The answer first: what the connection had taken off its queue has one by its end.
+    match select(answer, pin!(ended.changed())).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right((_, answer)) => match sender.ready().await {
+            Err(closed) => Err(closed),
+            Ok(()) => answer.await,
+        },
+    }
 }
 
 /// Returns true for a response after which the server closes the connection.
@@ -40,4 +75,27 @@ pub(crate) fn is_last(head: &Parts) -> bool {
     let connection = head.headers.get(header::CONNECTION).map_or(&b""[..], |it| it.as_bytes());
     connection.eq_ignore_ascii_case(b"close")
         || (head.version == Version::HTTP_10 && connection.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::client::conn::http1::handshake;
+    use hyper_util::rt::TokioIo;
+    use std::future::{pending, ready};
+
+    #[tokio::test]
+    async fn the_end_of_a_connection_is_the_end_of_a_wait() {
+        let (client, server) = tokio::io::duplex(64);
+        let (mut sender, connection) = handshake(TokioIo::new(client)).await.unwrap();
+        let (ends, mut ended) = watch::channel(());
+        drop(server);
+        connection.await.unwrap_err();
+        drop(ends);
+        let lost = pending::<hyper::Result<()>>();
+        let error = answered_before_end(lost, &mut sender, &mut ended).await.unwrap_err();
+        assert!(error.is_closed(), "{error:?}");
+        let answer = answered_before_end(ready(Ok(1)), &mut sender, &mut ended).await;
+        assert_eq!(answer.unwrap(), 1, "the connection ended after it");
+    }
 }

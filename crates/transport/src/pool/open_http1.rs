@@ -11,6 +11,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -70,13 +71,15 @@ impl Pool {
             })?;
         // The request on the connection reports its error.
         let server = self.location.origin();
+        let (ends, ended) = watch::channel(());
         self.shared.runtime.spawn(async move {
+            let _ends = ends;
             match connection.await {
                 Ok(()) => debug!(%server, "connection closed"),
                 Err(error) => debug!(%server, %error, "connection closed"),
             }
         });
         let idle_since = Instant::now();
-        Ok(Http1Connection { sender, tap, answers: 0, idle_since, _claim: claim })
+        Ok(Http1Connection { sender, ended, tap, answers: 0, idle_since, _claim: claim })
     }
 }

@@ -3,7 +3,6 @@
 use crate::http::request_body::BoxBody;
 use crate::pool::http1::Http1Connection;
 use crate::pool::http2::Http2Stream;
-use futures_util::future::Either;
 use hyper::body::Incoming;
 use std::time::Duration;
 
@@ -41,14 +40,14 @@ impl RequestSender {
         }
     }
 
-    /// Sends a request.
-    pub(crate) fn send(
+    /// Sends a request and waits for the head of its response.
+    pub(crate) async fn send(
         &mut self,
         request: http::Request<BoxBody>,
-    ) -> impl Future<Output = hyper::Result<http::Response<Incoming>>> + use<> {
+    ) -> hyper::Result<http::Response<Incoming>> {
         match self {
-            Self::Http1(connection) => Either::Left(connection.sender.send_request(request)),
-            Self::Http2(place) => Either::Right(place.send(request)),
+            Self::Http1(connection) => connection.send(request).await,
+            Self::Http2(place) => place.send(request).await,
         }
     }
 

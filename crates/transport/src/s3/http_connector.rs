@@ -8,9 +8,11 @@ use crate::http::server_reason::quoted;
 use crate::location::Location;
 use crate::network::Network;
 use async_trait::async_trait;
+use bytes::Bytes;
 use hither_core::error::{Effect, Error, ErrorKind, Failure};
 use hither_core::retry::{self, Failed};
 use hither_http::ResponseHead;
+use hither_http::object_list::{self, ObjectList};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use object_store::ClientOptions;
@@ -22,6 +24,9 @@ use std::time::SystemTime;
 
 /// The maximum response in bytes: a page of a list has a thousand names of a kilobyte each.
 const REPLY_BYTES: usize = 16 << 20;
+
+/// A list for the library; the real one is an [`ObjectList`] among the extensions.
+const EMPTY_LIST: &str = "<ListBucketResult/>";
 
 /// The field in which a store names the region of a bucket.
 const REGION: &str = "x-amz-bucket-region";
@@ -52,8 +57,29 @@ impl HttpConnector for PooledHttpService {
 impl HttpService for PooledHttpService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
-        let location = Location::parse(&head.uri.to_string()).map_err(told)?.without_credentials();
         let body = body.collect().await?.to_bytes();
+        let request = http::Request::from_parts(head, body);
+        let (list, reply) = self.exchange(request).await.map_err(told)?;
+        let mut response = HttpResponse::new(reply.body.into());
+        *response.status_mut() = reply.status;
+        *response.headers_mut() = reply.headers;
+        if let Some(list) = list {
+            // The library is lenient with documents, and strict with names.
+            *response.body_mut() = EMPTY_LIST.to_owned().into();
+            response.extensions_mut().insert(list);
+        }
+        Ok(response)
+    }
+}
+
+impl PooledHttpService {
+    /// Sends a request. The response to one for a list is parsed.
+    pub(super) async fn exchange(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> Result<(Option<ObjectList>, call::HttpResponse), Error> {
+        let (head, body) = request.into_parts();
+        let location = Location::parse(&head.uri.to_string())?.without_credentials();
         let has_body = matches!(head.method, Method::PUT | Method::POST) || !body.is_empty();
         let mut call = call::HttpRequest::new(head.method, location);
         call.headers = head.headers;
@@ -64,23 +90,23 @@ impl HttpService for PooledHttpService {
         call.content = if has_body { RequestBody::Bytes(body) } else { RequestBody::Empty };
         call.max_reply_bytes = REPLY_BYTES;
         call.effect = effect(&call.method, head.uri.query().unwrap_or_default(), call.effect);
+        let is_list = call.location.target().contains("list-type=2");
         // The codes of S3 say more than its statuses.
         call.is_paced = true;
         let attempt = || async {
             let reply = self.network.call(call.clone()).await.map_err(Failed::finally)?;
             let strange = || change::strange(&call.location, &reply);
-            let refused = || refusal(&reply, self.has_key).or_else(|| cut_list(&reply));
+            let refused = || refusal(&reply, self.has_key);
             match trouble(&reply).or_else(refused).or_else(strange) {
                 Some(error) => Err(Failed::from(error)),
-                None => Ok(reply),
+                None if is_list && reply.status.is_success() => {
+                    Ok((Some(listed(&reply).map_err(Failed::from)?), reply))
+                }
+                None => Ok((None, reply)),
             }
         };
         let policy = self.network.config().retry_policy();
-        let reply = retry::run(&policy, &MonotonicClock::start(), attempt).await.map_err(told)?;
-        let mut response = HttpResponse::new(reply.body.into());
-        *response.status_mut() = reply.status;
-        *response.headers_mut() = reply.headers;
-        Ok(response)
+        retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 }
 
@@ -116,16 +142,13 @@ fn trouble(reply: &call::HttpResponse) -> Option<Error> {
     is_trouble.then_some(error)
 }
 
-/// The error for a page of a list that has a next one and does not name it: the library would take
-/// the list for complete.
-fn cut_list(reply: &call::HttpResponse) -> Option<Error> {
-    let is_list = reply.status == StatusCode::OK && reply.location.target().contains("list-type=2");
-    let is_cut = || element(&reply.body, "IsTruncated").is_some_and(|it| it.trim() == "true");
-    let names_next =
-        || element(&reply.body, "NextContinuationToken").is_some_and(|it| !it.trim().is_empty());
-    (is_list && is_cut() && !names_next()).then(|| {
-        let what = "the object store says that its list goes on, and names no next page";
-        Error::new(ErrorKind::Protocol, format!("{}: {what}", reply.location))
+/// The page of a list that a response has.
+fn listed(reply: &call::HttpResponse) -> Result<ObjectList, Error> {
+    object_list::parse(&reply.body, REPLY_BYTES).map_err(|error| {
+        let code = element(&reply.body, "Code").map(|code| quoted(&code)).unwrap_or_default();
+        let advice = "check the endpoint, which may be no object store";
+        let what = format!("{}: {error}{code}: {advice}", reply.location);
+        Error::new(ErrorKind::Protocol, what)
     })
 }
 

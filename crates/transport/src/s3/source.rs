@@ -5,7 +5,7 @@
 //! reading the end of a file of unknown size asks for the size first, with a signature of its own.
 //! Object stores support one range per request, which is assumed from the start, and `If-Match`.
 
-use super::S3Storage;
+use super::{S3Storage, entity_tag};
 use crate::context::MonotonicClock;
 use crate::http::exchange::RangeCondition;
 use crate::http::source::HttpSource;
@@ -88,8 +88,9 @@ impl PresignedSource {
         }
         // The URL is signed for GET, so its HEAD cannot tell the size.
         let meta = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
-        request.version.bind(&self.name(), Some(meta.size), meta.e_tag.as_deref())?;
-        request.size = Some(meta.size);
+        let size = Some(meta.size);
+        request.version.bind(&self.name(), size, entity_tag(meta.e_tag).as_deref())?;
+        request.size = size;
         source.fetch(request, sink()).await
     }
 }

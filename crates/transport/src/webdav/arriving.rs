@@ -6,6 +6,7 @@
 
 use super::autoindex::{self, AutoindexEntry, PageUrl};
 use bytes::{Bytes, BytesMut};
+use hither_core::is_entity_tag;
 use hither_core::storage::{DirEntry, FileKind, join};
 use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::Uri;
@@ -116,19 +117,16 @@ impl ArrivingListing {
 
 /// The entry of a path that a PROPFIND reports.
 pub(super) fn entry(path: String, resource: Resource) -> DirEntry {
-    let kind = match (resource.is_utf8, resource.is_collection) {
-        (false, _) => FileKind::Unnamed,
-        (true, true) => FileKind::Directory,
-        (true, false) => FileKind::File,
-    };
-    let file = kind == FileKind::File;
-    DirEntry {
+    let file = !resource.is_collection;
+    let kind = if file { FileKind::File } else { FileKind::Directory };
+    let entry = DirEntry {
         path,
         kind,
         size: if file { resource.size } else { Some(0) },
         modified: resource.modified,
-        validator: resource.etag.filter(|_| file),
-    }
+        validator: resource.etag.filter(|tag| file && is_entity_tag(tag)),
+    };
+    if resource.is_utf8 { entry } else { entry.into_unnamed() }
 }
 
 /// The first place of `wanted`.

@@ -13,6 +13,7 @@ use crate::http::request::is_html;
 use html::Link;
 use http::{HeaderMap, header};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An entry of the page.
@@ -66,6 +67,9 @@ const MAX_LINE_CHARS: usize = 1_000;
 const VIEWS: [&str; 9] = ["C", "O", "F", "V", "P", "sort", "order", "layout", "view"];
 /// Texts of links to a further page.
 const NEXT: [&str; 8] = ["next", "next page", "next »", "next >", "»", ">", ">>", "more"];
+/// The reason why a link with a fragment or a query names nothing: the server may have forgotten to
+/// encode the name.
+const NOT_ENCODED: &str = "whose # or ? may be a part of the name";
 /// Schemes of links that are no names with a colon.
 const SCHEMES: [&str; 14] = [
     "mailto",
@@ -126,6 +130,7 @@ pub(super) fn links(text: &str, url: &PageUrl) -> AutoindexPage {
     let mut entries = BTreeMap::new();
     let mut gaps = Vec::new();
     let mut more_gaps = 0;
+    let mut named_elsewhere = None;
     let links = html::links(text);
     let is_unlinked =
         links.is_empty() && html::has_element(text, &["tr", "td", "li", "script", "base"]);
@@ -135,6 +140,7 @@ pub(super) fn links(text: &str, url: &PageUrl) -> AutoindexPage {
     for link in links {
         match meaning(&link, url) {
             Meaning::Elsewhere => {}
+            Meaning::NamedElsewhere => named_elsewhere = Some(link.reference),
             Meaning::Gap(_) if gaps.len() >= MAX_GAPS => more_gaps += 1,
             Meaning::Gap(what) => {
                 let shown = html::beginning(&link.reference, MAX_SHOWN_CHARS);
@@ -151,6 +157,11 @@ pub(super) fn links(text: &str, url: &PageUrl) -> AutoindexPage {
     if more_gaps > 0 {
         gaps.push(format!("and {more_gaps} more such links"));
     }
+    // A proxy serves the page under another path than the one that its server knows.
+    if let Some(reference) = named_elsewhere.filter(|_| entries.is_empty() && gaps.is_empty()) {
+        let shown = html::beginning(&reference, MAX_SHOWN_CHARS);
+        gaps.push(format!("the page names nothing here, but {shown:?}, which leads elsewhere"));
+    }
     AutoindexPage { entries: entries.into_values().collect(), gaps }
 }
 
@@ -161,11 +172,18 @@ pub(super) fn is_plain(body: &[u8]) -> bool {
 }
 
 /// Returns true if something closes the list after its last link. A response without a length that
-/// broke off looks whole to HTTP, and must not pass for a shorter directory.
-pub(super) fn is_whole(body: &[u8]) -> bool {
+/// broke off looks whole to HTTP, and must not pass for a shorter directory: unless
+/// `is_end_known`, what the page opened has to be closed.
+pub(super) fn is_whole(body: &[u8], is_end_known: bool) -> bool {
     let text = String::from_utf8_lossy(body).to_ascii_lowercase();
     let (_, rest) = text.rsplit_once("href").unwrap_or(("", &text));
-    ["</pre>", "</ul>", "</table>", "</body>", "</html>"].iter().any(|end| rest.contains(end))
+    let outer = ["html", "body"].iter().find(|name| text.contains(&format!("<{name}")));
+    match outer.filter(|_| !is_end_known) {
+        Some(outer) => rest.contains(&format!("</{outer}>")),
+        None => ["</pre>", "</ul>", "</table>", "</body>", "</html>"]
+            .iter()
+            .any(|end| rest.contains(end)),
+    }
 }
 
 fn title(text: &str) -> Option<&str> {
@@ -178,6 +196,8 @@ fn title(text: &str) -> Option<&str> {
 enum Meaning {
     /// It names nothing in this directory.
     Elsewhere,
+    /// It looks like an entry of another directory of this server.
+    NamedElsewhere,
     Name {
         name: String,
         is_utf8: bool,
@@ -191,8 +211,8 @@ fn meaning(link: &Link, url: &PageUrl) -> Meaning {
     if link.is_next || NEXT.contains(&&*link.text) && !is_named_by_text(link) {
         return Meaning::Gap("which may be a further page");
     }
-    let reference = link.reference.trim();
-    let reference = reference.split('#').next().unwrap_or_default();
+    let whole = link.reference.trim();
+    let reference = whole.split('#').next().unwrap_or_default();
     let (reference, is_same_host) = match without_host(reference) {
         Some((host, path)) => (path, host.eq_ignore_ascii_case(&url.host)),
         None if is_of_scheme(reference) => return Meaning::Elsewhere,
@@ -202,15 +222,20 @@ fn meaning(link: &Link, url: &PageUrl) -> Meaning {
         Some((path, query)) => (path, Some(query)),
         None => (reference, None),
     };
-    let Some(below) = below(path, &url.folder) else { return Meaning::Elsewhere };
+    let Some(below) = below(path, &url.folder) else {
+        let is_entry = is_same_host && is_named_by_text(link) && !is_upwards(path, &url.folder);
+        return if is_entry { Meaning::NamedElsewhere } else { Meaning::Elsewhere };
+    };
     if !is_same_host {
         // The path of any URL is below the root.
         let is_there = !below.is_empty() && url.folder != "/";
         return if is_there { Meaning::Gap("on another host") } else { Meaning::Elsewhere };
     }
+    let is_cut = whole.contains('#') || query.is_some_and(|query| !is_view(query));
     if below.is_empty() {
         return match query {
             Some(query) if !is_view(query) => Meaning::Gap("which may be a further page"),
+            _ if is_cut && whole.to_lowercase() == link.text => Meaning::Gap(NOT_ENCODED),
             _ => Meaning::Elsewhere,
         };
     }
@@ -224,6 +249,9 @@ fn meaning(link: &Link, url: &PageUrl) -> Meaning {
     }
     if name.contains('/') {
         return Meaning::Gap("which is not directly in this directory");
+    }
+    if is_cut && !is_text(link, name) {
+        return Meaning::Gap(NOT_ENCODED);
     }
     let decoded = percent_decode_str(name);
     let is_utf8 = decoded.clone().decode_utf8().is_ok();
@@ -239,8 +267,14 @@ fn meaning(link: &Link, url: &PageUrl) -> Meaning {
 
 /// Returns true if the text of a link is the name that it leads to.
 fn is_named_by_text(link: &Link) -> bool {
-    let name = link.reference.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    percent_decode_str(name).decode_utf8_lossy().to_lowercase() == link.text
+    is_text(link, link.reference.trim_end_matches('/').rsplit('/').next().unwrap_or_default())
+}
+
+/// Returns true if the text of a link is this name, which is encoded.
+fn is_text(link: &Link, name: &str) -> bool {
+    !name.is_empty()
+        && percent_decode_str(name).decode_utf8_lossy().to_lowercase()
+            == link.text.trim_end_matches('/')
 }
 
 /// Host and path of a whole URL of HTTP, or of one without a scheme.
@@ -274,7 +308,35 @@ fn is_of_scheme(reference: &str) -> bool {
 
 /// The part of a path below the folder of the page, still encoded; `None` if it leads elsewhere.
 fn below(path: &str, folder: &str) -> Option<String> {
-    let whole = if path.starts_with('/') { path.to_owned() } else { format!("{folder}{path}") };
+    let whole = whole(path, folder);
+    let (parts, is_directory) = parts(&whole);
+    let mut rest = parts.into_iter();
+    for own in folder.split('/').filter(|part| !part.is_empty()) {
+        rest.next().filter(|part| is_same(part, own))?;
+    }
+    let rest: Vec<_> = rest.collect();
+    let slash = if is_directory && !rest.is_empty() { "/" } else { "" };
+    Some(rest.join("/") + slash)
+}
+
+/// Returns true if a path leads to a directory that the folder of the page is in.
+fn is_upwards(path: &str, folder: &str) -> bool {
+    let mut own = folder.split('/').filter(|part| !part.is_empty());
+    let whole = whole(path, folder);
+    parts(&whole).0.iter().all(|part| own.next().is_some_and(|own| is_same(part, own)))
+}
+
+fn is_same(part: &str, other: &str) -> bool {
+    percent_decode_str(part).eq(percent_decode_str(other))
+}
+
+/// A path from the root of the server, of one that may be relative to the folder of the page.
+fn whole<'a>(path: &'a str, folder: &str) -> Cow<'a, str> {
+    if path.starts_with('/') { path.into() } else { format!("{folder}{path}").into() }
+}
+
+/// The parts of a path from the root, and whether it ends as that of a directory does.
+fn parts(whole: &str) -> (Vec<&str>, bool) {
     let mut parts: Vec<&str> = Vec::new();
     let mut is_directory = false;
     for part in whole.split('/').skip(1) {
@@ -287,14 +349,7 @@ fn below(path: &str, folder: &str) -> Option<String> {
             part => parts.push(part),
         }
     }
-    let mut rest = parts.into_iter();
-    let decoded = |part: &str| percent_decode_str(part).collect::<Vec<u8>>();
-    for own in folder.split('/').filter(|part| !part.is_empty()) {
-        rest.next().filter(|part| decoded(part) == decoded(own))?;
-    }
-    let rest: Vec<_> = rest.collect();
-    let slash = if is_directory && !rest.is_empty() { "/" } else { "" };
-    Some(rest.join("/") + slash)
+    (parts, is_directory)
 }
 
 /// Returns true for a query that only orders the names.

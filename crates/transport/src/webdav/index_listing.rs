@@ -2,7 +2,7 @@
 
 use super::WebDavStorage;
 use super::autoindex::{self, AutoindexEntry, PageUrl};
-use super::listing::{head, not_listed};
+use super::listing::{head, is_elsewhere, not_listed};
 use crate::http::call::HttpRequest;
 use crate::http::status_error;
 use crate::location::Location;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Listing, join};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, header};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::debug;
@@ -55,7 +55,9 @@ pub(super) async fn read_page(
         );
         return Err(not_listed(dav, path, error).await);
     };
-    if !autoindex::is_whole(&reply.body) {
+    let framed = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    let is_end_known = framed.iter().any(|field| reply.headers.contains_key(field));
+    if !autoindex::is_whole(&reply.body, is_end_known) {
         let what = format!("{}: the directory index breaks off: try again", reply.location);
         return Err(Error::new(ErrorKind::Protocol, what));
     }
@@ -64,7 +66,9 @@ pub(super) async fn read_page(
     let mut entries: Vec<_> = stream::iter(known).buffered(AT_ONCE).collect().await;
     entries.sort_unstable_by(|a: &DirEntry, b| a.path.cmp(&b.path));
     let gap = |what| Error::new(ErrorKind::Protocol, format!("{}: {what}", reply.location));
-    let gaps = page.gaps.into_iter().map(gap).collect();
+    let elsewhere = is_elsewhere(path, &reply.location)
+        .then(|| format!("{} led there, which is another directory", dav.root.below(path, true)));
+    let gaps = page.gaps.into_iter().chain(elsewhere).map(gap).collect();
     Ok(Listing { entries, gaps, hidden: Some(HIDDEN), ..Listing::default() })
 }
 
@@ -79,13 +83,12 @@ async fn of_page(
 ) -> DirEntry {
     let AutoindexEntry { name, is_utf8, directory, size } = found;
     let path = join(path, &name);
-    let kind = match (is_utf8, directory) {
-        (false, _) => FileKind::Unnamed,
-        (true, true) => FileKind::Directory,
-        (true, false) => FileKind::File,
-    };
-    let size = if kind == FileKind::File { size } else { Some(0) };
+    let kind = if directory { FileKind::Directory } else { FileKind::File };
+    let size = if directory { Some(0) } else { size };
     let unasked = DirEntry { size, ..DirEntry::new(path, kind, 0) };
+    if !is_utf8 {
+        return unasked.into_unnamed();
+    }
     if size.is_some() || is_slow.load(Ordering::Relaxed) {
         return unasked;
     }

@@ -15,7 +15,7 @@ use futures_util::stream;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Listing, is_page, join, parent};
 use hither_core::sync::lock;
-use hither_core::{Request, Source};
+use hither_core::{Request, Source, is_entity_tag};
 use hither_http::propfind::{self, PropfindLimits, Resource};
 use http::{HeaderMap, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
@@ -272,7 +272,7 @@ fn children(
     dav: &WebDavStorage,
     path: &str,
     reply: &HttpResponse,
-    resources: Vec<Resource>,
+    mut resources: Vec<Resource>,
 ) -> Result<Listing> {
     let gap = |why: String| {
         let what = format!("{}: the list of names is not complete: {why}", reply.location);
@@ -280,6 +280,14 @@ fn children(
     };
     let mut listing = Listing::default();
     let mut is_listed = false;
+    if is_elsewhere(path, &reply.location) {
+        listing.gaps.push(gap(format!("{} led there", dav.root.below(path, true))));
+    }
+    resources.sort_unstable_by(|a, b| (&a.path, &a.href).cmp(&(&b.path, &b.href)));
+    if let Some([one, next]) = resources.windows(2).find(|two| are_twins(two)) {
+        let why = format!("it has {:?} and {:?}, which would be one name", one.href, next.href);
+        listing.gaps.push(gap(why));
+    }
     for resource in resources {
         let is_success = resource.status.is_success();
         is_listed |= resource.path.is_empty();
@@ -311,9 +319,24 @@ fn children(
     if !is_listed {
         listing.gaps.push(gap("the server does not list the directory itself".to_owned()));
     }
-    listing.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    // They are sorted, as the responses are.
     listing.entries.dedup_by(|a, b| a.path == b.path && a.kind == b.kind);
     Ok(listing)
+}
+
+/// Returns true for two names of a server that have one path, as those of XrdHttp, which encodes
+/// nothing: `a%41` and `aA`.
+fn are_twins(two: &[Resource]) -> bool {
+    let [one, next] = two else { return false };
+    let is_other = one.href.trim_end_matches('/') != next.href.trim_end_matches('/');
+    one.path == next.path && !one.path.is_empty() && one.is_utf8 && is_other
+}
+
+/// Returns true if a request for a directory below the named one was redirected to another name:
+/// what is listed there is not what is in it.
+pub(super) fn is_elsewhere(path: &str, location: &Location) -> bool {
+    let own = format!("/{path}");
+    !path.is_empty() && !location.plain_path().trim_end_matches('/').ends_with(&own)
 }
 
 /// The metadata of a name, without PROPFIND. For a directory, the request ends with a slash.
@@ -360,6 +383,6 @@ fn told_by(headers: &HeaderMap, path: &str) -> DirEntry {
             .and_then(|size| size.parse().ok())
             .filter(|size| *size > 0),
         modified: text(header::LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok()),
-        validator: text(header::ETAG).map(str::to_owned),
+        validator: text(header::ETAG).filter(|tag| is_entity_tag(tag)).map(str::to_owned),
     }
 }

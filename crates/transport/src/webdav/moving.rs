@@ -6,7 +6,10 @@ use crate::http::call::change::Seen;
 use crate::http::request;
 use crate::http::status_error;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, PutOptions, changed_since_read, check_version};
+use hither_core::storage::{
+    DirEntry, FileKind, PutOptions, changed_since_read, check_version, parent,
+};
+use hither_http::date::LAST_SECOND;
 use http::{StatusCode, header};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -190,8 +193,9 @@ impl WebDavStorage {
     /// files do not rename them (WLCG profile, `storage.create` and `storage.modify`). Only a new
     /// file may have its own name at once then: one that is there would be replaced by what nobody
     /// has seen.
-    pub(super) fn cannot_move(&self, error: &Error) -> bool {
+    pub(super) fn cannot_move(&self, error: &Error, path: &str) -> bool {
         if error.kind() == ErrorKind::Unsupported {
+            self.unmoved.add(parent(path));
             self.learn(|names| names.moves = Some(false));
         }
         matches!(
@@ -207,12 +211,13 @@ impl WebDavStorage {
     }
 
     /// The value of `X-OC-Mtime`: seconds since 1970, with fractions for servers that are known to
-    /// keep them.
-    pub(super) fn mtime(&self, modified: SystemTime) -> String {
-        let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
+    /// keep them. None before 1970, and for a time after the year 9999, which servers refuse.
+    pub(super) fn mtime(&self, modified: SystemTime) -> Option<String> {
+        let since = modified.duration_since(UNIX_EPOCH).ok()?;
         match (self.names().trees, since.subsec_nanos()) {
-            (Some(true), nanos @ 1..) => format!("{}.{nanos:09}", since.as_secs()),
-            _ => since.as_secs().to_string(),
+            _ if since.as_secs() > LAST_SECOND => None,
+            (Some(true), nanos @ 1..) => Some(format!("{}.{nanos:09}", since.as_secs())),
+            _ => Some(since.as_secs().to_string()),
         }
     }
 }

@@ -38,7 +38,7 @@ impl WebDavStorage {
             Err(error) => {
                 drop(self.discard(&first).await);
                 let may_be = before.is_none() || error.kind() == ErrorKind::Unsupported;
-                if !self.cannot_move(&error) || !may_be {
+                if !self.cannot_move(&error, path) || !may_be {
                     return Err(error);
                 }
                 self.check_replaceable(before).await?;

@@ -1,7 +1,9 @@
-//! The directories in which a server has refused a PROPFIND.
+//! The directories in which a server has refused a method.
 //!
-//! A server may have the method below one path and not below another. So what was learned holds for
-//! one tree, and a directory of it that the other methods do not show is asked for after all.
+//! A server may have a method below one path and not below another. So what was learned of PROPFIND
+//! holds for one tree, and a directory of it that the other methods do not show is asked for after
+//! all. What was learned of MOVE holds for files that nothing is lost of; before one is replaced in
+//! place, its own directory has to have refused.
 
 use hither_core::sync::lock;
 use std::collections::HashSet;
@@ -10,11 +12,11 @@ use std::sync::Mutex;
 /// The maximum number of directories that are remembered.
 const MAX_DIRECTORIES: usize = 10_000;
 
-/// The directories of a tree in which the server has refused a PROPFIND.
+/// The directories of a tree in which the server has refused a method.
 #[derive(Debug, Default)]
-pub(super) struct PropfindRefusals(Mutex<HashSet<String>>);
+pub(super) struct MethodRefusals(Mutex<HashSet<String>>);
 
-impl PropfindRefusals {
+impl MethodRefusals {
     /// Adds a directory.
     pub(super) fn add(&self, directory: &str) {
         let mut refused = lock(&self.0);

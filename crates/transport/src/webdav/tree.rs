@@ -126,7 +126,7 @@ async fn refused(
     status: StatusCode,
     body: Incoming,
 ) -> Error {
-    let (body, _) = request::reason(status, &head.headers, body, pool).await;
+    let (body, _) = request::reason(status, &head.headers, body, location, pool).await;
     let config = pool.config();
     let explained =
         authorization::refusal(location, config, &Method::QUERY, status, &head.headers, &body);
@@ -270,6 +270,7 @@ impl HttpTree {
     fn failed(&self, path: &str, status: u16, reason: &str) -> Error {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let name = format!("{}{path}", self.location);
-        status_error::of_status(status, &name, &server_reason::quoted(reason), None)
+        let said = request::quoted_reason(reason, &self.location, &self.pool);
+        status_error::of_status(status, &name, &said, None)
     }
 }

@@ -9,7 +9,7 @@ use super::WebDavStorage;
 use super::tree::directory_entry;
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
-use crate::http::{server_reason, status_error};
+use crate::http::{request, status_error};
 use crate::location::Location;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -51,7 +51,7 @@ pub(super) async fn put(
     };
     let reply = dav.call(call).await?;
     if is_tree(&reply.headers) {
-        return results(&location, directory, &reply, sent).map(Some);
+        return results(dav, &location, directory, &reply, sent).map(Some);
     }
     match reply.status {
         StatusCode::NOT_FOUND
@@ -102,12 +102,14 @@ fn encode(location: &Location, files: Vec<TreeUpload>) -> (Vec<u8>, VecDeque<Sen
 
 /// The results of the files that were sent; fewer if the server stopped early.
 fn results(
+    dav: &WebDavStorage,
     location: &Location,
     directory: &str,
     reply: &HttpResponse,
     mut sent: VecDeque<Sent>,
 ) -> Result<Vec<Result<StoredEntry>>> {
     let odd = |what: &dyn Display| Error::new(ErrorKind::Protocol, format!("{location}: {what}"));
+    let pool = dav.network.pool(location);
     let mut reader = TreeReader::default();
     let mut body = reply.body.clone();
     let mut results = Vec::with_capacity(sent.len());
@@ -130,7 +132,7 @@ fn results(
                     StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
                 let method = if next.kind == FileKind::File { "PUT" } else { "MKCOL" };
                 let name = format!("{location}{path}");
-                let said = server_reason::quoted(&reason);
+                let said = request::quoted_reason(&reason, location, &pool);
                 let error = status_error::of_change(status, method, &name, &said, None);
                 (path, Err(error))
             }

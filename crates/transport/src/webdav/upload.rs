@@ -35,7 +35,7 @@ use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
-    is_same_version, partial_token, read_back, sibling, unique_partial_name,
+    is_same_version, parent, partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
 use hither_core::tune::connections;
@@ -77,12 +77,12 @@ impl WebDavUpload {
         options: &PutOptions,
     ) -> Result<Self> {
         let size = options.size;
-        let mtime = options.modified.map(|modified| dav.mtime(modified));
+        let mtime = options.modified.and_then(|modified| dav.mtime(modified));
         // Names with control characters are refused by many servers: nothing is sent in vain.
         let is_doubtful = path.contains(char::is_control);
-        let is_put_in_place = dav.names().moves == Some(false);
+        let is_refused = dav.names().moves == Some(false);
         let mut before = None;
-        if size > TOGETHER_BYTES || is_doubtful || is_put_in_place {
+        if size > TOGETHER_BYTES || is_doubtful || is_refused {
             before = dav.look(&path).await?;
             match &before {
                 _ if options.expected.is_some() => {}
@@ -96,6 +96,10 @@ impl WebDavUpload {
         if let Some(expected) = &options.expected {
             dav.check_version(&path, expected).await?;
         }
+        // That one directory takes no MOVE says nothing of another, in which a file may be lost.
+        let is_sure = dav.root.is_in_federation() || dav.unmoved.has(parent(&path));
+        let is_put_in_place = is_refused && (before.is_none() || is_sure);
+        let moves = dav.names().moves.filter(|moves| *moves || is_put_in_place);
         let upload = |at, way| Self {
             dav: dav.clone(),
             path: path.clone(),
@@ -121,7 +125,7 @@ impl WebDavUpload {
         if let Some(at) = resumed(&dav, &path, options).await? {
             return Ok(upload(at, Way::Pieces));
         }
-        let (at, pieces) = match (dav.names().moves, dav.names().pieces) {
+        let (at, pieces) = match (moves, dav.names().pieces) {
             (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
             _ => dav.try_out(&path, size, before.as_ref()).await?,
@@ -261,7 +265,7 @@ impl WebDavUpload {
             let told = self.written_checksum(Algorithm::Adler32).await.unwrap_or_default();
             let there = match told {
                 Some(told) => told,
-                None => self.read_back(Algorithm::Adler32).await?,
+                None => self.read_back(&self.at, Algorithm::Adler32).await?,
             };
             return Ok(there == expected);
         }
@@ -269,8 +273,8 @@ impl WebDavUpload {
         Ok(self.is_aside() || !self.before.as_ref().is_some_and(is_old))
     }
 
-    async fn read_back(&self, algorithm: Algorithm) -> Result<Checksum> {
-        let source = self.dav.source(&self.at)?;
+    async fn read_back(&self, at: &str, algorithm: Algorithm) -> Result<Checksum> {
+        let source = self.dav.source(at)?;
         let policy = self.dav.network.config().retry_policy();
         read_back(&*source, 0..self.size, algorithm, &policy).await
     }
@@ -280,11 +284,13 @@ impl WebDavUpload {
         DirEntry::new(&self.at, FileKind::File, self.size)
     }
 
-    /// Compares the checksum on the server with the expected one. Returns false if there is none.
-    async fn compare(&self, expected: &Checksum) -> Result<bool> {
-        let told = match self.written_checksum(expected.algorithm()).await {
+    /// Compares the checksum of the file `at` on the server with the expected one. Returns false if
+    /// there is none.
+    async fn compare(&self, at: &str, expected: &Checksum) -> Result<bool> {
+        let algorithm = expected.algorithm();
+        let told = match self.dav.checksum(at, algorithm).await {
             Ok(None) | Err(_) if self.options.read_back => {
-                Some(self.read_back(expected.algorithm()).await?)
+                Some(self.read_back(at, algorithm).await?)
             }
             // A server without checksums is not an error.
             told => told.unwrap_or_default(),
@@ -301,7 +307,7 @@ impl WebDavUpload {
         }
     }
 
-    async fn give_name(&self, is_seen: bool) -> Result<()> {
+    async fn give_name(&self, is_seen: bool, checksum: Option<&Checksum>) -> Result<()> {
         if !self.is_aside() {
             return Ok(());
         }
@@ -309,10 +315,10 @@ impl WebDavUpload {
         let file = self.file();
         let moved = self.dav.give_name(&file, &self.path, &self.options, !is_seen, mtime).await;
         match (&moved, &self.way) {
-            (Ok(()), _) if self.dav.names().moves.is_none() => {
+            (Ok(()), _) if self.dav.names().moves != Some(true) => {
                 self.dav.learn(|names| names.moves = Some(true));
             }
-            (Err(error), Way::Together(buffer)) if self.dav.cannot_move(error) => {
+            (Err(error), Way::Together(buffer)) if self.dav.cannot_move(error, &self.path) => {
                 if let Some(there) = self.dav.look(&self.path).await? {
                     if !self.options.overwrite {
                         return Err(self.dav.exists(&self.path));
@@ -329,6 +335,14 @@ impl WebDavUpload {
                 }
                 let named = DirEntry { path: self.path.clone(), ..file };
                 self.dav.check_size(&named).await?;
+                if let Some(expected) = checksum
+                    && let Err(error) = self.compare(&self.path, expected).await
+                {
+                    if error.kind() == ErrorKind::Corrupt {
+                        drop(self.remove_damaged().await);
+                    }
+                    return Err(error);
+                }
                 drop(self.dav.discard(&self.at).await);
                 return Ok(());
             }
@@ -342,11 +356,11 @@ impl WebDavUpload {
         let done = async {
             let is_seen = self.deliver().await?;
             let is_compared = match &checksum {
-                Some(expected) => self.compare(expected).await?,
+                Some(expected) => self.compare(&self.at, expected).await?,
                 None => false,
             };
             let is_seen = is_seen || is_compared;
-            self.give_name(is_seen).await?;
+            self.give_name(is_seen, checksum.as_ref()).await?;
             Ok::<_, Error>((is_seen, is_compared))
         };
         match done.await {
@@ -363,14 +377,19 @@ impl WebDavUpload {
         }
     }
 
-    /// Removes what was written, after an error of this kind. What has its final name already may
-    /// be of another client by now.
+    /// Removes what was written, after an error of this kind.
     async fn clean_up(&self, kind: ErrorKind) -> Result<()> {
         if self.is_aside() {
             return self.dav.discard(&self.at).await;
         }
-        if kind == ErrorKind::Corrupt {
-            let seen = listing::stat(&self.dav, &self.at).await?;
+        if kind == ErrorKind::Corrupt { self.remove_damaged().await } else { Ok(()) }
+    }
+
+    /// Removes a file that has its final name, its size, and other bytes than were sent: the next
+    /// job would take it for equal. Another size shows by itself, and may be of another client.
+    async fn remove_damaged(&self) -> Result<()> {
+        let seen = listing::stat(&self.dav, &self.path).await?;
+        if seen.size == Some(self.size) {
             self.dav.remove_version(&seen).await?;
         }
         Ok(())

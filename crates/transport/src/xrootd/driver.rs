@@ -14,6 +14,9 @@
 //! Otherwise, after
 //! [`TransportConfig::first_byte_timeout`], or in the middle of responses after
 //! [`TransportConfig::no_progress_timeout`], the connection counts as dead, and all its jobs fail.
+//! Only what requests can use counts ([`Session::progress`]): a server can send messages and frames
+//! without data for ever. A job may have to wait for what is sent to others, but not longer than a
+//! response may be announced for: then it fails alone.
 //!
 //! [`TransportConfig::first_byte_timeout`]: crate::TransportConfig::first_byte_timeout
 //! [`TransportConfig::no_progress_timeout`]: crate::TransportConfig::no_progress_timeout
@@ -123,10 +126,12 @@ pub(super) struct Driver<'a, S> {
     /// Requests that were postponed for too long. They fail once nothing more has arrived, because
     /// the response may have been damaged.
     exhausted: Vec<(RequestId, Error)>,
-    /// The time of the last received byte, or the time when there was first something to wait for.
-    heard: Instant,
-    /// A response has begun since then.
+    /// The time of the last progress, or the time when there was first something to wait for.
+    progressed: Instant,
+    /// There has been progress since then.
     midway: bool,
+    /// The time at which bytes were last sent.
+    sent_bytes: Instant,
     /// The server has asked to wait until then.
     patience_until: Option<Instant>,
     /// Requests are sent immediately, because the login is complete or is not awaited.
@@ -185,8 +190,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             waited: HashMap::new(),
             deferred: HashMap::new(),
             exhausted: Vec::new(),
-            heard: Instant::now(),
+            progressed: Instant::now(),
             midway: false,
+            sent_bytes: Instant::now(),
             patience_until: None,
             is_open: ahead,
             login_round_trip: round_trip,
@@ -224,12 +230,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
                     if read == self.read_bytes {
                         self.read_bytes = READ_BYTES.min(2 * read);
                     }
-                    self.heard = Instant::now();
-                    self.window.received(read, self.heard);
-                    self.midway = true;
+                    let now = Instant::now();
+                    self.window.received(read, now);
                     let bytes = self.buffer.split().freeze();
+                    let before = self.session.progress();
                     if let Err(error) = self.take_events(bytes) {
                         return self.over(error);
+                    }
+                    if self.session.progress() != before {
+                        self.progressed = now;
+                        self.midway = true;
                     }
                     self.learn();
                 }
@@ -290,7 +300,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             match pin!(self.stream.write_buf(self.session.outgoing())).poll(cx) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(std::io::ErrorKind::WriteZero.into()),
                 // A server that takes bytes cannot be expected to respond to them yet.
-                Poll::Ready(Ok(_)) => self.heard = Instant::now(),
+                Poll::Ready(Ok(_)) => {
+                    self.progressed = Instant::now();
+                    self.sent_bytes = self.progressed;
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(error),
                 Poll::Pending => return Poll::Pending,
             }
@@ -304,22 +317,24 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
     /// The time of the next timeout.
     fn next_clock(&self) -> Instant {
         if !self.exhausted.is_empty() {
-            return self.heard;
+            return self.progressed;
         }
         let silence = match (self.jobs.is_empty(), self.midway) {
             (true, _) => Duration::from_secs(3600),
             (false, false) => self.config.first_byte_timeout,
             (false, true) => self.config.no_progress_timeout,
         };
-        let dead = (self.heard + silence).max(self.patience_until.unwrap_or(self.heard));
+        let dead = (self.progressed + silence).max(self.patience_until.unwrap_or(self.progressed));
         let later = self.later.iter().map(|(when, _)| when);
-        later.chain(self.deferred.values()).copied().fold(dead, Instant::min)
+        let others = later.chain(self.deferred.values()).copied();
+        others.chain(self.jobs.values().map(|job| self.starved_at(job))).fold(dead, Instant::min)
     }
 
     /// The error of a connection that counts as dead.
     fn out_of_time(&mut self) -> Option<Error> {
         let now = Instant::now();
         self.exhaust_deferred(now);
+        self.give_up_starved(now);
         let given_up = self.give_up_exhausted();
         if given_up.is_some() {
             return given_up;
@@ -333,11 +348,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             self.config.first_byte_timeout
         };
         let patient = self.patience_until.is_some_and(|until| now < until);
-        if patient || now < self.heard + limit {
+        if patient || now < self.progressed + limit {
             return None;
         }
         let what = format!(
-            "{}: the server sent nothing for {} s in the middle of a response",
+            "{}: the server sent nothing of what was requested for {} s",
             self.name,
             limit.as_secs_f64()
         );
@@ -352,7 +367,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         for (_, request_id) in self.later.extract_if(.., |(when, _)| *when <= now) {
             self.session.resume(request_id);
         }
-        self.heard = now;
+        self.progressed = now;
     }
 
     fn over(mut self, error: SessionError) -> SessionEnd {

@@ -13,6 +13,12 @@ pub(crate) fn refused(name: &str, code: ErrorCode, message: &str) -> Error {
     let seen = if message.is_empty() {
         format!("{name}: the server responded with {code}")
     } else {
+        // Opaque information, which may be a token, is behind a question mark.
+        let words = message.split(' ').map(|word| match word.split_once('?') {
+            Some((path, opaque)) if !opaque.is_empty() => format!("{path}?..."),
+            _ => word.to_owned(),
+        });
+        let message = words.collect::<Vec<_>>().join(" ");
         format!("{name}: the server responded with {code}: {message:?}")
     };
     Error::new(kind(code), seen).with_failure(Failure::Xrootd { code: code.0 })
@@ -92,6 +98,13 @@ mod tests {
         3000, 3001, 3009, 3010, 3011, 3013, 3015, 3016, 3018, 3021, 3025, 3026, 3027, 3028, 3030,
         3031,
     ];
+
+    #[test]
+    fn opaque_information_is_not_shown() {
+        let said = "Unable to open /f?authz=Bearer%20secret&x=1 as you; why?";
+        let error = refused("root://h//f", ErrorCode(3010), said).to_string();
+        assert!(error.contains("Unable to open /f?... as you; why?"), "{error}");
+    }
 
     #[test]
     fn a_retry_is_decided_for_every_code() {

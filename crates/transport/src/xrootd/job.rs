@@ -4,15 +4,13 @@ use crate::xrootd::shared_file::SharedFile;
 use bytes::Bytes;
 use hither_core::error::{Effect, Error};
 use hither_core::{PartSink, Request};
+use hither_http::date::http_date;
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Redirect, open};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-
-/// The end of the year 9999, after which HTTP has no dates.
-const LAST_SECOND: u64 = 253_402_300_799;
 
 /// The version of an open file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,8 +29,8 @@ impl FileVersion {
 
     /// The date of the last modification, as HTTP writes it.
     pub(super) fn date(&self) -> Option<String> {
-        let seconds = u64::try_from(self.modified?).ok().filter(|it| *it <= LAST_SECOND)?;
-        Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
+        let seconds = u64::try_from(self.modified?).ok()?;
+        http_date(UNIX_EPOCH + Duration::from_secs(seconds))
     }
 }
 

@@ -11,6 +11,7 @@
 //! a known directory a small file takes three round trips: it is created, written and closed, and
 //! renamed; looking up the target takes place beside the first two.
 
+mod removal;
 mod third_party;
 pub(crate) mod upload;
 mod write_sessions;
@@ -33,8 +34,8 @@ use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::ChecksumQuery;
 use hither_core::storage::{
-    DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_path,
-    check_version, join, parent,
+    DirEntry, DirectoryRemoval, FileKind, Listing, PutOptions, Storage, Upload, check_name,
+    check_new_name, check_path, check_version, join, parent,
 };
 use hither_core::sync::lock;
 use hither_core::{Replicas, Source};
@@ -154,7 +155,9 @@ impl XrootdStorage {
         for name in names {
             let path = join(path, &name.name);
             if !name.is_utf8 {
-                listing.entries.push(DirEntry::new(path, FileKind::Unnamed, 0));
+                let unknown = DirEntry { size: None, ..DirEntry::new("", FileKind::Unnamed, 0) };
+                let known = name.status.map(|status| entry(String::new(), &status).into_unnamed());
+                listing.entries.push(DirEntry { path, ..known.unwrap_or(unknown) });
                 continue;
             }
             // A server that lists names only is asked for the metadata of each.
@@ -183,21 +186,6 @@ impl XrootdStorage {
         Ok(())
     }
 
-    async fn remove_one(&self, entry: &DirEntry) -> Result<()> {
-        if entry.kind == FileKind::Directory {
-            lock(&self.directories).clear();
-        }
-        let remove = |path| match entry.kind {
-            FileKind::Directory => Request::RemoveDirectory(path),
-            _ => Request::Remove(path),
-        };
-        let look = || async {
-            let now = self.look(&entry.path).await?;
-            Ok(Seen::removed(entry, now.as_ref()))
-        };
-        self.change(|| self.ask(&entry.path, Action::Modify, remove), look).await
-    }
-
     /// Carries out a change that `look` sees, if the response does not tell ([`carry_out`]).
     async fn change<S, L>(
         &self,
@@ -210,25 +198,16 @@ impl XrootdStorage {
     {
         let sent = || async {
             match send().await {
-                Err(error) if error.may_have_been_carried_out() => Ok(ChangeOutcome::Unseen(error)),
+                Err(error)
+                    if error.may_have_been_carried_out() && removal::refusal(&error).is_none() =>
+                {
+                    Ok(ChangeOutcome::Unseen(error))
+                }
                 sent => sent.map(|_| ChangeOutcome::Done(())),
             }
         };
         let policy = self.network.config().retry_policy();
         carry_out(&policy, sent, look).await.map(drop)
-    }
-
-    /// Removes the content of a directory, entry by entry.
-    fn clear<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            for entry in self.list_of(path).await?.entries {
-                if entry.kind == FileKind::Directory {
-                    self.clear(&entry.path).await?;
-                }
-                self.remove_one(&entry).await?;
-            }
-            Ok(())
-        })
     }
 
     /// Renames a file or directory.
@@ -401,25 +380,27 @@ impl Storage for XrootdStorage {
     async fn remove(&self, path: &str) -> Result<()> {
         self.check_name(path)?;
         let entry = self.stat_of(path).await?;
-        if entry.kind == FileKind::Directory && !self.list_of(path).await?.entries.is_empty() {
-            let what = format!("cannot remove {}: it is not empty", self.at(path));
-            return Err(Error::new(ErrorKind::Invalid, what));
+        match entry.kind {
+            FileKind::Directory => self.remove_if_empty(&entry).await,
+            _ => self.remove_entry(&entry).await,
         }
-        self.remove_one(&entry).await
+    }
+
+    async fn remove_directory(&self, path: &str) -> Result<DirectoryRemoval> {
+        self.check_name(path)?;
+        self.remove_as_directory(&DirEntry::new(path, FileKind::Directory, 0)).await
     }
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
         self.check_name(path)?;
         let entry = self.stat_of(path).await?;
-        if entry.kind == FileKind::Directory {
-            self.clear(path).await?;
-        }
-        self.remove_one(&entry).await
+        self.remove_entry(&entry).await
     }
 
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
-        self.check_name(from)?;
-        self.check_name(to)?;
+        check(from)?;
+        check(to)?;
+        check_new_name(from, to, &self.root)?;
         let from = self.stat_of(from).await?;
         let directory = from.kind == FileKind::Directory;
         if directory {

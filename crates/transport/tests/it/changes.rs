@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Hasher, Storage};
+use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PlannedFault, ReadFault,
     SizesTold, WebDavBehaviour, WebDavFault,
 };
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 const OLD: &[u8] = b"old";
@@ -125,6 +127,32 @@ async fn a_removal_is_not_repeated_where_another_client_has_made_the_file_again(
     assert_eq!((server.count("DELETE"), server.paths().len()), (2, 0));
 }
 
+/// A server that removes a tree takes minutes for it, and the tree has no version to compare.
+#[tokio::test]
+async fn a_removal_of_a_directory_that_outlasts_the_timeout_is_not_repeated() {
+    const TREE: &str = "<D:multistatus xmlns:D='DAV:'><D:response><D:href>/tree/</D:href>\
+        <D:propstat><D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop>\
+        <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>";
+    let there = LossyAct::Respond(207, "", TREE);
+    for (later, is_gone) in [(LossyAct::Respond(404, "", ""), true), (there, false)] {
+        let server = LossyHttpServer::start(move |method, _, nth| match method {
+            "DELETE" => LossyAct::Silence,
+            "PROPFIND" if nth == 0 => there,
+            _ => later,
+        });
+        let server = server.unwrap();
+        let mut config = TransportConfig::default();
+        config.first_byte_timeout = Duration::from_secs(1);
+        let network = Network::new(config, Handle::current(), None);
+        let root = Location::parse(&server.url_of("/")).unwrap();
+        let done = WebDavStorage::new(root, network).remove_tree("tree").await;
+        assert_eq!(server.count("DELETE"), 1, "{done:?}");
+        let error = done.err().map(|error| error.to_string());
+        let is_told = |error: String| error.contains("may have been carried out");
+        assert_eq!(error.clone().map(is_told), (!is_gone).then_some(true), "{error:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_move_is_not_repeated_where_another_client_has_made_the_file_again() {
     let (done, server) = attempted("MOVE", ChangeFault::LostAndMadeAgain).await;
@@ -152,6 +180,50 @@ async fn nothing_is_replaced_in_place_where_no_look_would_show_the_new_file() {
     let error = put(&storage, "old", options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_eq!(server.bytes("/d/old").unwrap(), OLD);
+}
+
+#[tokio::test]
+async fn a_conflict_does_not_show_that_a_name_is_gone() {
+    let fault = |method, nth, fault| PlannedFault { method, nth, times: usize::MAX, fault };
+    let claim = WebDavFault::Change(ChangeFault::Claim(202, "text/plain", ""));
+    let faults = vec![
+        fault("DELETE", 0, claim),
+        fault("PROPFIND", 1, WebDavFault::Status(409)),
+        fault("HEAD", 0, WebDavFault::Status(409)),
+    ];
+    let server = MockWebDavServer::behaving(WebDavBehaviour::default(), faults).unwrap();
+    server.store("/d/old", OLD);
+    let error = storage(&server).remove("old").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    assert!(!error.to_string().contains("parent directory"), "{error}");
+}
+
+#[tokio::test]
+async fn a_rename_looks_for_the_target_where_the_server_may_replace_it() {
+    let behaviour = WebDavBehaviour { ignores_overwrite: true, ..WebDavBehaviour::default() };
+    let server = MockWebDavServer::behaving(behaviour, Vec::new()).unwrap();
+    server.store("/d/old", OLD);
+    server.store("/d/new", NEW);
+    let error = storage(&server).rename("old", "new", false).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(server.bytes("/d/new").unwrap(), NEW);
+}
+
+#[tokio::test]
+async fn an_error_claims_no_more_than_the_look_has_shown() {
+    // The new name cannot be seen, and the old one is gone.
+    let faults = vec![PlannedFault {
+        method: "MOVE",
+        nth: 0,
+        times: 1,
+        fault: WebDavFault::Change(ChangeFault::Done(202, "text/plain", "")),
+    }];
+    let server = MockWebDavServer::behaving(WebDavBehaviour::default(), faults).unwrap();
+    server.tell_sizes(SizesTold::Never);
+    server.store("/d/old", OLD);
+    let error = storage(&server).rename("old", "new", false).await.unwrap_err();
+    assert_eq!(server.paths(), ["/d/new"]);
+    assert!(error.to_string().contains("does not show that it was carried out"), "{error}");
 }
 
 #[tokio::test]
@@ -221,6 +293,24 @@ async fn a_checksum_that_no_server_tells_is_compared_by_reading_back() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_put_in_place_after_all_is_compared_there() {
+    let behaviour = WebDavBehaviour { refuses_moves: Some(405), ..WebDavBehaviour::default() };
+    let damaged = WebDavFault::Change(ChangeFault::Damaged);
+    let faults = vec![PlannedFault { method: "PUT", nth: 1, times: 1, fault: damaged }];
+    let server = MockWebDavServer::behaving(behaviour, faults).unwrap();
+    server.store("/d/file", OLD);
+    let size = NEW.len() as u64;
+    let options = PutOptions { size, overwrite: true, read_back: true, ..PutOptions::default() };
+    let upload = storage(&server).put("file", options).await.unwrap();
+    upload.write(0, Bytes::from_static(NEW)).await.unwrap();
+    let sum = Hasher::of(hither_core::Algorithm::Md5, NEW);
+    let error = upload.commit(Some(sum)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(server.count("PUT"), 2, "{:?}", server.log());
+    assert_eq!(server.paths(), [""; 0], "what was damaged is not left for the file");
+}
+
+#[tokio::test]
 async fn a_wrong_file_is_removed_only_in_the_version_that_was_seen() {
     let server = MockWebDavServer::start(None).unwrap();
     let storage = storage(&server);
@@ -244,5 +334,24 @@ async fn a_page_in_response_to_head_tells_nothing_of_a_file() {
         server.store("/d/old", OLD);
         let entry = storage(&server).stat("old").await.unwrap();
         assert_eq!(entry.size, Some(OLD.len() as u64));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_in_one_directory_is_not_believed_of_another() {
+    // PROPFIND is refused once, in the first directory; the index shows neither sizes nor names
+    // that begin with a dot.
+    for status in [405, 501] {
+        let fault = WebDavFault::Status(status);
+        let planned = PlannedFault { method: "PROPFIND", nth: 0, times: 1, fault };
+        let server = MockWebDavServer::behaving(WebDavBehaviour::default(), vec![planned]).unwrap();
+        server.store("/d/static/file", OLD);
+        server.store("/d/dav/.hidden", OLD);
+        let storage = storage(&server);
+        drop(storage.list("static").await);
+        let listing = storage.list("dav").await.unwrap();
+        let names: Vec<_> = listing.entries.iter().map(|it| (&*it.path, it.size)).collect();
+        assert_eq!(names, [("dav/.hidden", Some(OLD.len() as u64))], "{:?}", server.log());
+        assert!(listing.hidden.is_none() && listing.gaps.is_empty(), "{listing:?}");
     }
 }

@@ -116,6 +116,10 @@ pub struct Session {
     numbers: HandlePredictor,
     /// Something is held because no stream id was free.
     starved: bool,
+    /// See [`Session::progress`].
+    progress: u64,
+    /// Bytes that responses to cancelled requests may still bring.
+    unwanted_bytes: u64,
 }
 
 impl Session {
@@ -143,6 +147,8 @@ impl Session {
             opened_before: false,
             numbers: HandlePredictor::default(),
             starved: false,
+            progress: 0,
+            unwanted_bytes: 0,
         };
         session.begin();
         session
@@ -280,10 +286,26 @@ impl Session {
         self.streams.abandoned()
     }
 
+    /// A number that grows with every byte of a response that its request can use, and with the end
+    /// of every response. Frames without data, messages and announcements of a response do not
+    /// count, however many a server sends; responses to cancelled requests do as far as they are
+    /// those.
+    #[must_use]
+    pub fn progress(&self) -> u64 {
+        self.progress
+    }
+
     /// The limits of one vector read on the wire.
     #[must_use]
     pub fn vector_limits(&self) -> VectorLimits {
         self.setup.profile.vector_limits.unwrap_or_default().clamped()
+    }
+
+    /// Drops the receiver of the response to a part, which may still come on this stream.
+    fn abandon(&mut self, id: SubrequestId, stream: StreamId) {
+        let expected = self.parts.get(&id).map_or(0, |part| part.job.expected_bytes());
+        self.unwanted_bytes = self.unwanted_bytes.saturating_add(expected);
+        self.streams.abandon(stream);
     }
 
     /// A new number.

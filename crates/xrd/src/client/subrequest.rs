@@ -131,6 +131,16 @@ impl Subrequest {
         }
     }
 
+    /// Returns false if further data of this frame are dropped.
+    pub(super) fn has_use_for_data(&self) -> bool {
+        match self {
+            Self::Pages(pages) => pages.has_use_for_data(),
+            Self::List(list) => list.has_use_for_data(),
+            Self::Gather(gather) => gather.has_use_for_data(),
+            Self::Read(_) | Self::Vector(_) => true,
+        }
+    }
+
     /// Ends the frame.
     pub(super) fn end(&mut self) -> Result<(), WireError> {
         match self {
@@ -161,6 +171,14 @@ impl Subrequest {
             Self::Vector(vector) => vector.missing(),
             Self::Pages(pages) => pages.missing(),
             Self::List(_) | Self::Gather(_) => Vec::new(),
+        }
+    }
+
+    /// The maximum of data that may still come: of a read what is missing.
+    pub(super) fn expected_bytes(&self) -> u64 {
+        match self {
+            Self::List(_) | Self::Gather(_) => buffered::MAX_BYTES as u64,
+            read => read.missing().iter().map(|range| range.end - range.start).sum(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod driver;
 mod handles;
 mod messages;
 mod pair;
+mod progress;
 mod real;
 mod seeds;
 mod transcripts;

@@ -1,13 +1,16 @@
 //! The progress bar of a copy, on a terminal.
 
+use crate::progress_bar::style;
 use hither::CopyProgress;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::io::IsTerminal;
 use std::sync::mpsc;
 use std::time::Duration;
 
 const BEFORE_SHOWING: Duration = Duration::from_secs(1);
 const BETWEEN_UPDATES: Duration = Duration::from_millis(200);
+const SIZED: &str =
+    "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left, {msg}";
 
 /// Runs `job` and shows its progress on the standard error, if that is a terminal.
 pub(in crate::commands) fn with_progress_bar<T>(
@@ -33,16 +36,14 @@ fn show(progress: &CopyProgress, done: &mpsc::Receiver<()>) {
         return;
     }
     let bar = ProgressBar::hidden();
-    let style =
-        "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left, {msg}";
-    bar.set_style(
-        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
     // Bytes of an earlier attempt do not count for the rate, which takes two positions.
     bar.set_position(progress.figures().bytes_done);
     bar.reset_eta();
     while done.recv_timeout(BETWEEN_UPDATES) == Err(mpsc::RecvTimeoutError::Timeout) {
         let figures = progress.figures();
+        // No size is known, as of a file that is staged from tape: a bar of nothing is a full one.
+        let is_sized = figures.bytes_found > 0;
+        bar.set_style(style(if is_sized { SIZED } else { "{spinner} {elapsed}, {msg}" }));
         bar.set_length(figures.bytes_found);
         bar.set_position(figures.bytes_done);
         bar.set_message(format!("{} of {} files", figures.files_done, figures.files_found));

@@ -2,6 +2,7 @@
 //! its bytes are kept in a temporary file until it ends. That file has no name, so that nothing is
 //! left of it.
 
+use crate::output::standard_streams::standard_input;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,7 +15,7 @@ pub(super) struct SpooledInput(File);
 impl SpooledInput {
     /// Reads the standard input to its end, unless it is a file itself.
     pub(super) fn take() -> io::Result<Self> {
-        Self::of(io::stdin().as_fd().try_clone_to_owned()?.into())
+        Self::of(standard_input()?.as_fd().try_clone_to_owned()?.into())
     }
 
     fn of(mut input: File) -> io::Result<Self> {

@@ -73,7 +73,7 @@ impl Sums {
                 Some(sum) => sum,
                 None => self.of.entry(path.to_owned()).or_default(),
             };
-            sum.bytes += entry.counted_bytes();
+            sum.bytes = sum.bytes.saturating_add(entry.counted_bytes());
             sum.unknown_sizes += u64::from(entry.size.is_none());
             sum.files += u64::from(!is_directory);
             sum.directories += u64::from(is_directory);

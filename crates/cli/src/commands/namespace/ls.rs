@@ -132,6 +132,9 @@ impl Listing<'_> {
             }
             let line = self.line(&entry, if is_file { title } else { name });
             outcome.done(&line, entry_json(self.named, &entry))?;
+            if let (true, Err(error)) = (self.request.recursive, entry.check_reachable()) {
+                outcome.failed(&self.named.display_url(&entry.path), error.into());
+            }
             if entry.kind == FileKind::Directory {
                 directories.push(entry.path);
             }

@@ -4,7 +4,7 @@ use crate::arguments::Mv;
 use crate::exit::CommandError;
 use crate::output::redact_url;
 use crate::per_argument::ArgumentResults;
-use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath, refuse_clashes};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {
@@ -15,6 +15,14 @@ pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Comma
     if !into && (sources.len() > 1 || target.directory) {
         let what = format!("{} is not a directory", target.display_url(&target.path));
         return Err(CommandError::usage(what));
+    }
+    if into {
+        let sources = sources.iter().map(|url| client.storage_path(url));
+        let sources = sources.collect::<Result<Vec<_>, _>>()?.into_iter();
+        // A root is refused when its turn comes.
+        let named = sources.filter(|it| !it.path.is_empty()).map(StoragePath::into_copy_path);
+        let directory = target.clone().into_copy_path();
+        client.block_on(refuse_clashes(&named.collect::<Vec<_>>(), directory))?;
     }
     let mut outcome = ArgumentResults::new(json);
     for url in sources {

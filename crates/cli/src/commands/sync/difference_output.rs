@@ -1,6 +1,6 @@
 //! Differences of trees, printed as they are found: as lines, or as an array within a JSON object.
 
-use crate::output::{JsonArray, date, print};
+use crate::output::{JsonArray, date, print, printable};
 use hither::{DifferenceKind, DirEntry, TreeDifference};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ impl DifferenceOutput {
     /// Prints a difference: `+` for what only the source has, `-` for what only the destination
     /// has, `*` for what differs.
     pub(in crate::commands) fn show(&self, difference: &TreeDifference) {
-        let path = &difference.path;
+        let path = printable(&difference.path);
         let shown = match (&self.json, difference.kind) {
             (Some(array), _) => array.push(&object(difference)),
             (None, DifferenceKind::OnlyInSource) => print(&format!("+ {path}\n")),

@@ -3,6 +3,7 @@
 use crate::arguments::Import;
 use crate::exit::CommandError;
 use crate::output::print;
+use crate::output::standard_streams::standard_input;
 use hither::counted;
 use hither::trace;
 use serde_json::json;
@@ -11,11 +12,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 pub(crate) fn run(request: &Import, json: bool) -> Result<(), CommandError> {
+    let failed =
+        |error| CommandError::local(format!("cannot read {}", request.file.display()), error);
     let input: Box<dyn BufRead> = if request.file == Path::new("-") {
-        Box::new(std::io::stdin().lock())
+        Box::new(standard_input().map_err(failed)?.lock())
     } else {
-        let failed =
-            |error| CommandError::local(format!("cannot read {}", request.file.display()), error);
         Box::new(BufReader::new(File::open(&request.file).map_err(failed)?))
     };
     let only = request.only.as_deref().unwrap_or_default();

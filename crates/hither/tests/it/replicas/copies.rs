@@ -209,6 +209,33 @@ fn the_checksum_of_a_document_finds_the_corrupt_replica_without_pieces() {
 }
 
 #[test]
+fn a_weak_checksum_that_is_right_excuses_no_strong_one_that_is_wrong() {
+    let served = server();
+    let hash = |name: &str, algorithm, of: &[u8]| {
+        format!("<hash type=\"{name}\">{}</hash>", Hasher::of(algorithm, of).hex())
+    };
+    let sha256 = hash("sha-256", Algorithm::Sha256, &bytes());
+    let md5 = hash("md5", Algorithm::Md5, &bytes());
+    let wrong = hash("sha-256", Algorithm::Sha256, b"other");
+    let described = document(&[served.url()], None);
+    assert!(described.contains(&sha256), "{described}");
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("file.meta4");
+    let target = folder.path().join("copy");
+    for (hashes, is_right) in [
+        (format!("{md5}{wrong}"), false),
+        (format!("{wrong}{md5}"), false),
+        (format!("{md5}{sha256}"), true),
+    ] {
+        std::fs::write(&list, described.replace(&sha256, &hashes)).unwrap();
+        let summary = copy(&client(None, "", &[]), list.to_str().unwrap(), &target);
+        let kind = summary.error().map(|error| error.kind());
+        assert_eq!(kind, (!is_right).then_some(ErrorKind::Corrupt), "{hashes}");
+        assert_eq!(target.exists(), is_right, "{hashes}");
+    }
+}
+
+#[test]
 fn an_interrupted_copy_resumes_from_other_replicas() {
     let store = tempfile::tempdir().unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -174,8 +174,8 @@ impl ConfinedDir {
         self.at(path, OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// The entries of a directory that clients may see, in the order of their names; one more than
-    /// `max`, and not the first ones, of a directory that has more.
+    /// The entries of a directory, in the order of their names, without private names and partial
+    /// files; one more than `max`, and not the first ones, of a directory that has more.
     pub(crate) fn entries(
         &self,
         path: &str,
@@ -187,12 +187,11 @@ impl ConfinedDir {
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
             cancellation.check()?;
-            // Clients cannot ask for names that are not UTF-8.
-            let Ok(name) = entry.file_name().to_str() else { continue };
+            let name = entry.file_name();
             if entries.len() > max {
                 break;
             }
-            if !is_shown(name) {
+            if !is_shown(&name.to_string_lossy()) {
                 continue;
             }
             let is_directory = match entry.file_type() {
@@ -201,7 +200,15 @@ impl ConfinedDir {
                     .is_ok_and(|meta| meta.kind == FileKind::Directory),
                 _ => false,
             };
-            entries.push(DirectoryEntry { name: name.to_owned(), is_directory });
+            let found = DirectoryEntry::new(name.to_bytes(), is_directory);
+            // Pipes and devices are not served, and so do not lack a better name.
+            let may_be_served = matches!(
+                entry.file_type(),
+                FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown
+            );
+            if found.refusal.is_none() || may_be_served {
+                entries.push(found);
+            }
         }
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
@@ -222,12 +229,9 @@ impl ConfinedDir {
     }
 }
 
-/// True if clients see this name: private names, partial files and control characters are hidden.
+/// True if listings have this name: private names and partial files are hidden.
 fn is_shown(name: &str) -> bool {
-    !matches!(name, "." | "..")
-        && !name.starts_with(PRIVATE)
-        && !is_partial(name)
-        && !name.chars().any(char::is_control)
+    !matches!(name, "." | "..") && !name.starts_with(PRIVATE) && !is_partial(name)
 }
 
 /// True if the error says that the path has a symbolic link.

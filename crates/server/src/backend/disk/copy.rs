@@ -104,6 +104,9 @@ impl ConfinedDir {
         let Some(links) = options.links else { return Ok(()) };
         for entry in self.entries(from, usize::MAX - 1, options.cancellation)? {
             options.cancellation.check()?;
+            if entry.refusal.is_some() {
+                return Err(Errno::ILSEQ.into());
+            }
             let mut from = join(from, &entry.name);
             let to = join(to, &entry.name);
             let is_link = self.own(&from)?.is_some_and(|own| own.kind == FileKind::Link);

@@ -62,16 +62,18 @@ impl LotCharging {
         }
     }
 
-    /// Removes the entry at a path if `check` succeeds while names are locked.
+    /// Removes the entry at a path if `check` succeeds while names are locked; a directory with
+    /// contents only if `whole`.
     pub(crate) fn remove(
         &self,
         tree: &ConfinedDir,
         path: &str,
+        whole: bool,
         check: impl FnOnce() -> Result<(), BackendError>,
     ) -> Result<(), BackendError> {
         let alone = tree.lock_names();
         check()?;
-        let replaced = tree.unlink_or_hide(path)?;
+        let replaced = tree.unlink_or_hide(path, whole)?;
         let gone = self.replaced(path, &replaced)?;
         if let ReplacedEntry::Hidden(hidden) = &replaced {
             drop(alone);
@@ -181,7 +183,7 @@ impl LotCharging {
             debug!(path, "removing a stale file");
             if is_partial(path) {
                 // A partial file is charged to its lot.
-                drop(self.remove(tree, path, || Ok(())));
+                drop(self.remove(tree, path, true, || Ok(())));
             } else {
                 drop(tree.remove(path));
             }

@@ -5,6 +5,7 @@ use hither_core::storage::FileKind;
 use hither_http::conditions::Version;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::path::Arg;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,7 +39,7 @@ impl DiskMetadata {
     }
 
     /// The metadata of a name in a directory; a link is not followed.
-    pub(crate) fn at(directory: impl AsFd, name: &str) -> io::Result<Self> {
+    pub(crate) fn at(directory: impl AsFd, name: impl Arg) -> io::Result<Self> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         Ok(Self::new(&statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted)?))
     }

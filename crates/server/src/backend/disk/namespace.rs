@@ -26,6 +26,10 @@ use std::sync::MutexGuard;
 const OTHER_FILE_SYSTEM: &str =
     "the new name is on another file system: a file has to be copied there";
 
+/// The message for a directory that would be removed if it were empty.
+const NOT_EMPTY: &str = "the directory is not empty: listings show no uploads that are not \
+                         finished, and no links that lead elsewhere; `rm -r` removes all of it";
+
 /// A directory that was opened, and a name in it.
 type Spot<'a> = (OwnedFd, &'a str);
 
@@ -60,8 +64,8 @@ impl ConfinedDir {
     }
 
     /// Removes a file, a link (which is not followed) or an empty directory. Any other directory is
-    /// only hidden; the caller has to remove it.
-    pub(crate) fn unlink_or_hide(&self, path: &str) -> io::Result<ReplacedEntry> {
+    /// refused, or if `whole` hidden only: the caller has to remove it.
+    pub(crate) fn unlink_or_hide(&self, path: &str, whole: bool) -> io::Result<ReplacedEntry> {
         let (parent, name) = self.spot(path)?;
         let own = DiskMetadata::at(&parent, name)?;
         if own.kind != FileKind::Directory {
@@ -69,7 +73,12 @@ impl ConfinedDir {
             return Ok(ReplacedEntry::File(own.size));
         }
         match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-            Err(Errno::NOTEMPTY | Errno::EXIST) => self.hide(path).map(ReplacedEntry::Hidden),
+            Err(Errno::NOTEMPTY | Errno::EXIST) if whole => {
+                self.hide(path).map(ReplacedEntry::Hidden)
+            }
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_EMPTY))
+            }
             done => Ok(done.map(|()| ReplacedEntry::File(0))?),
         }
     }

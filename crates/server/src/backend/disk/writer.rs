@@ -233,7 +233,7 @@ fn open_in_place(
     let prepared = prepare();
     if prepared.is_err() && before.is_none() {
         // If this fails, the cleanup removes the file.
-        drop(tree.unlink_or_hide(path));
+        drop(tree.unlink_or_hide(path, true));
     }
     prepared.map(|allocation| (file, allocation))
 }

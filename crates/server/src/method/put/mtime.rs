@@ -5,12 +5,11 @@
 use crate::http_error::HttpError;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
+use hither_http::date::LAST_SECOND;
 use http::{HeaderName, StatusCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const X_OC_MTIME: HeaderName = HeaderName::from_static("x-oc-mtime");
-/// The last second of the year 9999, beyond which dates have no form.
-const MAX_SECONDS: u64 = 253_402_300_799;
 
 /// The time that the client states; none if it states none.
 pub(crate) fn client_mtime(request: &ServerRequest) -> Result<Option<SystemTime>, HttpError> {
@@ -36,7 +35,7 @@ fn parse(text: &str) -> Option<SystemTime> {
     if !is_number(seconds) || !is_number(fraction) {
         return None;
     }
-    let seconds = seconds.parse().ok().filter(|seconds| *seconds <= MAX_SECONDS)?;
+    let seconds = seconds.parse().ok().filter(|seconds| *seconds <= LAST_SECOND)?;
     let nanos = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
     UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
 }
@@ -53,7 +52,7 @@ mod tests {
             (" 1700000000.5 ", 1_700_000_000, 500_000_000),
             ("1.000000001", 1, 1),
             ("1.0000000019", 1, 1),
-            ("253402300799", MAX_SECONDS, 0),
+            ("253402300799", LAST_SECOND, 0),
         ] {
             let time = UNIX_EPOCH + Duration::new(seconds, nanos);
             assert_eq!(parse(text), Some(time), "{text}");

@@ -34,6 +34,8 @@ pub(super) struct Walk {
     waiting: Vec<Waiting>,
     /// The paths of files that are to be named.
     files: VecDeque<String>,
+    /// The names to report as failed, encoded, each with the reason.
+    refused: Vec<(String, &'static str)>,
     charge: MemoryCharge,
 }
 
@@ -49,7 +51,8 @@ impl Walk {
     pub(super) fn new(after: String, memory: &Arc<ConnectionMemory>) -> Self {
         let root = Waiting { path: String::new(), is_named: true };
         let charge = MemoryCharge::new(memory, ChargePurpose::Listing);
-        Self { after, waiting: vec![root], files: VecDeque::new(), charge }
+        let waiting = vec![root];
+        Self { after, waiting, files: VecDeque::new(), refused: Vec::new(), charge }
     }
 
     /// Lists a directory: its files are to be named next, then its directories.
@@ -71,6 +74,13 @@ impl Walk {
             if !tree.filter.shows(&below(tree.request.path.path(), &relative)) {
                 continue;
             }
+            if let Some(why) = entry.refusal {
+                // They come before all others, so the client has them if it has any.
+                if matches!(skipped, Skipped::Nothing) {
+                    self.refused.push((relative, why));
+                }
+                continue;
+            }
             match (entry.is_directory, skipped.names(&entry.name, entry.is_directory)) {
                 (_, None) => {}
                 (true, Some(is_named)) => directories.push(Waiting { path: relative, is_named }),
@@ -85,7 +95,8 @@ impl Walk {
     fn bytes(&self) -> usize {
         let waiting = self.waiting.iter().map(|one| one.path.capacity() + size_of::<Waiting>());
         let files = self.files.iter().map(|path| path.capacity() + size_of::<String>());
-        waiting.chain(files).sum()
+        let refused = self.refused.iter().map(|(path, _)| path.capacity() + size_of::<String>());
+        waiting.chain(files).chain(refused).sum()
     }
 
     /// Names the next files.
@@ -117,6 +128,11 @@ impl RecordSource for Walk {
         let mut out = std::mem::take(buffer.buffer());
         // What is found is sent before more is looked for, as soon as it is worth a packet.
         while out.is_empty() || out.len() + BATCH_ROOM <= BUFFER_BYTES {
+            if let Some((path, why)) = self.refused.pop() {
+                let error = HttpError::new(StatusCode::FORBIDDEN, why);
+                tree.failed(&path, &error, &mut out);
+                continue;
+            }
             if !self.files.is_empty() {
                 self.files(tree, &mut out).await?;
                 continue;

@@ -2,23 +2,47 @@
 
 use crate::rig::Served;
 use hither_core::checksum::Algorithm;
+use hither_core::error::ErrorKind;
+use hither_core::storage::{Storage, partial_name};
 use hither_testkit::storage_conformance::{StorageFeatures, check};
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
-use std::sync::Arc;
 use tokio::runtime::Handle;
 
 #[test]
 fn the_server_passes_the_storage_conformance_suite() {
     let served = Served::new(|settings| settings.write = true);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(used_as_storage(&served));
+    block_on(used_as_storage(&served));
     assert_eq!(std::fs::read_dir(served.path()).unwrap().count(), 0, "something was left behind");
 }
 
-async fn used_as_storage(served: &Served) {
+#[test]
+fn a_directory_with_parts_of_an_upload_is_removed_as_a_tree_only() {
+    let served = Served::new(|settings| settings.write = true);
+    std::fs::create_dir(served.path().join("d")).unwrap();
+    served.file(&format!("d/{}", partial_name(7)), b"half");
+    block_on(async {
+        let storage = storage(&served);
+        assert!(storage.list("d").await.unwrap().entries.is_empty());
+        let error = storage.remove("d").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("the directory is not empty"), "{error}");
+        storage.remove_tree("d").await.unwrap();
+    });
+    assert!(!served.path().join("d").exists());
+}
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
+}
+
+fn storage(served: &Served) -> WebDavStorage {
     let network = Network::new(TransportConfig::default(), Handle::current(), None);
     let root = Location::parse(&format!("http://127.0.0.1:{}/", served.port())).unwrap();
-    let storage = WebDavStorage::new(root, Arc::clone(&network));
+    WebDavStorage::new(root, network)
+}
+
+async fn used_as_storage(served: &Served) {
+    let storage = storage(served);
     let all = StorageFeatures { checksums: &Algorithm::ALL, ..StorageFeatures::ALL };
     check(&storage, all).await;
     // Once more, with what was learned.

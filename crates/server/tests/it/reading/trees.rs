@@ -5,8 +5,11 @@ use crate::replicas::Discreet;
 use crate::rig::{Reply, Served};
 use bytes::Bytes;
 use hither_core::storage::partial_name;
+use hither_http::date::http_date;
 use hither_http::tree::{QUERY_TYPE, TREE_TYPE, TreeQuery, TreeReader, TreeRecord};
 use hither_server::Settings;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
@@ -65,6 +68,27 @@ fn a_walk_names_everything_and_continues_anywhere() {
         assert_eq!(asked(&served, "/b", &contents(&["x"])).status, 409);
         assert_eq!(asked(&served, "/none/", &contents(&["x"])).status, 404);
     }
+}
+
+#[test]
+fn names_that_no_request_can_have_fail_in_a_walk_before_the_others() {
+    let served = Served::for_reading();
+    served.file("d/file", b"1");
+    for name in [&b"d/a\nb"[..], b"d/run\xe9"] {
+        std::fs::write(served.path().join(OsStr::from_bytes(name)), b"1").unwrap();
+    }
+    let found = records(&asked(&served, "/", &TreeQuery::Walk { after: String::new() }));
+    let mut failed = Vec::new();
+    for record in &found {
+        if let TreeRecord::Failed { path, status: 403, reason } = record {
+            assert!(reason.contains("rename it"), "{reason}");
+            failed.push(path.as_str());
+        }
+    }
+    failed.sort_unstable();
+    assert_eq!(failed, ["d/a%0Ab", "d/run%E9"]);
+    assert_eq!(path(found.last().unwrap()), "d/file");
+    assert!(walked(&served, "/", "d/file").is_empty(), "the client has them");
 }
 
 #[test]
@@ -127,7 +151,7 @@ fn each_file_of_a_stream_is_as_a_request_for_it_alone() {
                 TreeRecord::Content(entry, pieces) => {
                     assert_eq!((200, &pieces.concat()), (alone.status, &alone.body), "{path}");
                     assert_eq!(Some(&*entry.etag), alone.field("etag"), "{path}");
-                    let date = httpdate::fmt_http_date(entry.modified.unwrap());
+                    let date = http_date(entry.modified.unwrap()).unwrap();
                     assert_eq!(Some(&*date), alone.field("last-modified"), "{path}");
                 }
                 TreeRecord::File(entry) => {

@@ -261,7 +261,9 @@ impl Site {
         }
         let destination = request.destination();
         let found = self.found(&destination);
-        if found.is_some() && request.field("overwrite") == Some("F") {
+        let may_replace =
+            self.behaviour.ignores_overwrite || request.field("overwrite") != Some("F");
+        if found.is_some() && !may_replace {
             return Response::plain(412);
         }
         if !self.has_parent(&destination) {

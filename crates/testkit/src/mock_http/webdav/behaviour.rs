@@ -179,6 +179,8 @@ pub struct WebDavBehaviour {
     pub pieces: PiecesTaken,
     /// The status by which it refuses MOVE.
     pub refuses_moves: Option<u16>,
+    /// MOVE and COPY replace what is there in spite of `Overwrite: F`.
+    pub ignores_overwrite: bool,
     /// Names that differ in case are one.
     pub ignores_case: bool,
     /// It has no PROPFIND, and lists by an HTML index without sizes, which hides names that begin

@@ -3,6 +3,7 @@
 use crate::connect::tls::ClientCertResolver;
 use crate::connect::tls::verify::CertificateRejection;
 use hither_core::error::{Error, ErrorKind, Failure};
+use hither_http::date::{LAST_SECOND, http_date};
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError};
 use std::io;
@@ -170,7 +171,6 @@ fn refused(refusal: &CertificateRejection) -> String {
 }
 
 fn date(time: UnixTime) -> String {
-    // The end of the year 9999, beyond which HTTP has no dates.
-    let seconds = time.as_secs().min(253_402_300_799);
-    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+    let seconds = time.as_secs().min(LAST_SECOND);
+    http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap_or_default()
 }

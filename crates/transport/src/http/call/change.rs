@@ -13,15 +13,17 @@
 
 use crate::context::MonotonicClock;
 use crate::http::call::{HttpRequest, HttpResponse};
-use crate::http::status_error;
+use crate::http::{request, status_error};
 use crate::location::Location;
 use crate::network::Network;
+use crate::pool::Pool;
 #[cfg(feature = "s3")]
 use hither_core::error::Effect;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed, RetryPolicy};
 use hither_core::storage::{DirEntry, FileKind, is_same_version};
-use http::{Method, StatusCode, header};
+use hither_http::propfind;
+use http::{HeaderMap, Method, StatusCode, header};
 
 /// The body with which XrdHttp before 5.6 says by 200 that it has carried out a PUT or a DELETE
 /// (`XrdHttpReq::PostProcessHTTPReq`).
@@ -53,6 +55,18 @@ impl Network {
     }
 }
 
+/// Remembers XrdHttp by a response of the server that was asked, which may redirect. A proxy before
+/// it replaces the field `Server`, and keeps the body.
+pub(super) fn learn_xrdhttp(pool: &Pool, method: &Method, headers: &HeaderMap, body: &[u8]) {
+    let is_written_by_it = body == XRDHTTP_DONE || propfind::is_of_xrdhttp(body);
+    let is_file = *method == Method::GET;
+    if (request::is_of_xrootd(headers) || is_written_by_it && !is_file)
+        && !pool.server().names().replaces
+    {
+        pool.server().learn_names(|names| names.replaces = true);
+    }
+}
+
 /// The outcome of a change with `method` at `asked`, by its response.
 ///
 /// # Errors
@@ -73,7 +87,9 @@ pub(crate) fn outcome(
     let is_claim = status.is_success() && status != StatusCode::MULTI_STATUS;
     if !is_claim && !status.is_redirection() {
         let error = status_error::of_response(&reply, method.as_str());
-        let is_unseen = error.may_have_been_carried_out() && status != StatusCode::MULTI_STATUS;
+        let is_unseen = error.may_have_been_carried_out()
+            && status != StatusCode::MULTI_STATUS
+            && !is_of_link(&reply);
         return Ok(if is_unseen {
             ChangeOutcome::Unseen(error)
         } else {
@@ -98,8 +114,8 @@ fn doubt(method: &str, asked: &Location, reply: &HttpResponse) -> Error {
         format!(" after a redirect to {}", reply.location)
     };
     let what = format!(
-        "{asked}: the server responded to {method} with {}{page}{elsewhere}, and has not carried it \
-         out: is a login or another URL needed?",
+        "{asked}: the server responded to {method} with {}{page}{elsewhere}, and a look does \
+         not show that it was carried out: is a login or another URL needed?",
         status_error::shown(reply.status)
     );
     Error::new(ErrorKind::Protocol, what)
@@ -219,6 +235,12 @@ fn is_success_of(method: &Method, status: StatusCode) -> bool {
     }
 }
 
+/// Returns true for the response of XrdHttp to the removal of a link to a directory, which it shows
+/// as the directory: with the status 500, the text of `ENOTDIR`.
+pub(crate) fn is_of_link(reply: &HttpResponse) -> bool {
+    reply.status.is_server_error() && reply.body.trim_ascii_end().ends_with(b"; not a directory")
+}
+
 /// Returns true for a page of HTML, unless its title is the status, as in the pages that servers
 /// have for each status (Apache: "201 Created").
 fn has_strange_page(reply: &HttpResponse) -> bool {
@@ -237,7 +259,6 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use hither_core::error::Effect;
-    use http::HeaderMap;
     use std::time::{Duration, UNIX_EPOCH};
 
     fn verdict(

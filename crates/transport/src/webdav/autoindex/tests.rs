@@ -111,7 +111,7 @@ const PAGES: [(&str, &str); 16] = [
     ),
     (
         "fragments and queries",
-        "<title>Index of /d</title><pre><a href=\"a.root?download=1\">a</a><a href=\"sub/#top\">s</a>\
+        "<title>Index of /d</title><pre><a href=\"a.root?download=1\">a.root</a><a href=\"sub/#top\">sub/</a>\
          <a href=\"#top\">up</a><a href=\"?C=N&amp;O=D\">Name</a></pre>",
     ),
     (
@@ -216,6 +216,13 @@ fn what_may_hide_a_name_is_a_gap() {
         "<a href=\"a%00\">a</a>",
         "<a href=\"sub/x\">x</a>",
         "<a href=\"http://backend.example/d/x\">x</a>",
+        "<a href=\"run#1\">run#1</a>",
+        "<a href=\"run?1\">run?1</a>",
+        "<a href=\"#1\">#1</a>",
+        "<a href=\"get?id=1\">one.dat</a>",
+        "<a href=\"/app/d/x\"><tt>x</tt></a><a href=\"/app/d/sub/\">sub/</a>",
+        "<a href=\"/D/x\">x</a>",
+        "<a href=\"../other/x\">x&nbsp;</a>",
         "<a href=\"entrcaf&eacute;eacute;e\">x</a>",
         "<base href=\"/real/\"><a href=\"x\">x</a>",
     ] {
@@ -233,7 +240,8 @@ fn a_list_without_links_is_not_an_empty_directory() {
         let page = page_at("/d/", &format!("<title>Index of /d</title>{text}")).unwrap();
         assert_eq!((page.entries.len(), page.gaps.len()), (0, 1), "{text}");
     }
-    for text in ["<ul></ul>", "<pre></pre>", "<pre><a href=\"../\">../</a></pre>"] {
+    let crumbs = "<a href=\"/\">/</a><a href=\"/d/\">d</a><a href=\"http://elsewhere/us\">us</a>";
+    for text in ["<ul></ul>", "<pre></pre>", "<pre><a href=\"../\">../</a></pre>", crumbs] {
         assert_eq!(entries(&format!("<title>Index of /d</title>{text}")), [], "{text}");
     }
 }
@@ -274,10 +282,18 @@ fn a_page_that_broke_off_is_not_whole() {
         <a href=\"b\">b</a> 2\r\n</pre></body></html>";
     let end = page.find("</pre>").unwrap() + "</pre>".len();
     for cut in 0..page.len() {
-        assert_eq!(is_whole(&page.as_bytes()[..cut]), cut >= end, "cut at {cut}");
+        assert_eq!(is_whole(&page.as_bytes()[..cut], true), cut >= end, "cut at {cut}");
+        let is_end = cut == page.len();
+        assert_eq!(is_whole(&page.as_bytes()[..cut], false), is_end, "no length, cut at {cut}");
     }
-    assert!(is_whole(b"<title>Index of /</title><ul></ul>"), "an empty directory");
-    assert!(is_whole(b"<TITLE>Index of /</TITLE><PRE><A HREF=\"a\">a</A></PRE>"), "upper case");
+    for is_end_known in [false, true] {
+        for (page, why) in [
+            ("<title>Index of /</title><ul></ul>", "an empty directory"),
+            ("<TITLE>Index of /</TITLE><PRE><A HREF=\"a\">a</A></PRE>", "upper case"),
+        ] {
+            assert!(is_whole(page.as_bytes(), is_end_known), "{why}");
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::xrootd::errors;
 use crate::xrootd::job::{FileVersion, JobError, Operation};
 use bytes::Bytes;
 use hither_core::Part;
-use hither_core::error::{Error, ErrorKind, Failure};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure};
 use hither_xrd::client::{Completion, RequestError, RequestId, SessionError, SessionEvent};
 use hither_xrd::wire::{ErrorCode, Redirect, StatInfo};
 use std::time::Duration;
@@ -61,6 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
                 if let Some(RunningJob::Ask(asking)) = job
                     && let Operation::List(_, receiver) = &asking.ask.what
                 {
+                    asking.progressed = Instant::now();
                     // Whoever has gone cancels the job.
                     drop(receiver.send(entries));
                 }
@@ -253,15 +254,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.exhausted.push((request_id, error));
     }
 
+    /// The time at which a job fails that got nothing of its own, whatever came for others.
+    pub(super) fn starved_at(&self, job: &RunningJob) -> Instant {
+        // What is written has to be sent first.
+        let writes = matches!(job, RunningJob::Ask(asking) if asking.ask.what.name().is_some());
+        let sent = if writes { self.sent_bytes } else { job.progressed() };
+        let since = job.progressed().max(sent);
+        since + max_deferred(Some(job)) + self.config.first_byte_timeout
+    }
+
+    /// Fails the jobs that got nothing of their own for too long, and the opens that they wait for.
+    pub(super) fn give_up_starved(&mut self, now: Instant) {
+        let starved = self.jobs.iter().filter(|(_, job)| self.starved_at(job) <= now);
+        let starved: Vec<u64> = starved.map(|(id, _)| *id).collect();
+        for id in starved {
+            let what = format!(
+                "{}: the server sent nothing of what one request asked for, while it sent others",
+                self.name
+            );
+            let error = Error::new(ErrorKind::Timeout, what)
+                .with_failure(Failure::Interrupted(Delivery::Sent));
+            let Some(job) = self.give_up(id) else { continue };
+            let opening = self.opening.iter().find(|(_, name)| job.is_on(**name));
+            if let Some((request_id, _)) = opening {
+                self.exhausted.push((*request_id, error.clone()));
+            }
+            job.fail(JobError::Failed(error));
+        }
+    }
+
     /// The maximum time for an announced response.
     fn max_deferred(&self, request_id: RequestId) -> Duration {
-        let job = self.requests.get(&request_id).and_then(|id| self.jobs.get(id));
-        match job {
-            Some(RunningJob::Ask(asking)) if matches!(asking.ask.what, Operation::Sync(_)) => {
-                MAX_DEFERRED_COPY
-            }
-            _ => MAX_DEFERRED,
-        }
+        max_deferred(self.requests.get(&request_id).and_then(|id| self.jobs.get(id)))
     }
 
     /// Finds the requests whose announced response did not arrive within the maximum time.
@@ -307,5 +331,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             Some(opened) => format!("{}/{}", self.name, opened.path),
             None => self.name.clone(),
         }
+    }
+}
+
+/// The maximum time for an announced response to a job.
+fn max_deferred(job: Option<&RunningJob>) -> Duration {
+    match job {
+        Some(RunningJob::Ask(asking)) if matches!(asking.ask.what, Operation::Sync(_)) => {
+            MAX_DEFERRED_COPY
+        }
+        _ => MAX_DEFERRED,
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Fetching {
     /// When it was sent in a session that was open, until its first byte has arrived.
     pub(super) awaited_since: Option<Instant>,
     pub(super) tally: Tally,
+    /// When it began, or last got something of its own.
+    pub(super) progressed: Instant,
 }
 
 pub(super) struct Asking {
@@ -53,6 +55,8 @@ pub(super) struct Asking {
     /// None for an open that another job requested.
     pub(super) request_id: Option<RequestId>,
     pub(super) tally: Tally,
+    /// When it began, or last got something of its own.
+    pub(super) progressed: Instant,
 }
 
 /// The round trip of a job, for the counters.
@@ -99,6 +103,22 @@ impl RunningJob {
             Self::Fetch(fetching) => &mut fetching.tally,
             Self::Ask(asking) => &mut asking.tally,
         }
+    }
+
+    /// The time at which it began, or last got something of its own.
+    pub(super) fn progressed(&self) -> Instant {
+        match self {
+            Self::Fetch(fetching) => fetching.progressed,
+            Self::Ask(asking) => asking.progressed,
+        }
+    }
+
+    fn note_progress(&mut self) {
+        let progressed = match self {
+            Self::Fetch(fetching) => &mut fetching.progressed,
+            Self::Ask(asking) => &mut asking.progressed,
+        };
+        *progressed = Instant::now();
     }
 
     /// Returns whether the job is about this file.
@@ -155,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
     /// Resets the timeouts and the meter, if no other job is in progress.
     fn begins(&mut self) {
         if self.jobs.is_empty() {
-            self.heard = Instant::now();
+            self.progressed = Instant::now();
             self.midway = false;
             self.tap.watch(Some(self.rtt));
         }
@@ -194,7 +214,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         };
         self.requests.extend(request_id.map(|request_id| (request_id, id)));
         let tally = Tally::default();
-        self.jobs.insert(id, RunningJob::Ask(Asking { ask, request_id, tally }));
+        let progressed = Instant::now();
+        self.jobs.insert(id, RunningJob::Ask(Asking { ask, request_id, tally, progressed }));
         self.sent(id);
     }
 
@@ -222,6 +243,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             trouble: None,
             awaited_since: self.is_open.then(Instant::now),
             tally: Tally::default(),
+            progressed: Instant::now(),
         };
         self.jobs.insert(id, RunningJob::Fetch(Box::new(fetching)));
         self.sent(id);
@@ -271,7 +293,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
         self.load.done(job.bytes());
         trace!(server = %self.name, job = id, bytes = job.bytes(), "request finished");
-        self.heard = Instant::now();
+        self.progressed = Instant::now();
         if self.jobs.is_empty() {
             self.load.saw_bandwidth(self.tap.bandwidth());
             self.patience_until = None;
@@ -333,9 +355,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         }
     }
 
-    /// Records that the response to a job has begun.
+    /// Records that something of the response to a job has come.
     pub(super) fn answered(&mut self, id: u64) {
         if let Some(job) = self.jobs.get_mut(&id) {
+            job.note_progress();
             let tally = job.tally();
             if !std::mem::replace(&mut tally.answered, true) {
                 self.tap.account().answered(tally.round_trip);

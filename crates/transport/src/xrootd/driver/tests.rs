@@ -2,19 +2,26 @@
 
 use super::*;
 use crate::counters::progress::PoolProgress;
-use crate::xrootd::job::{FileVersion, ReadJob};
+use crate::xrootd::job::{FileVersion, Operation, OperationJob, ReadJob};
 use crate::xrootd::shared_file::SharedFile;
 use hither_core::{Request, Retry};
 use hither_xrd::client::{Pipelining, SessionConfig};
 use hither_xrd::server::{Connection, IncomingRequest, Response};
 use hither_xrd::wire::{
-    self, FileHandle, LoginResponse, OpenResponse, ProtocolResponse, SessionId, StatInfo, StreamId,
+    self, ErrorCode, FileHandle, LoginResponse, OpenResponse, ProtocolResponse, SessionId,
+    StatInfo, StreamId,
 };
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, oneshot};
 
-/// Responses to one request, each after a number of seconds. The second one is asynchronous.
+/// Responses to one request, each after a number of seconds. From the second one on, they are
+/// asynchronous unless they are partial.
 type Script = Vec<(u64, Response)>;
+
+/// Stands for a message to users in a script.
+fn message() -> Response {
+    Response::error(ErrorCode(0), "a message")
+}
 
 /// A server that handles logins, and responds to all else by `script`, which gets the request and
 /// the number of equal ones before it.
@@ -54,7 +61,11 @@ async fn answer(
     for (nth, (after, answer)) in script.into_iter().enumerate() {
         flush(connection, stream).await;
         tokio::time::sleep(Duration::from_secs(after)).await;
-        if nth > 0 {
+        if answer == message() {
+            // kXR_attn on stream 0, of the kind kXR_asyncms.
+            let bytes = b"\0\0\x0f\xa1\0\0\0\x0b\0\0\x13\x8a\0\0\0\0hi\0";
+            drop(stream.write_all(bytes).await);
+        } else if nth > 0 && !matches!(answer, Response::Partial(_)) {
             connection.answer_late(id, &answer);
         } else {
             connection.answer(id, &answer);
@@ -81,6 +92,14 @@ fn announced(seconds: u32) -> Script {
 async fn read(
     script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
 ) -> (Result<FileVersion, JobError>, Duration) {
+    read_beside(None, script).await
+}
+
+/// The same in a session that has another job, too.
+async fn read_beside(
+    other: Option<SessionCommand>,
+    script: impl Fn(&wire::Request, usize) -> Script + Send + Sync + 'static,
+) -> (Result<FileVersion, JobError>, Duration) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let server = tokio::spawn(serve(theirs, script));
     let mut setup = SessionConfig::new("test");
@@ -91,6 +110,7 @@ async fn read(
     let name = Arc::new(SharedFile::for_reading("/f".to_owned()));
     let fetch = ReadJob { name, request, sink: Box::new(|_| ()), round_trip: 1, reply };
     orders.send(SessionCommand::Fetch(1, fetch)).unwrap();
+    other.into_iter().for_each(|other| orders.send(other).unwrap());
     let parts = DriverParts {
         session: Session::new(setup),
         first: Vec::new(),
@@ -218,6 +238,57 @@ async fn a_silent_server_times_out() {
     .await;
     assert_eq!(kind(came), ErrorKind::Timeout);
     assert_eq!(took, config.no_progress_timeout + Duration::from_secs(25));
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_without_data_and_messages_are_no_sign_of_life() {
+    let most = TransportConfig::default().no_progress_timeout;
+    for sent in [Response::Partial(Bytes::new()), message()] {
+        for opens in [true, false] {
+            let endless: Script = (0..1000).map(|_| (10, sent.clone())).collect();
+            let (came, took) = read(move |request, _| match request {
+                wire::Request::Open(_) if opens => endless.clone(),
+                wire::Request::Open(_) => vec![(0, opened())],
+                wire::Request::Read { .. } => endless.clone(),
+                _ => Vec::new(),
+            })
+            .await;
+            assert_eq!((kind(came), took), (ErrorKind::Timeout, most), "{sent:?} {opens}");
+        }
+    }
+    // A byte is one.
+    let (came, took) = read(|request, _| match request {
+        wire::Request::Open(_) => vec![(0, opened())],
+        wire::Request::Read { .. } => {
+            let byte = (25, Response::Partial(Bytes::from_static(&[1])));
+            vec![byte; 10].into_iter().chain([(0, Response::nothing())]).collect()
+        }
+        _ => Vec::new(),
+    })
+    .await;
+    assert_eq!((came.is_ok(), took.as_secs()), (true, 250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_gets_nothing_fails_whatever_others_get() {
+    let (sender, mut entries) = mpsc::unbounded_channel();
+    let (reply, listed) = oneshot::channel();
+    let what = Operation::List("/d".to_owned(), sender);
+    let list = SessionCommand::Ask(2, OperationJob { what, round_trip: 1, reply });
+    let (came, took) = read_beside(Some(list), |request, _| match request {
+        wire::Request::Open(_) => vec![(0, opened())],
+        wire::Request::List { .. } => {
+            let first = (0, Response::Partial(Bytes::from_static(b".\n0 0 0 0\n")));
+            let entry = (10, Response::Partial(Bytes::from_static(b"n\n1 5 16 0\n")));
+            std::iter::once(first).chain(vec![entry; 1000]).collect()
+        }
+        _ => Vec::new(),
+    })
+    .await;
+    assert_eq!((kind(came), took.as_secs()), (ErrorKind::Timeout, 660));
+    let listed_before = std::iter::from_fn(|| entries.try_recv().ok()).count();
+    assert!(listed_before > 60, "{listed_before}");
+    drop(listed);
 }
 
 #[tokio::test(start_paused = true)]

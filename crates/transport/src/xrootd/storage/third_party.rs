@@ -201,7 +201,7 @@ impl Pull {
             let _closed = opened.ask(&self.storage, close).await;
         }
         if let Ok(Some(entry)) = self.storage.look(&self.at).await
-            && let Err(error) = self.storage.remove_one(&entry).await
+            && let Err(error) = self.storage.remove_file(&entry).await
         {
             debug!(%error, path = self.at, "a partial file is left");
         }

@@ -95,7 +95,7 @@ impl XrootdUpload {
     pub(super) async fn discard(&self) -> Result<()> {
         let _closed = self.sessions.close().await;
         match self.storage.look(&self.at).await? {
-            Some(entry) => self.storage.remove_one(&entry).await,
+            Some(entry) => self.storage.remove_file(&entry).await,
             None => Ok(()),
         }
     }

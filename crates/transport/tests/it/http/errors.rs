@@ -135,7 +135,7 @@ async fn a_server_that_rejects_several_ranges_with_416_gets_single_ranges() {
 #[tokio::test]
 async fn a_file_that_is_being_staged_delays_no_other() {
     for code in [503, 202] {
-        let fault = Fault::Status { status: code, retry_after: Some(3) };
+        let fault = Fault::Status { status: code, retry_after: Some(5) };
         let peer = peer(LARGE, [(FaultTrigger::FirstFor("tape"), fault)]);
         let network = network(with_connections(2));
         let tape = source_on(&network, &peer.url_of("/tape"));

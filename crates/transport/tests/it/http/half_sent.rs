@@ -196,11 +196,11 @@ async fn a_change_of_a_bucket_is_sent_once_and_parts_nobody_sees_again() {
         assert_eq!((error.retry(), count), (Retry::LookFirst, 1), "{error}");
         assert!(error.to_string().contains("may have been carried out"), "{error}");
     };
-    let (storage, server) = bucket("POST /bucket?delete");
-    once(storage.remove("a").await, server.count("POST"));
+    let (storage, server) = bucket("DELETE /bucket/a");
+    once(storage.remove("a").await, server.count("DELETE"));
     let (storage, server) = bucket("PUT");
     once(storage.rename("a", "b", true).await, server.count("PUT"));
-    assert_eq!(server.count("POST"), 0);
+    assert_eq!(server.count("DELETE"), 0);
     let (storage, server) = bucket("PUT");
     once(put(&storage, 10).await, server.count("PUT"));
     // One request has begun the upload.

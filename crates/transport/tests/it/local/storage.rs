@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hither_core::ErrorKind;
-use hither_core::storage::{FileKind, PutOptions, Storage};
+use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage};
 use hither_testkit::storage_conformance::{StorageFeatures, check, put};
 use hither_transport::LocalStorage;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -101,11 +101,19 @@ async fn a_new_version_keeps_the_permissions_of_the_old_one() {
 async fn names_that_are_not_unicode_are_listed_beside_the_others() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join(std::ffi::OsStr::from_bytes(b"\xff")), "x").unwrap();
-    std::fs::write(folder.path().join("name"), "x").unwrap();
+    let path = |name: &[u8]| folder.path().join(std::ffi::OsStr::from_bytes(name));
+    std::fs::write(path(b"name"), "x").unwrap();
+    std::fs::create_dir(path(b"\xff")).unwrap();
+    std::fs::write(path(b"\xff/below"), "x").unwrap();
+    std::fs::write(path(b"\xffx"), "xyz").unwrap();
     let entries = storage(folder.path()).list("").await.unwrap().entries;
-    let seen: Vec<_> = entries.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
-    assert_eq!(seen, [("name", FileKind::File), ("\u{fffd}", FileKind::Unnamed)]);
+    let seen = |it: &DirEntry| (it.path.clone(), it.kind, it.size, it.check_reachable().is_ok());
+    let expected = [
+        ("name".to_owned(), FileKind::File, Some(1), true),
+        ("\u{fffd}".to_owned(), FileKind::Unnamed, None, false),
+        ("\u{fffd}x".to_owned(), FileKind::Unnamed, Some(3), true),
+    ];
+    assert_eq!(entries.iter().map(seen).collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ impl Session {
         for id in self.parts_on(file) {
             if let Some(PartState::Sent { stream, .. }) = self.parts.get(&id).map(|part| part.state)
             {
-                self.streams.abandon(stream);
+                self.abandon(id, stream);
             }
             self.part_failed(id, RequestError::NotOpen);
         }

@@ -33,6 +33,7 @@ impl Session {
     pub(super) fn take_piece(&mut self, piece: Piece) -> Result<(), SessionError> {
         match piece {
             Piece::Greeting(answer) => {
+                self.progress += 1;
                 self.setup.profile.version = answer.version;
                 Ok(())
             }
@@ -76,14 +77,18 @@ impl Session {
     }
 
     fn answer_data(&mut self, bytes: Bytes) -> Result<(), SessionError> {
+        let length = bytes.len() as u64;
+        let mut is_used = false;
         match self.current.as_mut().map(|current| &mut current.taker) {
             Some(Taker::Part(id)) => {
                 if let Some(part) = self.parts.get_mut(id) {
                     let mut sink = Sink { request_id: part.request_id, events: &mut self.events };
+                    is_used = part.job.has_use_for_data();
                     part.job.data(bytes, &mut sink)?;
                 }
             }
             Some(Taker::Step(_, gathered)) => {
+                is_used = true;
                 let seen = gathered.len() + bytes.len();
                 if seen > MAX_STEP_BYTES {
                     let seen = seen as u64;
@@ -98,6 +103,13 @@ impl Session {
                 gathered.extend_from_slice(&bytes);
             }
             Some(Taker::Nobody) | None => {}
+        }
+        if is_used {
+            self.progress += length;
+        } else {
+            let unwanted = length.min(self.unwanted_bytes);
+            self.unwanted_bytes -= unwanted;
+            self.progress += unwanted;
         }
         Ok(())
     }
@@ -122,6 +134,7 @@ impl Session {
 
     /// Reuses a free stream id: something may have waited for one.
     fn release(&mut self, stream: StreamId) {
+        self.progress += 1;
         self.streams.release(stream);
         if self.starved {
             self.send_held();
@@ -282,7 +295,7 @@ impl Session {
             {
                 // No further response will come on the stream of the redirected part: its id is
                 // free.
-                self.streams.abandon(stream);
+                self.abandon(other, stream);
             }
             self.parts.remove(&other);
         }

@@ -116,9 +116,9 @@ impl Session {
     pub(super) fn take_back(&mut self, id: SubrequestId) {
         let Some(part) = self.parts.get_mut(&id) else { return };
         if let PartState::Sent { stream, .. } = part.state {
-            self.streams.abandon(stream);
             part.state = PartState::Held;
             self.held.push_back(id);
+            self.abandon(id, stream);
         }
     }
 
@@ -173,7 +173,7 @@ impl Session {
             self.files.remove(&file);
         } else {
             if let PartState::Sent { stream, .. } = state {
-                self.streams.abandon(stream);
+                self.abandon(id, stream);
             }
             self.parts.remove(&id);
         }

@@ -8,7 +8,7 @@ use crate::wire::{
 use bytes::{Bytes, BytesMut};
 
 /// Maximum size of a buffered response: some dozen attributes of 64 KiB, and their names.
-const MAX_BYTES: usize = 2 * 1024 * 1024;
+pub(super) const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// The decoding of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,10 @@ impl BufferedResponse {
             *handle = file;
         }
         request
+    }
+
+    pub(super) fn has_use_for_data(&self) -> bool {
+        self.seen <= MAX_BYTES
     }
 
     pub(super) fn data(&mut self, bytes: &Bytes) {

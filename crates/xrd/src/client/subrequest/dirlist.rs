@@ -27,6 +27,10 @@ impl List {
         Request::List { path: self.path.clone(), options: self.options }
     }
 
+    pub(super) fn has_use_for_data(&self) -> bool {
+        self.error.is_none()
+    }
+
     pub(super) fn data(&mut self, bytes: &Bytes, sink: &mut Sink<'_>) {
         if self.error.is_none() {
             let entries = self.listing.feed(bytes);

@@ -86,6 +86,10 @@ impl Pages {
         Ok(())
     }
 
+    pub(super) fn has_use_for_data(&self) -> bool {
+        self.frame.is_some()
+    }
+
     pub(super) fn data(&mut self, mut bytes: Bytes, sink: &mut Sink<'_>) -> Result<(), WireError> {
         while !bytes.is_empty() {
             let Some(frame) = self.frame.clone().filter(|frame| !frame.is_empty()) else {

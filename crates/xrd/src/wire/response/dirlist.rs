@@ -4,6 +4,11 @@
 //! beginning the server did not support the option, and all lines are names. Frames
 //! of xrootd end between entries; that is not relied on. Only one entry is kept between pieces, and
 //! its length is bounded.
+//!
+//! The protocol has no escape for a name that has a line feed. With statuses, the lines up to the
+//! next status are one name. Where a line of a name has the form of a status, the lines behind it
+//! are misread: the listing fails where a status then begins a name of several lines or has none of
+//! its own. Without statuses each line is a name, and the server knows no file of it.
 
 use crate::wire::{StatInfo, WireError};
 use bytes::Bytes;
@@ -35,7 +40,7 @@ pub struct Dirlist {
     in_pairs: Option<bool>,
     /// An incomplete line. Invariant: no longer than [`MAX_LINE_BYTES`].
     line: Vec<u8>,
-    /// A name whose status is still to come.
+    /// A name whose status is still to come. Invariant: no longer than [`MAX_LINE_BYTES`].
     name: Option<Vec<u8>>,
 }
 
@@ -49,14 +54,16 @@ impl Dirlist {
     /// Feeds the next bytes; returns the entries that they complete.
     ///
     /// # Errors
-    /// A line has more than 16 KiB, a name leads to another directory, or a status is malformed.
+    /// A line or a name has more than 16 KiB, a name leads to another directory, or a status is
+    /// malformed.
     pub fn feed(&mut self, piece: &Bytes) -> Result<Vec<DirlistEntry>, WireError> {
         let mut entries = Vec::new();
         let mut rest = &piece[..];
         while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
             let (line, behind) = rest.split_at(at);
             self.keep(line)?;
-            entries.extend(self.end_of_line()?);
+            let is_end = behind.first() == Some(&0);
+            entries.extend(self.end_of_line(is_end)?);
             rest = behind.get(1..).unwrap_or_default();
         }
         self.keep(rest)?;
@@ -68,7 +75,7 @@ impl Dirlist {
     /// # Errors
     /// A name lacks its status, and the errors of [`feed`](Self::feed).
     pub fn finish(&mut self) -> Result<Vec<DirlistEntry>, WireError> {
-        let mut entries = self.end_of_line()?;
+        let mut entries = self.end_of_line(true)?;
         match self.name.take() {
             Some(name) if self.in_pairs == Some(true) => {
                 return Err(WireError::text(
@@ -84,27 +91,19 @@ impl Dirlist {
     }
 
     fn keep(&mut self, piece: &[u8]) -> Result<(), WireError> {
-        let length = self.line.len() + piece.len();
-        if length > MAX_LINE_BYTES {
-            return Err(WireError::TooLarge {
-                what: "a line of a listing in bytes",
-                seen: length as u64,
-                limit: MAX_LINE_BYTES as u64,
-            });
-        }
-        self.line.extend_from_slice(piece);
-        Ok(())
+        append(&mut self.line, piece)
     }
 
-    fn end_of_line(&mut self) -> Result<Vec<DirlistEntry>, WireError> {
+    /// Takes a line; `is_end` if no line feed ended it. Only a line of a name may be empty.
+    fn end_of_line(&mut self, is_end: bool) -> Result<Vec<DirlistEntry>, WireError> {
         let line = std::mem::take(&mut self.line);
-        if line.is_empty() {
+        if line.is_empty() && (is_end || self.in_pairs != Some(true)) {
             return Ok(Vec::new());
         }
         if !self.with_status || self.in_pairs == Some(false) {
             return Ok(Vec::from_iter(entry(&line, None)?));
         }
-        let Some(name) = self.name.take() else {
+        let Some(mut name) = self.name.take() else {
             self.name = Some(line);
             return Ok(Vec::new());
         };
@@ -117,19 +116,40 @@ impl Dirlist {
             }
             return Ok(Vec::new());
         }
-        Ok(Vec::from_iter(entry(&name, Some(&line))?))
+        match StatInfo::parse(&line) {
+            Ok(status) => Ok(Vec::from_iter(entry(&name, Some(status))?)),
+            Err(error) if StatInfo::parse(&name).is_ok() => Err(error),
+            Err(_) => {
+                append(&mut name, b"\n")?;
+                append(&mut name, &line)?;
+                self.name = Some(name);
+                Ok(Vec::new())
+            }
+        }
     }
 }
 
+fn append(line: &mut Vec<u8>, piece: &[u8]) -> Result<(), WireError> {
+    let length = line.len() + piece.len();
+    if length > MAX_LINE_BYTES {
+        return Err(WireError::TooLarge {
+            what: "a line of a listing in bytes",
+            seen: length as u64,
+            limit: MAX_LINE_BYTES as u64,
+        });
+    }
+    line.extend_from_slice(piece);
+    Ok(())
+}
+
 /// An entry; `None` for the directory itself.
-fn entry(name: &[u8], status: Option<&[u8]>) -> Result<Option<DirlistEntry>, WireError> {
+fn entry(name: &[u8], status: Option<StatInfo>) -> Result<Option<DirlistEntry>, WireError> {
     if matches!(name, b"." | b"..") {
         return Ok(None);
     }
     if name.contains(&b'/') {
         return Err(WireError::text("a name in a listing", name, "a name without \"/\""));
     }
-    let status = status.map(StatInfo::parse).transpose()?;
     let name = String::from_utf8_lossy(name);
     let is_utf8 = matches!(name, Cow::Borrowed(_));
     Ok(Some(DirlistEntry { name: name.into_owned(), is_utf8, status }))
@@ -191,6 +211,24 @@ mod tests {
     fn a_server_that_knows_no_statuses_lists_names() {
         assert_eq!(names(&all(b"one\ntwo\nthree\0", true).unwrap()), ["one", "two", "three"]);
         assert_eq!(names(&all(b"one\0", true).unwrap()), ["one"]);
+    }
+
+    #[test]
+    fn the_lines_up_to_a_status_are_one_name() {
+        let text = b".\n0 0 0 0\na\nb\n1 2 16 3\na\n\n4 5 16 6\n\nf\n7 8 16 9\n1 1 1 1\n2 2 16 2\0";
+        let entries = all(text, true).unwrap();
+        assert_eq!(names(&entries), ["a\nb", "a\n", "\nf", "1 1 1 1"]);
+        let sizes: Vec<_> = entries.iter().map(|it| it.status.as_ref().unwrap().size).collect();
+        assert_eq!(sizes, [2, 5, 8, 2]);
+    }
+
+    #[test]
+    fn a_name_with_a_line_like_a_status_fails_the_listing() {
+        assert!(all(b".\n0 0 0 0\na\n0 0 0 0\n1 2 16 3\nf\n4 5 16 6\0", true).is_err());
+        assert!(all(b".\n0 0 0 0\na\n0 0 0 0\n1 2 16 3\0", true).is_err());
+        let lines =
+            [&b".\n0 0 0 0\n"[..], &[&[b'a'; 1023][..], b"\n"].concat().repeat(17)].concat();
+        assert!(all(&lines, true).is_err());
     }
 
     #[test]

@@ -3,7 +3,9 @@ use crate::backend::disk::cleanup::CleanupAges;
 use crate::backend::disk::confined_dir::*;
 use crate::backend::disk::copy::TreeCopy;
 use crate::backend::disk::namespace::ReplacedEntry;
+use std::ffi::OsStr;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -133,12 +135,33 @@ fn a_file_has_a_name_when_it_is_published_and_none_before() {
 fn what_is_being_written_is_not_shown() {
     let (folder, tree) = tree();
     let unfinished = hither_core::storage::partial_name(7);
-    for name in [&*unfinished, ".hither-put-1", "shown", ".dot", "new\nline"] {
+    for name in [&*unfinished, ".hither-put-1", "shown", ".dot"] {
         std::fs::write(folder.path().join("root/d").join(name), "").unwrap();
     }
     assert_eq!(names(&tree, "d", 100).unwrap(), [".dot", "e", "file", "shown"]);
     assert_eq!(names(&tree, "d", 1).unwrap().len(), 2);
     assert_eq!(errno(names(&tree, "d/file", 100)), Some(Errno::NOTDIR));
+}
+
+#[test]
+fn names_that_no_request_can_have_are_listed_with_the_reason() {
+    let (folder, tree) = tree();
+    let directory = folder.path().join("root/d");
+    for name in [&b"new\nline"[..], b"latin-\xe9", b"back\\slash"] {
+        std::fs::write(directory.join(OsStr::from_bytes(name)), "").unwrap();
+    }
+    std::fs::create_dir(directory.join(OsStr::from_bytes(b"run\xe9"))).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, directory.join("pipe\n"), Mode::RUSR).unwrap();
+    let entries = tree.entries("d", 100, &Cancellation::default()).unwrap();
+    let (refused, named): (Vec<_>, Vec<_>) = entries.iter().partition(|it| it.refusal.is_some());
+    let names = |of: Vec<&DirectoryEntry>| of.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(named), ["back\\slash", "e", "file"]);
+    let shown = |it: &&DirectoryEntry| (it.name.clone(), it.is_directory, it.refusal.unwrap());
+    let refused: Vec<_> = refused.iter().map(shown).collect();
+    let [latin, new_line, run] = &refused[..] else { panic!("{refused:?}") };
+    assert!(latin.0 == "latin-%E9" && latin.2.contains("not UTF-8"), "{latin:?}");
+    assert!(new_line.0 == "new%0Aline" && new_line.2.contains("control"), "{new_line:?}");
+    assert!(run.0 == "run%E9" && run.1, "{run:?}");
 }
 
 #[test]
@@ -202,10 +225,11 @@ fn copies_are_deep_and_hold_no_unfinished_files() {
 fn what_is_taken_away_is_gone_at_once_and_removed_in_its_own_time() {
     let (folder, tree) = tree();
     let root = folder.path().join("root");
-    assert_eq!(tree.unlink_or_hide("d/file").unwrap(), ReplacedEntry::File(6));
-    assert_eq!(tree.unlink_or_hide("d/e").unwrap(), ReplacedEntry::File(0));
+    assert_eq!(tree.unlink_or_hide("d/file", false).unwrap(), ReplacedEntry::File(6));
+    assert_eq!(tree.unlink_or_hide("d/e", false).unwrap(), ReplacedEntry::File(0));
     std::fs::write(root.join("d/file"), "inside").unwrap();
-    let ReplacedEntry::Hidden(hidden) = tree.unlink_or_hide("d").unwrap() else { panic!() };
+    assert!(tree.unlink_or_hide("d", false).is_err() && root.join("d/file").exists());
+    let ReplacedEntry::Hidden(hidden) = tree.unlink_or_hide("d", true).unwrap() else { panic!() };
     assert_eq!(names(&tree, "", 9).unwrap(), [""; 0]);
     assert!(root.join(&hidden).join("file").exists());
     tree.remove(&hidden).unwrap();

@@ -1,0 +1,79 @@
+//! Requests to endpoints: each has a deadline, and counts for the health of its endpoint.
+
+use super::{NameSpace, is_negative};
+use crate::endpoint::Endpoint;
+use hither_core::error::{Delivery, Effect, Error, ErrorKind, Failure, Result};
+use std::future::Future;
+use std::time::Duration;
+
+impl NameSpace {
+    /// Asks an endpoint, and records how it went.
+    pub(crate) async fn ask<T>(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+        question: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.request(endpoint, deadline, Effect::Read, question).await
+    }
+
+    /// Lets an endpoint change the entries at `paths`, and keeps nothing older about them, whatever
+    /// it answers. The error says if the change may have been carried out.
+    pub(crate) async fn change<T>(
+        &self,
+        endpoint: &Endpoint,
+        paths: &[&str],
+        change: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let note = || paths.iter().for_each(|path| self.note_change(path));
+        // Before, too: nobody may be waiting for the answer when it comes.
+        note();
+        let deadline = self.settings.listing_deadline();
+        let answer = self.request(endpoint, deadline, Effect::Change, change).await;
+        note();
+        answer
+    }
+
+    async fn request<T>(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+        effect: Effect,
+        question: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let began = self.clock.now();
+        let answer = tokio::time::timeout(deadline, question).await.unwrap_or_else(|_| {
+            let what = format!(
+                "{} has not answered within {} s",
+                endpoint.storage.name(),
+                deadline.as_secs_f64()
+            );
+            // One late answer may be chance.
+            let sent = Failure::Interrupted(Delivery::Sent);
+            let error = Error::new(ErrorKind::Timeout, what).with_failure(sent);
+            Err(error.of_request(effect, "change"))
+        });
+        match &answer {
+            Ok(_) => self.record_answer(endpoint, began),
+            Err(error) if is_negative(error) || error.kind() == ErrorKind::Invalid => {
+                self.record_answer(endpoint, began);
+            }
+            Err(error) => {
+                endpoint.record_failure();
+                // A change is not repeated, but the endpoint is no more down than after a read.
+                let as_read = error.clone().with_effect(Effect::Read);
+                let is_down = self.health.record_error(&endpoint.name, &as_read);
+                tracing::debug!(endpoint = endpoint.name, %error, is_down, "no answer");
+            }
+        }
+        answer
+    }
+
+    fn record_answer(&self, endpoint: &Endpoint, began: Duration) {
+        endpoint.record_answer(self.clock.now().saturating_sub(began));
+        // One that counts as down returns by its probes.
+        if !self.health.is_down(&endpoint.name) {
+            self.health.record_success(&endpoint.name);
+        }
+    }
+}

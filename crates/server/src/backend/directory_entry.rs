@@ -1,0 +1,34 @@
+//! An entry of a directory, and the names that no request can have.
+
+use crate::backend::path::encoded_name;
+use std::str::from_utf8;
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The name, without slashes; as the path of a URL has it if there is a `refusal`.
+    pub name: String,
+    /// True for a directory itself, false for a link to one.
+    pub is_directory: bool,
+    /// The reason why no request can have this name. The name is listed with it, so that nobody
+    /// takes the listing for all that is there.
+    pub refusal: Option<&'static str>,
+}
+
+impl DirectoryEntry {
+    /// The entry with these bytes as its name.
+    #[must_use]
+    pub fn new(name: &[u8], is_directory: bool) -> Self {
+        match from_utf8(name) {
+            Err(_) => Self::refused(name, is_directory, "the name is not UTF-8: rename it"),
+            Ok(text) if text.chars().any(char::is_control) => {
+                Self::refused(name, is_directory, "the name has a control character: rename it")
+            }
+            Ok(text) => Self { name: text.to_owned(), is_directory, refusal: None },
+        }
+    }
+
+    fn refused(name: &[u8], is_directory: bool, why: &'static str) -> Self {
+        Self { name: encoded_name(name), is_directory, refusal: Some(why) }
+    }
+}

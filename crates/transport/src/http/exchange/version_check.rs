@@ -1,0 +1,66 @@
+//! Comparison of a response with the version that is read.
+
+use crate::http::exchange::{Exchange, is_weak};
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::{is_entity_tag, validators_differ};
+use http::{HeaderMap, StatusCode, header};
+
+impl Exchange<'_> {
+    /// A validator that differs from that of the opened file means another version. Only those of
+    /// one kind are compared: a server may send a weak entity tag first and a strong one later.
+    pub(crate) fn check_validator(&self, head: &http::response::Parts) -> Result<()> {
+        let Some(expected) = self.validator.as_deref() else { return Ok(()) };
+        if head.status == StatusCode::PRECONDITION_FAILED {
+            return Err(self.changed());
+        }
+        if !head.status.is_success() {
+            return Ok(());
+        }
+        let name = if is_entity_tag(expected) { header::ETAG } else { header::LAST_MODIFIED };
+        let seen = head.headers.get(name).and_then(|value| value.to_str().ok());
+        // A server that compared a strong validator and sends the whole file has another version,
+        // with or without a validator. A server that sends a part has found them equal.
+        let must_agree = head.status == StatusCode::OK && !is_weak(expected);
+        let now = match seen {
+            Some(seen) if validators_differ(expected, seen) => format!("and is now {seen}"),
+            Some(seen) if must_agree && seen != expected => format!("and is now {seen}"),
+            None if must_agree => "and is now missing".to_owned(),
+            None => match self.other_date(head) {
+                Some(seen) => format!("and is now missing, and the file is of {seen}"),
+                None => return Ok(()),
+            },
+            _ => return Ok(()),
+        };
+        Err(Error::new(
+            ErrorKind::Changed,
+            format!(
+                "{}: the file changed on the server: its validator was {expected} {now}",
+                self.location
+            ),
+        ))
+    }
+
+    /// The date of last modification of a response, if it differs from that of the first one: of a
+    /// response that lacks the entity tag it shows that the version is another one.
+    fn other_date<'h>(&self, head: &'h http::response::Parts) -> Option<&'h str> {
+        let seen = head.headers.get(header::LAST_MODIFIED)?.to_str().ok()?;
+        self.request.version.modified().is_some_and(|first| first != seen).then_some(seen)
+    }
+
+    /// Returns true if the tag alone shows that a response is of another version.
+    pub(crate) fn has_other_tag(&self, headers: &HeaderMap, size: Option<u64>) -> bool {
+        let expected = self.request.size.or_else(|| self.request.version.size());
+        let date = headers.get(header::LAST_MODIFIED).and_then(|it| it.to_str().ok());
+        let is_tag = |tag: &[u8]| tag.starts_with(b"\"");
+        self.validator.as_ref().is_some_and(|tag| is_tag(tag.as_bytes()))
+            && headers.get(header::ETAG).is_some_and(|tag| is_tag(tag.as_bytes()))
+            && size.zip(expected).is_none_or(|(now, expected)| now == expected)
+            && date.is_some_and(|now| self.request.version.modified().is_none_or(|it| it == now))
+    }
+
+    /// The error for a server that found the condition of the request false.
+    pub(crate) fn changed(&self) -> Error {
+        let what = format!("{}: the file has changed on the server", self.location);
+        Error::new(ErrorKind::Changed, what)
+    }
+}
