@@ -36,6 +36,8 @@ class ClusterSummary:
     """Errors of files that could not be copied, by their paths; the first thousand."""
     files_failed: int
     """Number of these files."""
+    error_kind: str | None
+    """Kind of the error by which the first of them failed; None if it is not known."""
     bytes_arrived: int
     """Bytes that came in at the nodes in this run."""
     nodes: dict[str, int]
@@ -66,7 +68,7 @@ def copy(
     """Copy the directory ``source`` to ``destination`` by all workers of a Dask cluster.
 
     A copy that was interrupted goes on when it is called again on the same machine, with the same
-    names; nothing is sent again but what nodes had in hand.
+    names; nothing is sent again but what nodes had in hand, and what has changed since.
 
     Parameters
     ----------
@@ -131,6 +133,7 @@ def _copy(client: Any, options: ClusterOptions, progress: Callable[[ClusterProgr
             bytes=ended.totals.bytes_done,
             failures=dict(coordinator.failures()),
             files_failed=ended.totals.files_failed,
+            error_kind=coordinator.error_kind(),
             bytes_arrived=ended.bytes_arrived,
             nodes={node.name: node.bytes for node in ended.nodes},
             sources={node.name: node.by_source() for node in ended.nodes if node.sources},

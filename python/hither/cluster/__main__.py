@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -75,17 +76,24 @@ def main(arguments: list[str] | None = None) -> int:
     if summary is None:
         _say("the copy runs on the cluster")
         return 0
-    _report(summary, as_json=as_json, quiet=quiet)
-    return EXIT_FAILED if summary.files_failed else 0
+    is_written = _report(summary, as_json=as_json, quiet=quiet)
+    code = EXIT_CODES.get(summary.error_kind or "", EXIT_FAILED) if summary.files_failed else 0
+    return code if is_written or code else EXIT_FAILED
 
 
-def _report(summary: ClusterSummary, *, as_json: bool, quiet: bool) -> None:
+def _report(summary: ClusterSummary, *, as_json: bool, quiet: bool) -> bool:
     for path, error in summary.failures.items():
         _say(f"{path}: {error}")
+    if summary.files_failed:
+        total = summary.files + summary.files_failed
+        _say(f"{summary.files_failed} of {total} could not be copied: run the same command to try them again")
     for notice in summary.notices:
         _say(notice)
     if as_json:
-        print(json.dumps(asdict(summary)))  # noqa: T201
+        unwritten = _write("stdout", f"{json.dumps(asdict(summary))}\n")
+        if unwritten is not None and not isinstance(unwritten, BrokenPipeError):
+            _say(f"cannot write the output: {unwritten}")
+            return False
     elif not quiet:
         for name, size in summary.nodes.items():
             _say(f"{_size(size)} by {name}")
@@ -93,6 +101,7 @@ def _report(summary: ClusterSummary, *, as_json: bool, quiet: bool) -> None:
                 _say(f"{_size(moved)} over its {source}")
         rate = _size(summary.bytes_arrived / max(summary.seconds, 1e-3))
         _say(f"{_counted(summary.files, 'file')}, {_size(summary.bytes)}, in {summary.seconds:.2f} s, {rate}/s")
+    return True
 
 
 class _Bar:
@@ -119,12 +128,11 @@ class _Bar:
             state = "silent" if node.is_suspected else _counted(len(node.open), "lease")
             lines.append(f"  {node.name:20} {_size(rate):>10}/s {_size(arrived):>10}  {state}")
         self.clear()
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
-        sys.stderr.flush()
+        _write("stderr", "".join(f"{line}\n" for line in lines))
         self._lines = len(lines)
 
     def clear(self) -> None:
-        sys.stderr.write("\033[F\033[2K" * self._lines)
+        _write("stderr", "\033[F\033[2K" * self._lines)
         self._lines = 0
 
 
@@ -141,7 +149,20 @@ def _counted(number: int, what: str) -> str:
 
 
 def _say(message: str) -> None:
-    print(f"hither: {message}", file=sys.stderr)  # noqa: T201
+    # A message that cannot be written is lost, never the job.
+    _write("stderr", f"hither: {message}\n")
+
+
+def _write(name: str, text: str) -> OSError | None:
+    """Write to a standard stream; return the error if it takes nothing, and then write no more."""
+    try:
+        getattr(sys, name).write(text)
+        getattr(sys, name).flush()
+    except OSError as error:
+        # Python would try again at its end, and fail with an exit code of its own.
+        setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        return error
+    return None
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ class Coordinator:
 
     def run(self, show: Callable[[ClusterProgress], object] = lambda _: None) -> ClusterProgress:
         """Copy until nothing is left to do."""
-        self._manifest.retry_failed()
+        self._manifest.begin_run()
         # The listing reads only, and takes round trips, as does what follows.
         self._listing.start()
         try:
@@ -116,12 +116,13 @@ class Coordinator:
             self._listing.stop()
             self._opened.cancel()
             raise
-        self._opened.set_result(self._destination)
         self._fences = Fences(self._destination, self._events.put, self._notices)
         topic = _node.topic(self._job)
         self._dask.subscribe_topic(topic, lambda event: self._events.put(lambda: self._reported(event[1])))
         try:
             self._survey()
+            # What nodes have done since an earlier run is looked at, too.
+            self._opened.set_result(self._destination)
             while not self._manifest.is_over():
                 self._listing.check()
                 self._note_workers()
@@ -136,6 +137,7 @@ class Coordinator:
             show(progress)
         finally:
             self._listing.stop()
+            self._opened.cancel()
             for granted in self._granted.values():
                 granted.future.release()
             self._fences.close()
@@ -160,6 +162,10 @@ class Coordinator:
     def failures(self) -> list[tuple[str, str]]:
         """Return the files that failed, and why."""
         return self._manifest.failures()
+
+    def error_kind(self) -> str | None:
+        """Return the kind of the error by which the first of these files failed, if it is known."""
+        return self._manifest.error_kind()
 
     def notices(self) -> list[str]:
         """Return what is no error."""

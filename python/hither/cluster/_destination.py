@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from hither._client import default_client
-from hither.cluster._names import below, contents, is_url, last_name
+from hither.cluster._names import below, contents, is_url, is_within, last_name
 from hither.exceptions import CorruptError, HitherError, InvalidError, UnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from hither._core import Entry
     from hither.cluster._manifest import Lease, Manifest
     from hither.cluster._options import ClusterOptions
 
@@ -65,6 +66,9 @@ class Destination:
                 )
                 raise InvalidError(message)
             target = self._chosen(options)
+        if is_within(target, contents(options.source)):
+            message = f"{options.source} cannot be copied into itself ({target})"
+            raise InvalidError(message)
         is_new = self.make(target)
         self.target = target
         try:
@@ -109,6 +113,33 @@ class Destination:
         if kind != "directory":
             message = f"another run of the same copy has taken it over: it has removed {self.aside}"
             raise HitherError(message)
+
+    def lost(self, directory: str, wanted: Mapping[str, tuple[bool, int]]) -> tuple[list[str], HitherError | None]:
+        """Return the names of a directory that are not there as they are wanted.
+
+        That is as a directory, or as a file of a size. Where the directory cannot be listed, each
+        name is looked at, and the error is returned, too.
+        """
+        url = below(self.target, directory) if directory else self.target
+        failure: HitherError | None = None
+        found: dict[str, Entry | None] = {}
+        try:
+            found = {it.name: it for it in self._files.list(url)}
+        except FileNotFoundError:
+            return list(wanted), None
+        except HitherError as error:
+            failure = error
+        lost = []
+        for name, (is_directory, size) in wanted.items():
+            entry = found.get(name)
+            if failure is not None or (entry is not None and entry.kind == "file" and entry.size is None):
+                entry = None
+                with contextlib.suppress(HitherError):
+                    entry = self._files.stat(below(url, name))
+            kind = "directory" if is_directory else "file"
+            if entry is None or entry.kind != kind or not (is_directory or entry.size == size):
+                lost.append(name)
+        return lost, failure
 
     def end(self, lost: Iterable[str], *, is_complete: bool) -> None:
         """Remove what the job needed; ``lost`` nodes may go on with a lease at any time."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from hither._client import default_client
 from hither.cluster._manifest import FileState
 from hither.cluster._names import below, contents
 from hither.exceptions import HitherError
@@ -28,6 +30,12 @@ LIST_BATCH = 5000
 """The most files that are added to the manifest in one step."""
 FIRST_SECONDS, MAX_SECONDS = 0.1, 1.0
 """The time for which the first files may be kept back, to be added in one step, and others."""
+MAX_SAID_BYTES = 4096
+"""The end of what the listing process says that an error quotes."""
+LOOKS = 8
+"""Directories of the destination that are listed at the same time."""
+LOOK_BATCH = 500
+"""The most of which the listings are kept in memory."""
 HIDDEN = re.compile(r"(.*?/)?\.hither-[^/]*")
 
 
@@ -37,11 +45,15 @@ class Listing:
     def __init__(
         self, options: ClusterOptions, open_manifest: Callable[[], Manifest], destination: Callable[[], Destination]
     ) -> None:
-        """Prepare the thread. It waits for the destination where names may be one there."""
+        """Prepare the thread.
+
+        It waits for the destination where names may be one there, and after an earlier run.
+        """
         self._options = options
         self._open_manifest = open_manifest
         self._destination = destination
         self._alike: set[str] = set()
+        self._tells_no_version = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._list, name="hither-listing", daemon=True)
         self._error: Exception | None = None
@@ -69,22 +81,27 @@ class Listing:
         """Add all files to the manifest, as they are listed."""
         try:
             with contextlib.closing(self._open_manifest()) as manifest:
-                if manifest.is_listed:
-                    return
                 self._alike = manifest.alike_directories()
                 for entries in _batches(self._listed(manifest), LIST_BATCH):
                     if self._ended.is_set():
                         return
                     manifest.add(entries)
+                manifest.drop_gone()
                 self._refuse_alike(manifest)
-                manifest.end_listing()
+                self._look_at_destination(manifest)
+                if not self._ended.is_set():
+                    manifest.end_listing()
         except Exception as error:  # noqa: BLE001
             self._error = error
 
     def _listed(self, manifest: Manifest) -> Iterator[dict[str, Any]]:
         filters = [f"--{which}={rule}" for which in ("include", "exclude") for rule in getattr(self._options, which)]
         command = [sys.executable, "-m", "hither", "mover", "--list", *filters, "--", contents(self._options.source)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as listing:  # noqa: S603
+        # A pipe that nobody reads until the end would stop the process when a log fills it.
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as listing,  # noqa: S603
+        ):
             ended = False
             for line in listing.stdout or ():
                 entry = json.loads(line)
@@ -94,11 +111,14 @@ class Listing:
                 elif hidden := HIDDEN.match(entry.get("path", "")):
                     self.notices[f"{hidden[0]}: hither has such names for itself, left out"] = None
                 elif entry.get("kind") in ("file", "directory") and entry["path"]:
+                    is_timeless = entry["modified"] is None and entry["validator"] is None
+                    self._tells_no_version |= entry["kind"] == "file" and is_timeless
                     yield {**entry, "state": self._state(entry)}
                 elif entry.get("kind") == "other":
                     self.notices[f"{entry['path']}: neither a file nor a directory, left out"] = None
-            said = listing.stderr.read() if listing.stderr else ""
             if listing.wait() != 0 or not ended:
+                errors.seek(max(0, errors.seek(0, io.SEEK_END) - MAX_SAID_BYTES))
+                said = errors.read().decode(errors="replace")
                 message = f"cannot list {self._options.source}: {said.strip()}"
                 raise HitherError(message)
 
@@ -116,20 +136,49 @@ class Listing:
         for kept, waiting in manifest.alike():
             for path in waiting:
                 is_one = self._destination().is_one
-                other = next((other for other in kept if is_one(path, other) and self._is_there(other)), None)
+                other = next((other for other in kept if is_one(path, other)), None)
                 if other is None:
                     kept.append(path)
                 else:
                     manifest.refuse(path, f"{other} and {path} would be one at the destination: rename one")
         manifest.release_alike()
 
-    def _is_there(self, path: str) -> bool:
-        """Tell whether the source has a file that was listed, maybe in an earlier run."""
-        try:
-            default_client().stat(below(contents(self._options.source), path))
-        except FileNotFoundError:
+    def _look_at_destination(self, manifest: Manifest) -> None:
+        """Let be copied again what an earlier run has done and the destination does not have."""
+        directories = manifest.done_directories()
+        if not directories:
+            return
+        if self._tells_no_version:
+            what = "not all listings tell times: what changed and kept its size is not copied again"
+            self.notices[f"{self._options.source}: {what}"] = None
+        destination = self._destination()
+        failures: list[str] = []
+
+        def look(directory: str, wanted: dict[str, tuple[bool, int]]) -> tuple[list[str], HitherError | None]:
+            return ([], None) if self._ended.is_set() else destination.lost(directory, wanted)
+
+        def made(directory: str) -> bool:
+            with contextlib.suppress(HitherError):
+                destination.make(below(destination.target, directory))
+                return True
             return False
-        return True
+
+        with ThreadPoolExecutor(LOOKS, "hither-looks") as pool:
+            for at in range(0, len(directories), LOOK_BATCH):
+                batch = directories[at : at + LOOK_BATCH]
+                # What is done later than this is not looked for.
+                wanted = [manifest.done_in(directory) for directory in batch]
+                for directory, known, (lost, failure) in zip(batch, wanted, pool.map(look, batch, wanted), strict=True):
+                    if failure is not None:
+                        failures.append(f"{directory or '.'} of the destination: {failure}")
+                    paths = {f"{directory}/{name}" if directory else name: known[name] for name in lost}
+                    # A directory comes before those in it. Movers that made it don't make it again.
+                    again = [path for path, (is_directory, _) in paths.items() if not (is_directory and made(path))]
+                    if again:
+                        manifest.copy_again(again)
+        if failures:
+            more = f" ({len(failures)} directories in all)" if len(failures) > 1 else ""
+            self.notices[f"{failures[0]}{more}: each file of an earlier run was looked at"] = None
 
     def _note_problem(self, manifest: Manifest, path: str, kind: str, message: str) -> None:
         """Note why a name, or something in a directory, is missing from the listing."""

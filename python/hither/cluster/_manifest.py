@@ -7,6 +7,10 @@ it is taken back (:meth:`Manifest.revoke`). Then its fence has to be removed, an
 been done (:meth:`Manifest.fence_removed`) it is dealt out again, with the next epoch. A result of
 another epoch than the last is nobody's: it is ignored.
 
+Every run lists the source again (:meth:`Manifest.begin_run`). Of the runs before, only what is done
+or leased counts; that a file is done counts only if the source (:meth:`Manifest.add`) and the
+destination (:meth:`Manifest.copy_again`) still have it as it was.
+
 Where the destination may take a name for another one of its directory, both wait with all that is
 below the second: the listing asks when it has ended (:meth:`Manifest.alike`).
 
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,6 +45,8 @@ FATAL = frozenset({"Invalid", "NoSpace", "PermissionDenied", "Unauthenticated", 
 """Kinds of errors that another attempt does not mend."""
 UNKNOWN_SIZE = -1
 """Stands for a size that the server does not tell."""
+MAX_INTEGER = (1 << 63) - 1
+"""The largest number of SQLite, in nanoseconds the year 2262. Times above are kept as negative."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -47,7 +54,7 @@ CREATE TABLE IF NOT EXISTS files (
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, is_directory INTEGER NOT NULL, size INTEGER NOT NULL,
     modified INTEGER, validator TEXT, is_large INTEGER NOT NULL, state INTEGER NOT NULL DEFAULT 0, lease INTEGER,
     errors INTEGER NOT NULL DEFAULT 0, error TEXT, token TEXT, ranges_left INTEGER, is_shared INTEGER DEFAULT 0,
-    checksum TEXT);
+    checksum TEXT, origin INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS files_by_state ON files (state, is_large, id);
 CREATE INDEX IF NOT EXISTS files_by_lease ON files (lease) WHERE lease IS NOT NULL;
 CREATE TABLE IF NOT EXISTS ranges (
@@ -59,6 +66,7 @@ CREATE TABLE IF NOT EXISTS leases (
     state TEXT NOT NULL DEFAULT 'open', errors INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS leases_by_state ON leases (state);
 CREATE TABLE IF NOT EXISTS unlisted (path TEXT PRIMARY KEY, error TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS later (path TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS workers (address TEXT PRIMARY KEY, node TEXT) WITHOUT ROWID;
 """
 
@@ -78,6 +86,19 @@ class FileState(enum.IntEnum):
     FAILED = 4
     REFUSED = 5
     """Failed, because the destination takes its name for that of another file."""
+
+
+class Origin(enum.IntEnum):
+    """The run that a file, or a directory, comes from."""
+
+    THIS_RUN = 0
+    EARLIER_RUN = 1
+    LISTED_AGAIN = 2
+    """An earlier run, and the source still has it as it was."""
+
+
+_IN_HAND = (FileState.LEASED, FileState.BEGUN)
+_KEPT = (*_IN_HAND, FileState.DONE, FileState.REFUSED)
 
 
 @dataclass(frozen=True)
@@ -129,6 +150,9 @@ class Manifest:
         self._db = sqlite3.connect(str(path), timeout=60, isolation_level=None)
         # Every change is synced: a lease that a crash made it forget would be dealt out twice.
         self._db.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;" + _SCHEMA)
+        if not self._db.execute("SELECT 1 FROM pragma_table_info('files') WHERE name = 'origin'").fetchone():
+            # It is of an older version.
+            self._db.execute("ALTER TABLE files ADD COLUMN origin INTEGER NOT NULL DEFAULT 0")
 
     def close(self) -> None:
         """Close the file."""
@@ -153,30 +177,121 @@ class Manifest:
         """Return the workers that may have had leases, in this run or an earlier one."""
         return dict(self._db.execute("SELECT address, node FROM workers"))
 
+    def begin_run(self) -> None:
+        """Have everything listed once more, and keep of earlier runs what is done or leased.
+
+        So what failed is tried again, and what waited has the size and the time that it has now.
+        """
+        with self._change():
+            self._db.execute("DELETE FROM facts WHERE name IN ('error_kind', 'listed')")
+            self._db.execute("DELETE FROM unlisted")
+            self._db.execute("DELETE FROM later")
+            # What was done and then waited for a name: the run before was interrupted meanwhile.
+            was_done = "UPDATE files SET state = ? WHERE state < 0 AND origin = ?"
+            self._db.execute(was_done, (FileState.DONE, Origin.LISTED_AGAIN))
+            self._db.execute("DELETE FROM files WHERE state NOT IN (?, ?, ?, ?)", _KEPT)
+            self._db.execute("DELETE FROM ranges WHERE file NOT IN (SELECT id FROM files)")
+            self._db.execute("UPDATE files SET origin = ?", (Origin.EARLIER_RUN,))
+
     def add(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Add files and directories out of a listing.
 
-        Those that are known stay as they are, but for those that were refused in an earlier run.
+        What an earlier run has done stays done if it is the same. What is leased and has changed is
+        copied again when its lease has ended.
         """
-        rows = [
-            (
-                entry["path"],
-                entry["kind"] == "directory",
-                UNKNOWN_SIZE if entry["size"] is None else entry["size"],
-                entry["modified"],
-                entry["validator"],
-                entry["kind"] == "file" and (entry["size"] or 0) >= self._large_bytes,
-                entry.get("state", FileState.WAITING),
-            )
-            for entry in entries
-        ]
+        with self._change():
+            for entry in entries:
+                self._add(entry)
+
+    def _add(self, entry: Mapping[str, Any]) -> None:
+        path, state = entry["path"], entry.get("state", FileState.WAITING)
+        cursor = self._db.cursor()
+        cursor.row_factory = sqlite3.Row
+        found = cursor.execute("SELECT * FROM files WHERE path = ?", (path,)).fetchone()
+        if found is None:
+            self._insert(entry, state)
+            return
+        if found["origin"] == Origin.THIS_RUN:
+            return
+        is_same = _is_same(found, _columns(entry, self._large_bytes))
+        if found["state"] in _IN_HAND and not is_same:
+            self._db.execute("INSERT OR REPLACE INTO later VALUES (?, ?)", (path, json.dumps(entry)))
+        elif found["state"] == FileState.REFUSED or not is_same:
+            self._forget(path)
+            self._insert(entry, FileState.ALIKE if found["state"] == FileState.REFUSED else state)
+            return
+        if found["state"] == FileState.DONE and state < 0:
+            self._db.execute("UPDATE files SET state = ? WHERE path = ?", (state, path))
+        self._db.execute("UPDATE files SET origin = ? WHERE path = ?", (Origin.LISTED_AGAIN, path))
+
+    def _insert(self, entry: Mapping[str, Any], state: FileState) -> None:
         insert = (
             "INSERT INTO files (path, is_directory, size, modified, validator, is_large, state)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (path) DO UPDATE SET state = ? WHERE state = ?"
+            " VALUES (:path, :is_directory, :size, :modified, :validator, :is_large, :state)"
         )
+        self._db.execute(insert, {**_columns(entry, self._large_bytes), "path": entry["path"], "state": state})
+
+    def _forget(self, path: str) -> None:
+        self._db.execute("DELETE FROM ranges WHERE file = (SELECT id FROM files WHERE path = ?)", (path,))
+        self._db.execute("DELETE FROM files WHERE path = ?", (path,))
+
+    def drop_gone(self) -> None:
+        """Forget what the source does not have any more, once all of it has been added.
+
+        What could not be listed may be there.
+        """
+        gone = (
+            "origin = ? AND NOT EXISTS (SELECT 1 FROM unlisted WHERE unlisted.path IN ('.', files.path)"
+            " OR (files.path > unlisted.path || '/' AND files.path < unlisted.path || '0'))"
+        )
+        in_hand = f"INSERT OR REPLACE INTO later SELECT path, 'null' FROM files WHERE {gone} AND state IN (?, ?)"  # noqa: S608
+        others = f"DELETE FROM files WHERE {gone} AND state NOT IN (?, ?)"  # noqa: S608
         with self._change():
-            self._db.executemany(insert, [(*row, FileState.ALIKE, FileState.REFUSED) for row in rows])
+            for statement in (in_hand, others):
+                self._db.execute(statement, (Origin.EARLIER_RUN, *_IN_HAND))
+
+    def _add_later(self) -> None:
+        """Add what has changed at the source while it was leased, if it is not leased any more."""
+        query = (
+            "SELECT path, entry FROM later WHERE NOT EXISTS"
+            " (SELECT 1 FROM files WHERE files.path = later.path AND state IN (?, ?))"
+        )
+        for path, entry in self._db.execute(query, _IN_HAND).fetchall():
+            self._db.execute("DELETE FROM later WHERE path = ?", (path,))
+            self._forget(path)
+            if (listed := json.loads(entry)) is not None:
+                self._insert(listed, FileState.WAITING)
+            no_failure = "NOT EXISTS (SELECT 1 FROM files WHERE state = ?)"
+            self._db.execute(f"DELETE FROM facts WHERE name = 'error_kind' AND {no_failure}", (FileState.FAILED,))  # noqa: S608
+
+    def done_directories(self) -> list[str]:
+        """Return the directories of what an earlier run has done."""
+        query = "SELECT path FROM files WHERE state = ? AND origin != ?"
+        paths = self._db.execute(query, (FileState.DONE, Origin.THIS_RUN))
+        return sorted({path.rpartition("/")[0] for (path,) in paths})
+
+    def done_in(self, directory: str) -> dict[str, tuple[bool, int]]:
+        """Return what an earlier run has done in a directory.
+
+        By its names: whether it is a directory, and the size of a file.
+        """
+        first, end = _below(directory)
+        query = (
+            # The plus has the index of paths used, not that of states, which nearly all share.
+            "SELECT substr(path, ?), is_directory, size FROM files WHERE path >= ? AND path < ?"
+            " AND +state = ? AND origin != ? AND instr(substr(path, ?), '/') = 0"
+        )
+        start = len(first) + 1
+        rows = self._db.execute(query, (start, first, end, FileState.DONE, Origin.THIS_RUN, start))
+        return {name: (bool(is_directory), size) for name, is_directory, size in rows}
+
+    def copy_again(self, paths: Iterable[str]) -> None:
+        """Let what was done wait: the destination does not have it any more."""
+        with self._change():
+            self._db.executemany(
+                "UPDATE files SET state = 0, errors = 0, token = NULL, ranges_left = NULL WHERE path = ? AND state = ?",
+                [(path, FileState.DONE) for path in paths],
+            )
 
     def alike_directories(self) -> set[str]:
         """Return the directories that the destination may take for another one."""
@@ -186,19 +301,17 @@ class Manifest:
     def alike(self) -> Iterator[tuple[list[str], list[str]]]:
         """Yield paths that may be one at the destination: those that are copied, those that wait.
 
-        A directory comes before those in it, which do not if it is refused meanwhile. Forgets those
-        that were refused in an earlier run and were not listed any more.
+        A directory comes before those in it, which do not if it is refused meanwhile. What this run
+        has not listed does not count.
         """
-        self._db.execute("DELETE FROM files WHERE state = ?", (FileState.REFUSED,))
         waiting: dict[str, set[str]] = {}
         for (path,) in self._db.execute("SELECT path FROM files WHERE state = ?", (FileState.ALIKE,)):
             waiting.setdefault(path.rpartition("/")[0], set()).add(folded(path))
         for directory, wanted in sorted(waiting.items()):
-            # All that is below the directory; any text is less than a blob.
-            first, end = (f"{directory}/", f"{directory}0") if directory else ("", b"")
-            query = "SELECT path, state FROM files WHERE path >= ? AND path < ? AND state != ?"
+            first, end = _below(directory)
+            query = "SELECT path, state FROM files WHERE path >= ? AND path < ? AND state != ? AND origin != ?"
             groups: dict[str, tuple[list[str], list[str]]] = {}
-            for path, state in self._db.execute(query, (first, end, FileState.REFUSED)):
+            for path, state in self._db.execute(query, (first, end, FileState.REFUSED, Origin.EARLIER_RUN)):
                 if "/" not in path[len(first) :] and folded(path) in wanted:
                     group = groups.setdefault(folded(path), ([], []))
                     group[state == FileState.ALIKE].append(path)
@@ -213,8 +326,11 @@ class Manifest:
             )
 
     def release_alike(self) -> None:
-        """Let all that was not refused be copied."""
-        self._db.execute("UPDATE files SET state = 0 WHERE state IN (?, ?)", (FileState.ALIKE, FileState.BELOW_ALIKE))
+        """Let all that was not refused be copied, but for what an earlier run has done."""
+        self._db.execute(
+            "UPDATE files SET state = CASE origin WHEN ? THEN ? ELSE 0 END WHERE state < 0",
+            (Origin.LISTED_AGAIN, FileState.DONE),
+        )
 
     def add_unlisted(self, path: str, error: str) -> None:
         """Note a name that could not be listed, and why: it has failed, and with it all below."""
@@ -230,28 +346,13 @@ class Manifest:
         """Tell whether all files have been added."""
         return self.fact("listed") is not None
 
-    def retry_failed(self) -> None:
-        """Let what failed in an earlier run wait once more, or be listed once more."""
-        with self._change():
-            if self._db.execute("DELETE FROM unlisted").rowcount:
-                self._db.execute("DELETE FROM facts WHERE name = 'listed'")
-            self._db.execute(
-                "DELETE FROM ranges WHERE file IN (SELECT id FROM files WHERE state = ?)", (FileState.FAILED,)
-            )
-            self._db.execute(
-                "UPDATE files SET state = 0, errors = 0, error = NULL, lease = NULL, token = NULL, ranges_left = NULL"
-                " WHERE state = ?",
-                (FileState.FAILED,),
-            )
-            # Those that were refused may have another name by now.
-            refused = "DELETE FROM facts WHERE name = 'listed' AND EXISTS (SELECT 1 FROM files WHERE state = ?)"
-            self._db.execute(refused, (FileState.REFUSED,))
-
     def totals(self) -> Totals:
         """Return the figures of the job; directories don't count."""
-        query = "SELECT state, COUNT(*), SUM(MAX(size, 0)) FROM files WHERE NOT is_directory GROUP BY state"
+        # The sum of integers may not fit.
+        query = "SELECT state, COUNT(*), TOTAL(MAX(size, 0)) FROM files WHERE NOT is_directory GROUP BY state"
         totals = Totals()
-        for state, files, size in self._db.execute(query):
+        for state, files, total in self._db.execute(query):
+            size = int(total)
             totals.files_found += files
             totals.bytes_found += size
             if state == FileState.DONE:
@@ -272,6 +373,11 @@ class Manifest:
             " SELECT * FROM (SELECT path, error FROM files WHERE state IN (?, ?) ORDER BY id) LIMIT ?"
         )
         return list(self._db.execute(query, (FileState.FAILED, FileState.REFUSED, limit)))
+
+    def error_kind(self) -> str | None:
+        """Return the kind of the error by which the first of these files failed, if it is known."""
+        kind = self.fact("error_kind")
+        return None if kind is None else re.sub(r"(?<=.)(?=[A-Z])", "_", kind).lower()
 
     def open_leases(self, state: str = "open") -> list[Lease]:
         """Return the leases that are open, or in another state."""
@@ -397,6 +503,7 @@ class Manifest:
                 self._absorb_large(lease, result)
             else:
                 self._end(lease)
+            self._add_later()
             return True
 
     def revoke(self, name: str) -> bool:
@@ -424,6 +531,7 @@ class Manifest:
                 " state = CASE WHEN ? OR errors + 1 >= ? THEN ? ELSE 0 END WHERE lease = ? AND path = ?",
                 (message, kind in FATAL or kind == "NotFound", MAX_ERRORS, FileState.FAILED, lease.id, path),
             )
+            self._note_kind(kind, "path", path)
         self._db.execute("UPDATE files SET state = ?, lease = NULL WHERE lease = ?", (FileState.DONE, lease.id))
         self._end(lease)
 
@@ -466,6 +574,7 @@ class Manifest:
                 " state = CASE WHEN errors + 1 >= ? THEN ? ELSE 0 END WHERE id = ?",
                 (message, MAX_ERRORS, FileState.FAILED, lease.file),
             )
+            self._note_kind(kind, "id", lease.file)
             self._end_all(lease.file)
         elif kind in FATAL or errors >= MAX_ERRORS or (kind == "Changed" and lease.kind != "files"):
             whose, which = ("lease", lease.id) if lease.kind == "files" else ("id", lease.file)
@@ -473,11 +582,18 @@ class Manifest:
                 f"UPDATE files SET state = ?, error = ?, lease = NULL WHERE {whose} = ?",  # noqa: S608
                 (FileState.FAILED, message, which),
             )
+            self.fact("error_kind", kind)
             self._end(lease)
             if lease.file is not None:
                 self._end_all(lease.file)
         else:
             self._revoke(lease)
+
+    def _note_kind(self, kind: str, column: str, value: str | int | None) -> None:
+        """Note the kind of an error if a file has failed by it, and none before."""
+        is_failed = f"SELECT EXISTS (SELECT 1 FROM files WHERE {column} = ? AND state = ?)"  # noqa: S608
+        if self._db.execute(is_failed, (value, FileState.FAILED)).fetchone()[0]:
+            self.fact("error_kind", kind)
 
     def _revoke(self, lease: Lease) -> None:
         self._db.execute("UPDATE leases SET state = 'revoking' WHERE id = ?", (lease.id,))
@@ -543,10 +659,41 @@ def folded(path: str) -> str:
     return normalize("NFC", path.lower())
 
 
+def _columns(entry: Mapping[str, Any], large_bytes: int) -> dict[str, Any]:
+    """Return what the manifest knows of a name that was listed."""
+    size = UNKNOWN_SIZE if entry["size"] is None or entry["size"] > MAX_INTEGER else entry["size"]
+    modified = entry["modified"]
+    return {
+        "is_directory": entry["kind"] == "directory",
+        "size": size,
+        "modified": modified - (1 << 64) if modified is not None and modified > MAX_INTEGER else modified,
+        "validator": entry["validator"],
+        "is_large": entry["kind"] == "file" and size >= large_bytes,
+    }
+
+
+def _is_same(known: sqlite3.Row, listed: Mapping[str, Any]) -> bool:
+    """Tell whether what was listed earlier is, as far as is known, what is listed now."""
+    if known["is_directory"] or listed["is_directory"]:
+        return bool(known["is_directory"] == listed["is_directory"])
+    told = [name for name in ("modified", "validator") if known[name] is not None and listed[name] is not None]
+    return listed["size"] != UNKNOWN_SIZE and all(known[name] == listed[name] for name in ("size", *told))
+
+
+def _below(directory: str) -> tuple[str, str | bytes]:
+    """Return the bounds of all paths below a directory; any text is less than a blob."""
+    return (f"{directory}/", f"{directory}0") if directory else ("", b"")
+
+
 def _range_bytes(wanted: int) -> int:
     return max(1, round(wanted / BLOCK_BYTES)) * BLOCK_BYTES
 
 
 def _listed(row: Any) -> dict[str, Any]:  # noqa: ANN401
     path, size, modified, validator = row
-    return {"path": path, "size": None if size == UNKNOWN_SIZE else size, "modified": modified, "validator": validator}
+    return {
+        "path": path,
+        "size": None if size == UNKNOWN_SIZE else size,
+        "modified": None if modified is None else modified % (1 << 64),
+        "validator": validator,
+    }

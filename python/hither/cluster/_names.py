@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -26,6 +27,18 @@ def last_name(path: str) -> str:
     """Return the name of a directory in the one above it."""
     name = contents(path).rsplit("/", 1)[-1]
     return unquote(name) if is_url(path) else name
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Return whether a directory is another one or below it. Links of this machine are followed."""
+    inner, outer = (_resolved(it).rstrip("/") for it in (path, directory))
+    return f"{inner}/".startswith(f"{outer}/")
+
+
+def _resolved(path: str) -> str:
+    if path.startswith("file://"):
+        path = unquote(path.removeprefix("file://"))
+    return unquote(path) if is_url(path) else os.path.realpath(path)
 
 
 def below(directory: str, name: str) -> str:

@@ -115,6 +115,65 @@ def test_a_coordinator_without_manifest_goes_on_where_the_one_before_it_was(kind
         assert into.target == f"{url}/into/tree" == coordinator(options(f"{url}/into"), "b").target
 
 
+@pytest.mark.parametrize("kind", ["a file system", "nginx", "hither serve", "root", *SELF_MADE])
+def test_a_destination_tells_what_it_has_lost(kind, options, tmp_path):
+    with destination(kind, tmp_path / "there") as (url, folder):
+        there = coordinator(options(f"{url}/to"))
+        for name in ("kept", "short", "lost", "ä 1%?" if kind not in {"root", "xrootd"} else "ä 1%", "link"):
+            (folder / "to" / name).write_bytes(b"12")
+        (folder / "to/d").mkdir()
+        wanted = {path.name: (path.is_dir(), 2) for path in (folder / "to").glob("[!.]*")}
+        assert there.lost("", wanted) == ([], None)
+        (folder / "to/short").write_bytes(b"1")
+        (folder / "to/lost").unlink()
+        (folder / "to/d").rmdir()
+        (folder / "to/d").write_bytes(b"12")
+        lost, failure = there.lost("", wanted)
+        assert (sorted(lost), failure) == (["d", "lost", "short"], None)
+        assert there.lost("none", {"a": (False, 2)}) == (["a"], None)
+
+
+def test_where_no_directory_can_be_listed_each_file_is_looked_at(server, monkeypatch):
+    there = coordinator(ClusterOptions("/tree/.", "http://host/to"))
+    server.names |= {"http://host/to/d": None, "http://host/to/d/a%20b": b"12", "http://host/to/d/short": b"1"}
+
+    def refuse(url):
+        raise hither.exceptions.PermissionDeniedError(url)
+
+    monkeypatch.setattr(server, "list", refuse, raising=False)
+    lost, failure = there.lost("d", {"a b": (False, 2), "short": (False, 2), "none": (True, -1)})
+    assert (lost, str(failure)) == (["short", "none"], "http://host/to/d")
+
+
+def test_a_directory_is_not_copied_into_itself(tmp_path, server):
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tree)
+    server.names |= {"http://host/a": None, "http://host/a%20b": None}
+    server.names |= {str(path): None for path in (tmp_path, tree, tree / "sub", tmp_path / "link", f"file://{tree}")}
+    before = dict(server.names)
+    for source, to in [
+        (tree, tree),
+        (f"{tree}/.", tree),
+        (tree, tree / "new"),
+        (tree, tree / "sub/new"),
+        (tree, tmp_path / "link/new"),
+        (tmp_path / "link", tree / "new"),
+        (f"file://{tree}", tree / "new"),
+        ("http://host/a", "http://host/a/new"),
+        ("http://host/a%20b", "http://host/a%20b/new"),
+    ]:
+        with pytest.raises(hither.exceptions.InvalidError, match="cannot be copied into itself"):
+            coordinator(ClusterOptions(str(source), str(to)))
+    assert server.names == before
+    for source, to in [
+        (tree / "sub", tree / "new"),
+        (f"{tree}/.", tmp_path / "trees"),
+        ("http://host/a", "http://host/a2"),
+    ]:
+        coordinator(ClusterOptions(str(source), str(to)))
+
+
 def test_a_file_that_is_no_mark_is_an_error_that_names_it(options, tmp_path):
     there = coordinator(options(f"{tmp_path}/to"))
     (mark,) = (path for path in (tmp_path / "to").glob(".hither-*") if path.is_file())

@@ -147,9 +147,10 @@ def copied(disk, old, new):
 class Cluster:
     """A coordinator and its nodes. Which step is done next is left to chance."""
 
-    def __init__(self, seed, manifest, disk):
+    def __init__(self, seed, manifest, disk, listed):
         self.chance = random.Random(seed)
         self.manifest = manifest
+        self.listed = listed
         self.disk = disk
         self.tasks = {}
         """Tasks by name: those of leases that were taken back go on."""
@@ -188,9 +189,16 @@ class Cluster:
     def restart(self):
         # The coordinator is killed, and knows nothing but its manifest.
         self.removing.clear()
+        self.manifest.begin_run()
+        self.list()
         for lease in self.manifest.open_leases():
             if self.chance.random() < 0.5 or lease.name not in self.tasks:
                 self.manifest.revoke(lease.name)
+
+    def list(self):
+        self.manifest.add(self.listed)
+        self.manifest.drop_gone()
+        self.manifest.end_listing()
 
     def grant(self):
         if len(self.manifest.open_leases()) >= 4:
@@ -248,9 +256,8 @@ def test_no_late_node_changes_a_file_that_is_done(seed):
     disk.make_directory("aside")
     manifest = Manifest(":memory:", large_bytes=LARGE)
     sizes = {f"small{n}": 1 for n in range(7)} | {f"large{n}": (2 + 3 * n) * BLOCK_BYTES + n for n in range(2)}
-    manifest.add(entry(path, size) for path, size in sizes.items())
-    manifest.end_listing()
-    cluster = Cluster(seed, manifest, disk)
+    cluster = Cluster(seed, manifest, disk, [entry(path, size) for path, size in sizes.items()])
+    cluster.list()
     cluster.run()
     assert manifest.failures() == []
     for path, size in sizes.items():
@@ -314,7 +321,8 @@ def test_a_range_that_was_taken_back_makes_the_upload_a_shared_one():
 
 def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a_token():
     manifest = Manifest(":memory:", large_bytes=LARGE)
-    manifest.add([entry("a", 8 * BLOCK_BYTES), entry("b", 4 * BLOCK_BYTES)])
+    listed = [entry("a", 8 * BLOCK_BYTES), entry("b", 4 * BLOCK_BYTES)]
+    manifest.add(listed)
     manifest.end_listing()
     for begin, token in [(manifest.next(SIZE), "of a"), (manifest.next(SIZE), "of b")]:
         assert manifest.absorb(begin.name, {"token": token})
@@ -325,9 +333,10 @@ def test_no_range_is_dealt_out_of_a_file_that_failed_and_the_retry_begins_with_a
     while (lease := manifest.next(SIZE)) is not None:
         ranges.append(lease.file)
     assert ranges == [2, 2], "those of the other file"
-    manifest.retry_failed()
+    manifest.begin_run()
+    manifest.add(listed)
     again, work = leased(manifest)
-    assert (again.kind, again.file, work["part"]["token"]) == ("begin", 1, "")
+    assert (again.kind, work["part"]["file"]["path"], work["part"]["token"]) == ("begin", "a", "")
     assert manifest.next(SIZE) is None, "its ranges wait for the token"
     manifest.absorb(again.name, {"token": "new"})
     for _ in range(4):
@@ -352,9 +361,10 @@ def test_names_that_may_be_one_wait_until_that_is_known(two):
     manifest.release_alike()
     manifest.end_listing()
     # In the next run one is not listed any more, and another one is not taken for the first.
-    manifest.retry_failed()
+    manifest.begin_run()
     assert not manifest.is_listed
     manifest.add([entry(first), waiting[0], waiting[1]])
+    manifest.drop_gone()
     assert list(manifest.alike()) == [([first], [second]), ([], [f"{second}/below"])]
     manifest.release_alike()
     assert [it["path"] for it in leased(manifest)[1]["files"]] == [second, f"{second}/below"]
@@ -389,8 +399,9 @@ def test_failures_are_tried_again_unless_that_is_of_no_use():
     manifest.absorb(again.name, {"error": ("NoSpace", "full")})
     assert manifest.is_over()
     assert manifest.failures() == [("a", "no"), ("b", "full")]
-    manifest.retry_failed()
-    assert not manifest.is_over()
+    manifest.begin_run()
+    manifest.add([entry("a"), entry("b"), entry("c")])
+    assert [it["path"] for it in leased(manifest)[1]["files"]] == ["a", "b"]
 
 
 def test_what_could_not_be_listed_has_failed_and_is_listed_again():
@@ -403,9 +414,157 @@ def test_what_could_not_be_listed_has_failed_and_is_listed_again():
     assert manifest.is_over()
     assert (manifest.totals().files_failed, manifest.failures()) == (2, [("d", "forbidden"), ("a", "no")])
     assert manifest.failures(1) == [("d", "forbidden")]
-    manifest.retry_failed()
+    manifest.begin_run()
     assert not manifest.is_listed
     assert manifest.failures() == []
+
+
+def done(manifest):
+    """Has all that waits copied; returns the paths."""
+    paths = []
+    while (lease := manifest.next(SIZE)) is not None:
+        paths += [it["path"] for it in manifest.work(lease, "aside/")["files"]]
+        manifest.absorb(lease.name, {"failures": []})
+    return paths
+
+
+def begun_again(manifest, *entries, unlisted=()):
+    """The next run, in which this is listed; returns what is copied."""
+    manifest.begin_run()
+    assert not manifest.is_over()
+    for path in unlisted:
+        manifest.add_unlisted(path, "forbidden")
+    manifest.add(entries)
+    manifest.drop_gone()
+    manifest.release_alike()
+    manifest.end_listing()
+    return done(manifest)
+
+
+UNKNOWN = {"size": None, "modified": None, "validator": None}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_copied"),
+    [
+        ({}, {}, False),
+        ({}, {"size": 2}, True),
+        ({}, {"modified": 2}, True),
+        ({"validator": "1"}, {"validator": "2"}, True),
+        ({"validator": "1", "modified": None}, {"validator": "1", "modified": None}, False),
+        ({"validator": "1"}, {}, False),
+        ({"modified": None}, {"modified": None}, False),
+        ({"size": None}, {"size": None}, True),
+        ({"kind": "directory", **UNKNOWN}, {"kind": "directory", **UNKNOWN, "modified": 2}, False),
+        ({"kind": "directory", **UNKNOWN}, {}, True),
+    ],
+)
+def test_what_is_done_stays_done_if_the_source_has_it_as_it_was(then, now, is_copied):
+    manifest = Manifest(":memory:")
+    manifest.add([entry("a") | then])
+    done(manifest)
+    assert begun_again(manifest, entry("a") | now) == ["a"] * is_copied
+    assert begun_again(manifest, entry("a") | {"size": 3}) == ["a"]
+
+
+def test_the_next_run_forgets_what_the_source_does_not_have_any_more():
+    manifest = Manifest(":memory:")
+    paths = ["a", "d.dat", "d/a", "d/deep/a", "da", "gone"]
+    manifest.add([entry("d", kind="directory"), entry("d/deep", kind="directory"), *map(entry, paths)])
+    done(manifest)
+    manifest.add([entry("failed")])
+    manifest.absorb(manifest.next(SIZE).name, {"error": ("NoSpace", "full")})
+    # The directory has not been listed, so that nobody knows of what is in it.
+    listed = [entry("d", kind="directory"), entry("a"), entry("new")]
+    assert begun_again(manifest, *listed, unlisted=["d"]) == ["new"]
+    totals = manifest.totals()
+    assert (totals.files_found, totals.files_done, totals.files_failed) == (4, 4, 1)
+    assert manifest.failures() == [("d", "forbidden")]
+    assert begun_again(manifest, unlisted=["."]) == []
+    assert manifest.totals().files_done == 4
+    assert begun_again(manifest, entry("a")) == []
+    assert (manifest.totals().files_found, manifest.totals().files_failed) == (1, 0)
+
+
+def test_what_changes_while_it_is_leased_is_copied_again_after_its_lease():
+    manifest = Manifest(":memory:", large_bytes=LARGE)
+    manifest.add([entry("a"), entry("b"), entry("gone")])
+    batch = manifest.next(SIZE)
+    manifest.add([entry("large", LARGE)])
+    begin = manifest.next(SIZE)
+    manifest.absorb(begin.name, {"token": "t"})
+    span, _ = leased(manifest)
+    assert begun_again(manifest, entry("a"), entry("b", 2), entry("large", LARGE + 1)) == []
+    # Another run is interrupted before the end of these leases.
+    assert begun_again(manifest, entry("a"), entry("b", 3), entry("large", LARGE + 2)) == []
+    assert manifest.open_leases() == [batch, span]
+    manifest.absorb(batch.name, {"failures": [("gone", "NotFound", "it is gone")]})
+    assert manifest.failures() == []
+    assert manifest.error_kind() is None
+    lease, work = leased(manifest)
+    assert [(it["path"], it["size"]) for it in work["files"]] == [("b", 3)]
+    manifest.absorb(lease.name, {"failures": []})
+    manifest.absorb(span.name, {"error": ("Changed", "it has changed")})
+    again, work = leased(manifest)
+    assert (again.kind, work["part"]["token"], work["part"]["file"]["size"]) == ("begin", "", LARGE + 2)
+
+
+def test_what_the_destination_has_lost_is_copied_again():
+    manifest = Manifest(":memory:")
+    listed = [entry("d", kind="directory"), *map(entry, ["a", "d/a", "d/b", "d/deep/a", "d0", "d/ä😀"])]
+    manifest.add(listed)
+    done(manifest)
+    assert manifest.done_directories() == []
+    assert begun_again(manifest, *listed) == []
+    assert manifest.done_directories() == ["", "d", "d/deep"]
+    assert manifest.done_in("") == {"a": (False, 1), "d": (True, 1), "d0": (False, 1)}
+    assert manifest.done_in("d").keys() == {"a", "b", "ä😀"}
+    manifest.copy_again(["d/b"])
+    assert manifest.done_in("d").keys() == {"a", "ä😀"}
+    assert done(manifest) == ["d/b"]
+
+
+def test_what_was_done_waits_for_its_name_and_stays_done():
+    manifest = Manifest(":memory:")
+    manifest.add([entry("run")])
+    done(manifest)
+    # The other one has come since, and is listed before it.
+    listed = [entry("Run"), entry("run") | {"state": FileState.ALIKE}]
+    for is_interrupted in (True, False):
+        manifest.begin_run()
+        manifest.add(listed)
+        manifest.drop_gone()
+        assert list(manifest.alike()) == [(["Run"], ["run"])], is_interrupted
+    manifest.release_alike()
+    manifest.end_listing()
+    assert done(manifest) == ["Run"]
+    assert manifest.totals().files_done == 2
+
+
+def test_numbers_that_do_not_fit_are_kept_or_unknown():
+    manifest = Manifest(":memory:")
+    times = {"a": 0, "b": (1 << 63) - 1, "c": 1 << 63, "d": (1 << 64) - 1, "e": None}
+    listed = [entry(path) | {"modified": modified} for path, modified in times.items()]
+    manifest.add(listed)
+    taken = {}
+    while (lease := manifest.next(SIZE)) is not None:
+        taken |= {it["path"]: it["modified"] for it in manifest.work(lease, "aside/")["files"]}
+        manifest.absorb(lease.name, {"failures": []})
+    assert taken == times
+    assert begun_again(manifest, *listed) == []
+    assert begun_again(manifest, *(it | {"size": 1 << 63} for it in listed)) == list(times)
+    manifest = Manifest(":memory:")
+    manifest.add([entry("a", (1 << 63) - 1), entry("b", (1 << 63) - 1), entry("c", 1 << 64)])
+    assert (manifest.totals().files_found, manifest.totals().bytes_found) == (3, 1 << 64)
+
+
+def test_a_manifest_of_an_older_version_goes_on(tmp_path):
+    manifest = Manifest(tmp_path / "manifest")
+    manifest.add([entry("a")])
+    done(manifest)
+    manifest._db.execute("ALTER TABLE files DROP COLUMN origin")
+    manifest.close()
+    assert begun_again(Manifest(tmp_path / "manifest"), entry("a"), entry("b")) == ["b"]
 
 
 def test_a_manifest_goes_on_where_it_was(tmp_path):
