@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +40,17 @@ class ProgressBar(Closing):
         """Update the bar a last time, and close it."""
         self._show()
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError):
+                self._bar.close()
 
     def _show(self) -> None:
         if self._bar is None:
             return
         figures = [read.bytes() for read in self._reads]
         self._bar.total = sum(total for _, total in figures)
-        self._bar.update(sum(arrived for arrived, _ in figures) - self._bar.n)
+        # A bar that cannot be drawn is lost, not the read.
+        with contextlib.suppress(OSError):
+            self._bar.update(sum(arrived for arrived, _ in figures) - self._bar.n)
 
 
 HIDDEN = ProgressBar("", shown=False)
@@ -59,4 +63,7 @@ def _bar(what: str) -> Any:  # noqa: ANN401
     except ImportError:
         warnings.warn("progress=True shows nothing without tqdm: pip install tqdm", stacklevel=5)
         return None
-    return tqdm(desc=what, total=0, unit="B", unit_scale=True)
+    try:
+        return tqdm(desc=what, total=0, unit="B", unit_scale=True)
+    except OSError:
+        return None

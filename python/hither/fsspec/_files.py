@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import opcode
 import re
+import sys
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,8 @@ from hither._file import RemoteFile
 from hither.exceptions import ChangedError, InvalidError
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
 
     import typing_extensions
 
@@ -64,7 +67,9 @@ class FsspecFile(RemoteFile):
 class UploadFile(io.RawIOBase):
     """A file to write. It is sent when it is closed, and appears whole or not at all.
 
-    It is not sent after an exception in its ``with`` block, or if it is never closed.
+    It is not sent after an exception in its ``with`` block, or if it is never closed; nor is what
+    is written through a file over it, for text or compression, after an exception in the block of
+    that one. A call of :meth:`close` sends it, in an ``except`` or ``finally`` block, too.
     """
 
     def __init__(self, fs: Any, path: str, mode: str, *, autocommit: bool) -> None:  # noqa: ANN401
@@ -74,6 +79,7 @@ class UploadFile(io.RawIOBase):
         self.path = path
         self.mode = mode
         self._autocommit = autocommit
+        self._opened_in = _failing_block()
         self._content = tempfile.NamedTemporaryFile(prefix="hither-")  # noqa: SIM115
 
     def writable(self) -> bool:
@@ -85,6 +91,9 @@ class UploadFile(io.RawIOBase):
         if self.closed:
             message = "I/O operation on closed file"
             raise ValueError(message)
+        if self._content.closed:
+            # It was discarded: what a file over it still had is of no use.
+            return memoryview(data).nbytes
         return self._content.write(data)
 
     def tell(self) -> int:
@@ -93,10 +102,14 @@ class UploadFile(io.RawIOBase):
 
     def close(self) -> None:
         """Send the file; in a transaction of the filesystem, at the end of the transaction."""
-        if not self.closed:
-            super().close()
-            if self._autocommit:
-                self.commit()
+        if self.closed:
+            return
+        super().close()
+        failing, opened_in, self._opened_in = _failing_block(), self._opened_in, None
+        if failing not in (None, opened_in):
+            self.discard()
+        if self._autocommit:
+            self.commit()
 
     def commit(self) -> None:
         """Send the file now.
@@ -135,6 +148,69 @@ class UploadFile(io.RawIOBase):
             self.discard()
         self.close()
 
+    def _dealloc_warn(self, _source: object) -> None:
+        """Discard the file: a text file over it was not closed, and Python closes both."""
+        self.discard()
+
     def __del__(self) -> None:
         """Discard the file if it was not closed."""
         self._autocommit = False
+
+
+class CompressedFile(io.BufferedIOBase):
+    """A compressed file to write, which is sent as :class:`UploadFile` is.
+
+    The compressors of fsspec do not close the file below them.
+    """
+
+    def __init__(self, upload: UploadFile, compress: Callable[..., Any]) -> None:
+        """Write to ``upload`` what ``compress`` makes of the bytes."""
+        super().__init__()
+        self._upload = upload
+        self._compressor = compress(upload, mode="w")
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: typing_extensions.Buffer, /) -> int:
+        """Append ``data``; return its length in bytes."""
+        written: int = self._compressor.write(data)
+        return written
+
+    def tell(self) -> int:
+        """Return the position in what was written, in bytes."""
+        position: int = self._compressor.tell()
+        return position
+
+    def close(self) -> None:
+        """Send the file."""
+        if not self.closed:
+            super().close()
+            self._compressor.close()
+            self._upload.close()
+
+    def discard(self) -> None:
+        """Close the file without sending it."""
+        self._upload.discard()
+
+    def _dealloc_warn(self, _source: object) -> None:
+        self.discard()
+
+    def __del__(self) -> None:
+        """Discard the file if it was not closed."""
+        if not self.closed:
+            self.discard()
+
+
+def _failing_block() -> FrameType | None:
+    """Return the frame of the innermost ``with`` block that an exception ends now, if there is one.
+
+    Files over another one (``fsspec.open``, text) tell it of no exception: they call its ``close``
+    as ever. Only the instruction at which the frame of the block waits for ``__exit__`` shows it.
+    """
+    ends = opcode.opmap["WITH_EXCEPT_START"]
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+    while frame is not None and frame.f_code.co_code[frame.f_lasti] != ends:
+        frame = frame.f_back
+    return frame

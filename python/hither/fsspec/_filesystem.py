@@ -18,6 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client, default_client
@@ -32,7 +34,7 @@ from hither.exceptions import (
     NotFoundError,
     UnsupportedError,
 )
-from hither.fsspec._files import FsspecFile, ObservedStat, UploadFile, has_suffix
+from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix
 from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES, ParquetFile
 
 if TYPE_CHECKING:
@@ -178,6 +180,25 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         with self._lock:
             self._stats.clear()
             self._open_files.clear()
+
+    async def _isdir(self, path: str) -> bool:
+        try:
+            return bool((await self._info(path))["type"] == "directory")
+        except NotFoundError:
+            return False
+
+    async def _isfile(self, path: str) -> bool:
+        try:
+            return bool((await self._info(path))["type"] == "file")
+        except NotFoundError:
+            return False
+
+    async def _walk(self, path: str, maxdepth: int | None = None, on_error: Any = None, **options: Any) -> Any:  # noqa: ANN401
+        # The walks of subdirectories are given the options only.
+        on_error = on_error or options.pop("on_error_below", _raise_unless_missing)
+        options["on_error_below"] = on_error
+        async for found in super()._walk(path, maxdepth=maxdepth, on_error=on_error, **options):
+            yield found
 
     async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:  # noqa: ANN401, FBT001, FBT002
         path = self._strip_protocol(path)
@@ -347,18 +368,61 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise AlreadyExistsError(message)
         return UploadFile(self, path, mode, autocommit=autocommit)
 
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: Mapping[str, Any] | None = None,
+        compression: str | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """Open a file; see ``fsspec.spec.AbstractFileSystem.open``.
+
+        Raises
+        ------
+        NotImplementedError
+            The mode appends or updates.
+        OSError
+            The file does not exist, or exists and is opened with ``"xb"``.
+
+        """
+        compression = get_compression(path, compression)
+        if compression is None or "r" in mode or "b" not in mode:
+            return super().open(path, mode, block_size, cache_options, compression, **options)
+        upload = super().open(path, mode, block_size, cache_options, **options)
+        return CompressedFile(upload, compr[compression])
+
+    async def _get(self, rpath: Any, lpath: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        _refuse_shared_targets(rpath, lpath)
+        return await super()._get(rpath, lpath, *arguments, **options)
+
+    async def _put(self, lpath: Any, rpath: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        _refuse_shared_targets(lpath, rpath)
+        return await super()._put(lpath, rpath, *arguments, **options)
+
+    async def _copy(self, path1: Any, path2: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        _refuse_shared_targets(path1, path2)
+        if isinstance(path1, str) and isinstance(path2, str):
+            _refuse_itself(self._strip_protocol(path1), self._strip_protocol(path2))
+        return await super()._copy(path1, path2, *arguments, **options)
+
     async def _get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:  # noqa: ANN401
         rpath = self._strip_protocol(rpath)
         if isfilelike(lpath):
             await self._download(rpath, lpath, callback)
             return
-        if await self._isdir(rpath):
+        directory = False
+        with contextlib.suppress(OSError):
+            # A server may refuse this and send the file.
+            directory = await self._isdir(rpath)
+        if directory:
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
             return
         # The file gets its name when it is complete.
-        partial = f"{lpath}.{os.getpid()}-{id(callback):x}.part"
+        partial = f"{lpath}.{uuid.uuid4().hex}.part"
         try:
-            with open(partial, "wb") as target:  # noqa: ASYNC230, PTH123
+            with open(partial, "xb") as target:  # noqa: ASYNC230, PTH123
                 await self._download(rpath, target, callback)
             await asyncio.to_thread(os.replace, partial, lpath)
         except BaseException:
@@ -454,13 +518,14 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self,
         path: str | list[str],
         recursive: bool = False,  # noqa: FBT001, FBT002
-        batch_size: int | None = None,
+        batch_size: int | None = None,  # noqa: ARG002
         maxdepth: int | None = None,
-        **options: Any,  # noqa: ANN401
+        **_: Any,  # noqa: ANN401
     ) -> None:
-        if maxdepth is not None:
-            await super()._rm(path, recursive=recursive, batch_size=batch_size, maxdepth=maxdepth, **options)
-            return
+        if maxdepth is not None and recursive:
+            # The files would have to be listed, which follows links on some servers.
+            msg = "rm(recursive=True) has no maxdepth"
+            raise NotImplementedError(msg)
         # A server removes a directory and its contents in one request.
         for each in await self._expand_path(path):
             await self.client.remove_async(each, recursive=recursive)
@@ -468,6 +533,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:  # noqa: ANN401
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        _refuse_itself(path1, path2)
         if (await self._info(path1))["type"] == "directory":
             await self._makedirs(path2, exist_ok=True)
             return
@@ -478,6 +544,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _mv_file(self, path1: str, path2: str) -> None:
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        _refuse_itself(path1, path2)
         await self._with_parent(path2, lambda: self.client.rename_async(path1, path2, overwrite=True))
         self._forget(path1)
         self._forget(path2)
@@ -534,15 +601,40 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         """Return :meth:`ukey` as a number; no byte of the file is read."""
         return int(self.ukey(path), 16)
 
-    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
-        """Move files; a single one is renamed, into ``path2`` if that is a directory."""
-        if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and not set("*?[") & set(path1):
-            source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-            if path2.endswith("/") or self.isdir(target):
-                target = f"{target}/{source.rsplit('/', 1)[-1]}"
+    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:  # noqa: ANN401, FBT001, FBT002
+        """Rename files and directories; into ``path2`` if it is a directory or there are several.
+
+        Raises
+        ------
+        ValueError
+            Two of them would get one name, or one would be moved onto or into itself.
+        NotImplementedError
+            ``maxdepth`` is given: a directory is renamed with all that is in it.
+
+        """
+        if maxdepth is not None:
+            message = "maxdepth is not supported by mv, which renames whole directories"
+            raise UnsupportedError(message)
+        several = not isinstance(path1, str) or _is_pattern(path1)
+        sources: list[str] = []
+        for each in [path1] if isinstance(path1, str) else path1:
+            found = self.glob(each, detail=True) if _is_pattern(each) else {self._strip_protocol(each): None}
+            sources += [name for name, info in found.items() if recursive or not info or info["type"] != "directory"]
+        if not sources:
+            message = f"{path1} matches nothing that can be moved"
+            raise NotFoundError(message)
+        if isinstance(path2, str):
+            inside = several or path2.endswith("/") or self.isdir(path2)
+            target = self._strip_protocol(path2)
+            targets = [f"{target}/{name.rsplit('/', 1)[-1]}" if inside else target for name in sources]
+        else:
+            targets = self._strip_protocol(list(path2))
+        pairs = list(zip(sources, targets, strict=True))
+        _refuse_shared_targets(sources, targets)
+        for source, target in pairs:
+            _refuse_itself(source, target)
+        for source, target in pairs:
             self.mv_file(source, target)
-            return
-        super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
 
     def mv_file(self, path1: str, path2: str) -> None:
         """Rename a file or directory on its server; replaces the target."""
@@ -560,6 +652,33 @@ class _RangeBatch:
         self.count = 1
         self.hinted = asyncio.Event()
         self.turn = asyncio.Lock()
+
+
+def _is_pattern(path: str) -> bool:
+    return bool(set("*?[") & set(path)) and not _QUERY.search(path)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, NotFoundError):
+        raise error
+
+
+def _refuse_itself(source: str, target: str) -> None:
+    if f"{target}/".startswith(f"{source}/"):
+        message = f"{source} cannot be moved or copied onto or into itself ({target})"
+        raise InvalidError(message)
+
+
+def _refuse_shared_targets(sources: Any, targets: Any) -> None:  # noqa: ANN401
+    """Raise an error if two of a list of sources would get one name."""
+    if isinstance(sources, (str, os.PathLike)):
+        return
+    if isinstance(targets, (str, os.PathLike)):
+        targets = [str(each).rstrip("/").rsplit("/", 1)[-1] for each in sources if not _is_pattern(str(each))]
+    names = [str(each) for each in targets]
+    if len(set(names)) < len(names):
+        message = f"two of the files would get one name: {', '.join(sorted(names))}"
+        raise InvalidError(message)
 
 
 def _info_of(path: str, entry: Entry | ObservedStat) -> dict[str, Any]:

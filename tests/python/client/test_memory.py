@@ -26,5 +26,7 @@ def test_streaming_takes_little_memory(tmp_path):
     count, resident = map(int, done.stdout.split())
     print(resident)
     assert count == SIZE
-    # 136 MB in the median; how many connections deliver at the same time makes up to 15 MB.
-    assert resident < 165e6
+    # 40 MB of it before anything is read. Of the stream 64 MiB at most are on the way or wait for
+    # earlier bytes, and the allocator keeps as much again: 136 MB in the median at rest, 183 MB
+    # beside six busy programs.
+    assert resident < 200e6

@@ -39,6 +39,18 @@ def store(request, tmp_path, monkeypatch):
         yield folder
 
 
+@pytest.mark.parametrize(
+    "store", ["s3s", *(pytest.param(name, marks=pytest.mark.soak) for name in ("versitygw", "rclone"))], indirect=True
+)
+def test_an_object_that_came_to_the_store_as_a_file_is_read(store, content):
+    (store / "bucket").mkdir(exist_ok=True)
+    (store / "bucket/file").write_bytes(content)
+    os.utime(store / "bucket/file", (1_700_000_000, 1_700_000_000))
+    with hither.Client(store=False) as client, client.open("s3://bucket/file") as file:
+        for start in (0, len(content) // 2, len(content) - 100):
+            assert bytes(file.read_at(start, 100)) == content[start : start + 100]
+
+
 READS = """
 import hither
 with hither.Client(store="kept", disk_cache="1 GB") as client, client.open("s3://bucket/d/a file") as file:

@@ -65,6 +65,24 @@ def test_the_filesystem_lists_writes_moves_and_removes(client, served):
     assert fs.unstrip_protocol(f"{url}/x") == f"hither{url}/x"
 
 
+def test_a_removed_directory_takes_links_along_and_nothing_behind_them(client, served):
+    pytest.importorskip("fsspec")
+    from hither.fsspec import HitherFileSystem
+
+    folder, url = served
+    for name in ("d", "precious"):
+        (folder / name).mkdir()
+        (folder / name).chmod(0o777)
+    (folder / "precious/f").write_bytes(b"content")
+    (folder / "d/link").symlink_to("../precious")
+    fs = HitherFileSystem(client=client, skip_instance_cache=True)
+    with pytest.raises(NotImplementedError, match="maxdepth"):
+        fs.rm(f"{url}/d", recursive=True, maxdepth=3)
+    fs.rm(f"{url}/d", recursive=True)
+    assert not (folder / "d").exists()
+    assert (folder / "precious/f").read_bytes() == b"content"
+
+
 def test_root_urls_find_the_filesystem(served):
     fsspec = pytest.importorskip("fsspec")
     folder, url = served

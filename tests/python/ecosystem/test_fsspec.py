@@ -1,8 +1,13 @@
 """The fsspec filesystem: requests, versions, pickles, and libraries that use it."""
 
 import asyncio
+import bz2
+import contextlib
+import gc
+import gzip
 import io
 import json
+import lzma
 import pickle
 import subprocess
 import sys
@@ -11,11 +16,13 @@ import pytest
 
 fsspec = pytest.importorskip("fsspec")
 
+from e2e.behaviours import foreign_server  # noqa: E402
 from needs import require_network_namespaces  # noqa: E402
 from serving import LINKS, Wan, access_log, servers, serving  # noqa: E402
 
 import hither  # noqa: E402
 import hither.fsspec  # noqa: E402
+from bench.harness.paths import HITHER  # noqa: E402
 from hither.fsspec import HitherFileSystem  # noqa: E402
 
 
@@ -319,6 +326,123 @@ def test_a_write_that_raised_is_not_sent(dav, fs):
         fs.open(f"{url}/file", "ab")
 
 
+COMPRESSED = [None, "gzip", "bz2", "xz"]
+
+
+@pytest.fixture(params=["filesystem", "fsspec"])
+def opened(request, fs):
+    """Opens a file: by the filesystem, and as `fsspec.open` does."""
+
+    def by_fsspec(url, mode, compression):
+        return fsspec.core.OpenFile(fs, url, mode, compression)
+
+    def by_filesystem(url, mode, compression):
+        return fs.open(url, mode, compression=compression)
+
+    return by_fsspec if request.param == "fsspec" else by_filesystem
+
+
+def content_of(path, compression):
+    content = path.read_bytes()
+    return {None: bytes, "gzip": gzip.decompress, "bz2": bz2.decompress, "xz": lzma.decompress}[compression](content)
+
+
+def missing():
+    raise KeyError
+
+
+def half(mode):
+    return b"half" if mode == "wb" else "half"
+
+
+@pytest.mark.parametrize("mode", ["wb", "wt"])
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_a_file_whose_block_raised_is_not_sent_in_any_mode(dav, opened, mode, compression):
+    folder, url = dav
+    (folder / "file").write_bytes(b"good")
+
+    def fail():
+        with opened(f"{url}/file", mode, compression) as file:
+            file.write(half(mode))
+            raise KeyError
+
+    def fail_in_a_generator():
+        @contextlib.contextmanager
+        def writing():
+            with opened(f"{url}/file", mode, compression) as file:
+                yield file
+
+        with writing() as file:
+            file.write(half(mode))
+            raise KeyError
+
+    def fail_in_a_stack():
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(opened(f"{url}/file", mode, compression))
+            file.write(half(mode))
+            raise KeyError
+
+    def fail_again():
+        try:
+            missing()
+        except KeyError:
+            with opened(f"{url}/file", mode, compression) as file:
+                file.write(half(mode))
+                raise
+
+    for failing in (fail, fail_in_a_generator, fail_in_a_stack, fail_again):
+        with pytest.raises(KeyError):
+            failing()
+        assert (folder / "file").read_bytes() == b"good", failing
+
+
+@pytest.mark.parametrize("mode", ["wb", "wt"])
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_a_file_that_is_closed_is_sent_amid_an_exception_too(dav, opened, mode, compression):
+    folder, url = dav
+
+    def write(name):
+        with opened(f"{url}/{name}", mode, compression) as file:
+            file.write(half(mode))
+
+    class WritesAtItsEnd:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            write("at-the-end-of-a-block")
+
+    write("without-an-exception")
+    try:
+        with WritesAtItsEnd():
+            missing()
+    except KeyError:
+        write("in-a-handler")
+    opened_before = opened(f"{url}/opened-before", mode, compression)
+    file = opened_before.open() if isinstance(opened_before, fsspec.core.OpenFile) else opened_before
+    file.write(half(mode))
+    try:
+        missing()
+    except KeyError:
+        file.close()
+        if isinstance(opened_before, fsspec.core.OpenFile):
+            opened_before.close()
+    names = {path.name: content_of(path, compression) for path in folder.iterdir()}
+    expected = ("without-an-exception", "at-the-end-of-a-block", "in-a-handler", "opened-before")
+    assert names == dict.fromkeys(expected, b"half")
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_a_file_that_is_never_closed_is_not_sent_in_any_mode(dav, fs, compression):
+    folder, url = dav
+    for mode in ("wb", "wt"):
+        file = fs.open(f"{url}/file", mode, compression=compression)
+        file.write(half(mode))
+        del file
+        gc.collect()
+        assert list(folder.iterdir()) == []
+
+
 def test_of_two_exclusive_writers_the_second_fails(dav, fs):
     folder, url = dav
     first, second = (fs.open(f"{url}/file", "xb") for _ in range(2))
@@ -472,3 +596,114 @@ def test_parquet_columns_take_few_round_trips(way, tmp_path):
     assert found == sums
     assert told[0]["round_trips"] <= 4
     assert told[1]["round_trips"] <= 3
+
+
+@pytest.fixture
+def unsized():
+    """A directory of a WebDAV server that lists no sizes: `a.dat` and `empty`."""
+
+    def list_without_sizes(it) -> bool:
+        name = it.name if it.name in it.site.files else it.name + "/"
+        if it.command != "PROPFIND" or name not in it.site.files:
+            return False
+        inside = it.site.within(name) if name.endswith("/") and it.headers.get("Depth") == "1" else []
+        return it.multistatus("".join(it.properties(path, getcontentlength=None) for path in [name, *inside]))
+
+    site = foreign_server.Site({"/": None, "/d/": None, "/d/a.dat": b"content", "/d/empty": b""}, list_without_sizes)
+    with foreign_server.serving(site) as server:
+        yield f"http://127.0.0.1:{server.port}/d"
+
+
+def test_a_size_that_no_listing_has_is_never_taken_for_nothing(fs, unsized, tmp_path):
+    for name, content in (("a.dat", b"content"), ("empty", b"")):
+        url = f"{unsized}/{name}"
+        assert fs.exists(url)
+        assert fs.size(url) == len(content)
+        assert fs.open(url).read() == fs.cat_file(url) == content
+        fs.get(url, str(tmp_path / name))
+        assert (tmp_path / name).read_bytes() == content
+    assert {it["name"].rpartition("/")[2]: it["size"] for it in fs.ls(unsized, detail=True)} == {
+        "a.dat": None,
+        "empty": None,
+    }
+    # What a listing has left in its memory does not decide either.
+    assert fs.open(f"{unsized}/a.dat").read() == b"content"
+    fs.get(unsized, str(tmp_path / "tree"), recursive=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "tree").rglob("*") if path.is_file()} == {
+        "a.dat": b"content",
+        "empty": b"",
+    }
+
+
+def test_the_command_shows_that_a_size_is_unknown(unsized):
+    def run(*arguments) -> str:
+        command = [HITHER, *arguments, "--no-store"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    lines = run("ls", "-l", f"{unsized}/").splitlines()
+    assert [(line.split()[1], line.split()[-1]) for line in lines] == [("?", "a.dat"), ("?", "empty")]
+    assert run("du", f"{unsized}/").startswith(">0\t")
+    assert json.loads(run("du", "--json", f"{unsized}/"))["directories"][0]["unknown_sizes"] == 2
+
+
+@pytest.fixture
+def locked():
+    """A WebDAV server with `d/a`, `d/sub/b` and `e/`; `d/sub` cannot be listed."""
+
+    def refuse(it) -> bool:
+        asked.append(it.command)
+        return it.command == "PROPFIND" and it.name.rstrip("/") == "/d/sub" and it.answer(403)
+
+    asked = []
+    files = {"/": None, "/d/": None, "/d/a": b"a", "/d/sub/": None, "/d/sub/b": b"b", "/e/": None}
+    with foreign_server.serving(foreign_server.Site(files, refuse)) as server:
+        yield f"http://127.0.0.1:{server.port}", asked
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error(fs, locked, tmp_path):
+    url, _ = locked
+    for ask in (fs.find, fs.du, lambda it: fs.glob(f"{it}/**"), lambda it: fs.get(it, str(tmp_path), recursive=True)):
+        with pytest.raises(PermissionError):
+            ask(f"{url}/d")
+    for ask in (fs.isdir, fs.isfile, fs.exists):
+        with pytest.raises(PermissionError):
+            ask(f"{url}/d/sub")
+    assert fs.find(f"{url}/none") == []
+
+
+def test_a_move_renames_and_removes_nothing(fs, locked):
+    url, asked = locked
+    with pytest.raises(NotImplementedError, match="maxdepth"):
+        fs.mv(f"{url}/d", f"{url}/e/", recursive=True, maxdepth=1)
+    fs.mv(f"{url}/d*", f"{url}/e/", recursive=True)
+    assert "MOVE" in asked
+    assert "DELETE" not in asked
+
+
+def test_a_move_or_copy_onto_itself_sends_nothing(fs, locked):
+    url, asked = locked
+    for source, target in (("d/a", "d/a"), ("d/a", "d/"), ("d", "d/x")):
+        with pytest.raises(ValueError, match="itself"):
+            fs.mv(f"{url}/{source}", f"{url}/{target}")
+    with pytest.raises(ValueError, match="itself"):
+        fs.cp_file(f"{url}/d/a", f"{url}/d/a")
+    with pytest.raises(ValueError, match="itself"):
+        fs.copy(f"{url}/d", f"{url}/d/x", recursive=True)
+    for move in (fs.mv, fs.copy, fs.get, fs.put):
+        with pytest.raises(ValueError, match="one name"):
+            move([f"{url}/d/a", f"{url}/e/a"], f"{url}/f/")
+    assert not {"MOVE", "PUT", "DELETE", "MKCOL"} & set(asked)
+
+
+def test_downloads_to_one_path_share_no_partial_file(site, fs, content, tmp_path, monkeypatch):
+    partial = []
+    download = HitherFileSystem._download
+
+    async def note(fs, path, target, callback):
+        partial.append(target.name)
+        await download(fs, path, target, callback)
+
+    monkeypatch.setattr(HitherFileSystem, "_download", note)
+    for name in ("one", "two"):
+        fs.get_file(site.put(name, content), str(tmp_path / "f"))
+    assert len(set(partial)) == 2

@@ -1,5 +1,6 @@
 """Explanations with their text and picture, and progress bars."""
 
+import io
 import json
 import re
 import subprocess
@@ -151,6 +152,27 @@ def test_bars_count_the_bytes_that_arrive(url, client, bars):
         assert bar.closed
         assert bar.n == bar.total > 0.9 * expected
     assert len(bars) == 2
+
+
+def test_a_bar_that_cannot_be_drawn_is_lost_and_nothing_else(url, client, monkeypatch):
+    pytest.importorskip("tqdm")
+
+    class Unread(io.StringIO):
+        room = 0
+
+        def write(self, text):
+            self.room -= 1
+            if self.room < 0:
+                raise BrokenPipeError
+            return len(text)
+
+    tree = hither.open_tree(url, "T", client=client)
+    for room in (0, 1):
+        # At the beginning, or later.
+        monkeypatch.setattr(Unread, "room", room)
+        monkeypatch.setattr(sys, "stderr", Unread())
+        assert len(tree.arrays(["rawtr"], progress=True)) == 3000
+        monkeypatch.undo()
 
 
 def test_a_bar_of_many_files_counts_them_all(site, path, client, bars):

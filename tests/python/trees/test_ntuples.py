@@ -73,6 +73,17 @@ def test_an_rntuple_of_a_server_needs_no_name_and_comes_in_every_library(site, c
 
 
 @pytest.mark.filterwarnings("ignore::hither.exceptions.ThroughUprootWarning")
+def test_a_dataset_of_rntuples_is_their_entries_one_after_the_other(tmp_path, client):
+    for name in ("a.root", "b.root"):
+        (tmp_path / name).symlink_to(STAFF)
+    files = hither.dataset(tmp_path / "*.root", "Staff", client=client)
+    theirs = uproot.open(STAFF)["Staff"].arrays(["Age", "Nation"])
+    assert files.num_entries == 2 * len(theirs)
+    same(files.arrays(["Age", "Nation"]), ak.concatenate([theirs, theirs]))
+    same(ak.concatenate(list(files.iterate(["Age", "Nation"], step_size=1000))), ak.concatenate([theirs, theirs]))
+
+
+@pytest.mark.filterwarnings("ignore::hither.exceptions.ThroughUprootWarning")
 def test_what_uproot_cannot_do_for_an_rntuple_is_refused(client):
     tree = hither.open_tree(STAFF, "Staff", client=client)
     with pytest.raises(NotImplementedError, match="no expressions over an RNTuple"):

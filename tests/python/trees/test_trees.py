@@ -267,15 +267,22 @@ def test_steps_go_on_with_uproot_where_a_branch_turns_out_unsupported(odd_trees,
         same(ak.concatenate(list(files.iterate(columns, step_size=500))), ak.concatenate([theirs, theirs]))
 
 
-def test_a_branch_without_some_of_its_entries_is_named(odd_trees, client):
-    path = odd_trees / "late.root"
+@pytest.mark.parametrize(("name", "entries"), [("late", 5), ("bare", 0)])
+def test_a_branch_without_some_of_its_entries_is_named(odd_trees, client, name, entries):
+    path = odd_trees / f"{name}.root"
     tree = hither.open_tree(path, "t", client=client)
     for read in (tree.arrays, lambda: list(tree.iterate()), hither.dataset([path], "t", client=client).arrays):
         with pytest.raises(
-            hither.exceptions.CorruptError, match=r"late\.root: .*branch `late`.*5 entries.*expected 10"
+            hither.exceptions.CorruptError, match=rf"{name}\.root: .*branch `{name}`.*{entries} entries.*expected 10"
         ):
             read()
     assert tree.arrays(["x"], library="np")["x"].tolist() == list(range(10))
+
+
+def test_empty_strings_are_read_natively(odd_trees, client):
+    tree = hither.open_tree(odd_trees / "empty.root", "t", client=client)
+    for found in (tree.arrays(native=True), ak.concatenate(list(tree.iterate(step_size=2, native=True)))):
+        assert found.to_list() == [{"text": text, "none": ""} for text in ("", "a", "", "", "word", "")]
 
 
 def test_datasets_are_their_files_one_after_the_other(tmp_path, client, path, theirs):

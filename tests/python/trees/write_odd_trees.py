@@ -5,6 +5,8 @@
 - `both.root`: `a` has `n` values per entry; from entry 600 of 1,200 on, the positions of entries
   are left out (`kGenerateOffsetMap`), which hither does not read.
 - `late.root`: `late` was added when `x` had 5 entries of 10, and has no values for these.
+- `bare.root`: `bare` was added after the 10 entries of `x`, and has no basket.
+- `empty.root`: `text` is a string (`/C`), which is empty in each entry but two, `none` in all.
 """
 
 import sys
@@ -51,6 +53,27 @@ for entry in range(10):
     if entry == 5:
         tree.Branch("late", x, "late/I")
     x[0] = entry
+    tree.Fill()
+file.Write()
+file.Close()
+
+file = ROOT.TFile(str(folder / "bare.root"), "RECREATE")
+tree = ROOT.TTree("t", "")
+tree.Branch("x", x, "x/I")
+for entry in range(10):
+    x[0] = entry
+    tree.Fill()
+tree.Branch("bare", x, "bare/I")
+file.Write()
+file.Close()
+
+file = ROOT.TFile(str(folder / "empty.root"), "RECREATE")
+tree = ROOT.TTree("t", "")
+text, none = bytearray(16), bytearray(1)
+tree.Branch("text", text, "text/C")
+tree.Branch("none", none, "none/C")
+for word in (b"", b"a", b"", b"", b"word", b""):
+    text[: len(word) + 1] = word + b"\0"
     tree.Fill()
 file.Write()
 file.Close()
