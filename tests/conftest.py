@@ -1,12 +1,13 @@
 """Tests that run side by side share nothing that they write.
 
-`make test` runs pytest twice: on several workers (pytest-xdist), and then what needs the machine to itself, the marks
-`netns` and `alone`, one test after the other. Each worker has folders of the user's own (cache, configuration, state) and
-a range of ports (`bench.harness.servers.free_port`). The tests of a file stay together, since they share fixtures; files
-that take longest come first (`LONGEST`, in the order of `pytest --durations`).
+`make test` runs pytest three times: on several workers (pytest-xdist); then what needs the machine to itself, the marks
+`netns` and `alone`, one test after the other; then clusters, the mark `pair`, two at a time. Each worker has folders of the
+user's own (cache, configuration, state) and a range of ports (`bench.harness.servers.free_port`). The tests of a file stay
+together, since they share fixtures; files that take longest come first (`LONGEST`, in the order of `pytest --durations`).
 """
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -34,6 +35,9 @@ LONGEST = [
     "test_docs.py",
 ]
 
+# More than such tests write. Containers often have less memory for files.
+ROOM = 1 << 30
+
 
 def pytest_configure() -> None:
     folder = tempfile.mkdtemp(prefix="hither-tests-")
@@ -52,6 +56,18 @@ def leaves_no_secrets():
     before = secrets()
     yield
     assert secrets() == before
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path):
+    """In memory where packets are counted: a server that waits for a disk answers a round trip late."""
+    from bench.harness.paths import MEMORY, temporary_folder
+
+    if not request.node.get_closest_marker("netns") or shutil.disk_usage(MEMORY).free < ROOM:
+        yield tmp_path
+        return
+    with temporary_folder(MEMORY) as folder:
+        yield folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,9 +27,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from bench.harness.links import Loopback
 from bench.harness.paths import BENCH, BUILT_PEERS, HITHER, PEERS
@@ -454,11 +457,12 @@ def xrootd(
     tls: Tls | None = None,
     more: str = "",
     https: bool = False,
+    binary: Path | None = None,
 ) -> contextlib.AbstractContextManager[int]:
     """Serves root://HOST:PORT//NAME and http://HOST:PORT/NAME, writable; its log traces HTTP.
 
     With `tls` it is roots:// only, and with `https` http becomes https; `more` are further lines of
-    its configuration.
+    its configuration; `binary` is another one than Debian's.
     """
 
     def command(work: Path, port: int) -> list[str]:
@@ -477,7 +481,8 @@ def xrootd(
         # No instance name (`-n`), which would move the log into a folder of that name. Without `-l`
         # the log goes to the output, which is shown if the server does not start.
         log = ["-l", str(access_log)] if access_log else []
-        return as_localhost(as_nobody([needed("xrootd", "xrootd-server"), "-c", str(config), *log]))
+        program_path = str(binary or needed("xrootd", "xrootd-server"))
+        return as_localhost(as_nobody([program_path, "-c", str(config), *log]))
 
     return started(where, command)
 
@@ -567,6 +572,10 @@ def xrootd_cluster(where: Loopback, roots: list[Path]) -> Iterator[tuple[int, li
         yield manager, ports
 
 
+XROOTD6 = BUILT_PEERS / "xrootd6/bin/xrootd"
+"""The next version of xrootd, which Debian 12 lacks: without third-party copies by HTTP."""
+
+
 def rclone(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
     """`rclone serve webdav`."""
 
@@ -627,7 +636,47 @@ def versitygw(where: Loopback, root: Path) -> contextlib.AbstractContextManager[
     return s3_store(where, root, "versitygw", options)
 
 
-S3_STORES = {"s3s": s3s, "versitygw": versitygw}
+def rclone_s3(where: Loopback, root: Path) -> contextlib.AbstractContextManager[int]:
+    """The same, by `rclone serve s3`, which Debian 12's rclone does not have."""
+
+    def options(port: int) -> list[str]:
+        address = ["--addr", f"{where.server_host}:{port}", "--auth-key", ",".join(S3_KEY)]
+        return ["serve", "s3", str(root), *address, "--config", ""]
+
+    return s3_store(where, root, "rclone", options)
+
+
+S3_STORES = {"s3s": s3s, "versitygw": versitygw, "rclone": rclone_s3}
+
+
+@contextlib.contextmanager
+def moto(where: Loopback, root: Path) -> Iterator[int]:
+    """The same, by moto, which keeps objects in memory.
+
+    What is in the bucket's folder goes there first, and what is there in the end comes back, by
+    requests with a signature that moto does not look at.
+    """
+    bucket = root / "bucket"
+    with s3_store(where, root, "moto_server", lambda port: ["-H", where.server_host, "-p", str(port)]) as port:
+        url = f"http://{where.server_host}:{port}/bucket"
+        scope = "AWS4-HMAC-SHA256 Credential=any/20260101/us-east-1/s3/aws4_request"
+
+        def ask(method: str, name: str = "", data: bytes = b"") -> bytes:
+            fields = {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}
+            fields["Authorization"] = scope
+            request = urllib.request.Request(url + name, data or None, fields, method=method)
+            with urllib.request.urlopen(request) as response:
+                return response.read()
+
+        ask("PUT")
+        for path in [path for path in bucket.rglob("*") if path.is_file()]:
+            ask("PUT", "/" + urllib.parse.quote(str(path.relative_to(bucket))), path.read_bytes())
+        yield port
+        shutil.rmtree(bucket)
+        listing = ET.fromstring(ask("GET", "?list-type=2"))
+        for key in [element.text for element in listing.iter() if element.tag.endswith("}Key")]:
+            (bucket / key).parent.mkdir(parents=True, exist_ok=True)
+            (bucket / key).write_bytes(ask("GET", "/" + urllib.parse.quote(key)))
 
 
 def s3_store(

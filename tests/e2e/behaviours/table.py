@@ -9,6 +9,7 @@ A bug report about a server becomes a row here.
 """
 
 import gzip
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,12 @@ FILES: dict[str, bytes | None] = {"/": None, "/d/": None, "/d/a.dat": DATA, "/d/
 
 FAILS = "fails"
 """Any exit code but 0."""
+FINDING = ("cp -r", "sync")
+EVERY = ("cp -r", "cp -r onto old files", "sync", "sync --delete", "check")
+
+
+def both(code: int | str, *verbs: str) -> dict[str, int | str]:
+    return dict.fromkeys(verbs, code)
 
 
 @dataclass(frozen=True)
@@ -95,32 +102,52 @@ def absolute_hrefs(server: Exchange) -> bool:
     return server.multistatus(listed.replace("<D:href>", f"<D:href>http://{server.headers['Host']}"))
 
 
+def no_length(server: Exchange) -> bool:
+    return server.answer(200, Content_Length=None)
+
+
+def part_of_unknown(server: Exchange) -> bool:
+    """The part that was asked for, the end of the file included, of a file whose size is not known."""
+    data = server.site.files[server.name] or b""
+    asked = re.fullmatch(r"bytes=(\d*)-(\d*)", server.headers.get("Range", ""))
+    if not asked:
+        return server.stream(data)
+    first = int(asked[1] or len(data) - int(asked[2]))
+    last = min(int(asked[2]) if asked[1] and asked[2] else len(data), len(data) - 1)
+    return server.answer(206, data[first : last + 1], Content_Range=f"bytes {first}-{last}/*")
+
+
 UNKNOWN_SIZES = [
-    Behaviour("PROPFIND without getcontentlength", listed_as(getcontentlength=None)),
-    Behaviour("PROPFIND with an empty getcontentlength", listed_as(getcontentlength="")),
-    Behaviour("PROPFIND with a negative getcontentlength", listed_as(getcontentlength="-1")),
-    Behaviour("PROPFIND says 0", listed_as(getcontentlength="0")),
-    Behaviour(
-        "HEAD without a length", also(index(), on(of_file("HEAD"), lambda it: it.answer(200, Content_Length=None)))
+    *(
+        Behaviour(name, answers, both(0, *EVERY[:3]), files={**FILES, "/d/a.dat": DATA * 9})
+        for name, answers in [
+            ("PROPFIND without getcontentlength", listed_as(getcontentlength=None)),
+            ("PROPFIND with an empty getcontentlength", listed_as(getcontentlength="")),
+            ("PROPFIND with a negative getcontentlength", listed_as(getcontentlength="-1")),
+            ("PROPFIND says 0", listed_as(getcontentlength="0")),
+            ("HEAD without a length", also(index(), on(of_file("HEAD"), no_length))),
+            ("HEAD says 0", also(index(), on(of_file("HEAD"), lambda it: it.answer(200)))),
+            (
+                "no length anywhere",
+                also(index(), on(of_file("HEAD"), no_length), on(of_file("GET"), lambda it: it.stream(DATA * 9))),
+            ),
+            (
+                "no length, and ranges without it",
+                also(index(), on(of_file("HEAD"), no_length), on(of_file("GET"), part_of_unknown)),
+            ),
+        ]
     ),
-    Behaviour("HEAD says 0", also(index(), on(of_file("HEAD"), lambda it: it.answer(200)))),
-    Behaviour(
-        "no length anywhere",
-        also(
-            index(),
-            on(of_file("HEAD"), lambda it: it.answer(200, Content_Length=None)),
-            on(of_file("GET"), lambda it: it.stream(DATA)),
-        ),
+    *(
+        Behaviour(f"empty files are empty: {name}", answers, both(0, *EVERY), files={**FILES, "/d/a.dat": b""})
+        for name, answers in [
+            ("200", on(of_file("GET"), lambda it: it.answer(200))),
+            ("416", lambda _: False),
+            ("416 without a size", on(of_file("GET"), lambda it: it.answer(416))),
+        ]
     ),
-    Behaviour("empty files are empty", lambda _: False, files={**FILES, "/d/a.dat": b""}),
 ]
 
 
-def both(code: int | str, *verbs: str) -> dict[str, int | str]:
-    return dict.fromkeys(verbs, code)
-
-
-FINDING = ("cp -r", "sync")
 DELETING = {"sync --delete": FAILS}
 HIDES = {"cp -r": "may hide names", "sync --delete": "may hide names"}
 
@@ -210,7 +237,24 @@ INCOMPLETE = [
             members(refused("/d/", status)),
             codes={**both(FAILS, *FINDING), **DELETING},
         )
-        for status in ("507 Insufficient Storage", "403 Forbidden")
+        for status in ("507 Insufficient Storage", "403 Forbidden", "404 Not Found")
+    ),
+    Behaviour(
+        "207: two names that are one",
+        members(refused("/d/%61.dat", "200 OK"), names=("/d/a.dat", "/d/b.dat")),
+        codes={**both(FAILS, *FINDING), **DELETING},
+        says=both("would be one name", *FINDING),
+    ),
+    Behaviour("207: empty", members(names=(), own=False), codes={**both(FAILS, *FINDING), **DELETING}),
+    Behaviour(
+        "207: two names with one status",
+        members(refused("/d/a.dat", "200 OK").replace("</D:href>", "</D:href><D:href>/d/b.dat</D:href>"), names=()),
+        codes=both(0, *FINDING),
+    ),
+    Behaviour(
+        "207: two names are refused in one response",
+        members(refused("/d/a.dat", "403 Forbidden").replace("</D:href>", "</D:href><D:href>/d/b.dat</D:href>"), names=()),
+        codes={**both(FAILS, *FINDING), **DELETING},
     ),
     Behaviour(
         "207: without the directory",
@@ -249,6 +293,16 @@ def login_page(status: int) -> Callable[[Exchange], bool]:
     return answers
 
 
+def part_as_whole(server: Exchange) -> bool:
+    """The part that was asked for, with its position and the status of the whole file, as of `rclone serve s3`."""
+    asked = re.fullmatch(r"bytes=(\d+)-(\d+)", server.headers.get("Range", ""))
+    data = server.site.files.get(server.name)
+    if server.command != "GET" or not (asked and data):
+        return False
+    first, end = int(asked[1]), min(int(asked[2]) + 1, len(data))
+    return server.answer(200, data[first:end], Content_Range=f"bytes {first}-{end - 1}/{len(data)}")
+
+
 SECOND_ANSWERS = [
     *(
         Behaviour(f"login page: {status}", login_page(status), codes=both(FAILS, *FINDING))
@@ -281,6 +335,12 @@ SECOND_ANSWERS = [
             lambda it: it.answer(206, b"<html>busy</html>", Content_Range=f"bytes 0-{len(DATA) - 1}/{len(DATA)}"),
         ),
         codes=both(FAILS, *FINDING),
+    ),
+    Behaviour(
+        "a part with the status 200",
+        part_as_whole,
+        codes=both(0, *EVERY),
+        files={**FILES, "/d/a.dat": DATA * 600},
     ),
     Behaviour(
         "a coding nobody asked for",

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from behaviours.foreign_server import MODIFIED, Site, serving
+from behaviours.foreign_server import MODIFIED, Exchange, Site, serving
 from behaviours.table import BEHAVIOURS, FAILS, Behaviour
 
 OLD = b"the copy of an earlier run"
@@ -27,7 +27,7 @@ def mirror(folder: Path, files: dict[str, bytes], age: int) -> None:
         os.utime(folder / name, (MODIFIED - age, MODIFIED - age))
 
 
-@pytest.mark.parametrize("verb", ["cp -r", "cp -r onto old files", "sync", "sync --delete", "check"])
+@pytest.mark.parametrize("verb", ["cp -r", "cp -r onto old files", "sync", "sync --delete", "check", "check empty files"])
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda it: it.name)
 def test_what_ends_well_is_true(hither, tmp_path, behaviour: Behaviour, verb: str):
     truth = held(behaviour)
@@ -38,11 +38,13 @@ def test_what_ends_well_is_true(hither, tmp_path, behaviour: Behaviour, verb: st
         "sync": {**truth, "a.dat": OLD},
         "sync --delete": {**truth, "only-here": OLD},
         "check": truth,
+        "check empty files": dict.fromkeys(truth, b""),
     }[verb]
     mirror(target, before, age=60 if verb == "sync" else 0)
     with serving(Site(dict(behaviour.files), behaviour.answers)) as server:
         url = f"http://127.0.0.1:{server.port}/d/"
-        command = {"cp -r": ["cp", "-r", url + "."], "cp -r onto old files": ["cp", "-r", url + "."]}
+        copy = ["cp", "-r", url + "."]
+        command = {"cp -r": copy, "cp -r onto old files": copy, "check empty files": ["check", url]}
         done = hither(*command.get(verb, [*verb.split(), url]), target, "--store", tmp_path / "store")
     after = contents(target)
     expected = behaviour.codes.get(verb)
@@ -51,8 +53,37 @@ def test_what_ends_well_is_true(hither, tmp_path, behaviour: Behaviour, verb: st
     for name, data in after.items():
         assert data == truth.get(name, OLD) or data == before.get(name), f"{name}: {len(data)} bytes; {done}"
     assert set(after) >= set(truth) & set(before), f"the server holds what was deleted; {done}"
+    assert verb != "check empty files" or done.code != 0, "files are not equal to empty ones"
     if done.code == 0 and verb != "check":
         shown = {name: data for name, data in truth.items() if name not in behaviour.hidden}
         assert {name: after.get(name) for name in shown} == shown, done
     if done.code == 0 and verb == "sync --delete":
         assert set(after) == set(truth), done
+
+
+@pytest.mark.parametrize("lists", ["PROPFIND", "index"])
+@pytest.mark.parametrize("verb", ["cp -r", "sync --delete", "check"])
+def test_a_directory_whose_listing_was_redirected_is_not_empty(hither, tmp_path, lists, verb):
+    page = "<html><title>Index of /{0}</title>{1}</html>"
+
+    def answers(server: Exchange) -> bool:
+        is_asked = server.command in ("PROPFIND", "GET")
+        if lists == "index" and server.command == "PROPFIND":
+            return server.answer(405)
+        if is_asked and server.name == "/d/sub/":
+            return server.answer(302, Location="/empty/")
+        if lists == "index" and server.name in ("/d/", "/empty/"):
+            links = '<a href="../">..</a>' + ('<a href="sub/">sub/</a>' if server.name == "/d/" else "")
+            return server.html(page.format(server.name, links))
+        return False
+
+    target = tmp_path / "target"
+    if verb != "cp -r":
+        (target / "sub").mkdir(parents=True)
+        (target / "sub/a.dat").write_bytes(OLD)
+    files = {"/": None, "/d/": None, "/d/sub/": None, "/d/sub/a.dat": OLD, "/empty/": None}
+    with serving(Site(files, answers)) as server:
+        url = f"http://127.0.0.1:{server.port}/d/" + ("." if verb == "cp -r" else "")
+        done = hither(*verb.split(), url, target, "--no-store")
+    assert (done.code != 0, "led there" in done.err) == (True, True), done
+    assert verb == "cp -r" or (target / "sub/a.dat").read_bytes() == OLD

@@ -7,6 +7,7 @@ import threading
 import pytest
 from behaviours.foreign_server import Exchange, Site, serving
 from needs import require
+from served import serving as serving_hither
 
 from bench.harness import servers
 from bench.harness.links import Loopback
@@ -130,3 +131,25 @@ def test_what_a_real_server_has_lost_is_sent_again(tmp_path, kind):
     assert copying.returncode == 0, told
     assert (www / "a.dat").read_bytes() == local.read_bytes()
     assert "the server had lost" in told
+
+
+def test_a_partial_file_that_was_damaged_at_hither_serve_is_not_gone_on_with(hither, tmp_path):
+    local = tmp_path / "a.dat"
+    local.write_bytes(CONTENT * 3)
+    with serving_hither(tmp_path, "--write") as served:
+        arguments = ["cp", local, served.url("a.dat"), "--store", tmp_path / "store"]
+        command = [HITHER, *arguments, "--bwlimit", "20M", "--max-connections", "2"]
+
+        def parts() -> list:
+            return [it for it in served.folder.rglob("*") if it.is_file() and it.stat().st_blocks * 512 > 5 * BLOCK]
+
+        with subprocess.Popen([str(word) for word in command], stderr=subprocess.DEVNULL) as copying:
+            part = wait_until(parts, "blocks")[0]
+            copying.kill()
+        with part.open("r+b") as held:
+            held.write(bytes(2 * BLOCK))
+        done = hither(*arguments)
+        assert done.code == 0, done
+        assert (served.folder / "a.dat").read_bytes() == local.read_bytes()
+        assert [it for it in served.folder.rglob("*") if it.is_file()] == [served.folder / "a.dat"]
+        assert f"the server had lost {2 * BLOCK} bytes" in done.err, done

@@ -44,6 +44,20 @@ def test_two_files_that_would_become_one_are_told(hither, tmp_path, site, verb, 
     assert len(kept) == (3 if ignores_case else 5)
 
 
+@pytest.mark.parametrize("ignores_case", [True, False])
+def test_mv_gives_no_two_files_one_name(hither, tmp_path, site, ignores_case):
+    site.ignores_case = ignores_case
+    site.files |= {"/d/x/": None, "/d/y/": None, "/d/out/": None, "/d/x/Run.dat": ONE, "/d/y/run.dat": TWO}
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/d"
+        done = hither("mv", f"{url}/x/Run.dat", f"{url}/y/run.dat", f"{url}/out", "--store", tmp_path / "store")
+    if ignores_case:
+        assert done.code == 2 and "Run.dat" in done.err and "run.dat" in done.err, done
+        assert uploaded(site) == {"x/Run.dat": ONE, "y/run.dat": TWO}
+    else:
+        assert (done.code, uploaded(site)) == (0, {"out/Run.dat": ONE, "out/run.dat": TWO}), done
+
+
 @pytest.mark.parametrize("verb", ["cp -r", "sync", "sync --delete"])
 @pytest.mark.parametrize("is_new", [False, True], ids=["there", "in a new directory"])
 def test_each_directory_of_the_destination_is_asked(hither, tmp_path, site, verb, is_new):
@@ -90,6 +104,19 @@ def test_a_list_of_names_is_refused_before_anything_moves(hither, tmp_path, site
         done = hither("cp", tmp_path / "a/Run.dat", tmp_path / "b/run.dat", url, "--store", tmp_path / "store")
     assert done.code == 2 and "Run.dat" in done.err and "run.dat" in done.err, done
     assert uploaded(site) == {}
+
+
+@pytest.mark.parametrize("is_local", [True, False], ids=["local", "WebDAV"])
+def test_files_of_a_pattern_with_one_name_are_refused_before_anything_moves(hither, tmp_path, is_local):
+    runs = {f"/run{number}/": None for number in (1, 2)}
+    site = Site({"/": None, "/d/": None, **runs, **{f"{run}hist.root": run.encode() for run in runs}}, lambda _: False)
+    before = dict(site.files)
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        done = hither("cp", f"{url}/run*/hist.root", tmp_path if is_local else f"{url}/d/", "--no-store")
+    assert done.code == 2 and "run1/hist.root" in done.err and "run2/hist.root" in done.err, done
+    assert site.files == before
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_made_at_a_destination_of_names_that_differ(hither, tmp_path, site):

@@ -2,9 +2,10 @@
 
 import itertools
 import re
+from email.utils import formatdate
 
 import pytest
-from behaviours.foreign_server import Exchange, Site, serving
+from behaviours.foreign_server import MODIFIED, Exchange, Site, serving
 
 DATA = bytes(range(256)) * 40_000
 
@@ -73,3 +74,41 @@ def test_a_tag_of_listings_alone_is_not_looked_for(hither, tmp_path):
     assert (done.code, (tmp_path / "copy/a.dat").read_bytes() == DATA) == (0, True), done
     # Both attempts ask for the checksum.
     assert sum(method == "HEAD" for method, _ in site.requests) <= 2, site.requests
+
+
+def test_a_listed_tag_without_quotes_is_none(hither, tmp_path):
+    class Listed(tagged(itertools.repeat('"of the file"'))):
+        def properties(self, path, **changed):
+            return super().properties(path, getetag="of the file", **changed)
+
+    site = Site({"/": None, "/d/": None, "/d/a.dat": DATA}, lambda _: False)
+    with serving(site, Listed) as server:
+        done = hither("cp", "-r", f"http://127.0.0.1:{server.port}/d/.", tmp_path / "copy", "--no-store")
+    assert (done.code, "changed" in done.err) == (0, False), done
+    assert (tmp_path / "copy/a.dat").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("verb", ["cat", "cp"])
+def test_a_tag_that_is_gone_and_another_date_are_another_version(hither, tmp_path, verb):
+    """Of two machines that ignore `If-Range`, the second one has a newer file, and sends no tags."""
+    requests = itertools.count()
+
+    class Replaced(Exchange):
+        def answer(self, status, body=b"", **fields):
+            if self.command == "GET" and next(requests) < 3:
+                fields["ETag"] = '"a"'
+            elif self.command == "GET":
+                fields["Last-Modified"] = formatdate(MODIFIED + 60, usegmt=True)
+                body = bytes(len(body))
+            return super().answer(status, body, **fields)
+
+    target = tmp_path / "a.dat"
+    with serving(Site({"/": None, "/a.dat": DATA}, lambda _: False), Replaced) as server:
+        done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *([target] if verb == "cp" else []), "--no-store")
+    if done.code == 0 and verb == "cat":
+        # On a busy machine it asks for larger parts, and three are all of the file.
+        assert next(requests) == 3, done
+    elif done.code == 0:
+        assert target.read_bytes() == bytes(len(DATA)), done
+    else:
+        assert (done.code, "changed" in done.err, target.exists()) == (9, True, False), done

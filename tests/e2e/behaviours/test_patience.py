@@ -1,12 +1,19 @@
 """Servers that are busy: every verb waits for them, whatever they say of the time."""
 
 import itertools
+import os
+import pty
+import select
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 
 import pytest
 from behaviours.foreign_server import Site, serving
+
+from bench.harness.paths import HITHER
+from bench.harness.waiting import wait_until
 
 OF_THE_SERVER = ["ls", "find", "du", "checksum", "stat", "cat", "rm", "mkdir", "mv"]
 COPIES = ["down", "tree down", "sync down", "up", "tree up", "sync up"]
@@ -70,3 +77,76 @@ def test_every_verb_waits_for_a_busy_server(hither, tmp_path, status, says):
                 assert {path.name for path in (here / "copy").iterdir()} == {"a.dat", "b.dat"}
             gone = {"rm": {"/d/a.dat"}, "mv": {"/d/a.dat"}}.get(verb, set())
             assert set(files) - set(held) == gone, verb
+
+
+@pytest.mark.parametrize("verb", ["cat", "cp", "checksum", "stat", "ls"])
+def test_a_server_that_stays_busy_is_given_up(hither, tmp_path, verb):
+    site = Site(
+        {"/": None, "/a.dat": b"a"},
+        lambda it: it.answer(503, b"no disk answers", Retry_After=1, Content_Type="text/plain"),
+    )
+    with serving(site) as server:
+        target = [tmp_path / "copy"] if verb == "cp" else []
+        done = hither(verb, f"http://127.0.0.1:{server.port}/a.dat", *target, "--no-store", "--stall-timeout", "1.5")
+    assert (done.code in (5, 6), "503" in done.err, "no disk answers" in done.err) == (True, True, verb != "checksum"), done
+
+
+def test_a_query_waits_for_a_server_with_a_limit_of_requests(hither, small):
+    number = itertools.count()
+
+    def is_limited(it) -> bool:
+        turn = next(number)
+        return turn < 9 and turn % 3 != 2 and it.answer(429, b"slow down", Retry_After="1")
+
+    site = Site({"/": None, "/small.root": small.path.read_bytes()}, is_limited)
+    with serving(site) as server:
+        url = f"http://127.0.0.1:{server.port}/small.root:T"
+        drawn = hither("draw", url, "rawtr", "--where", "E33>5", "--no-store", "--json")
+    assert drawn.code == 0, drawn
+    assert drawn.json["selected"] == small.facts["selected"]
+    assert next(number) >= 3
+
+
+def test_a_file_that_is_being_staged_is_waited_for_without_a_terminal(hither, tmp_path):
+    for verb in ("stat", "cat", "cp"):
+        number = itertools.count()
+
+        def is_staged(it, number=number) -> bool:
+            if it.command == "PROPFIND":
+                return it.answer(405)
+            return next(number) < 2 and it.answer(202, Retry_After="1")
+
+        site = Site({"/": None, "/a.dat": b"content"}, is_staged)
+        with serving(site) as server:
+            target = [tmp_path / "copy"] if verb == "cp" else []
+            url = f"http://127.0.0.1:{server.port}/a.dat"
+            done = hither(verb, url, *target, "--no-store")
+        assert done.code == 0, (verb, done)
+        assert "the file is being staged, try again later: waiting, asking again in 1 s" in done.err, verb
+        assert done.out.startswith({"stat": url, "cat": "content", "cp": ""}[verb])
+    assert (tmp_path / "copy").read_bytes() == b"content"
+
+
+def test_a_file_that_is_being_staged_is_said_to_be_on_a_terminal(tmp_path):
+    site = Site({"/": None, "/a.dat": b"a"}, lambda it: it.command == "GET" and it.answer(202))
+    master, terminal = pty.openpty()
+    shown = b""
+
+    def is_shown() -> bool:
+        nonlocal shown
+        if select.select([master], [], [], 0)[0]:
+            shown += os.read(master, 1 << 16)
+        # Of a second: the bar comes after one.
+        return b"being staged" in shown and b" 2s, " in shown
+
+    with serving(site) as server:
+        command = [HITHER, "cp", f"http://127.0.0.1:{server.port}/a.dat", tmp_path / "copy", "--no-store"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)
+        try:
+            wait_until(is_shown, "word of the staging, and how long it has taken")
+        finally:
+            process.kill()
+            process.wait()
+            os.close(master)
+            os.close(terminal)
+    assert b"s left" not in shown

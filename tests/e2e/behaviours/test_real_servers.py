@@ -21,6 +21,7 @@ TREE = {
     "with blank.dat": b"blank",
     "a+b.dat": b"plus",
     "50%.dat": b"percent",
+    "a%41b.dat": b"no escape",
     "a&b=c;d.dat": b"signs",
     "ü é.dat": b"letters",
     "ü": b"one letter",
@@ -162,6 +163,12 @@ def jetty(root: Path):
     return servers.started(HERE, started)
 
 
+def xrootd6(root: Path):
+    if not servers.XROOTD6.exists():
+        missing("xrootd 6")
+    return servers.xrootd(HERE, root, binary=servers.XROOTD6)
+
+
 def java_server(name: str) -> Path:
     """The folder of a server that `tools/setup-peers soak` fetches."""
     home = servers.BUILT_PEERS / name
@@ -175,6 +182,10 @@ def apache(options: str) -> Callable:
     modules = "\n".join(f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in names)
     text = APACHE.replace("{modules}", modules).replace("{options}", options)
     return configured("apache2 -f {work}/config -DFOREGROUND", text)
+
+
+def aiohttp(root: Path):
+    return configured(f"{sys.executable} {{work}}/config {{port}} {{root}}", AIOHTTP)(root)
 
 
 def nginx(more: str = "", **options) -> Callable:
@@ -201,6 +212,15 @@ def own(root: Path) -> Iterator[int]:
         yield int(server.base.rstrip("/").rpartition(":")[2])
 
 
+@contextmanager
+def xrdhttp_behind_nginx(root: Path) -> Iterator[int]:
+    """A stock proxy replaces the field `Server`, so that nothing names the server behind it."""
+    with servers.xrootd(HERE, root) as port:
+        proxy = f"location / {{ proxy_pass http://127.0.0.1:{port}; client_max_body_size 0; }}"
+        with servers.nginx(HERE, root, locations=proxy) as front:
+            yield front
+
+
 @dataclass(frozen=True)
 class Server:
     name: str
@@ -211,6 +231,10 @@ class Server:
     refuses: tuple[str, ...] = ()
     """Names of files that it lists and does not send; the tests leave them out."""
     scheme: str = "http"
+
+
+def s3(name: str, start: Callable, program: str) -> Server:
+    return Server(name, lambda root: start(HERE, root), program, takes_uploads=True, scheme="s3")
 
 
 DIRECT = "location / { autoindex on; }"
@@ -230,21 +254,23 @@ SERVERS = [
         "caddy",
     ),
     Server("http.server", configured(f"{sys.executable} -m http.server {{port}} -b 127.0.0.1 -d {{root}}")),
-    Server("aiohttp", configured(f"{sys.executable} {{work}}/config {{port}} {{root}}", AIOHTTP)),
+    Server("aiohttp", aiohttp),
     Server("XrdHttp", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True),
+    Server("XrdHttp behind nginx", xrdhttp_behind_nginx, "xrootd", takes_uploads=True),
     Server("xrootd", lambda root: servers.xrootd(HERE, root), "xrootd", takes_uploads=True, scheme="root"),
     Server("rclone, WebDAV", lambda root: servers.rclone(HERE, root), "rclone", takes_uploads=True),
-    Server("s3s", lambda root: servers.s3s(HERE, root), "s3s-fs", takes_uploads=True, scheme="s3"),
-    pytest.param(
-        Server("versitygw", lambda root: servers.versitygw(HERE, root), "versitygw", takes_uploads=True, scheme="s3"),
-        marks=pytest.mark.soak,
-    ),
+    s3("s3s", servers.s3s, "s3s-fs"),
     *(
         pytest.param(server, marks=pytest.mark.soak)
         for server in (
+            s3("versitygw", servers.versitygw, "versitygw"),
+            s3("rclone, S3", servers.rclone_s3, "rclone"),
+            s3("moto", servers.moto, "moto_server"),
+            Server("XrdHttp 6", xrootd6, takes_uploads=True),
+            Server("xrootd 6", xrootd6, takes_uploads=True, scheme="root"),
             Server("Tomcat", tomcat("DefaultServlet", "/"), "java"),
             Server("Tomcat, WebDAV", tomcat("WebdavServlet", "/*"), "java", takes_uploads=True),
-            Server("Jetty", jetty, "java", refuses=("50%.dat",)),
+            Server("Jetty", jetty, "java", refuses=("50%.dat", "a%41b.dat")),
         )
     ),
     Server("hither", own, takes_uploads=True),
@@ -341,6 +367,21 @@ def test_what_is_written_is_true(hither, tmp_path, monkeypatch, server, verb):
         assert done.code == 0, done
 
 
+@pytest.mark.parametrize("server", ["XrdHttp", "XrdHttp behind nginx"])
+def test_xrdhttp_replaces_no_file_unasked(hither, tmp_path, monkeypatch, server):
+    """It ignores `Overwrite: F`, and takes the destination of a MOVE literally."""
+    server = next(it for it in SERVERS if getattr(it, "name", "") == server)
+    source, folder = tmp_path / "source", folder_of(server, tmp_path)
+    write(source, {"a b": b"new", "ü#;": b"new"})
+    write(folder, {"a%20b": OLD, "from": b"data", "to": OLD})
+    with served(server, tmp_path, monkeypatch) as url:
+        copied = hither("cp", source / "a b", source / "ü#;", url, "--no-store")
+        moved = hither("mv", "-n", f"{url}from", f"{url}to", "--no-store")
+    after = {"a b": b"new", "ü#;": b"new", "a%20b": OLD, "from": b"data", "to": OLD}
+    assert contents(folder) == after, (copied, moved)
+    assert copied.code == 0, copied
+
+
 @pytest.mark.parametrize("is_known", [False, True], ids=["unknown server", "known server"])
 def test_a_name_that_a_server_cuts_is_not_that_of_another_file(hither, tmp_path, is_known):
     """XrdHttp takes what follows a question mark for a query, encoded or not."""
@@ -375,3 +416,33 @@ def test_a_name_that_a_server_cuts_is_not_that_of_another_file(hither, tmp_path,
     for name in ("rm", "mv", "mv onto", "put"):
         assert contents(tmp_path / f"www/{name}") == files, name
     assert contents(tmp_path / "www/sync") in ({**files, "plain": b"plain"}, {"a?b": files["a?b"], "plain": b"plain"})
+
+
+@pytest.mark.parametrize("verb", ["ls", "cp -r", "sync --delete", "check"])
+@pytest.mark.parametrize("form", ["json", "jsonp", "xml"])
+def test_an_index_for_programs_is_refused(hither, tmp_path, monkeypatch, form, verb):
+    target = tmp_path / "target"
+    write(target, TREE)
+    write(tmp_path / "www/d", TREE)
+    server = Server(form, nginx(f"location / {{ autoindex on; autoindex_format {form}; }}"), "nginx")
+    with served(server, tmp_path, monkeypatch) as url:
+        url = f"{url}." if verb == "cp -r" else url
+        done = hither(*verb.split(), url, *([] if verb == "ls" else [target]), "--no-store")
+    assert (done.code, "no HTML index" in done.err) == (8, True), done
+    assert contents(target) == TREE
+
+
+@pytest.mark.parametrize("verb", ["ls", "cp -r", "sync --delete", "check"])
+def test_an_index_of_paths_that_a_proxy_does_not_know_is_refused(hither, tmp_path, monkeypatch, verb):
+    """aiohttp writes whole paths, which lead elsewhere where nginx serves them under another one."""
+    target = tmp_path / "target"
+    write(target, TREE)
+    write(tmp_path / "www/d", TREE)
+    with aiohttp(tmp_path / "www") as upstream:
+        proxy = f"location /data/ {{ proxy_pass http://127.0.0.1:{upstream}/; }}"
+        with nginx(proxy)(tmp_path / "www") as port:
+            url = f"http://127.0.0.1:{port}/data/d/"
+            url = f"{url}." if verb == "cp -r" else url
+            done = hither(*verb.split(), url, *([] if verb == "ls" else [target]), "--no-store")
+    assert (done.code, "which leads elsewhere" in done.err) == (5, True), done
+    assert contents(target) == TREE

@@ -224,3 +224,38 @@ def test_what_one_server_is_told_for_another(hither, tls, elsewhere, target, mod
         done = hither("cp", "--third-party", mode, *ends, target=target, **environment)
         assert any(text.startswith("COPY") and HUSH in text for text in active.seen), done.stderr
     assert elsewhere.knows(HUSH) == may_get(target), elsewhere.seen
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 500, 507])
+@pytest.mark.parametrize("secret", [*SECRETS[:4], Secret("query")], ids=lambda it: it.name)
+def test_an_error_that_quotes_the_request(hither, tls, home, tmp_path, secret, status):
+    def quotes(request):
+        said = f"denied: {request.path} {str(request.headers).replace(chr(10), ' ')}"
+        return status, {"Content-Type": "text/plain"}, said.encode()
+
+    (tmp_path / "up").write_bytes(CONTENT)
+    with Server(tls, home / "client.pem", quotes) as server:
+        base = server.base.replace("://", f"://{secret.user}")
+        url = f"{base}/f?authz={HUSH}%21{HUSH}" if secret.name == "query" else f"{base}/f"
+        for words in (("cat", url), ("cp", tmp_path / "up", url), ("rm", url), ("ls", f"{base}/d/"), ("stat", url)):
+            done = hither(*words, "-v", target="other", secret=secret)
+            assert done.returncode != 0
+            assert HUSH not in done.stdout + done.stderr, (words, done.stderr)
+
+
+@pytest.mark.parametrize("answer", ["status", "marker"])
+def test_a_third_party_copy_that_quotes_the_credential(hither, tls, home, answer):
+    def quotes(request):
+        if request.command != "COPY":
+            return (404, {}, b"") if request.command in ("HEAD", "GET") else None
+        said = f"failure: denied {str(request.headers).replace(chr(10), ' ')}".encode()
+        return (403 if answer == "status" else 202), {"Content-Type": "text/plain"}, said
+
+    with Server(tls) as source, Server(tls, home / "client.pem", quotes) as target:
+        urls = (f"{source.base}/f?authz={HUSH}", f"{target.base}/f")
+        words = ("cp", "--third-party", "pull", *urls, "-v")
+        done = hither(*words, target="other", BEARER_TOKEN=HUSH)
+        assert target.knows("COPY") and target.knows(HUSH), done.stderr
+    assert done.returncode != 0
+    assert "denied" in done.stderr, done.stderr
+    assert HUSH not in done.stdout + done.stderr, done.stderr

@@ -31,12 +31,25 @@ def multistatus(*responses: str) -> str:
     return f'<?xml version="1.0"?><D:multistatus xmlns:D="DAV:">{"".join(responses)}</D:multistatus>'
 
 
+def spelled(flag: str) -> dict[None, str]:
+    return {None: bucket("a", True, None).replace("<IsTruncated>true</IsTruncated>", flag)}
+
+
 PAGES = {
     # What a page is, by the token that asks for it.
     "no token": {None: bucket("a", True, None)},
     "empty token": {None: bucket("a", True, "")},
     "same token": {None: bucket("a", True, "t"), "t": bucket("b", True, "t")},
     "tokens in a circle": {None: bucket("a", True, "t"), "t": bucket("b", True, "u"), "u": bucket("c", True, "t")},
+    "an error": {None: bucket("a", True, "t"), "t": "<Error><Code>InternalError</Code></Error>"},
+    "a login page": {None: bucket("a", True, "t"), "t": "<html><head><title>Sign in</title></head></html>"},
+    "half a page": {None: bucket("a", True, "t"), "t": bucket("b", False, None)[:-9]},
+    "capital": spelled("<IsTruncated>True</IsTruncated>"),
+    "number": spelled("<IsTruncated>1</IsTruncated>"),
+    "attribute": spelled("<IsTruncated a='b'>true</IsTruncated>"),
+    "prefix": spelled("<s:IsTruncated xmlns:s='urn:s'>true</s:IsTruncated>"),
+    "marker of the first version": spelled("<NextMarker>a</NextMarker>"),
+    "no word of an end": spelled(""),
 }
 MULTISTATUS = {
     "507 for the directory": multistatus(

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from needs import require
 
-from bench.harness import servers
+from bench.harness import access_log, servers
+from bench.harness.links import Loopback
 from bench.harness.paths import HITHER_BENCH
 
 RECORDER = Path("/usr/lib/x86_64-linux-gnu/libXrdClRecorder-5.so")
@@ -72,6 +73,24 @@ def test_a_replay_matches_the_servers_log(hither, site, tmp_path, seed):
     assert report["connections"] >= len({request.connection for request in log})
     assert report["bytes_requested"] == sum(asked(request.ranges) for request in log)
     assert report["bytes_received"] == sum(request.bytes_sent for request in log)
+
+
+def test_the_report_of_a_replay_has_what_was_read_ahead_to_the_end(hither, tmp_path):
+    job, folder, log = tmp_path / "job.trace", tmp_path / "www", tmp_path / "access.log"
+    subprocess.run([HITHER_BENCH, "workload", "sequential", "--reads", "16", "-o", job], check=True, capture_output=True)
+    folder.mkdir()
+    (folder / "data").touch()
+    os.truncate(folder / "data", 8 << 20)
+    where = Loopback()
+    with servers.nginx(where, folder, log, limits="limit_rate 1m;") as port:
+        host, port = where.reach(port)
+        finished = hither("trace", "replay", job, f"http://{host}:{port}/data", "--no-store", "--json")
+    assert finished.code == 0, finished.err
+    replay = finished.json["replay"]
+    logged = access_log.read(log, "/data")
+    assert replay["bytes_ahead"] > 0
+    assert replay["report"]["requests"] == len(logged)
+    assert replay["report"]["bytes_received"] == sum(request.bytes_sent for request in logged)
 
 
 def asked(ranges: str) -> int:

@@ -22,8 +22,8 @@ WINDOW = 64
 
 @pytest.fixture(scope="module")
 def away(netns):
-    """A link on which one round trip is not counted as two."""
-    with Wan(Link("r", 60, None, "another country"), real_time=True) as where:
+    """A link on which one round trip is not counted as two, which takes longer than a server waits for a disk."""
+    with Wan(Link("r", 240, None, "another continent"), real_time=True) as where:
         where.initial_window(WINDOW)
         yield where
 
@@ -43,6 +43,7 @@ def trips(away, tmp_path, small):
             url = f"{scheme}://{away.server_host}:{port}//file"
             seen = [counted(url, tmp_path / "store") for _ in range(2)]
         # Each connection begins with a handshake of TCP, and they are made one after the other here.
+        print(seen)
         return [it["connections"] + it["first_data_round_trip"] for it in seen]
 
     def counted(url: str, store: Path) -> dict:

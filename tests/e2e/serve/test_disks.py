@@ -1,4 +1,4 @@
-"""`hither serve` on disks that are full, for reading only, without attributes, or lose their power.
+"""`hither serve`, and copies, on disks that are full, for reading only, without attributes, or lose their power.
 
 Each test has a mount namespace of its own with the file systems it needs: what runs in it is this file again, as a program.
 """
@@ -7,6 +7,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -20,6 +21,7 @@ import pytest
 
 from bench.harness.links import is_root
 from bench.harness.paths import HITHER, ROOT
+from bench.harness.waiting import wait_until
 
 MIB = 1 << 20
 LOTS = "/.well-known/hither/lots"
@@ -282,7 +284,110 @@ def power(folder: Path) -> None:
             assert (kept == wanted) == durable, {name: len(content) for name, content in kept.items()}
 
 
-JOBS = [full_disk, lot_on_a_full_disk, read_only, failed_disk, few_inodes, no_attributes, full_log, power]
+def free(disk: Path) -> int:
+    told = os.statvfs(disk)
+    return told.f_bavail * told.f_frsize
+
+
+def cp(*arguments) -> subprocess.CompletedProcess:
+    command = [HITHER, "cp", *arguments]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=120)
+
+
+def too_large(folder: Path) -> None:
+    """A file that does not fit takes nothing of the disk; those that fit are copied."""
+    root = folder / "data"
+    root.mkdir()
+    for name, size in (("large", 100 * MIB), ("one", 30 * MIB), ("two", 30 * MIB)):
+        (root / name).write_bytes(b"x" * size)
+    with mounted(folder / "disk", "ext4", 64 * MIB) as disk, Served(root) as served:
+        before = free(disk)
+        url = f"http://127.0.0.1:{served.port}/"
+        for source in (f"{url}large", root / "large"):
+            done = cp("--store", folder / "store", source, disk / "large")
+            assert done.returncode == 11, done
+            assert f"it needs {100 * MIB} bytes more, and {before} are free" in done.stderr, done
+            assert "is kept" not in done.stderr, done
+            assert [it.name for it in disk.iterdir()] == ["lost+found"]
+            assert free(disk) == before
+        done = cp("-r", "--store", folder / "store", url, disk / "tree")
+        assert done.returncode == 11, done
+        assert len(list((disk / "tree").iterdir())) == 1, done
+        assert free(disk) > before - 31 * MIB
+
+
+def full_target(folder: Path) -> None:
+    """The disk is full in the middle of a file: whole blocks stay, the next attempt resumes from them, and the message says so."""
+    root = folder / "data"
+    root.mkdir()
+    (root / "file").write_bytes(os.urandom(30 * MIB))
+    with mounted(folder / "disk", "tmpfs", 64 * MIB) as disk, Served(root) as served:
+        command = [f"http://127.0.0.1:{served.port}/file", disk / "file", "--store", folder / "store"]
+        slowly = [str(word) for word in [HITHER, "cp", "--bwlimit", "8M", "--max-connections", 1, *command]]
+        with subprocess.Popen(slowly, stderr=subprocess.PIPE, text=True) as copying:
+            journals = (folder / "store/copies").glob
+            wait_until(lambda: any(b'"block"' in it.read_bytes() for it in journals("*")), "a block of the file")
+            filler = fill(disk)
+            told = copying.communicate(timeout=120)[1]
+        assert copying.returncode == 11, told
+        (part,) = disk.glob(".hither-*")
+        kept = re.search(rf"; (\d+) bytes are kept in {re.escape(str(part))}", told)
+        assert kept and int(kept[1]) == part.stat().st_blocks * 512 > 0, told
+        filler.unlink()
+        done = cp("--json", *command)
+        assert done.returncode == 0 and json.loads(done.stdout)["bytes_resumed"] == int(kept[1]), done
+        assert (disk / "file").read_bytes() == (root / "file").read_bytes()
+
+
+def small_files(folder: Path) -> None:
+    """The disk is full in the middle of a tree of small files: those that have no room leave nothing."""
+    root = folder / "data"
+    (root / "tree").mkdir(parents=True)
+    for number in range(60):
+        (root / "tree" / str(number)).write_bytes(os.urandom(100_000))
+    with mounted(folder / "disk", "tmpfs", 4 * MIB) as disk, Served(root) as served:
+        for source in (f"http://127.0.0.1:{served.port}/tree", root / "tree"):
+            done = cp("-r", "--store", folder / "store", source, disk / "tree")
+            assert done.returncode == 11, done
+            copied = list((disk / "tree").iterdir())
+            assert 0 < len(copied) < 60 and not [it for it in copied if it.name.startswith(".hither-")], copied
+            shutil.rmtree(disk / "tree")
+
+
+def full_store(folder: Path) -> None:
+    """Copies and syncs go on where the store is full or read-only, and say that they cannot be resumed."""
+    source = folder / "source"
+    source.mkdir()
+    (source / "file").write_bytes(b"x" * 3 * MIB)
+    with mounted(folder / "disk", "tmpfs", MIB // 4) as disk:
+        store = disk / "store"
+        store.mkdir(mode=0o700)
+        fill(disk)
+        for options in ("rw", "ro"):
+            run("mount", "-o", f"remount,{options}", disk)
+            for verb in (["cp", "-r"], ["sync"]):
+                target = folder / f"{verb[0]} {options}"
+                command = [HITHER, *verb, "--store", store, source, target]
+                done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+                assert done.returncode == 0 and "cannot be resumed" in done.stderr, done
+                assert str(store) in done.stderr, done
+                assert (target / "file").stat().st_size == 3 * MIB
+
+
+JOBS = [
+    small_files,
+    full_store,
+    too_large,
+    full_target,
+    full_disk,
+    lot_on_a_full_disk,
+    read_only,
+    failed_disk,
+    few_inodes,
+    no_attributes,
+    full_log,
+    power,
+]
 
 
 @pytest.mark.parametrize("job", [job.__name__ for job in JOBS])

@@ -1,7 +1,10 @@
 """Times of files that are put: those of their sources, by `X-OC-Mtime`."""
 
 import os
+import urllib.request
 import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from served import run, serving
@@ -70,3 +73,51 @@ def test_rclone_keeps_times(writing, tmp_path):
     remote = f":webdav,url='{writing.url('')}',vendor=owncloud:"
     run("rclone", "--config", "/dev/null", "copy", tree, remote)
     assert int((writing.folder / "f").stat().st_mtime) == THEN
+
+
+FAR = 1_700_000_000_000
+"""Milliseconds taken for seconds: the year 55840, which no form of dates has."""
+
+
+@pytest.fixture
+def keeping():
+    """A directory whose files may have such a date."""
+    with TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        os.utime(folder, (FAR, FAR))
+        if folder.stat().st_mtime != FAR:
+            pytest.skip("/dev/shm keeps no such dates")
+        yield folder
+
+
+def test_a_file_dated_beyond_the_year_9999_is_listed_and_read_without_a_date(hither, keeping):
+    with serving(keeping, "--write") as served:
+        url = served.file("d/far", b"far")
+        served.file("d/near")
+        os.utime(served.folder / "d/far", (FAR, FAR))
+        os.utime(served.folder / "d", (FAR, FAR))
+        assert sorted(hither("ls", served.url("d")).out.split()) == ["far", "near"]
+        assert hither("cat", url).out == "far"
+        assert hither("cp", "-r", served.url("d"), keeping / "down").code == 0
+        assert (keeping / "down/far").read_bytes() == b"far"
+        assert (keeping / "down/far").stat().st_mtime < FAR
+        for page in ("d/", "d/far"):
+            with urllib.request.urlopen(served.url(page)) as response:
+                assert response.status == 200
+                assert "last-modified" not in response.headers
+        listing = run("curl", "-sf", "-X", "PROPFIND", "-H", "Depth: 1", served.url("d/"))
+        assert listing.count("getlastmodified>") == 2, listing
+
+
+def test_an_upload_sets_no_date_beyond_the_year_9999(hither, keeping):
+    tree = keeping / "tree"
+    tree.mkdir()
+    (tree / "far").write_bytes(b"far")
+    os.utime(tree / "far", (FAR, FAR))
+    with serving(keeping, "--write") as served:
+        for command in (("-r", tree, served.url("t")), (tree / "far", served.url("one"))):
+            told = hither("cp", *command)
+            assert told.code == 0, told.err
+        for name in ("t/far", "one"):
+            assert (served.folder / name).read_bytes() == b"far"
+            assert (served.folder / name).stat().st_mtime < FAR

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from needs import require
+from served import serving
 
 from bench.harness import access_log, servers
 from bench.harness.links import Loopback
@@ -49,8 +50,8 @@ def assert_same(left: Path, right: Path, whole: bool = True) -> None:
         assert names[0] == names[1]
 
 
-def cp(*arguments, store: Path) -> list[str]:
-    command = [HITHER, "cp", "--json", "--max-connections", CONNECTIONS, "--store", store, *arguments]
+def cp(*arguments, store: Path, connections: int = CONNECTIONS) -> list[str]:
+    command = [HITHER, "cp", "--json", "--max-connections", connections, "--store", store, *arguments]
     return [str(it) for it in command]
 
 
@@ -76,6 +77,14 @@ def killed_after(command: list[str], log: Path, requests: int) -> bool:
     """Runs `command` and kills it when the server has logged that many more requests. False if it ended before."""
     most = lines(log) + requests
     return killed_when(command, lambda: lines(log) >= most)
+
+
+def journal_of(store: Path) -> bytes:
+    """The journal of the only job, empty when there is none."""
+    try:
+        return b"".join(it.read_bytes() for it in (store / "copies").glob("*"))
+    except FileNotFoundError:  # the job has ended meanwhile
+        return b""
 
 
 @pytest.fixture
@@ -138,6 +147,34 @@ def test_a_killed_upload_continues(hither, dav, tmp_path):
     assert kills > 0
     assert told["failures"] == []
     assert_same(tmp_path / "tree", folder / "up")
+
+
+@pytest.fixture(params=["apache", "hither"])
+def writable(request, tmp_path):
+    """A server that takes files in pieces: its folder and its URL."""
+    if request.param == "apache":
+        folder, url, _ = request.getfixturevalue("dav")
+        yield folder, url
+        return
+    with serving(tmp_path, "--write") as served:
+        yield served.folder, served.base.rstrip("/")
+
+
+@pytest.mark.parametrize("connections", [1, CONNECTIONS])
+def test_a_killed_upload_continues_over_one_connection(writable, tmp_path, connections):
+    """The first blocks are there, or some of several connections."""
+    folder, url = writable
+    content = random.Random(9).randbytes(64 << 20)
+    local, store = tmp_path / "large", tmp_path / "store"
+    local.write_bytes(content)
+    command = [local, f"{url}/large"]
+    slowly = cp("--bwlimit", "40M", *command, store=store, connections=connections)
+    assert killed_when(slowly, lambda: journal_of(store).count(b'"block"') >= 5)
+    told = ended(cp(*command, store=store, connections=1))
+    assert told["bytes_resumed"] >= 5 * BLOCK
+    assert (folder / "large").read_bytes() == content
+    printed = [HITHER, "cp", "--no-store", "--max-connections", "1", f"{url}/large", "-"]
+    assert subprocess.run(printed, capture_output=True, check=True, timeout=240).stdout == content
 
 
 def test_an_uploaded_tree_downloads_unchanged(hither, dav, tmp_path):

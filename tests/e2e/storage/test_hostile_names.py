@@ -3,9 +3,12 @@
 import os
 import random
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from loopback_server import LoopbackServer, QuietHandler
 from served import serving as serving_hither
 from storage.test_storage_commands import s3_bucket
 from storage.test_storage_commands import serving as serving_peer
@@ -134,6 +137,74 @@ def test_every_name_arrives_or_is_refused(hither, tmp_path, monkeypatch, kind):
             down = hither("cp", "-r", "--json", "--no-store", f"{url}/up{tree}", back)
             check_copied(kind, there, read_tree(back), down)
             assert down.code == 0, down.err
+
+
+class Index(QuietHandler, SimpleHTTPRequestHandler):
+    """Answers with files and HTML indexes, and to nothing else."""
+
+
+def write_all(root: Path, files: dict[bytes, bytes]) -> None:
+    for path, content in files.items():
+        name = os.fsencode(root) + b"/" + path
+        os.makedirs(os.path.dirname(name), mode=0o755, exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(content)
+        os.utime(name, (1_600_000_000, 1_600_000_000))
+
+
+@contextmanager
+def served_tree(kind: str, www: Path):
+    if kind == "index":
+        with LoopbackServer(partial(Index, directory=www)) as server:
+            yield f"http://127.0.0.1:{server.port}/"
+    else:
+        with serving_peer(kind, www) as base:
+            yield base
+
+
+@pytest.mark.parametrize("kind", ["local", "apache", "index", "root"])
+def test_a_name_that_is_not_unicode_fails_alone_and_is_never_another_one(hither, tmp_path, kind):
+    www, copy = tmp_path / "www", tmp_path / "copy"
+    www.mkdir(mode=0o755)
+    write_all(www, {b"plain": b"new", b"odd\xff": b"odd", b"folder/odd\xfe": b"odd", b"folder/inner": b"new"})
+    old = {b"odd\xff": b"another", b"odd\xfd": b"of no source", b"folder/odd\xfc": b"of no source"}
+    write_all(copy, old)
+    wanted = {**old, b"plain": b"new", b"folder/inner": b"new"}
+    with served_tree(kind, www) as url:
+        for verb in (["check"], ["sync"], ["sync", "--delete"], ["check"]):
+            told = hither(*verb, "--no-store", url, copy)
+            assert told.code != 0, (verb, told.err)
+            assert all(name in told.err for name in ("odd\ufffd", "folder/odd\ufffd")), (verb, told.err)
+            if verb[0] != "check":
+                assert {path: it for path, it in read_tree(copy).items() if path in wanted} == wanted, verb
+    assert read_tree(www)[b"odd\xff"] == b"odd"
+
+
+def test_names_with_line_feeds_fail_alone_at_a_root_server(hither, tmp_path):
+    www, copy = tmp_path / "www", tmp_path / "copy"
+    www.mkdir(mode=0o755)
+    files = {name: b"new" for name in (b"a", b"a\nb", b"b", b"c\n", b"\nd", b"e\n\ne/f")}
+    bad = {name: b"older" for name in files if b"\n" in name}
+    write_all(www, files)
+    write_all(copy, bad)
+    with served_tree("root", www) as url:
+        told = hither("sync", "--delete", "--json", "--no-store", url, copy)
+        assert told.code == 2, told.err
+        assert read_tree(copy) == {**bad, b"a": b"new", b"b": b"new"}
+        sources = [failure["source"] for failure in told.json["failures"]]
+        assert len(sources) == 4
+        for name in ("/a\nb", "/c\n", "/\nd", "e\n\ne"):
+            assert any(source.endswith(name) for source in sources), (name, sources)
+        assert hither("check", "--no-store", url, copy).code == 2
+        # Behind a line that has the form of a status no name is sure, and none is deleted.
+        write_all(www, {b"a\n0 1 16 0": b"new"})
+        write_all(copy, {b"z": b"of no source"})
+        there = read_tree(copy)
+        for verb in (["sync", "--delete"], ["check"]):
+            told = hither(*verb, "--no-store", url, copy)
+            assert told.code == 5
+            assert "a listing" in told.err or "the status of a file" in told.err
+            assert read_tree(copy) == there
 
 
 def test_a_missing_bucket_ends_with_not_found_said_once(hither, tmp_path, monkeypatch):

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from connect.test_tls import trusting
 from needs import require
-from storage.test_copy import BLOCK, CONNECTIONS, assert_same, cp, dav, ended, killed_after, killed_when  # noqa: F401
+from storage.test_copy import (  # noqa: F401
+    BLOCK,
+    CONNECTIONS,
+    assert_same,
+    cp,
+    dav,
+    ended,
+    journal_of,
+    killed_after,
+    killed_when,
+)
 
 from bench.harness import access_log, servers
 from bench.harness.links import Link, Loopback, Wan
@@ -113,14 +123,6 @@ def test_an_upload_of_what_is_newer_asks_for_each_directory_not_for_each_file(da
     rows = list(access_log.table_rows(log.read_text()))[before:]
     # In each run, two files of each directory ask before it is listed, and others look on.
     assert sum(it.method == "PROPFIND" for it in rows) <= FILES / 5
-
-
-def journal_of(store: Path) -> bytes:
-    """The journal of the only job, empty when there is none."""
-    try:
-        return b"".join(it.read_bytes() for it in (store / "copies").glob("*"))
-    except FileNotFoundError:  # the job has ended meanwhile
-        return b""
 
 
 @pytest.mark.soak

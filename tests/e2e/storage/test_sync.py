@@ -139,6 +139,51 @@ def test_contents_of_equal_size_and_time_differ_only_by_checksum(hither, tmp_pat
         check("--checksum", source, f"{url}/mirror")
 
 
+def test_a_server_that_keeps_times_gets_a_source_that_became_older(hither, tmp_path):
+    with hither_serve(tmp_path) as (url, root):
+        source = tmp_path / "source"
+        write(source / "f", b"version 2")
+        write(source / "same", b"same")
+        sync(source, f"{url}/mirror")
+        # Another client has replaced it by the same bytes, without its time.
+        write(root / "mirror/same", b"same", LONG_AGO + 1000)
+        write(source / "f", b"version 1", LONG_AGO - 1000)
+        told = check(source, f"{url}/mirror", code=DIFFERENT)
+        assert [it["path"] for it in told["differences"]] == ["f"]
+        assert sync(source, f"{url}/mirror")["files"] == 1
+        assert (root / "mirror/f").read_bytes() == b"version 1"
+        assert check(source, f"{url}/mirror")["equal"] == 2
+
+
+def test_times_before_1970_are_times(hither, tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    write(source / "f", b"1950", -631_152_000)
+    write(target / "f", b"1969", -3600)
+    check(source, target, code=DIFFERENT)
+    assert sync(source, target)["files"] == 1
+    assert (target / "f").read_bytes() == b"1950"
+    assert int((target / "f").stat().st_mtime) == -631_152_000
+    assert check(source, target)["equal"] == 1
+    assert "1950-01-01" in hither("ls", "-l", source).out
+    # Older than all others.
+    write(target / "f", b"2020")
+    for arguments in (["-u", source / "f", target / "f"], ["-r", "-u", f"{source}/.", target]):
+        assert hither("cp", "--no-store", *arguments).code == 0
+        assert (target / "f").read_bytes() == b"2020"
+
+
+def test_a_time_before_1970_is_not_sent_as_1970(hither, tmp_path):
+    with hither_serve(tmp_path) as (url, root):
+        source = tmp_path / "source"
+        write(source / "f", b"1950", -631_152_000)
+        write(source / "g", bytes(3_000_000), -631_152_000)
+        for _ in range(2):
+            assert sync(source, f"{url}/mirror")["failures"] == []
+        assert check(source, f"{url}/mirror")["equal"] == 2
+        for name in "fg":
+            assert (root / "mirror" / name).stat().st_mtime > LONG_AGO
+
+
 def test_a_server_without_checksums_is_read(hither, tmp_path):
     with nginx(tmp_path) as (url, root):
         source = tmp_path / "source"
@@ -229,6 +274,20 @@ def test_a_dry_run_prints_what_would_be_done(hither, tmp_path):
     told = sync("--delete", "-n", source, target)
     assert (told["dry_run"], told["files"], told["files_deleted"]) == (True, 4, 1)
     assert len(told["differences"]) == 5
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_either_all_or_nothing_is_deleted(hither, tmp_path, most):
+    """Where more is to be deleted than may be, no removal is tried, whose refusal would be the message."""
+    write(tmp_path / "source/a", b"a")
+    with nginx(tmp_path) as (url, root):
+        for number in range(3):
+            write(root / f"extra/deep/{number}", b"x")
+        done = hither("sync", "--no-store", "--delete", "--max-delete", str(most), tmp_path / "source", url)
+    assert (done.code, "5 names" in done.err, "not empty" in done.err) == (
+        (2, True, False) if most == 1 else (0, False, False)
+    )
+    assert len(files(root)) == (4 if most == 1 else 1), done
 
 
 def test_a_killed_sync_deletes_nothing_and_the_next_one_ends_it(hither, tmp_path):

@@ -1,11 +1,17 @@
 """Names that are not what was meant, and what is said of them: directories, buckets, servers, files of credentials."""
 
+import os
 import socket
+import subprocess
 import threading
 
 import pytest
 from loopback_server import LoopbackServer, QuietHandler
 from served import serving
+
+from bench.harness.paths import HITHER
+
+UNSUPPORTED = 8
 
 
 @pytest.fixture
@@ -34,6 +40,29 @@ def test_a_directory_where_a_file_is_meant_is_called_one(hither, tmp_path):
             assert "directory is a directory: list it with ls" in told.err
 
 
+def test_sizes_below_a_name_that_is_not_utf8_are_counted_or_said_to_be_missing(run, tmp_path):
+    folder = os.fsencode(tmp_path / "d")
+    os.makedirs(folder + b"/run\xff")
+    for name, size in ((b"ok", 10), (b"run\xe9", 500), (b"run\xff/data", 1000)):
+        with open(folder + b"/" + name, "wb") as file:
+            file.write(bytes(size))
+    for verb in (["du"], ["find"], ["ls", "-R"]):
+        told = run(*verb, tmp_path / "d")
+        assert (told.code, "run\ufffd: the name is not UTF-8" in told.err) == (UNSUPPORTED, True), (verb, told.err)
+    assert run("du", tmp_path / "d").out == f">510\t{tmp_path}/d\n"
+    os.rename(folder + b"/run\xff", folder + b"/run")
+    told = run("du", tmp_path / "d")
+    assert (told.code, told.out) == (0, f"1510\t{tmp_path}/d\n"), told.err
+
+
+def test_the_directory_whose_name_is_not_utf8_is_named(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/run\xff"
+    os.mkdir(folder)
+    told = subprocess.run([HITHER, "stat", "in"], cwd=folder, capture_output=True, text=True, check=False)
+    assert told.returncode == UNSUPPORTED
+    assert "run\\xFF/in" in told.stderr, told.stderr
+
+
 @pytest.mark.parametrize(
     ("url", "said"), [("s3://", "names no bucket"), ("s3:///key", "names no bucket"), ("s3://a b/", "is no name of a")]
 )
@@ -49,7 +78,7 @@ def test_a_bucket_has_a_name(run, url, said):
         (400, "<Error><Code>Odd</Code><Message>no</Message></Error>", '400 Bad Request, "Odd: no": it rejects the request'),
         (503, "<Error><Code>SlowDown</Code></Error>", '503 Service Unavailable, "SlowDown": it is overloaded'),
         (404, "<html>", "404 Not Found: check the endpoint"),
-        (200, "<html>", "the answer is not one of an object store: check the endpoint"),
+        (200, "<html>", "check the endpoint, which may be no object store"),
     ],
 )
 def test_what_an_object_store_answers_is_told_without_the_words_of_the_library(run, monkeypatch, status, body, said):
