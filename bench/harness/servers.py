@@ -29,7 +29,7 @@ import sys
 import tempfile
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -503,6 +503,16 @@ def gridftp(where: Loopback) -> contextlib.AbstractContextManager[int]:
     return started(where, command)
 
 
+NO_FLOOR = "limits.min_free_bytes = 0\n"
+"""For a configuration of `hither serve`: what it does must not depend on how full the disk is."""
+
+
+def with_config(flags: Sequence[object]) -> list[str]:
+    """The flags of a `hither serve`, with serve.toml where they name no configuration."""
+    config = [] if "--config" in flags else ["--config", Path(__file__).with_name("serve.toml")]
+    return [*map(str, flags), *map(str, config)]
+
+
 def hither(
     where: Loopback,
     root: Path,
@@ -515,7 +525,7 @@ def hither(
         raise RuntimeError(f"{HITHER} is not built")
     options = ["--access-log", str(access_log)] if access_log else []
     options += ["--tls-cert", str(tls.certificate), "--tls-key", str(tls.key)] if tls else []
-    options += more
+    options += with_config(more)
     return started(
         where, lambda _, port: [str(HITHER), "serve", str(root), "--listen", f"{where.server_host}:{port}", *options]
     )
@@ -523,7 +533,7 @@ def hither(
 
 def hither_process(*arguments: object) -> tuple[subprocess.Popen, str]:
     """A `hither serve` in a session of its own, which the caller ends; and its HOST:PORT."""
-    command = [HITHER, "serve", "--json", *arguments]
+    command = [HITHER, "serve", "--json", *with_config(arguments)]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True, start_new_session=True)
     line = process.stdout.readline()
     if not line:

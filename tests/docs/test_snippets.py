@@ -135,7 +135,7 @@ class Scratch:
         self.stop()
         if not {"--listen", "--config"} & set(arguments):
             arguments = [*arguments, "--listen", self.instead["127.0.0.1:8080"]]
-        command = [HITHER, "serve", "--json", *arguments]
+        command = [HITHER, "serve", "--json", *servers.with_config(arguments)]
         process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, text=True)
         started = json.loads(process.stdout.readline())
         assert "urls" in started, started

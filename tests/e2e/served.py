@@ -11,6 +11,7 @@ from pathlib import Path
 from needs import require
 
 from bench.harness.paths import HITHER
+from bench.harness.servers import with_config
 
 PATIENCE = 60
 CONTENT = bytes(range(256)) * 4096
@@ -50,7 +51,7 @@ class Served:
 def serving(folder: Path, *flags: str):
     www, log = folder / "www", folder / "access.json"
     www.mkdir(exist_ok=True)
-    command = [HITHER, "serve", "--json", "--listen", "127.0.0.1:0", "--access-log", log, *flags, www]
+    command = [HITHER, "serve", "--json", "--listen", "127.0.0.1:0", "--access-log", log, *with_config(flags), www]
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     try:
         told = json.loads(process.stdout.readline())

@@ -35,7 +35,7 @@ class Served:
         self.root = folder / "data"
         self.root.mkdir(exist_ok=True)
         self.config = folder / "serve.toml"
-        self.config.write_text(f'root = "{self.root}"\nlisten = ["127.0.0.1:0"]\nwrite = true\n{text}')
+        self.config.write_text(f'root = "{self.root}"\nlisten = ["127.0.0.1:0"]\nwrite = true\n{servers.NO_FLOOR}{text}')
         self.start()
 
     def start(self) -> None:

@@ -13,6 +13,7 @@ from storage.test_directory_trees import small_tree, stream
 
 from bench.harness.links import Link, Wan
 from bench.harness.paths import HITHER
+from bench.harness.servers import NO_FLOOR
 
 pytestmark = pytest.mark.usefixtures("hither")
 
@@ -48,7 +49,7 @@ def test_a_link_of_50_ms_is_crossed_a_few_times(tmp_path, netns):
     with Wan(Link("u", 50, None, "another country"), real_time=True) as where:
         folder, config = tmp_path / "www", tmp_path / "hither.toml"
         folder.mkdir()
-        config.write_text("anonymous_write = true\n")
+        config.write_text(f"anonymous_write = true\n{NO_FLOOR}")
         address = f"{where.server_host}:8099"
         flags = ("--json", "--write", "--config", config, "--listen", address)
         command = where.server([str(it) for it in (HITHER, "serve", *flags, folder)])

@@ -55,7 +55,8 @@ def url(tmp_path_factory):
     for name in ("talk.root", "runs/run1.root", "runs/run2.root"):
         shutil.copy(sample, folder / name)
     port = servers.free_port()
-    command = [sys.executable, "-m", "hither", "serve", str(folder), "--write", "--listen", f"127.0.0.1:{port}"]
+    flags = servers.with_config(["--write", "--listen", f"127.0.0.1:{port}"])
+    command = [sys.executable, "-m", "hither", "serve", str(folder), *flags]
     with servers.running(Loopback(), command, port, tmp_path_factory.mktemp("log") / "serve.log"):
         yield f"http://127.0.0.1:{port}"
 

@@ -214,6 +214,7 @@ fn settings_change_while_requests_run() {
     next.listen = vec!["127.0.0.1:1".parse().unwrap()];
     next.metrics = Some("127.0.0.1:0".parse().unwrap());
     next.limits.stop_seconds = 1.0;
+    next.limits.min_free_bytes = Some(0);
     assert_eq!(server.reloader().reload(next.clone()).unwrap(), ["listen"]);
     assert_eq!(served.get("/file", &[many]).status, 206);
     assert_eq!(served.ask("PUT", "/new", &[], b"1").status, 403, "for reading from now on");
