@@ -53,7 +53,10 @@ impl Replicas {
             return Some(Arc::clone(first));
         }
         let usual = first.speed().unwrap_or(1.0);
-        healthy().min_by(|a, b| a.wait(usual).total_cmp(&b.wait(usual))).cloned()
+        // Another name for the server of the first replica has no connections of its own.
+        let elsewhere =
+            |it: &&Arc<ActiveReplica>| Arc::ptr_eq(it, first) || it.site() != first.site();
+        healthy().filter(elsewhere).min_by(|a, b| a.wait(usual).total_cmp(&b.wait(usual))).cloned()
     }
 
     /// The first usable replica, whose limits and link stand for all.

@@ -336,6 +336,17 @@ async fn a_large_read_is_shared_in_proportion_to_speed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_is_not_shared_with_another_name_of_its_server() {
+    let sources = [Arc::new(source()), Arc::new(source())];
+    let health = Health::new(Arc::clone(&sources[0]) as Arc<_>);
+    let all = Replicas::new(replica(&sources[0], 0), health, ReplicasConfig::default());
+    all.add(replica(&sources[1], 0));
+    // Sixteen at a time, where one server takes four.
+    copy_blocks(&all, 100_000).await;
+    assert_eq!((sources[0].log().len(), sources[1].log().len()), (SIZE.div_ceil(100_000), 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn when_all_have_failed_the_error_names_them_all() {
     let no = |kind| Fault::Fail(Error::new(kind, format!("no: {kind:?}")));
     let sources = [
