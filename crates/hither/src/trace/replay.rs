@@ -64,6 +64,8 @@ pub struct ReplayReport {
     pub bytes_dropped: u64,
     /// Time in pauses, in seconds, summed over threads.
     pub paused_seconds: f64,
+    /// Bytes that were read ahead and had not arrived when the replay ended: the report lacks them.
+    pub unsettled_bytes: u64,
     /// Requests, round trips and bytes.
     pub report: Report,
 }
@@ -129,7 +131,6 @@ impl Client {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         });
         let seconds = clock.now().as_secs_f64();
-        self.await_requests(&clock);
         let mut all = ReplayReport {
             files: files.len() as u64,
             threads: scripts.len() as u64,
@@ -139,6 +140,7 @@ impl Client {
         for done in ended {
             all.add(&done?);
         }
+        all.unsettled_bytes = self.await_requests(&clock);
         let reads = self.reads();
         all.hits = reads.hits - before.1.hits;
         all.partial = reads.partial - before.1.partial;
@@ -151,9 +153,14 @@ impl Client {
 
     /// Waits until nothing that was read ahead is on its way, for [`MAX_SETTLING`] at most: a
     /// request is counted once it is sent, its bytes as they come, and the server logs all of them.
-    fn await_requests(&self, clock: &MonotonicClock) {
+    /// Returns the bytes that are on their way even then.
+    fn await_requests(&self, clock: &MonotonicClock) -> u64 {
         let until = clock.now() + MAX_SETTLING;
-        while self.context.cache.gauges().in_flight_bytes > 0 && clock.now() < until {
+        loop {
+            let bytes = self.context.cache.gauges().in_flight_bytes;
+            if bytes == 0 || clock.now() >= until {
+                return bytes;
+            }
             std::thread::park_timeout(SETTLING_POLL);
         }
     }

@@ -23,6 +23,10 @@ pub(crate) fn run(client: &Client, replay: &Replay, json: bool) -> Result<(), Co
 
 fn text(done: &ReplayReport) -> String {
     let report = &done.report;
+    let unsettled = match done.unsettled_bytes {
+        0 => String::new(),
+        bytes => format!(", without {} that were still on their way", human_bytes(bytes)),
+    };
     format!(
         "{} of {} by {}: {} in {:.3} s\n\
          \x20 waited for reads       {:.3} s, at most {:.6} s\n\
@@ -31,7 +35,7 @@ fn text(done: &ReplayReport) -> String {
          \x20 paused                 {:.3} s\n\
          \x20 round trips            {}, after one another\n\
          \x20 requests               {} on {}\n\
-         \x20 bytes requested        {}, {} fetched\n",
+         \x20 bytes requested        {}, {} fetched{unsettled}\n",
         counted(done.reads, "read"),
         counted(done.files, "file"),
         counted(done.threads, "thread"),
