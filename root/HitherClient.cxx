@@ -58,6 +58,22 @@ TString HitherClient::Url(const char *name)
    return WithoutOption(url, "filetype=raw");
 }
 
+TString HitherClient::Shown(TString url)
+{
+   const Ssiz_t query = url.First('?');
+   if (query != kNPOS)
+      url.Remove(query);
+   const Ssiz_t scheme = url.Index("://");
+   if (scheme == kNPOS)
+      return url;
+   const Ssiz_t host = scheme + 3;
+   const Ssiz_t path = url.Index("/", host);
+   const Ssiz_t at = TString(url(0, path == kNPOS ? url.Length() : path)).Last('@');
+   if (at != kNPOS)
+      url.Remove(host, at + 1 - host);
+   return url;
+}
+
 HitherClient::File HitherClient::Open(const TString &url, hither_error **error)
 {
    hither_client *client = Get(error);

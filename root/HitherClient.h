@@ -56,6 +56,9 @@ hither_client *Get(hither_error **error);
 // and without its option filetype=raw; xroot:// is root://.
 TString Url(const char *name);
 
+// Returns the URL for messages: without user, password and query, which may be secrets.
+TString Shown(TString url);
+
 // Opens a file, of which the library fetches what ROOT announces, and nothing of a tree that it has
 // not. Size, head and tail come in one request. NULL after an error.
 File Open(const TString &url, hither_error **error);

@@ -84,8 +84,8 @@ THitherFile::THitherFile(const char *url, Option_t *option, const char *title, I
    else if (fOption == "CREATE" || fOption == "RECREATE" || fOption == "UPDATE")
       isOpen = OpenToWrite();
    else
-      Error("Open", "%s: option \"%s\" is not READ, NEW, CREATE, RECREATE or UPDATE", fState->fUrl.Data(),
-            fOption.Data());
+      Error("Open", "%s: option \"%s\" is not READ, NEW, CREATE, RECREATE or UPDATE",
+            HitherClient::Shown(fState->fUrl).Data(), fOption.Data());
    if (!isOpen) {
       MakeZombie();
       gDirectory = gROOT;
@@ -121,6 +121,7 @@ bool THitherFile::OpenToRead()
 bool THitherFile::OpenToWrite()
 {
    const char *const url = fState->fUrl.Data();
+   const TString shown = HitherClient::Shown(fState->fUrl);
    HitherClient::Failure failure;
    hither_client *client = HitherClient::Get(failure);
    if (!client) {
@@ -130,8 +131,8 @@ bool THitherFile::OpenToWrite()
    TString spool = TString::Format("%s/hither-XXXXXX", gSystem->TempDirectory());
    const Int_t descriptor = mkostemp(const_cast<char *>(spool.Data()), O_CLOEXEC);
    if (descriptor < 0) {
-      Error("Open", "%s: cannot make the spool file %s: %s (TMPDIR names its folder)", url, spool.Data(),
-            strerror(errno));
+      Error("Open", "%s: cannot make the spool file %s: %s (TMPDIR names its folder)", shown.Data(),
+            spool.Data(), strerror(errno));
       return false;
    }
    fState->fReplaceAny = fOption == "RECREATE";
@@ -141,7 +142,7 @@ bool THitherFile::OpenToWrite()
       const bool isMissing = !found && failure.Kind() == HITHER_KIND_NOT_FOUND;
       bool isGood = true;
       if (fOption == "CREATE" && found) {
-         Error("Open", "%s exists (RECREATE replaces it)", url);
+         Error("Open", "%s exists (RECREATE replaces it)", shown.Data());
          isGood = false;
       } else if (!found && !isMissing) {
          Error("Open", "%s", failure.Message());
@@ -163,7 +164,7 @@ bool THitherFile::OpenToWrite()
    // The copy may have replaced the file.
    fD = SysOpen(spool, O_RDWR | O_CLOEXEC, 0600);
    if (fD < 0) {
-      Error("Open", "%s: cannot open the spool file %s: %s", url, spool.Data(), strerror(errno));
+      Error("Open", "%s: cannot open the spool file %s: %s", shown.Data(), spool.Data(), strerror(errno));
       unlink(spool);
       fD = -1;
       return false;
@@ -213,7 +214,7 @@ Int_t THitherFile::ReOpen(Option_t *option)
 {
    const TString mode = Mode(option);
    if (mode != "READ" && mode != "UPDATE") {
-      Error("ReOpen", "%s: option \"%s\" is not READ or UPDATE", fState->fUrl.Data(), mode.Data());
+      Error("ReOpen", "%s: option \"%s\" is not READ or UPDATE", HitherClient::Shown(fState->fUrl).Data(), mode.Data());
       return 1;
    }
    if (fWritable == (mode == "UPDATE"))
@@ -293,7 +294,8 @@ Bool_t THitherFile::ReadBuffer(char *buffer, Int_t length)
       if (read < 0)
          Error("ReadBuffer", "%s", failure.Message());
       else
-         Error("ReadBuffer", "%s: at %lld the file ends after %lld of %d bytes", fState->fUrl.Data(), fOffset,
+         Error("ReadBuffer", "%s: at %lld the file ends after %lld of %d bytes",
+               HitherClient::Shown(fState->fUrl).Data(), fOffset,
                static_cast<Long64_t>(read), length);
       return kTRUE;
    }

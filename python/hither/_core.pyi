@@ -21,6 +21,7 @@ __all__ = [
     "Strings",
     "Tree",
     "__version__",
+    "redact_url",
     "run_command",
     "shutdown",
     "suggestion",
@@ -258,6 +259,9 @@ class ArraysIterator:
 
 def shutdown() -> None:
     """Stop threads of the library from entering the interpreter; wait for those inside."""
+
+def redact_url(url: str) -> str:
+    """Return a URL for messages, without user, password, query and fragment."""
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
     """Return the end of an error for an unknown name: similar names, or all if they are few."""

@@ -1,4 +1,4 @@
-"""URLs: schemes, the prefix by which other libraries tell hither's URLs from theirs, secrets."""
+"""URLs: schemes, the prefix by which other libraries tell hither's URLs from theirs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,3 @@ _PREFIX = re.compile(rf"\Ahither\+?(?=(?:{'|'.join(SCHEMES)})://)")
 def without_prefix(url: str) -> str:
     """Return a URL without hither's prefix."""
     return _PREFIX.sub("", url)
-
-
-def without_secrets(url: str) -> str:
-    """Return a URL without user, password and query."""
-    return re.sub("//[^/@]*@", "//", url.split("?", maxsplit=1)[0])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import uproot
 import uproot.source.chunk
 
+from hither import _core
 from hither._file import RemoteFile
 from hither._urls import PREFIXES, SCHEMES, without_prefix
 
@@ -167,7 +168,7 @@ class Source(uproot.source.chunk.Source):  # type: ignore[misc]
     def _process_executor(self) -> ThreadPoolExecutor:
         """Return the thread pool of this process; a forked child needs its own."""
         if self.closed:
-            message = f"file {self._file_path!r} is closed"
+            message = f"file {_core.redact_url(self._file_path)!r} is closed"
             raise OSError(message)
         with self._lock:
             if self._pool is None or self._pool_process != os.getpid():

@@ -15,10 +15,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         return exit::failed(&exit::CommandError::local("cannot wait for Ctrl-C", error), false);
     }
     hither_server::raise_open_files();
-    let matches = parser().try_get_matches_from(words);
+    let words: Vec<_> = words.into_iter().collect();
+    let matches = parser().try_get_matches_from(&words);
     let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        Err(error) => return exit::usage(&error),
+        Err(error) => return exit::usage(&error, &words),
     };
     let json = arguments.common.json;
     match log::start(arguments.common.verbose).and_then(|()| commands::run(arguments)) {

@@ -1,8 +1,9 @@
 //! Exit codes and error messages.
 
 use crate::output::{eprint_line, print, write};
-use hither::{Error, ErrorKind};
+use hither::{Error, ErrorKind, redact_url};
 use std::error::Error as _;
+use std::ffi::OsString;
 use std::fmt::Display;
 
 /// Exit codes and their meanings.
@@ -152,10 +153,32 @@ pub(crate) fn failed(failure: &CommandError, json: bool) -> u8 {
     failure.code
 }
 
+/// A message that repeats some of the `words`, which may be URLs, without the secrets in them.
+fn without_secrets(message: &str, words: &[OsString]) -> String {
+    let mut shown = message.to_owned();
+    for word in words.iter().filter_map(|word| word.to_str()) {
+        let value = word.split_once('=').filter(|_| word.starts_with('-'));
+        let url = value.map_or(word, |(_, value)| value);
+        if url.contains("://") {
+            let redacted = redact_url(url);
+            // A parser of a value may have escaped it.
+            shown =
+                shown.replace(url, &redacted).replace(&url.escape_debug().to_string(), &redacted);
+        }
+    }
+    shown
+}
+
 /// Prints help on the standard output or errors of usage on the standard error; returns the exit
-/// code.
-pub(crate) fn usage(error: &clap::Error) -> u8 {
+/// code. URLs among the `words` of the command line are shown without secrets.
+pub(crate) fn usage(error: &clap::Error, words: &[OsString]) -> u8 {
     if error.use_stderr() {
+        let whole = error.render().to_string();
+        let shown = without_secrets(&whole, words);
+        if shown != whole {
+            eprint_line(shown.trim_end());
+            return 2;
+        }
         // Nothing can be done about a terminal that is gone.
         drop(error.print());
         return 2;

@@ -1,8 +1,8 @@
 //! Commands with several arguments: an error of one argument does not stop the others.
 
 use crate::exit::{CommandError, print_error};
-use crate::output::{JsonArray, print, redact_url};
-use hither::Client;
+use crate::output::{JsonArray, print};
+use hither::{Client, redact_url};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,9 +81,9 @@ pub(crate) fn expand(
         match client.block_on(client.matching_urls(argument)) {
             Ok(found) => {
                 urls.extend(found.urls);
-                found.failures.into_iter().for_each(|error| failed(shown, error.into()));
+                found.failures.into_iter().for_each(|error| failed(&shown, error.into()));
             }
-            Err(error) => failed(shown, error.into()),
+            Err(error) => failed(&shown, error.into()),
         }
     }
     urls

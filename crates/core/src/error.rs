@@ -3,9 +3,11 @@
 //! Every layer turns its failures into an [`Error`]; [`Error::kind`] and [`Error::retry`] are the
 //! only things that decisions are taken on, so that they are taken in one place.
 
+mod config_text;
 pub mod retry;
 pub mod suggest;
 
+pub use config_text::invalid_toml;
 pub use retry::{Delivery, Effect, Failure, Retry};
 use std::fmt;
 use std::io;

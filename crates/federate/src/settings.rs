@@ -1,7 +1,7 @@
 //! The configuration of a federation: that of a server, and four tables beside it.
 
 use crate::sites::SiteSettings;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, invalid_toml};
 use hither_server::{Cidr, Settings};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -58,7 +58,7 @@ impl FederationConfig {
     /// # Errors
     /// [`ErrorKind::Invalid`], with the key and the expectation.
     pub fn from_toml(text: &str) -> Result<Self> {
-        let invalid = |error: toml::de::Error| Error::new(ErrorKind::Invalid, error.to_string());
+        let invalid = |error: toml::de::Error| invalid_toml(text, error.span(), error.message());
         let mut rest: toml::Table = toml::from_str(text).map_err(invalid)?;
         rest.retain(|name, _| !["federation", "sites", "endpoints"].contains(&name));
         let server = Settings::from_toml(&rest.to_string())?;

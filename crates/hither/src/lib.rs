@@ -82,6 +82,7 @@ pub use hither_transport::S3Config;
 pub use hither_transport::{
     ExtendedAttribute, FileLocality, Identity, Lot, LotsApi, MonotonicClock, PageChecksums,
     Proxies, ReplicaServer, Resolve, SourceAddress, SourceTraffic, TlsConfig, TransportConfig,
+    redact_url,
 };
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};

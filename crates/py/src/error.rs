@@ -61,6 +61,12 @@ pub(crate) fn suggestion(wanted: &str, names: Vec<String>) -> String {
     Suggestion::similar_or_all(wanted, names.iter().map(String::as_str)).to_string()
 }
 
+/// A URL for messages, without user, password, query and fragment.
+#[pyfunction]
+pub(crate) fn redact_url(url: &str) -> String {
+    hither::redact_url(url)
+}
+
 /// True for a missing tree or branch, false for a missing file.
 fn is_missing_key(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<FormatError>());

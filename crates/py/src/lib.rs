@@ -34,6 +34,8 @@ mod _core {
     #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]
+    use crate::error::redact_url;
+    #[pymodule_export]
     use crate::error::suggestion;
     #[pymodule_export]
     use crate::file::{File, FileStat, Hint};

@@ -8,7 +8,7 @@ use crate::connection::socket_options::NetworkSettings;
 use crate::lots::settings::LotSettings;
 use crate::referral::replica_map::{ReplicaMap, ReplicaSettings};
 use crate::third_party::settings::ThirdPartySettings;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Error, ErrorKind, Result, invalid_toml};
 use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -246,7 +246,8 @@ impl Settings {
     /// # Errors
     /// [`ErrorKind::Invalid`], saying which line.
     pub fn from_toml(text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))
+        toml::from_str(text)
+            .map_err(|error: toml::de::Error| invalid_toml(text, error.span(), error.message()))
     }
 
     /// The first address to listen on that other machines may reach.

@@ -40,6 +40,7 @@ pub use config::{PageChecksums, TlsConfig, TransportConfig};
 pub use context::MonotonicClock;
 pub use counters::activity::ActivityRecorder;
 pub use counters::{TransferCounters, TransferTotals};
+pub use location::secrets::redact_url;
 pub use location::{Location, Protocol, http_form};
 pub use network::Network;
 pub use network::lots::{Lot, LotsApi};

@@ -8,7 +8,7 @@ use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderMap;
 use pelican_role::PelicanRole;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use secrets::without_tokens;
+use secrets::{redact_reference, redact_url, without_tokens};
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -108,7 +108,7 @@ impl Location {
     /// for a scheme of no [`Protocol`].
     pub fn parse(text: &str) -> Result<Self> {
         let invalid = |why: &dyn fmt::Display| {
-            let text = without_secrets(text);
+            let text = redact_reference(text);
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {why}"))
         };
         let federated = pelican_role::https_form(text)?;
@@ -137,7 +137,7 @@ impl Location {
     /// As [`Location::parse`].
     pub fn join(&self, reference: &str) -> Result<Self> {
         let url = self.url.join(&http_form(reference)).map_err(|error| {
-            let reference = without_secrets(reference);
+            let reference = redact_reference(reference);
             Error::new(ErrorKind::Protocol, format!("redirect to {reference:?}: {error}"))
         })?;
         Self::from_url(url, Some(Arc::clone(&self.asked)))
@@ -194,7 +194,7 @@ impl Location {
     /// As [`Location::join`].
     pub(crate) fn redirected_to_url(&self, text: &str) -> Result<Self> {
         let url = Url::parse(&literal(text)).map_err(|error| {
-            let text = without_secrets(text);
+            let text = redact_reference(text);
             Error::new(ErrorKind::Protocol, format!("{self}: redirect to {text:?}: {error}"))
         })?;
         Self::from_url(url, Some(Arc::clone(&self.asked)))
@@ -213,7 +213,7 @@ impl Location {
         url.set_fragment(None);
         let host = url.host_str().filter(|host| !host.is_empty());
         let Some(host) = host.map(str::to_owned) else {
-            let text = without_secrets(url.as_str());
+            let text = redact_url(url.as_str());
             return Err(Error::new(ErrorKind::Invalid, format!("{text} names no host")));
         };
         let port = url.port().unwrap_or(usual_port);
@@ -454,17 +454,6 @@ fn basic(url: &Url) -> Result<Option<Basic>> {
     })
 }
 
-/// Text that may be a URL, for messages, without anything that may be a password or a query.
-fn without_secrets(text: &str) -> String {
-    let text = text.split(['?', '#']).next().unwrap_or_default();
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), text),
-    };
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
-    format!("{scheme}{rest}")
-}
-
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = match self.protocol() {
@@ -501,6 +490,10 @@ mod tests {
         for text in [
             "http://me:hush@host:99999/x",
             "http://me:hu/sh@[::1/x",
+            "http://me:hush?x@host/",
+            "http://me:hush#x@host/",
+            "http://me:hu?hush@host/",
+            "pelican:///me:hush@host/x?hush",
             "hush@host?hush",
             "http://host:x?hush",
         ] {

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from hither import _core
 from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._file import RemoteFile
 from hither._tree.branches import missing_key_error
 from hither._tree.tree import Tree
-from hither._urls import without_secrets
 
 if TYPE_CHECKING:
     from hither._client import UrlOrPath
@@ -56,7 +56,7 @@ class RootFile(Closing, Mapping[str, Tree]):
 
     def __repr__(self) -> str:
         """Return the URL of the file, without secrets."""
-        return f"<hither.RootFile {without_secrets(self._url)!r}>"
+        return f"<hither.RootFile {_core.redact_url(self._url)!r}>"
 
     def _repr_html_(self) -> str:
         """Return the URL and the paths of the trees, for notebooks."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from hither import _core
 from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._reporting.progress_bar import HIDDEN, ProgressBar
@@ -24,13 +25,11 @@ from hither._tree.branches import (
     without_repeated,
 )
 from hither._tree.request import ArraysRequest, check_library, entry_range, select_columns
-from hither._urls import without_secrets
 from hither.exceptions import InvalidError, MissingKeyError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from hither import _core
     from hither._client import UrlOrPath
     from hither._tree.branches import BranchInfo, NameFilter, RecordType
     from hither._tree.request import Library
@@ -135,7 +134,7 @@ class Tree(Closing, Mapping[str, "Branch"]):
     @property
     def _shown_url(self) -> str:
         """URL or path of the file, without secrets."""
-        return without_secrets(self._core.url)
+        return _core.redact_url(self._core.url)
 
     @property
     def name(self) -> str:

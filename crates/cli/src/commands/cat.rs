@@ -4,9 +4,9 @@
 use crate::arguments::Cat;
 use crate::exit::CommandError;
 use crate::output::standard_streams::standard_output;
-use crate::output::{eprint_line, print_notices, redact_url};
+use crate::output::{eprint_line, print_notices};
 use crate::per_argument::{ArgumentResults, expand};
-use hither::{Client, Error, ErrorKind, FileStat};
+use hither::{Client, Error, ErrorKind, FileStat, redact_url};
 use serde_json::json;
 use std::io::Write;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) fn write_all(
             Err(error) if error.kind() == ErrorKind::Cancelled => return Ok(()),
             Err(error) => {
                 let error = client.block_on(client.explain_read(&url, error));
-                outcome.failed(redact_url(&url), error.into());
+                outcome.failed(&redact_url(&url), error.into());
             }
         }
     }

@@ -5,9 +5,11 @@ mod list;
 
 use crate::arguments::{Checksum, read_list};
 use crate::exit::CommandError;
-use crate::output::{eprint_line, redact_url};
+use crate::output::eprint_line;
 use crate::per_argument::{ArgumentResults, Semaphore, expand, run_parallel};
-use hither::{Algorithm, Client, Error, ErrorKind, FileStat, Hasher, counted, url_below};
+use hither::{
+    Algorithm, Client, Error, ErrorKind, FileStat, Hasher, counted, redact_url, url_below,
+};
 use list::ListedChecksum;
 use serde_json::json;
 use std::path::Path;
@@ -32,7 +34,7 @@ pub(super) fn run(client: &Client, request: &Checksum, json: bool) -> Result<(),
                     let line = list::line(&checksum.value, &checksum.name);
                     outcome.done(&line, checksum.object())?;
                 }
-                Err(error) => outcome.failed(redact_url(url), error.into()),
+                Err(error) => outcome.failed(&redact_url(url), error.into()),
             }
             Ok(())
         },
@@ -126,7 +128,7 @@ fn check(client: &Client, path: &Path, request: &Checksum, json: bool) -> Result
     };
     run_parallel(&list.checksums, ask, |listed, found| {
         let ListedChecksum { name, expected } = listed;
-        let shown = list::escaped(redact_url(name));
+        let shown = list::escaped(&redact_url(name));
         let (is_equal, object, error) = match found {
             Ok(found) => {
                 let is_equal = found.value == *expected;
@@ -146,7 +148,7 @@ fn check(client: &Client, path: &Path, request: &Checksum, json: bool) -> Result
             None => outcome.title(&text)?,
         }
         if !is_equal {
-            outcome.failed(redact_url(name), error.into());
+            outcome.failed(&redact_url(name), error.into());
         }
         Ok(())
     })?;

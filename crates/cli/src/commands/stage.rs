@@ -3,9 +3,8 @@
 use crate::arguments::Stage;
 use crate::exit::CommandError;
 use crate::interrupt;
-use crate::output::redact_url;
 use crate::per_argument::ArgumentResults;
-use hither::{Client, Error, ErrorKind, StagingRequest, StagingState, counted};
+use hither::{Client, Error, ErrorKind, StagingRequest, StagingState, counted, redact_url};
 use serde_json::json;
 use std::time::Duration;
 
@@ -14,8 +13,8 @@ const GOES_ON: &str = "the servers go on: the same command with --wait waits aga
 pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
     let urls = &request.urls;
-    let shown = |all: &[usize]| -> Vec<&str> {
-        all.iter().filter_map(|nth| urls.get(*nth)).map(|url| redact_url(url.as_str())).collect()
+    let shown = |all: &[usize]| -> Vec<String> {
+        all.iter().filter_map(|nth| urls.get(*nth)).map(|url| redact_url(url)).collect()
     };
     if request.status {
         let found = client.block_on(client.localities(urls))?;
@@ -78,7 +77,7 @@ pub(crate) fn run(client: &Client, request: &Stage, json: bool) -> Result<(), Co
         if let StagingState::Failed(why) = state {
             let url = redact_url(url);
             let what = format!("{url} cannot be staged: {why:?}");
-            outcome.failed(url, Error::new(ErrorKind::Unavailable, what).into());
+            outcome.failed(&url, Error::new(ErrorKind::Unavailable, what).into());
         }
     }
     let left = states.iter().filter(|state| **state == StagingState::Waiting).count();

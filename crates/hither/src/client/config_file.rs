@@ -3,7 +3,7 @@
 use crate::client::mirrors::Mirror;
 use crate::client::options::folder;
 use hither_auth::Environment;
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Result, invalid_toml};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -146,11 +146,11 @@ impl ConfigFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] with line and column, for text that is not TOML, for unknown keys and
-    /// for values of the wrong type.
+    /// [`hither_core::ErrorKind::Invalid`] with line and column, for text that is not TOML,
+    /// for unknown keys and for values of the wrong type. It repeats no value: it may be secret.
     pub fn parse(text: &str) -> Result<Self> {
         let parsed = toml::from_str(text).map(Self);
-        parsed.map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))
+        parsed.map_err(|error: toml::de::Error| invalid_toml(text, error.span(), error.message()))
     }
 
     /// The path of the user's own configuration file.

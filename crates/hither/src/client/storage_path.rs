@@ -129,6 +129,11 @@ impl Client {
         network: &Arc<hither_transport::Network>,
     ) -> Result<(hither_transport::S3Storage, String)> {
         let (bucket, key) = text.split_once('/').unwrap_or((text, ""));
+        if bucket.contains('@') {
+            let what = "s3:// URLs have no user and password: expected s3://BUCKET/KEY, with keys \
+                        in the environment";
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
         let path = key.trim_end_matches('/').to_owned();
         check_path(&path)?;
         let config = s3::configured(&self.context.config)?;

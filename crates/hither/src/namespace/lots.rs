@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_transport::{Location, LotsApi, Protocol};
+use hither_transport::{Location, LotsApi, Protocol, redact_url};
 use std::sync::Arc;
 
 impl Client {
@@ -15,14 +15,9 @@ impl Client {
         let path = self.storage_path(url)?.path;
         let location = Location::parse(url).ok().filter(|it| it.protocol() == Protocol::Http);
         let location = location.ok_or_else(|| {
-            let what = format!("{}: lots are reserved over http:// or https://", redacted(url));
+            let what = format!("{}: lots are reserved over http:// or https://", redact_url(url));
             Error::new(ErrorKind::Unsupported, what)
         })?;
         Ok((LotsApi::new(&location, Arc::clone(&self.context.network)), path))
     }
-}
-
-/// A URL without what may be secret.
-fn redacted(url: &str) -> &str {
-    url.split(['?', '#']).next().unwrap_or_default()
 }

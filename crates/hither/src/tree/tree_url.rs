@@ -1,6 +1,6 @@
 //! `URL:TREE`, the name of a tree in a file.
 
-use hither_transport::Location;
+use hither_transport::{Location, redact_url};
 
 /// A file and, perhaps, a tree in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,7 @@ impl TreeUrl {
     pub fn shown(&self) -> String {
         match Location::parse(&self.url) {
             Ok(location) => location.to_string(),
+            Err(_) if self.url.contains("://") => redact_url(&self.url),
             Err(_) => self.url.clone(),
         }
     }

@@ -268,6 +268,21 @@ pub(super) struct Experiment {
     pub(super) points: Vec<Point>,
 }
 
+/// The place and kind of an error of TOML. Values and lines may hold secrets, so neither is
+/// repeated.
+fn invalid(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let message = error.message();
+    let is_of_name = message.starts_with("unknown field") || message.starts_with("missing field");
+    // Other messages have what was found before what was expected.
+    let shown = match message.rsplit_once(", expected ") {
+        Some((_, expected)) if !is_of_name => format!("expected {expected}"),
+        _ => message.to_owned(),
+    };
+    format!("line {line}: {}", shown.trim_end())
+}
+
 impl Experiment {
     /// Reads a file; `hither` is the program that copies where it names no client.
     pub(super) fn read(
@@ -281,7 +296,7 @@ impl Experiment {
     }
 
     fn parse(path: &Path, text: &str, hither: &Path, byte_size: ByteSize) -> Result<Self, String> {
-        let file: ExperimentFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: ExperimentFile = toml::from_str(text).map_err(|error| invalid(text, &error))?;
         let bytes = size(&file.bytes, byte_size);
         let bytes = bytes.ok_or("`bytes` has to be the bytes of a run, as in \"1G\"")?;
         let runs = file.runs.unwrap_or(DEFAULT_RUNS);

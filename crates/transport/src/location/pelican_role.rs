@@ -12,7 +12,7 @@
 //! of their own. The director gets it only if the federation is named by its host. Passwords go to
 //! no server of a federation ([`Location::is_in_federation`]).
 
-use super::secrets::without_tokens;
+use super::secrets::{redact_url, without_tokens};
 use super::{Asked, Location};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_http::PelicanNamespace;
@@ -51,7 +51,8 @@ pub(super) fn https_form(text: &str) -> Result<Option<Cow<'_, str>>> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
     match scheme.to_ascii_lowercase().as_str() {
         "pelican" if rest.starts_with('/') => {
-            let host = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
+            let host = redact_url(&format!("https://{}", rest.trim_start_matches('/')));
+            let host = host.trim_start_matches("https://").split('/').next().unwrap_or_default();
             let what =
                 format!("the URL has no host: expected pelican://HOST/PATH, is {host:?} the host?");
             Err(Error::new(ErrorKind::Invalid, what))

@@ -14,7 +14,7 @@
 //!
 //! [`request::builder`]: crate::http::request::builder
 
-use super::{Asked, Location, literal, without_secrets};
+use super::{Asked, Location, literal};
 use hither_auth::{Credentials, Origin};
 use hither_core::error::{Error, ErrorKind, Result};
 use http::HeaderMap;
@@ -35,7 +35,7 @@ impl Location {
     /// tokens.
     pub fn of_document(text: &str) -> Result<Self> {
         let url = Url::parse(&literal(text)).map_err(|error| {
-            let text = without_secrets(text);
+            let text = redact_reference(text);
             Error::new(ErrorKind::Invalid, format!("{text:?} is not a URL: {error}"))
         })?;
         Self::from_url(url, Some(Arc::new(Asked::new(Origin::document()))))
@@ -129,6 +129,37 @@ pub(crate) fn check_redirect(
     Err(Error::new(ErrorKind::PermissionDenied, what))
 }
 
+/// `text`, which may be a URL, for messages: without user, password, query and fragment. Of a text
+/// with `://` that is no URL, all is left out that may be one of these.
+#[must_use]
+pub fn redact_url(text: &str) -> String {
+    let (shown, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let Some((scheme, whole)) = shown.split_once("://") else { return shown.to_owned() };
+    if scheme.eq_ignore_ascii_case("file") {
+        return shown.to_owned();
+    }
+    if Url::parse(&literal(text)).is_err() {
+        let shown = if rest.contains('@') { "..." } else { after_user(whole) };
+        return format!("{scheme}://{shown}");
+    }
+    // Parsers take any number of slashes before the host.
+    let host = whole.trim_start_matches(['/', '\\']);
+    let (slashes, _) = whole.split_at(whole.len() - host.len());
+    let (host, path) = host.split_at(host.find(['/', '\\']).unwrap_or(host.len()));
+    format!("{scheme}://{slashes}{}{path}", after_user(host))
+}
+
+/// As [`redact_url`], for text that is no local path, although it may have no `://`.
+pub(super) fn redact_reference(text: &str) -> String {
+    let shown = redact_url(text);
+    if shown.contains("://") { shown } else { after_user(&shown).to_owned() }
+}
+
+/// The text after the last `@`, or all of it.
+fn after_user(text: &str) -> &str {
+    text.rsplit_once('@').map_or(text, |(_, rest)| rest)
+}
+
 /// A query without the words that are tokens.
 pub(crate) fn without_tokens(query: &str) -> String {
     let is_token = |word: &&str| {
@@ -136,4 +167,45 @@ pub(crate) fn without_tokens(query: &str) -> String {
         TOKEN_WORDS.iter().any(|token| name.eq_ignore_ascii_case(token))
     };
     query.split('&').filter(|word| !is_token(word)).collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact_url;
+
+    #[test]
+    fn urls_are_shown_without_what_may_be_a_secret() {
+        for (url, shown) in [
+            ("http://h/a?authz=hush#x", "http://h/a"),
+            ("http://me:hush@h:80/a@b", "http://h:80/a@b"),
+            ("http://me:hu@sh@h/a", "http://h/a"),
+            ("http:///me:hush@h/a", "http:///h/a"),
+            ("HTTPS://hush@h", "HTTPS://h"),
+            ("davs://me:hush@h/a", "davs://h/a"),
+            ("root://me:hush@h//a b?authz=hush", "root://h//a b"),
+            ("pelican://me:hush@h/a", "pelican://h/a"),
+            ("s3://hush:hush@bucket/a b", "s3://bucket/a b"),
+            ("http://me:hush@h:bad/a", "http://h:bad/a"),
+            ("http://me:hu/sh@h/a", "http://h/a"),
+            ("http://me:hu?sh@h/a", "http://..."),
+            ("http://me:hush#hush@h/a", "http://..."),
+            ("ht tp://me:hush@h/?hush", "ht tp://h/"),
+            ("/data/me@x", "/data/me@x"),
+            ("file:///data/me@x", "file:///data/me@x"),
+        ] {
+            assert_eq!(redact_url(url), shown, "{url}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_password_is_never_shown(
+            before in "[a-z]{1,5}",
+            secret in "[A-Z]{6}[@:/?#\\[% ]{0,2}[A-Z]{6}",
+            after in "[a-z:\\[]{1,8}/[a-z]{0,3}",
+        ) {
+            let shown = redact_url(&format!("http://{before}:{secret}@{after}?{secret}"));
+            proptest::prop_assert!(!shown.contains(|c: char| c.is_ascii_uppercase()), "{shown}");
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use crate::arguments::Du;
 use crate::exit::CommandError;
-use crate::output::{human_bytes, print_notices, printable, redact_url};
+use crate::output::{human_bytes, print_notices, printable};
 use crate::per_argument::{ArgumentResults, expand};
-use hither::{Client, DirEntry, Error, FileKind, StoragePath, WalkEvent, WalkOptions};
+use hither::{Client, DirEntry, Error, FileKind, StoragePath, WalkEvent, WalkOptions, redact_url};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) fn run(client: &Client, request: &Du, json: bool) -> Result<(), Comma
         let named = match client.storage_path(&url) {
             Ok(named) => named,
             Err(error) => {
-                outcome.failed(redact_url(&url), error.into());
+                outcome.failed(&redact_url(&url), error.into());
                 continue;
             }
         };
@@ -34,7 +34,7 @@ pub(crate) fn run(client: &Client, request: &Du, json: bool) -> Result<(), Comma
             Ok::<_, Error>(())
         }));
         if let Err(error) = walked {
-            outcome.failed(redact_url(&url), error.into());
+            outcome.failed(&redact_url(&url), error.into());
             continue;
         }
         show(&sums, &named, request, &mut outcome)?;

@@ -2,11 +2,11 @@
 
 use crate::arguments::Find;
 use crate::exit::CommandError;
-use crate::output::{JsonArray, entry_json, print, print_notices, printable, redact_url};
+use crate::output::{JsonArray, entry_json, print, print_notices, printable};
 use crate::per_argument::{ArgumentResults, expand};
 use hither::{
     Client, DirEntry, Error, ErrorKind, FileKind, Filter, FilterOptions, StoragePath, WalkEvent,
-    WalkOptions,
+    WalkOptions, redact_url,
 };
 use std::io::IsTerminal;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(client: &Client, request: &Find, json: bool) -> Result<(), Com
             }))
         });
         if let Err(error) = found {
-            outcome.failed(redact_url(&url), error.into());
+            outcome.failed(&redact_url(&url), error.into());
         }
     }
     outcome.end_array(&array)

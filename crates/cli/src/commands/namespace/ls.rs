@@ -2,9 +2,9 @@
 
 use crate::arguments::Ls;
 use crate::exit::CommandError;
-use crate::output::{date, entry_json, human_bytes, printable, redact_url};
+use crate::output::{date, entry_json, human_bytes, printable};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
-use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath};
+use hither::{Client, DirEntry, Error, ErrorKind, FileKind, StoragePath, redact_url};
 use std::fmt::Write;
 
 /// The deepest level of a recursive listing: a server that has more is in a loop.
@@ -26,10 +26,10 @@ pub(crate) fn run(client: &Client, request: &Ls, json: bool) -> Result<(), Comma
         |url, found| match found {
             Ok((named, listed)) => {
                 let listing = Listing { client, request, named: &named, titled };
-                listing.show_all(redact_url(url), listed, &mut first, &mut outcome)
+                listing.show_all(&redact_url(url), listed, &mut first, &mut outcome)
             }
             Err(error) => {
-                outcome.failed(redact_url(url), error.into());
+                outcome.failed(&redact_url(url), error.into());
                 Ok(())
             }
         },

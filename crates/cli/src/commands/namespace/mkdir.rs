@@ -2,9 +2,8 @@
 
 use crate::arguments::Mkdir;
 use crate::exit::CommandError;
-use crate::output::redact_url;
 use crate::per_argument::ArgumentResults;
-use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath, redact_url};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), CommandError> {
@@ -12,7 +11,7 @@ pub(crate) fn run(client: &Client, request: &Mkdir, json: bool) -> Result<(), Co
     for url in &request.urls {
         match make(client, url, request.parents) {
             Ok(named) => outcome.done("", json!({ "url": named.display_url(&named.path) }))?,
-            Err(error) => outcome.failed(redact_url(url), error.into()),
+            Err(error) => outcome.failed(&redact_url(url), error.into()),
         }
     }
     outcome.end("made")

@@ -2,9 +2,8 @@
 
 use crate::arguments::Mv;
 use crate::exit::CommandError;
-use crate::output::redact_url;
 use crate::per_argument::ArgumentResults;
-use hither::{Client, Error, ErrorKind, FileKind, StoragePath, refuse_clashes};
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath, redact_url, refuse_clashes};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), CommandError> {
@@ -29,7 +28,7 @@ pub(crate) fn run(client: &Client, request: &Mv, json: bool) -> Result<(), Comma
         match rename(client, url, &target, into, request.no_clobber) {
             Ok((from, to)) => outcome.done("", json!({ "from": from, "to": to }))?,
             Err(error) if request.no_clobber && error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => outcome.failed(redact_url(url), error.into()),
+            Err(error) => outcome.failed(&redact_url(url), error.into()),
         }
     }
     outcome.end("moved")

@@ -2,9 +2,8 @@
 
 use crate::arguments::Rm;
 use crate::exit::CommandError;
-use crate::output::redact_url;
 use crate::per_argument::{ArgumentResults, expand};
-use hither::{Client, Error, ErrorKind, FileKind, StoragePath};
+use hither::{Client, Error, ErrorKind, FileKind, StoragePath, redact_url};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {
@@ -14,7 +13,7 @@ pub(crate) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), Comma
         match remove(client, url, request) {
             Ok(named) => outcome.done("", json!({ "url": named.display_url(&named.path) }))?,
             Err(error) if request.force && error.kind() == ErrorKind::NotFound => {}
-            Err(error) => outcome.failed(redact_url(url), error.into()),
+            Err(error) => outcome.failed(&redact_url(url), error.into()),
         }
     }
     outcome.end("removed")

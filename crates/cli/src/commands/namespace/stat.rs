@@ -2,9 +2,9 @@
 
 use crate::arguments::Stat;
 use crate::exit::CommandError;
-use crate::output::{date, entry_json, human_bytes, kind, print, print_notices, redact_url};
+use crate::output::{date, entry_json, human_bytes, kind, print, print_notices};
 use crate::per_argument::{ArgumentResults, expand, run_parallel};
-use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath};
+use hither::{Client, DirEntry, Error, ExtendedAttribute, FileKind, StoragePath, redact_url};
 use serde_json::Value;
 
 pub(crate) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), CommandError> {
@@ -23,7 +23,7 @@ pub(crate) fn run(client: &Client, request: &Stat, json: bool) -> Result<(), Com
         |url, found| {
             match found {
                 Ok(found) => outcome.done(&found.text(), found.object())?,
-                Err(error) => outcome.failed(redact_url(url), error.into()),
+                Err(error) => outcome.failed(&redact_url(url), error.into()),
             }
             Ok(())
         },

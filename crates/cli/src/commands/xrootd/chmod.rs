@@ -2,9 +2,8 @@
 
 use crate::arguments::Chmod;
 use crate::exit::CommandError;
-use crate::output::redact_url;
 use crate::per_argument::{ArgumentResults, run_parallel};
-use hither::Client;
+use hither::{Client, redact_url};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), CommandError> {
@@ -15,7 +14,7 @@ pub(crate) fn run(client: &Client, request: &Chmod, json: bool) -> Result<(), Co
         |url, changed| {
             match changed {
                 Ok(()) => outcome.done("", json!({ "url": redact_url(url) }))?,
-                Err(error) => outcome.failed(redact_url(url), error.into()),
+                Err(error) => outcome.failed(&redact_url(url), error.into()),
             }
             Ok(())
         },

@@ -2,9 +2,8 @@
 
 use crate::arguments::Locate;
 use crate::exit::CommandError;
-use crate::output::redact_url;
 use crate::per_argument::{ArgumentResults, run_parallel};
-use hither::{Client, ReplicaServer};
+use hither::{Client, ReplicaServer, redact_url};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), CommandError> {
@@ -23,7 +22,7 @@ pub(crate) fn run(client: &Client, request: &Locate, json: bool) -> Result<(), C
                     let object = json!({ "url": redact_url(url), "servers": objects });
                     outcome.done(&format!("{title}{lines}"), object)?;
                 }
-                Err(error) => outcome.failed(redact_url(url), error.into()),
+                Err(error) => outcome.failed(&redact_url(url), error.into()),
             }
             Ok(())
         },

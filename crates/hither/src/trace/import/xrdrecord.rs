@@ -17,6 +17,7 @@
 use super::{Importer, Line, Read};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::trace::ReadTimes;
+use hither_transport::redact_url;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -98,7 +99,7 @@ impl Xrdrecord {
                 format!("the record has more than {MAX_OPEN} open files"),
             ));
         }
-        self.open.insert(row.id.to_owned(), without_secrets(url));
+        self.open.insert(row.id.to_owned(), redact_url(url));
         Ok(Line::Other)
     }
 
@@ -127,15 +128,6 @@ impl Xrdrecord {
         let times = ReadTimes { submitted, completed, consumed: completed };
         Some(Line::Read(Read { name, thread: 0, ranges, times }))
     }
-}
-
-/// `url` without user, password, query and fragment.
-fn without_secrets(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = host.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}{path}")
 }
 
 fn time(text: &str) -> Option<Duration> {
