@@ -73,6 +73,17 @@ impl ArgumentResults {
 pub(crate) fn expand(
     client: &Client,
     arguments: &[String],
+    failed: impl FnMut(&str, CommandError),
+) -> Vec<String> {
+    expand_if_known(client, arguments, false, failed)
+}
+
+/// As [`expand`]. With `absent`, no pattern is taken for what may be a name that the server refuses
+/// to look at.
+pub(crate) fn expand_if_known(
+    client: &Client,
+    arguments: &[String],
+    absent: bool,
     mut failed: impl FnMut(&str, CommandError),
 ) -> Vec<String> {
     let mut urls = Vec::with_capacity(arguments.len());
@@ -80,6 +91,10 @@ pub(crate) fn expand(
         let shown = redact_url(argument);
         match client.block_on(client.matching_urls(argument)) {
             Ok(found) => {
+                if let Some(error) = found.refused.filter(|_| absent) {
+                    failed(&shown, error.into());
+                    continue;
+                }
                 urls.extend(found.urls);
                 found.failures.into_iter().for_each(|error| failed(&shown, error.into()));
             }

@@ -9,12 +9,13 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from hither import _core
 from hither._client import Client, default_client
 from hither._closing import Closing
 from hither._reporting.progress_bar import ProgressBar
 from hither._tree.request import select_columns
 from hither._tree.tree import Tree
-from hither.exceptions import InvalidError, NotFoundError
+from hither.exceptions import InvalidError, NotFoundError, PermissionDeniedError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -276,18 +277,35 @@ def _reopen(urls: list[str], path: str | None, client: Client) -> Dataset:
 
 
 def _expand_pattern(url: str, client: Client) -> list[str]:
+    """Return the files that match; only the one of exactly that name, if it is there."""
     if "://" not in url:
-        if not glob.has_magic(url):
+        if not glob.has_magic(url) or os.path.lexists(url):
             return [url]
         found = sorted(glob.glob(url, recursive=True))  # noqa: PTH207
     else:
         folder, _, pattern = url.rpartition("/")
         if not set(pattern) & set("*["):
             return [url]
-        found = [
-            it.url for it in client.list(f"{folder}/") if it.kind == "file" and fnmatch.fnmatchcase(it.name, pattern)
-        ]
+        try:
+            client.stat(url)
+        except (NotFoundError, InvalidError, PermissionDeniedError):
+            # Stores may refuse to look at a name that is not there.
+            found = _matching_files(client, url, folder, pattern)
+        else:
+            return [url]
     if not found:
-        message = f"no file matches {url}"
+        message = f"no file matches {_core.redact_url(url)}"
         raise NotFoundError(message)
     return found
+
+
+def _matching_files(client: Client, url: str, folder: str, pattern: str) -> list[str]:
+    listed = client.list(f"{folder}/")
+    if any(it.url == url for it in listed):
+        return [url]
+    entries = [it for it in listed if fnmatch.fnmatchcase(it.name, pattern)]
+    for it in entries:
+        if it.kind == "other" and "\ufffd" in it.name:
+            message = f"{it.url} may match and cannot be read: its name is not UTF-8: rename it"
+            raise UnsupportedError(message)
+    return [it.url for it in entries if it.kind == "file"]

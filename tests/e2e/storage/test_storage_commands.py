@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 from cutting import Relay
+from loopback_server import LoopbackServer, QuietHandler
 from needs import missing, require
 
 from bench.harness import servers
@@ -326,6 +327,139 @@ def test_patterns_are_copied_and_removed(run, patterns, tmp_path):
     assert "a1.root" not in left and "b.log" in left
     assert run("rm", "-r", patterns.url("d[12]")).code == 0
     assert [name for name in patterns.names() if name.startswith("d")] == ["d3", "d3/q"]
+
+
+NAMES_LIKE_PATTERNS = {"a[1].root": "a1.root", "b{1,2}": "b1", "c*.root": "cc.root"}
+
+
+@pytest.mark.parametrize("name", NAMES_LIKE_PATTERNS)
+def test_a_name_with_the_characters_of_patterns_is_that_name_and_nothing_else(run, patterns, tmp_path, name):
+    other = NAMES_LIKE_PATTERNS[name]
+    url = patterns.put(name, b"own")
+    patterns.put(other, b"other")
+    check_literal(run, url, name, tmp_path, patterns.names)
+    assert other in patterns.names()
+    # It is gone, so it is a pattern, as in a shell.
+    assert run("cat", url).out == "other"
+
+
+@pytest.mark.parametrize("name", NAMES_LIKE_PATTERNS)
+def test_an_object_with_the_characters_of_patterns_is_that_object_and_nothing_else(run, monkeypatch, tmp_path, name):
+    other = NAMES_LIKE_PATTERNS[name]
+    with s3_bucket(tmp_path, monkeypatch) as bucket:
+        (bucket / name).write_bytes(b"own")
+        (bucket / other).write_bytes(b"other")
+        check_literal(run, f"s3://bucket/{name}", name, tmp_path, lambda: [it.name for it in bucket.iterdir()])
+        assert (bucket / other).exists()
+
+
+def check_literal(run, url: str, name: str, tmp_path, names) -> None:
+    """Tries every verb that takes patterns on a name, the file of which has `own` in it; removes it at last."""
+    assert run("cat", url).out == "own"
+    for verb, key in (("stat", None), ("ls", "entries"), ("find", "entries"), ("du", "directories"), ("checksum", "checksums")):
+        told = run(verb, url, "--json")
+        assert told.code == 0, (verb, told.err)
+        entries = [told.json] if key is None else told.json[key]
+        assert len(entries) == 1, (verb, entries)
+        assert entries[0].get("size", entries[0].get("bytes", 3)) == 3, (verb, entries)
+    (tmp_path / "copies").mkdir()
+    told = run("cp", url, tmp_path / "copies/")
+    assert told.code == 0, told.err
+    assert [it.name for it in (tmp_path / "copies").iterdir()] == [name]
+    before = names()
+    told = run("rm", url, "--json")
+    assert told.code == 0, told.err
+    assert len(told.json["removed"]) == 1
+    assert sorted(set(before) - set(names())) == [name]
+
+
+class Doubtful(QuietHandler):
+    """A WebDAV server with `a1.root`, which answers with `status` to every look at `a[1].root`."""
+
+    status = 404
+    listed = ("a1.root",)
+    removed: list[str]
+
+    def do_PROPFIND(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if "[" in unquote(self.path):
+            return self.answer(self.status, "")
+        here = ("/", *(f"/{name}" for name in self.listed)) if self.path == "/" else (self.path,)
+        kind = "<D:resourcetype><D:collection/></D:resourcetype>"
+        found = "".join(
+            f"<D:response><D:href>{path}</D:href><D:propstat><D:prop>{kind if path == '/' else '<D:resourcetype/>'}"
+            "<D:getcontentlength>1</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+            for path in here
+        )
+        return self.answer(207, f'<D:multistatus xmlns:D="DAV:">{found}</D:multistatus>')
+
+    def do_GET(self):
+        self.answer(self.status if "[" in unquote(self.path) else 200, "x")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_DELETE(self):
+        self.removed.append(self.path)
+        self.answer(204, "")
+
+    def answer(self, status: int, body: str):
+        self.send_response(status)
+        if status != 204:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body.encode())
+
+
+@pytest.mark.parametrize(
+    ("status", "listed", "removed", "shown"),
+    [
+        (404, ["a1.root"], ["/a1.root"], 0),
+        (400, ["a1.root"], ["/a1.root"], 0),
+        (403, ["a1.root"], [], 0),
+        (403, ["a1.root", "a%5B1%5D.root"], [], 4),
+        (401, ["a1.root"], [], 4),
+        (405, ["a1.root"], [], UNSUPPORTED),
+        (500, ["a1.root"], [], UNAVAILABLE),
+    ],
+)
+def test_a_name_that_cannot_be_looked_at_is_not_taken_for_a_pattern(run, status, listed, removed, shown):
+    handler = type("Handler", (Doubtful,), {"status": status, "listed": listed, "removed": []})
+    with LoopbackServer(handler) as server:
+        url = f"http://127.0.0.1:{server.port}/a[1].root"
+        told = run("stat", url, "--stall-timeout", "2")
+        assert told.code == shown, told.err
+        assert ("/a1.root" in told.out) == (shown == 0)
+        told = run("rm", url, "--stall-timeout", "2")
+    assert handler.removed == removed
+    assert (told.code == 0) == bool(removed), told.err
+
+
+def test_a_name_that_is_not_utf8_and_may_match_is_an_error(run, patterns, tmp_path):
+    folder = os.fsencode(patterns.folder) + b"/"
+    for name in (b"run\xff.root", b"dir\xff/x"):
+        os.makedirs(os.path.dirname(folder + name), exist_ok=True)
+        with open(folder + name, "wb") as file:
+            file.write(b"x")
+    patterns.put("run1.root")
+    patterns.put("dir1/x")
+    (tmp_path / "copies").mkdir()
+    if patterns.kind == "xrootd":  # its listing is no XML then
+        told = run("stat", patterns.url("run*"))
+        assert (told.code, "cannot be parsed" in told.err) == (UNAVAILABLE, True), told.err
+        return
+    for pattern in ("run*", "dir*/x"):
+        for words in (["stat"], ["ls"], ["du"], ["find"], ["cat"], ["checksum"], ["cp"], ["rm"]):
+            into = [tmp_path / "copies/"] if words == ["cp"] else []
+            told = run(*words, patterns.url(pattern), *into)
+            assert told.code == UNSUPPORTED, (words, pattern, told.err)
+            assert "the name is not UTF-8" in told.err, (words, told.err)
+    assert os.path.exists(folder + b"run\xff.root")
+    # What cannot match is no error, nor is a file where directories are meant.
+    patterns.put("run2.root")
+    for pattern in ("a*.root", "run[0-9]*", "run*/"):
+        told = run("stat", patterns.url(pattern))
+        assert "UTF-8" not in told.err, (pattern, told.err)
 
 
 def test_find_takes_names_kinds_sizes_and_times(run, place):

@@ -1,6 +1,7 @@
 """Trees as arrays: uproot's names, types and values."""
 
 import asyncio
+import os
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import uproot
 from needs import missing, sample
 from samples import REPOSITORY, SAMPLES
+from serving import serving
 
 import hither
 
@@ -283,6 +285,35 @@ def test_empty_strings_are_read_natively(odd_trees, client):
     tree = hither.open_tree(odd_trees / "empty.root", "t", client=client)
     for found in (tree.arrays(native=True), ak.concatenate(list(tree.iterate(step_size=2, native=True)))):
         assert found.to_list() == [{"text": text, "none": ""} for text in ("", "a", "", "", "word", "")]
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A folder, and its URL."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    with serving("apache", folder) as url:
+        yield folder, url.rstrip("/")
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_dataset_of_a_name_with_brackets_is_that_file(client, served, remote):
+    folder, url = served
+    base = url if remote else folder
+    for name in ("a[1].root", "a1.root"):
+        (folder / name).write_bytes(b"x")
+    assert hither.dataset(f"{base}/a[1].root", "T", client=client).urls == [f"{base}/a[1].root"]
+    (folder / "a[1].root").unlink()
+    assert hither.dataset(f"{base}/a[1].root", "T", client=client).urls == [f"{base}/a1.root"]
+
+
+def test_a_dataset_passes_over_no_name_that_is_not_utf8(client, served):
+    folder, url = served
+    (folder / "a1.root").write_bytes(b"x")
+    Path(os.fsdecode(os.fsencode(folder) + b"/a\xff.root")).touch()
+    with pytest.raises(hither.exceptions.UnsupportedError, match="its name is not UTF-8"):
+        hither.dataset(f"{url}/a*.root", "T", client=client)
+    assert len(hither.dataset(f"{url}/a[0-9].root", "T", client=client).urls) == 1
 
 
 def test_datasets_are_their_files_one_after_the_other(tmp_path, client, path, theirs):

@@ -3,16 +3,22 @@
 //! The components of the path are patterns in the syntax of filters: `*`, `[a-z]`, `{a,b}`. `?`
 //! begins the query of a URL and is none. A star does not match the dot at the beginning of a name.
 //! In URLs of HTTP, what is percent-encoded is meant literally, so `%2A` is a star; those of XRootD
-//! and S3 have nothing encoded. A name with brackets or braces that matches nothing stands for
-//! itself, as in a shell; one with a star is an error then. Local paths are left as they are:
-//! shells expand them.
+//! and S3 have nothing encoded. Local paths are left as they are: shells expand them.
+//!
+//! Names may have these characters, too: a URL is looked at as it is before it is a pattern, and if
+//! it names something, it means that and nothing else. What cannot be looked at may be there, so
+//! its error is the result. There is one exception: stores that refuse to look at an absent name
+//! (403) often allow the listing of its directory, which then decides, except for what removes
+//! ([`UrlMatches::refused`]). A name with brackets or braces that is not there and matches nothing
+//! stands for itself, as in a shell; one with a star is an error then.
 
 use crate::client::Client;
 use crate::client::storage_path::local_path;
 use futures_util::StreamExt;
-use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::storage::{DirEntry, FileKind, Storage, file_name, join};
+use hither_core::error::{Error, ErrorKind, Failure, Result};
+use hither_core::storage::{FileKind, Listing, Storage, file_name, join};
 use hither_transfer::{Filter, FilterOptions};
+use hither_transport::redact_url;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The maximum number of names that match one pattern.
@@ -30,70 +36,121 @@ const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 pub struct UrlMatches {
     /// The URLs, in the order of their names.
     pub urls: Vec<String>,
-    /// Directories that match a part of the pattern and could not be listed, and why.
+    /// Names that may match and cannot be used, and directories that match a part of the pattern
+    /// and could not be listed, and why.
     pub failures: Vec<Error>,
+    /// The refusal to tell whether there is something of exactly that name, which the listing of
+    /// its directory does not show.
+    pub refused: Option<Error>,
 }
 
 impl Client {
-    /// The URLs that `url` stands for: those that match the pattern in its path, or only itself if
-    /// it has none.
+    /// The URLs that `url` stands for: only itself if it has no pattern in its path or there is
+    /// something of exactly that name, else those that match.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] if nothing matches a pattern with a star, [`ErrorKind::Invalid`] for
     /// a malformed one, [`ErrorKind::TooLarge`] for more than a million names; the errors of
-    /// listing the directory.
+    /// listing the directory, and of looking at the name itself if it may be there.
     pub async fn matching_urls(&self, url: &str) -> Result<UrlMatches> {
-        let itself = || UrlMatches { urls: vec![url.to_owned()], failures: Vec::new() };
+        let itself = || UrlMatches { urls: vec![url.to_owned()], ..UrlMatches::default() };
         let Some(pattern) = UrlPattern::of(url) else { return Ok(itself()) };
-        match self.matches(&pattern).await {
+        let refused = match self.stat(url).await {
+            Ok(_) => return Ok(itself()),
+            Err(error) if says_absent(&error) => None,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(error),
+            Err(error) => return Err(error),
+        };
+        match self.matches(&pattern, refused).await {
             Ok(found) if !found.urls.is_empty() || !found.failures.is_empty() => Ok(found),
             Ok(_) if pattern.has_star() => {
-                let shown = url.split('?').next().unwrap_or_default();
-                Err(Error::new(ErrorKind::NotFound, format!("{shown}: no name matches")))
+                let what = format!("{}: no name matches", redact_url(url));
+                Err(Error::new(ErrorKind::NotFound, what))
             }
-            Err(error) if pattern.has_star() => Err(error),
+            Err(error) if pattern.has_star() || !error.concerns_name() => Err(error),
             _ => Ok(itself()),
         }
     }
 
-    async fn matches(&self, pattern: &UrlPattern<'_>) -> Result<UrlMatches> {
+    /// The names that match. `refused` is the refusal to look at the URL itself.
+    async fn matches(
+        &self,
+        pattern: &UrlPattern<'_>,
+        refused: Option<Error>,
+    ) -> Result<UrlMatches> {
         let UrlPattern { base, query, .. } = pattern;
         let named = self.storage_path(&format!("{base}{query}"))?;
         let storage = &*named.storage;
-        let mut found = UrlMatches::default();
+        let mut found = UrlMatches { refused, ..UrlMatches::default() };
         let mut paths = vec![named.path.clone()];
         for (level, component) in pattern.components.iter().enumerate() {
             let is_last = level + 1 == pattern.components.len();
+            let is_directory = !is_last || pattern.names_directories;
             let matcher = component.matcher()?;
             let mut next = Vec::new();
-            let listed = futures_util::stream::iter(std::mem::take(&mut paths))
-                .map(|path| component.find(storage, matcher.as_ref(), path));
+            let listed = futures_util::stream::iter(std::mem::take(&mut paths)).map(|path| {
+                let listed = component.list(storage, path.clone());
+                async move { (path, listed.await) }
+            });
             let mut listed = listed.buffered(AT_ONCE);
-            while let Some(matched) = listed.next().await {
-                match matched {
-                    Ok(matched) => next.extend(matched),
+            while let Some((path, listed)) = listed.next().await {
+                let listing = match listed {
+                    Ok(listing) => listing,
+                    Err(error) if level == 0 => return Err(found.refused.unwrap_or(error)),
                     // Below the first level there may be files, and what nobody may list.
-                    Err(error) if level > 0 => {
+                    Err(error) => {
                         if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) {
                             found.failures.push(error);
                         }
+                        continue;
                     }
-                    Err(error) => return Err(error),
+                };
+                if level == 0
+                    && !component.is_absent(&listing, &path)
+                    && let Some(error) = found.refused.take()
+                {
+                    return Err(error);
+                }
+                let matches = |path: &str| component.matches(matcher.as_ref(), path);
+                // What may match and cannot be used must not be passed over.
+                found.failures.extend(listing.gaps);
+                let failed = listing.failed.into_iter().filter(|(path, _)| matches(path));
+                found.failures.extend(failed.map(|(_, error)| error));
+                for entry in listing.entries.into_iter().filter(|entry| matches(&entry.path)) {
+                    let may_be_directory = entry.kind == FileKind::Directory
+                        || entry.kind == FileKind::Unnamed && entry.size.is_none();
+                    if is_directory && !may_be_directory {
+                        continue;
+                    }
+                    if entry.kind == FileKind::Unnamed {
+                        let name = named.display_url(&entry.path);
+                        let what = format!(
+                            "{name}: the name is not UTF-8: it may match and cannot be used: rename it"
+                        );
+                        found.failures.push(Error::new(ErrorKind::Unsupported, what));
+                    } else {
+                        next.push(entry.path);
+                    }
                 }
                 if next.len() > MAX_NAMES {
+                    let base = redact_url(base);
                     let what =
                         format!("{base}: more than {MAX_NAMES} names match: narrow the pattern");
                     return Err(Error::new(ErrorKind::TooLarge, what));
                 }
             }
-            let is_directory = !is_last || pattern.names_directories;
-            next.retain(|entry| !is_directory || entry.kind == FileKind::Directory);
-            paths = next.into_iter().map(|entry| entry.path).collect();
+            paths = next;
         }
         found.urls = paths.iter().map(|path| pattern.url_of(&named.path, path)).collect();
         Ok(found)
     }
+}
+
+/// Returns true if the error of looking at a name says that it is not there, or cannot be.
+fn says_absent(error: &Error) -> bool {
+    let is_refused_name = matches!(error.failure(), Failure::Status { code: 400, .. });
+    is_refused_name || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid)
 }
 
 /// A URL with a pattern in its path.
@@ -115,8 +172,9 @@ struct UrlPattern<'a> {
 struct PatternComponent {
     /// The pattern, in the syntax of filters.
     pattern: String,
-    /// The name, if it is no pattern.
-    name: Option<String>,
+    /// The name that it is if it is taken literally.
+    name: String,
+    is_pattern: bool,
 }
 
 impl<'a> UrlPattern<'a> {
@@ -138,7 +196,7 @@ impl<'a> UrlPattern<'a> {
     }
 
     fn has_star(&self) -> bool {
-        self.components.iter().any(|it| it.name.is_none() && it.pattern.contains('*'))
+        self.components.iter().any(|it| it.is_pattern && it.pattern.contains('*'))
     }
 
     /// The URL of a path below the path of the base.
@@ -161,8 +219,9 @@ pub fn url_below(directory: &str, relative: &str) -> String {
 
 /// Returns true for local paths and for URLs in which nothing is encoded: those of S3 and XRootD.
 fn is_literal(url: &str) -> bool {
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-    local_path(url).is_some() || !matches!(scheme, Some("http" | "https" | "dav" | "davs"))
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_literal = |it: &str| matches!(it, "root" | "roots" | "xroot" | "xroots" | "s3");
+    local_path(url).is_some() || scheme.as_deref().is_some_and(is_literal)
 }
 
 /// Splits a URL before its query.
@@ -201,51 +260,44 @@ impl PatternComponent {
             rest = after;
         }
         pattern.push_str(rest);
-        let name = (!text.contains(['*', '[', '{'])).then(|| {
-            if is_literal {
-                return text.to_owned();
-            }
+        let name = if is_literal {
+            // A question mark begins the query of a URL, or is a character of a name.
+            pattern = pattern.replace("\\?", "?").replace('?', "\\?");
+            text.to_owned()
+        } else {
             percent_decode_str(text).decode_utf8_lossy().into_owned()
-        });
-        Self { pattern, name }
+        };
+        Self { pattern, name, is_pattern: text.contains(['*', '[', '{']) }
     }
 
     /// The filter of names; none if there is only one name.
     fn matcher(&self) -> Result<Option<Filter>> {
-        if self.name.is_some() {
+        if !self.is_pattern {
             return Ok(None);
         }
         let include = vec![format!("/{}", self.pattern)];
         Filter::new(&FilterOptions { include, ..FilterOptions::default() }).map(Some)
     }
 
-    /// The entries of the directory at `path` that match.
-    async fn find(
-        &self,
-        storage: &dyn Storage,
-        matcher: Option<&Filter>,
-        path: String,
-    ) -> Result<Vec<DirEntry>> {
-        if let Some(name) = &self.name {
-            return Ok(vec![storage.stat(&join(&path, name)).await?]);
+    /// The names in the directory at `path`, or only the one that matches.
+    async fn list(&self, storage: &dyn Storage, path: String) -> Result<Listing> {
+        if self.is_pattern {
+            return storage.list(&path).await;
         }
-        let shows_hidden = self.pattern.starts_with('.');
-        let matches = |path: &str| {
-            let name = file_name(path);
-            (shows_hidden || !name.starts_with('.'))
-                && matcher.is_none_or(|matcher| matcher.includes_file(name))
-        };
-        let listing = storage.list(&path).await?;
-        // What may match and cannot be used must not be passed over.
-        let failed = listing.failed.into_iter().find(|(path, _)| matches(path));
-        if let Some(error) =
-            listing.gaps.into_iter().next().or_else(|| failed.map(|(_, error)| error))
-        {
-            return Err(error);
-        }
-        let mut entries = listing.entries;
-        entries.retain(|entry| entry.kind != FileKind::Unnamed && matches(&entry.path));
-        Ok(entries)
+        Ok(Listing::from(vec![storage.stat(&join(&path, &self.name)).await?]))
+    }
+
+    fn matches(&self, matcher: Option<&Filter>, path: &str) -> bool {
+        let Some(matcher) = matcher else { return true };
+        let name = file_name(path);
+        (self.pattern.starts_with('.') || !name.starts_with('.')) && matcher.includes_file(name)
+    }
+
+    /// Returns true if the listing of the directory at `path` shows that this, taken literally, is
+    /// not there.
+    fn is_absent(&self, listing: &Listing, path: &str) -> bool {
+        let own = join(path, &self.name);
+        listing.is_complete() && listing.entries.iter().all(|entry| entry.path != own)
     }
 }
 
@@ -261,6 +313,9 @@ mod tests {
             ("root://h//d/{a,b}/%5B*?x", "root://h//d/", vec!["{a,b}", "%5B*"], "?x"),
             ("http://h/%5B*#x", "http://h/", vec![r"\[*"], "#x"),
             ("s3://bucket/a?b/%41*", "s3://bucket/a?b/", vec!["%41*"], ""),
+            ("s3://bucket/a?[1]", "s3://bucket/", vec![r"a\?[1]"], ""),
+            ("HTTP://h/%5B*", "HTTP://h/", vec![r"\[*"], ""),
+            ("pelican://h/%5B*", "pelican://h/", vec![r"\[*"], ""),
             ("http://[::1]:80/%C3%BC*/", "http://[::1]:80/", vec!["ü*"], ""),
         ] {
             let pattern = UrlPattern::of(url).unwrap();

@@ -2,13 +2,14 @@
 
 use crate::arguments::Rm;
 use crate::exit::CommandError;
-use crate::per_argument::{ArgumentResults, expand};
+use crate::per_argument::{ArgumentResults, expand_if_known};
 use hither::{Client, Error, ErrorKind, FileKind, StoragePath, redact_url};
 use serde_json::json;
 
 pub(crate) fn run(client: &Client, request: &Rm, json: bool) -> Result<(), CommandError> {
     let mut outcome = ArgumentResults::new(json);
-    let urls = expand(client, &request.urls, |url, error| outcome.failed(url, error));
+    let urls =
+        expand_if_known(client, &request.urls, true, |url, error| outcome.failed(url, error));
     for url in &urls {
         match remove(client, url, request) {
             Ok(named) => outcome.done("", json!({ "url": named.display_url(&named.path) }))?,
