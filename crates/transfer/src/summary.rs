@@ -40,6 +40,8 @@ pub struct CopySummary {
     pub tuning: Vec<TuningDecision>,
     /// Files that could not be copied.
     pub failures: Vec<CopyFailure>,
+    /// Those of them of which a part stays for the next attempt.
+    pub files_kept: u64,
 }
 
 /// The checksum of a file that was copied.
@@ -84,11 +86,9 @@ impl CopySummary {
     /// Returns true if the same job, started again, would resume where this one ended.
     #[must_use]
     pub fn can_go_on(&self) -> bool {
-        // Of what did not fit from the beginning, nothing was kept.
-        let has_copied = self.files > 0 || self.bytes_arrived + self.bytes_resumed > 0;
-        self.failures.iter().any(|failure| match failure.error.kind() {
-            ErrorKind::NoSpace => has_copied,
-            kind => matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout),
-        })
+        use ErrorKind::{NoSpace, Timeout, Unavailable};
+        let may_end = |kind| matches!(kind, NoSpace | Timeout | Unavailable);
+        self.files + self.files_kept > 0
+            && self.failures.iter().any(|failure| may_end(failure.error.kind()))
     }
 }

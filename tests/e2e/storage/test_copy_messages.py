@@ -7,6 +7,7 @@ import subprocess
 
 from served import serving
 
+from bench.harness import servers
 from bench.harness.paths import HITHER
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -79,3 +80,19 @@ def test_what_is_left_out_is_named_by_its_whole_path(hither, tmp_path):
     told = hither("cp", "-r", "--no-store", tree, tmp_path / "copy")
     assert told.code == 0, told.err
     assert f"{tree}/broken: broken link" in told.err and f"{tree}/pipe: neither" in told.err, told.err
+
+
+def test_nothing_is_called_kept_where_nothing_was_copied(hither, tmp_path):
+    store = ["--store", tmp_path / "store"]
+    (tmp_path / "file").write_bytes(b"content")
+    gone = f"http://127.0.0.1:{servers.free_port()}/file"
+    for words in (
+        [gone, tmp_path / "copy"],
+        [gone.replace("http:", "root:"), tmp_path / "copy"],
+        ["-r", gone, tmp_path / "copy"],
+        [tmp_path / "file", gone],
+        ["-r", tmp_path / "file", gone],
+    ):
+        told = hither("cp", *words, *store, "--stall-timeout", "1")
+        assert told.code == 5, told.err
+        assert "is kept" not in told.err, told.err

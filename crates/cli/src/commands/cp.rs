@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const RESUME: &str = "the copied part is kept: run the same command to resume";
+const RESUME_IF_KEPT: &str = "the same command resumes what was copied";
 const START_AGAIN: &str = "without a store, the same command starts again";
 
 pub(super) fn run(
@@ -115,7 +116,7 @@ pub(super) fn copy(
         // Nothing is kept of an output, and the next input has other bytes, under the same name.
         options.journal = None;
     } else {
-        interrupt::advise(if options.journal.is_some() { RESUME } else { START_AGAIN });
+        interrupt::advise(if options.journal.is_some() { RESUME_IF_KEPT } else { START_AGAIN });
     }
     let resumable = options.journal.is_some();
     let progress = Arc::new(CopyProgress::default());

@@ -271,6 +271,7 @@ impl CopyContext {
             Err(error) => {
                 file.note_replicas();
                 let error = if can_go_on { finish::leave(file, error).await } else { error };
+                self.tally().files_kept += u64::from(can_go_on && file.written_bytes() > 0);
                 self.failed(file.item.name.clone(), error);
                 None
             }
