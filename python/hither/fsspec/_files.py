@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import opcode
 import re
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hither._file import RemoteFile
+from hither._urls import without_secrets
 from hither.exceptions import ChangedError, InvalidError
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class FsspecFile(RemoteFile):
         found = super().read_at(offset, length)
         expected = self._expected
         if expected is not None and len(found) != min(length, max(0, expected - offset)):
+            self.fs.invalidate_cache(self.path)
             message = f"{self.name} has changed: its size was {expected} bytes and is another now; open it again"
             raise ChangedError(message)
         return found
@@ -79,7 +83,6 @@ class UploadFile(io.RawIOBase):
         self.path = path
         self.mode = mode
         self._autocommit = autocommit
-        self._opened_in = _failing_block()
         self._content = tempfile.NamedTemporaryFile(prefix="hither-")  # noqa: SIM115
 
     def writable(self) -> bool:
@@ -105,8 +108,7 @@ class UploadFile(io.RawIOBase):
         if self.closed:
             return
         super().close()
-        failing, opened_in, self._opened_in = _failing_block(), self._opened_in, None
-        if failing not in (None, opened_in):
+        if _own_block_failed():
             self.discard()
         if self._autocommit:
             self.commit()
@@ -124,7 +126,7 @@ class UploadFile(io.RawIOBase):
 
         """
         if self._content.closed:
-            message = f"{self.path} cannot be sent: the file was discarded"
+            message = f"{without_secrets(self.path)} cannot be sent: the file was discarded"
             raise InvalidError(message)
         self._content.flush()
         try:
@@ -150,11 +152,19 @@ class UploadFile(io.RawIOBase):
 
     def _dealloc_warn(self, _source: object) -> None:
         """Discard the file: a text file over it was not closed, and Python closes both."""
+        self._warn_unsent()
         self.discard()
 
     def __del__(self) -> None:
         """Discard the file if it was not closed."""
+        if not self.closed:
+            self._warn_unsent()
         self._autocommit = False
+
+    def _warn_unsent(self) -> None:
+        if not self._content.closed:
+            message = f"{without_secrets(self.path)} was not sent, because the file was never closed"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 class CompressedFile(io.BufferedIOBase):
@@ -194,23 +204,29 @@ class CompressedFile(io.BufferedIOBase):
         """Close the file without sending it."""
         self._upload.discard()
 
-    def _dealloc_warn(self, _source: object) -> None:
-        self.discard()
+    def _dealloc_warn(self, source: object) -> None:
+        self._upload._dealloc_warn(source)  # noqa: SLF001
 
     def __del__(self) -> None:
         """Discard the file if it was not closed."""
         if not self.closed:
-            self.discard()
+            self._upload._dealloc_warn(self)  # noqa: SLF001
 
 
-def _failing_block() -> FrameType | None:
-    """Return the frame of the innermost ``with`` block that an exception ends now, if there is one.
+_FILE_MODULES = ("gzip", "bz2", "lzma", "_compression", "compression._common._streams", "fsspec.core", __name__)
+"""Modules whose files lie over an uploaded one, and close it when they are closed."""
+
+
+def _own_block_failed() -> bool:
+    """Return whether an exception ends the ``with`` block of the file that is being closed.
 
     Files over another one (``fsspec.open``, text) tell it of no exception: they call its ``close``
     as ever. Only the instruction at which the frame of the block waits for ``__exit__`` shows it.
+    The frame is the one that calls the files: any other block that fails is not theirs.
     """
-    ends = opcode.opmap["WITH_EXCEPT_START"]
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None and frame.f_code.co_code[frame.f_lasti] != ends:
+    while frame is not None and (
+        frame.f_globals.get("__name__") in _FILE_MODULES or frame.f_code is contextlib.ExitStack.__exit__.__code__
+    ):
         frame = frame.f_back
-    return frame
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] == opcode.opmap["WITH_EXCEPT_START"]
