@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ import time
 import uuid
 from collections import OrderedDict
 from datetime import datetime, timezone
+from glob import has_magic
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,11 +22,12 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.compression import compr
 from fsspec.core import get_compression
-from fsspec.utils import isfilelike, stringify_path
+from fsspec.implementations.local import LocalFileSystem, make_path_posix, trailing_sep
+from fsspec.utils import isfilelike, other_paths, stringify_path
 
 from hither._client import Client, default_client
 from hither._file import RemoteFile
-from hither._urls import PREFIXES, SCHEMES, without_prefix
+from hither._urls import PREFIXES, SCHEMES, without_prefix, without_secrets
 from hither.exceptions import (
     AlreadyExistsError,
     ChangedError,
@@ -34,16 +37,19 @@ from hither.exceptions import (
     NotFoundError,
     UnsupportedError,
 )
+from hither.fsspec._calls import mirror_sync_methods, run_all, sync
 from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix
 from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES, ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hither._core import Entry
+    from hither._core import Entry, FileStat
 
 __all__ = ["HitherFileSystem"]
 
+_MAX_SHOWN_NAMES = 5
+"""Names that a message shows."""
 _MAX_OPEN_FILES = 32
 """Files that are kept open between reads of ranges."""
 _MAX_OPEN_SECONDS = 60.0
@@ -94,6 +100,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     """
 
+    mirror_sync_methods = False  # by fsspec, whose methods leave what they started running when they are interrupted
     protocol = tuple(f"{prefix}{scheme}" for prefix in (*PREFIXES, "") for scheme in SCHEMES)
 
     def __init__(self, *, client: Client | None = None, auto_mkdir: bool = True, **options: Any) -> None:  # noqa: ANN401
@@ -111,6 +118,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         self._batches: dict[str, _RangeBatch] = {}
         self._columns_read: dict[int, set[int]] = {}
         self._mkdir_lock: asyncio.Lock | None = None
+        mirror_sync_methods(self)
 
     @property
     def client(self) -> Client:
@@ -141,6 +149,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if entry is None:
             entry = await self._stat_parquet(path) if has_suffix(path, PARQUET_SUFFIXES) else None
             entry = self._remember_stat(path, entry or await self.client.stat_async(path))
+            await self._drop_other_versions({path: entry})
         return _info_of(path, entry)
 
     async def _stat_parquet(self, path: str) -> ObservedStat | None:
@@ -164,6 +173,25 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             self._stats = {name: it for name, it in self._stats.items() if now - it[0] < _STAT_SECONDS}
             self._stats[path] = (now, entry)
         return entry
+
+    async def _drop_other_versions(self, seen: Mapping[str, Entry | ObservedStat | FileStat]) -> None:
+        """Forget stats and open files of paths whose version is not the one in ``seen``."""
+        for path, entry in seen.items():
+            _, file = self._open_files.get(path) or (0.0, None)
+            known = self._stats.get(path)
+            other = known is not None and _is_other_version(known[1], entry)
+            if file is not None and not other:
+                try:
+                    # No request is made for it once anything was read.
+                    other = _is_other_version(await file.stat_async(), entry)
+                except (HitherError, ValueError):
+                    other = True
+            if other:
+                with self._lock:
+                    if self._stats.get(path) is known and known is not None and known[1] is not entry:
+                        self._stats.pop(path)
+                    if (self._open_files.get(path) or (0.0, None))[1] is file:
+                        self._open_files.pop(path, None)
 
     def _forget(self, path: str) -> None:
         """Forget stats and open files of ``path`` and everything below it."""
@@ -210,7 +238,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if found["type"] == "directory":
                 raise
             return [found] if detail else [path]
-        listed = [_info_of(f"{path}/{entry.url.rstrip('/').rsplit('/', 1)[-1]}", entry) for entry in entries]
+        found_by_name = {f"{path}/{entry.url.rstrip('/').rsplit('/', 1)[-1]}": entry for entry in entries}
+        await self._drop_other_versions(found_by_name)
+        listed = [_info_of(name, entry) for name, entry in found_by_name.items()]
         return listed if detail else [each["name"] for each in listed]
 
     async def _glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401
@@ -221,6 +251,42 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
                 return {} if detail else []
             return {literal: await self._info(literal)} if detail else [literal]
         return await super()._glob(path, maxdepth=maxdepth, **options)
+
+    async def _exists_literally_async(self, path: str) -> bool:
+        """Return whether a path with characters of patterns is the name of a file or directory."""
+        if "?" in path and not _QUERY.search(path):
+            # A server would be asked for the name before it. Listings have such names encoded.
+            return False
+        try:
+            await self._info(path)
+        except (NotFoundError, InvalidError, UnsupportedError):
+            return False
+        return True
+
+    def _exists_literally(self, path: str) -> bool:
+        return bool(sync(self.loop, self._exists_literally_async, path))
+
+    async def _expand_path(
+        self,
+        path: Any,  # noqa: ANN401
+        recursive: bool = False,  # noqa: FBT001, FBT002
+        maxdepth: int | None = None,
+        assume_literal: bool = False,  # noqa: FBT001, FBT002
+    ) -> list[str]:
+        """Return the paths that a path, pattern or list stands for.
+
+        A path that exists is that path. Only another one is a pattern.
+        """
+        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        expanded: set[str] = set()
+        for each in dict.fromkeys(self._strip_protocol(given)):
+            literal = assume_literal or not has_magic(each) or await self._exists_literally_async(each)
+            try:
+                expanded.update(await super()._expand_path([each], recursive, maxdepth, assume_literal=literal))
+            except FileNotFoundError as error:
+                message = f"{_shown(each)} does not exist and matches nothing"
+                raise NotFoundError(message) from error
+        return sorted(expanded)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -340,10 +406,12 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _whole(self, path: str) -> bytes:
         with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
             head = await file.read_at_async(0, _FIRST_READ_BYTES)
-            if len(head) < _FIRST_READ_BYTES:
-                return head
-            size = (await file.stat_async()).size
-            return head + await file.read_at_async(_FIRST_READ_BYTES, max(0, size - _FIRST_READ_BYTES))
+            found = await file.stat_async()
+            await self._drop_other_versions({path: found})
+            rest = max(0, found.size - _FIRST_READ_BYTES)
+            content = head + await file.read_at_async(_FIRST_READ_BYTES, rest) if rest else head
+            _check_whole(path, len(content), found.size)
+            return content
 
     def _open(
         self,
@@ -364,7 +432,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             message = f"mode {mode!r} is not supported, expected 'rb', or 'wb' or 'xb' to write a whole file"
             raise UnsupportedError(message)
         if mode == "xb" and self.exists(path):
-            message = f"{path} already exists"
+            message = f"{_shown(path)} already exists"
             raise AlreadyExistsError(message)
         return UploadFile(self, path, mode, autocommit=autocommit)
 
@@ -393,19 +461,134 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         upload = super().open(path, mode, block_size, cache_options, **options)
         return CompressedFile(upload, compr[compression])
 
-    async def _get(self, rpath: Any, lpath: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-        _refuse_shared_targets(rpath, lpath)
-        return await super()._get(rpath, lpath, *arguments, **options)
+    async def _get(
+        self,
+        rpath: Any,  # noqa: ANN401
+        lpath: Any,  # noqa: ANN401
+        recursive: bool = False,  # noqa: FBT001, FBT002
+        callback: Any = DEFAULT_CALLBACK,  # noqa: ANN401
+        maxdepth: int | None = None,
+        batch_size: int | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> list[Any]:
+        async def is_directory(path: str) -> bool:
+            return await asyncio.to_thread(os.path.isdir, path)
 
-    async def _put(self, lpath: Any, rpath: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-        _refuse_shared_targets(lpath, rpath)
-        return await super()._put(lpath, rpath, *arguments, **options)
+        lpath = make_path_posix(lpath) if not isinstance(lpath, list) else lpath
+        pairs = await self._pairs(rpath, lpath, self._expand_path, self._isdir, is_directory, recursive, maxdepth)
+        if isinstance(lpath, str):
+            inside = os.path.abspath(lpath)  # noqa: ASYNC240, PTH100
+            for source, target in pairs:
+                if os.path.commonpath([inside, os.path.abspath(target)]) != inside:  # noqa: ASYNC240, PTH100
+                    message = f"{_shown(source)} would be written to {target}, which is not in {lpath}"
+                    raise InvalidError(message)
+        for _, target in pairs:
+            await asyncio.to_thread(os.makedirs, os.path.dirname(target) or ".", exist_ok=True)  # noqa: PTH120
+        callback.set_size(len(pairs))
+        get_file = callback.branch_coro(self._get_file)
+        calls = [functools.partial(get_file, source, target, **options) for source, target in pairs]
+        return await run_all(calls, batch_size or self.batch_size, callback)
 
-    async def _copy(self, path1: Any, path2: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-        _refuse_shared_targets(path1, path2)
+    async def _put(
+        self,
+        lpath: Any,  # noqa: ANN401
+        rpath: Any,  # noqa: ANN401
+        recursive: bool = False,  # noqa: FBT001, FBT002
+        callback: Any = DEFAULT_CALLBACK,  # noqa: ANN401
+        batch_size: int | None = None,
+        maxdepth: int | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> list[Any]:
+        async def expand(paths: list[str], **how: Any) -> list[str]:  # noqa: ANN401
+            return await asyncio.to_thread(_expand_local, paths, **how)
+
+        async def is_directory(path: str) -> bool:
+            return await asyncio.to_thread(os.path.isdir, path)
+
+        if not isinstance(lpath, list):
+            lpath = make_path_posix(lpath) if isinstance(lpath, (str, os.PathLike)) else list(lpath)
+        pairs = await self._pairs(lpath, rpath, expand, is_directory, self._isdir, recursive, maxdepth)
+        for source, target in pairs:
+            if await is_directory(source):
+                await self._makedirs(target, exist_ok=True)
+        files = [pair for pair in pairs if not await is_directory(pair[0])]
+        callback.set_size(len(files))
+        put_file = callback.branch_coro(self._put_file)
+        calls = [functools.partial(put_file, source, target, **options) for source, target in files]
+        return await run_all(calls, batch_size or self.batch_size, callback)
+
+    async def _copy(
+        self,
+        path1: Any,  # noqa: ANN401
+        path2: Any,  # noqa: ANN401
+        recursive: bool = False,  # noqa: FBT001, FBT002
+        on_error: str | None = None,
+        maxdepth: int | None = None,
+        batch_size: int | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
         if isinstance(path1, str) and isinstance(path2, str):
             _refuse_itself(self._strip_protocol(path1), self._strip_protocol(path2))
-        return await super()._copy(path1, path2, *arguments, **options)
+        pairs = await self._pairs(path1, path2, self._expand_path, self._isdir, self._isdir, recursive, maxdepth)
+        calls = [functools.partial(self._cp_file, source, target, **options) for source, target in pairs]
+        found = await run_all(calls, batch_size or self.batch_size, return_exceptions=True)
+        errors = {pair[0]: error for pair, error in zip(pairs, found, strict=True) if isinstance(error, Exception)}
+        missing = {path: error for path, error in errors.items() if isinstance(error, FileNotFoundError)}
+        for path, error in errors.items():
+            if path not in missing:
+                raise error
+        if not missing or on_error == "ignore":
+            return
+        if len(pairs) == 1:
+            raise next(iter(missing.values()))
+        shown = ", ".join(_shown(path) for path in list(missing)[:_MAX_SHOWN_NAMES])
+        message = f"{len(missing)} of {len(pairs)} files were not copied, because they are missing: {shown}"
+        raise NotFoundError(message) from next(iter(missing.values()))
+
+    async def _pairs(
+        self,
+        sources: Any,  # noqa: ANN401
+        target: Any,  # noqa: ANN401
+        expand: Callable[..., Any],
+        is_source_directory: Callable[[str], Any],
+        is_target_directory: Callable[[str], Any],
+        recursive: bool,  # noqa: FBT001
+        maxdepth: int | None,
+    ) -> list[tuple[str, str]]:
+        """Return each source with its target, by the rules of fsspec's ``get`` and ``put``.
+
+        Raises
+        ------
+        ValueError
+            Two sources have one target.
+        OSError
+            A directory cannot be listed, or nothing is found.
+
+        """
+        if isinstance(sources, list) and isinstance(target, list):
+            pairs = list(zip(sources, target, strict=True))
+            _refuse_shared_targets(pairs)
+            return pairs
+        single = isinstance(sources, (str, os.PathLike))
+        given = [str(stringify_path(each)) for each in ([sources] if single else sources)]
+        found = await expand(given, recursive=recursive, maxdepth=maxdepth)
+        if single and (not recursive or maxdepth is not None):
+            # Without recursion, fsspec passes over directories.
+            found = [path for path in found if not trailing_sep(path) and not await is_source_directory(path)]
+            if not found:
+                return []
+        inside = False
+        if single and isinstance(target, str):
+            if _is_pattern(given[0]) and without_prefix(given[0]).rstrip("/") not in found:
+                inside = len(found) == 1
+            else:
+                inside = not trailing_sep(given[0]) and (trailing_sep(target) or await is_target_directory(target))
+        if isinstance(target, list) and len(target) != len(found):
+            message = f"there are {len(target)} targets for {len(found)} sources"
+            raise InvalidError(message)
+        pairs = list(zip(found, other_paths(found, target, exists=inside, flatten=not single), strict=True))
+        _refuse_shared_targets(pairs)
+        return pairs
 
     async def _get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:  # noqa: ANN401
         rpath = self._strip_protocol(rpath)
@@ -432,17 +615,27 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _download(self, path: str, target: IO[bytes], callback: Any) -> None:  # noqa: ANN401
         with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
-            size = (await file.stat_async()).size
-            callback.set_size(size)
-            for start in range(0, size, _DOWNLOAD_CHUNK_BYTES):
+            stat = await file.stat_async()
+            await self._drop_other_versions({path: stat})
+            callback.set_size(stat.size)
+            for start in range(0, stat.size, _DOWNLOAD_CHUNK_BYTES):
                 found = await file.read_at_async(start, _DOWNLOAD_CHUNK_BYTES)
-                await asyncio.to_thread(target.write, found)
+                _check_whole(path, start + len(found), min(start + _DOWNLOAD_CHUNK_BYTES, stat.size))
+                written = await asyncio.to_thread(target.write, found)
+                if written is not None and written != len(found):
+                    message = f"only {written} of {len(found)} bytes of {_shown(path)} were written to {target!r}"
+                    raise OSError(message)
                 callback.relative_update(len(found))
 
     # --- writing ----------------------------------------------------------------------------------
 
     async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:  # noqa: ANN401
         await self._write(self._strip_protocol(path), value, overwrite=mode != "create")
+
+    async def _pipe(self, path: Any, value: Any = None, batch_size: int | None = None, **options: Any) -> None:  # noqa: ANN401
+        contents = {path: value} if isinstance(path, str) else path
+        calls = [functools.partial(self._pipe_file, name, content, **options) for name, content in contents.items()]
+        await run_all(calls, batch_size or self.batch_size)
 
     async def _put_file(
         self,
@@ -558,11 +751,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             The server does not report it.
 
         """
-        from fsspec.asyn import sync
-
         seconds = sync(self.loop, self._modified, self._strip_protocol(path))
         if seconds is None:
-            message = f"the server does not report when {path} was changed"
+            message = f"the server does not report when {_shown(path)} was changed"
             raise UnsupportedError(message)
         return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
@@ -571,6 +762,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if entry is None or entry.modified is None:
             # What was learned while reading a Parquet file lacks the time.
             entry = self._remember_stat(path, await self.client.stat_async(path))
+            await self._drop_other_versions({path: entry})
         return entry.modified
 
     def created(self, path: str) -> datetime:
@@ -582,7 +774,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             Always.
 
         """
-        message = f"servers do not report when {path} was created; modified() is the time of its last change"
+        message = f"servers do not report when {_shown(path)} was created; modified() is the time of its last change"
         raise UnsupportedError(message)
 
     def ukey(self, path: str) -> str:
@@ -615,13 +807,18 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if maxdepth is not None:
             message = "maxdepth is not supported by mv, which renames whole directories"
             raise UnsupportedError(message)
-        several = not isinstance(path1, str) or _is_pattern(path1)
+        several = not isinstance(path1, str)
         sources: list[str] = []
         for each in [path1] if isinstance(path1, str) else path1:
-            found = self.glob(each, detail=True) if _is_pattern(each) else {self._strip_protocol(each): None}
-            sources += [name for name, info in found.items() if recursive or not info or info["type"] != "directory"]
+            if not _is_pattern(each) or self._exists_literally(self._strip_protocol(each)):
+                sources.append(self._strip_protocol(each))
+                continue
+            several = True
+            found = self.glob(each, detail=True)
+            sources += [name for name, info in found.items() if recursive or info["type"] != "directory"]
+        sources = list(dict.fromkeys(sources))
         if not sources:
-            message = f"{path1} matches nothing that can be moved"
+            message = f"{_shown(path1)} matches nothing that can be moved"
             raise NotFoundError(message)
         if isinstance(path2, str):
             inside = several or path2.endswith("/") or self.isdir(path2)
@@ -630,7 +827,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         else:
             targets = self._strip_protocol(list(path2))
         pairs = list(zip(sources, targets, strict=True))
-        _refuse_shared_targets(sources, targets)
+        _refuse_shared_targets(pairs)
         for source, target in pairs:
             _refuse_itself(source, target)
         for source, target in pairs:
@@ -638,8 +835,6 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     def mv_file(self, path1: str, path2: str) -> None:
         """Rename a file or directory on its server; replaces the target."""
-        from fsspec.asyn import sync
-
         sync(self.loop, self._mv_file, path1, path2)
 
 
@@ -665,20 +860,64 @@ def _raise_unless_missing(error: OSError) -> None:
 
 def _refuse_itself(source: str, target: str) -> None:
     if f"{target}/".startswith(f"{source}/"):
-        message = f"{source} cannot be moved or copied onto or into itself ({target})"
+        message = f"{_shown(source)} cannot be moved or copied onto or into itself ({_shown(target)})"
         raise InvalidError(message)
 
 
-def _refuse_shared_targets(sources: Any, targets: Any) -> None:  # noqa: ANN401
-    """Raise an error if two of a list of sources would get one name."""
-    if isinstance(sources, (str, os.PathLike)):
-        return
-    if isinstance(targets, (str, os.PathLike)):
-        targets = [str(each).rstrip("/").rsplit("/", 1)[-1] for each in sources if not _is_pattern(str(each))]
-    names = [str(each) for each in targets]
-    if len(set(names)) < len(names):
-        message = f"two of the files would get one name: {', '.join(sorted(names))}"
-        raise InvalidError(message)
+def _refuse_shared_targets(pairs: list[tuple[str, str]]) -> None:
+    """Raise an error if two sources have one target."""
+    source_of: dict[str, str] = {}
+    for source, target in pairs:
+        name = str(target).rstrip("/")
+        other = source_of.setdefault(name, source)
+        if other is not source:
+            message = f"{_shown(other)} and {_shown(source)} would get one name, {_shown(name)}"
+            raise InvalidError(message)
+
+
+class _LocalTree(LocalFileSystem):  # type: ignore[misc]
+    """The local filesystem; a directory that cannot be listed is an error."""
+
+    def walk(self, path: str, maxdepth: int | None = None, topdown: bool = True, **options: Any) -> Any:  # noqa: ANN401, FBT001, FBT002
+        options["on_error"] = "raise"
+        return super().walk(path, maxdepth, topdown, **options)
+
+
+def _expand_local(paths: list[str], *, recursive: bool, maxdepth: int | None) -> list[str]:
+    """Return the local paths that names and patterns stand for; what exists is no pattern."""
+    tree = _LocalTree(skip_instance_cache=True)
+    expanded: set[str] = set()
+    for each in paths:
+        path = tree._strip_protocol(each)  # noqa: SLF001
+        literal = not has_magic(path) or os.path.lexists(path)
+        for found in tree.expand_path([path], recursive, maxdepth, assume_literal=literal):
+            if recursive and found != path and os.path.islink(found) and os.path.isdir(found):  # noqa: PTH112, PTH114
+                message = f"{found} is a link to a directory, which is not followed; upload its target by name"
+                raise InvalidError(message)
+            expanded.add(found)
+    return sorted(expanded)
+
+
+def _shown(path: Any) -> str:  # noqa: ANN401
+    """Return a URL or several as messages show them, without user, password and query."""
+    if not isinstance(path, (str, os.PathLike)):
+        return ", ".join(_shown(each) for each in list(path)[:_MAX_SHOWN_NAMES])
+    text = str(path)
+    url, mark, pattern = text.partition("?")
+    return without_secrets(text) if _QUERY.search(text) else without_secrets(url) + mark + pattern
+
+
+def _is_other_version(one: Entry | ObservedStat | FileStat, other: Entry | ObservedStat | FileStat) -> bool:
+    """Return whether sizes, versions or times of two stats differ, of those that both have."""
+    fields = ("size", "validator", "modified")
+    values = [(getattr(one, field, None), getattr(other, field, None)) for field in fields]
+    return any(a is not None and b is not None and a != b for a, b in values)
+
+
+def _check_whole(path: str, found: int, expected: int) -> None:
+    if found != expected:
+        message = f"{_shown(path)} has changed while it was read: {found} bytes of {expected} came; read it again"
+        raise ChangedError(message)
 
 
 def _info_of(path: str, entry: Entry | ObservedStat) -> dict[str, Any]:

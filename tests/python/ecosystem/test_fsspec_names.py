@@ -1,0 +1,282 @@
+"""Names, lists, interrupted calls and versions of the fsspec filesystem."""
+
+import asyncio
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+fsspec = pytest.importorskip("fsspec")
+
+from e2e.behaviours import foreign_server  # noqa: E402
+
+import hither  # noqa: E402
+from hither.exceptions import ChangedError  # noqa: E402
+from hither.fsspec import HitherFileSystem  # noqa: E402
+from hither.fsspec._calls import run_all, sync  # noqa: E402
+
+FILES = {
+    "/": None,
+    "/a/": None,
+    "/a/f": b"one",
+    "/a/g": b"another",
+    "/b/": None,
+    "/b/f": b"two",
+    "/there/": None,
+    "/x[1]": b"brackets",
+    "/x1": b"one",
+}
+
+
+@pytest.fixture
+def fs(client):
+    return HitherFileSystem(client=client, skip_instance_cache=True)
+
+
+@pytest.fixture
+def site():
+    """A WebDAV server; `behaviour` of it answers what a test wants answered otherwise."""
+    return foreign_server.Site(dict(FILES), lambda _: False)
+
+
+@pytest.fixture
+def url(site):
+    with foreign_server.serving(site) as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def local(tmp_path):
+    for name, content in FILES.items():
+        if content is not None:
+            path = tmp_path / "local" / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    (tmp_path / "local/there").mkdir()
+    return str(tmp_path / "local")
+
+
+SHARED = {
+    "names": (["a/f", "b/f"], False),
+    "patterns": (["a/*", "b/*"], False),
+    "a name and a pattern": (["a/f", "b/*"], False),
+    "trees": (["a", "b"], True),
+    "a tree and a name": (["a", "b/f"], True),
+    "a pattern of trees": (["[ab]"], True),
+}
+TARGETS = ("there", "there/", "new", "new/")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", SHARED)
+@pytest.mark.parametrize("verb", ["get", "put", "copy", "mv"])
+def test_no_two_sources_get_one_target(fs, site, url, local, verb, shape, target):
+    sources, recursive = SHARED[shape]
+    if verb == "mv" and recursive:
+        # A directory is renamed whole: these get different names.
+        sources = ["a/f", "b/?"]
+    source_root, target_root = (local, url) if verb == "put" else (url, local if verb == "get" else url)
+    with pytest.raises(ValueError, match="one name"):
+        getattr(fs, verb)([f"{source_root}/{each}" for each in sources], f"{target_root}/{target}", recursive=recursive)
+    assert not {"PUT", "MOVE", "DELETE"} & {command for command, _ in site.requests}
+    assert not [path for _, _, files in os.walk(f"{local}/{target}") for path in files]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_name_that_exists_is_no_pattern(fs, url, local, listed):
+    name = f"{url}/x[1]"
+    if listed:
+        (name,) = [each for each in fs.find(url) if each.startswith((f"{url}/x[", f"{url}/x%5B"))]
+    assert fs.cat(name) == b"brackets"
+    fs.get(name, f"{local}/got")
+    assert Path(f"{local}/got").read_bytes() == b"brackets"
+    fs.copy(name, f"{url}/copied")
+    assert fs.cat_file(f"{url}/copied") == b"brackets"
+    fs.put(f"{local}/x[1]", f"{url}/put")
+    assert fs.cat_file(f"{url}/put") == b"brackets"
+    fs.mv(name, f"{url}/moved")
+    assert fs.cat_file(f"{url}/moved") == b"brackets"
+    fs.mv(f"{url}/moved", name)
+    fs.rm(name)
+    assert fs.cat_file(f"{url}/x1") == b"one"
+    assert not fs.exists(name)
+
+
+def test_a_pattern_matches_where_no_file_has_its_name(fs, url):
+    assert fs.cat(f"{url}/a/[f]") == {f"{url}/a/f": b"one"}
+
+
+def test_files_that_vanish_during_a_copy_are_named(fs, site, url):
+    site.behaviour = lambda it: it.command == "GET" and it.name == "/a/g" and it.answer(404)
+    with pytest.raises(FileNotFoundError, match="/a/g"):
+        fs.copy(f"{url}/a", f"{url}/new", recursive=True)
+    assert fs.cat_file(f"{url}/new/f") == b"one"
+    fs.copy(f"{url}/a", f"{url}/newer", recursive=True, on_error="ignore")
+
+
+@pytest.mark.parametrize("unreadable", ["directory", "broken link", "link to a directory"])
+def test_a_local_tree_that_cannot_be_read_whole_is_an_error(fs, url, local, monkeypatch, unreadable):
+    found = f"{local}/a/unreadable"
+    if unreadable == "directory":
+        Path(found).mkdir()
+        scan = os.scandir
+
+        def refuse(path):
+            if str(path).rstrip("/") == found:
+                raise PermissionError(13, "Permission denied", path)
+            return scan(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+    else:
+        Path(found).symlink_to("nowhere" if unreadable == "broken link" else f"{local}/b")
+    with pytest.raises((OSError, ValueError), match="unreadable"):
+        fs.put(f"{local}/a", f"{url}/new", recursive=True)
+
+
+def test_a_download_that_ends_short_is_an_error(fs, url, local, monkeypatch):
+    async def short(_file, _offset, length):
+        return b"one"[: min(2, length)]
+
+    monkeypatch.setattr(hither.RemoteFile, "read_at_async", short)
+    with pytest.raises(ChangedError, match="2 bytes of 3"):
+        fs.get_file(f"{url}/a/f", f"{local}/got")
+    assert not Path(f"{local}/got").exists()
+
+
+def test_calls_that_were_not_begun_are_not_begun_after_an_interrupt():
+    loop = fsspec.asyn.get_loop()
+    begun, ended, running = [], [], threading.Event()
+
+    async def call(at):
+        begun.append(at)
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(at)
+
+    async def all_of_them():
+        await run_all([lambda at=at: call(at) for at in range(9)], 2)
+
+    class Interrupting(threading.Event):
+        def wait(self, timeout=None):
+            if timeout is None:
+                return super().wait()
+            running.wait()
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fsspec.asyn.threading, "Event", Interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            sync(loop, all_of_them)
+    assert len(begun) == 2
+    assert sorted(ended) == sorted(begun)
+
+
+def test_a_removal_that_is_interrupted_removes_nothing_more(fs, site, url, monkeypatch):
+    sent, held = threading.Event(), threading.Event()
+
+    def hold(it):
+        if it.command == "DELETE":
+            sent.set()
+            held.wait()
+        return False
+
+    class Interrupting(threading.Event):
+        def wait(self, timeout=None):
+            if timeout is None:
+                return super().wait()
+            sent.wait()
+            raise KeyboardInterrupt
+
+    site.behaviour = hold
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(fsspec.asyn.threading, "Event", Interrupting)
+            with pytest.raises(KeyboardInterrupt):
+                fs.rm([f"{url}/a/f", f"{url}/a/g", f"{url}/b/f"])
+        assert not [task for task in asyncio.all_tasks(fs.loop) if not task.done()]
+    finally:
+        held.set()
+    assert [path for command, path in site.requests if command == "DELETE"] == ["/a/f"]
+
+
+@pytest.mark.parametrize("verb", ["rm", "put", "pipe", "copy"])
+def test_nothing_is_sent_after_a_call_was_cancelled(fs, site, url, local, verb):
+    sent, held = threading.Event(), threading.Event()
+
+    def hold(it):
+        if it.command in ("DELETE", "PUT"):
+            sent.set()
+            held.wait()
+        return False
+
+    site.behaviour = hold
+    names = [f"{url}/{verb}{at}" for at in range(9)]
+    call = {
+        "rm": lambda: fs._rm([f"{url}/a/f", f"{url}/a/g", f"{url}/b/f"]),
+        "put": lambda: fs._put([f"{local}/a/f"] * 9, names, batch_size=1),
+        "pipe": lambda: fs._pipe(dict.fromkeys(names, b"1"), batch_size=1),
+        "copy": lambda: fs._copy([f"{url}/a/f"] * 9, names, batch_size=1),
+    }[verb]
+
+    async def cancel():
+        task = asyncio.ensure_future(call())
+        await asyncio.to_thread(sent.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    try:
+        asyncio.run(cancel())
+    finally:
+        held.set()
+    assert fs.exists(f"{url}/b/f")
+    assert len([command for command, _ in site.requests if command in ("DELETE", "PUT")]) == 1
+
+
+@pytest.mark.parametrize("mode", ["wb", "wt"])
+def test_a_file_closed_by_another_block_that_fails_is_sent(fs, site, url, mode):
+    class Closes:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self.file
+
+        def __exit__(self, *_):
+            self.file.close()
+
+    file = fs.open(f"{url}/sent", mode)
+    with contextlib.suppress(KeyError), Closes(file):
+        file.write("all" if mode == "wt" else b"all")
+        raise KeyError
+    assert site.files["/sent"] == b"all"
+
+
+def test_a_file_that_is_never_closed_gives_a_warning(fs, site, url):
+    with pytest.warns(RuntimeWarning, match="not sent"):
+        fs.open(f"{url}/unsent", "wb").write(b"1")
+    assert "/unsent" not in site.files
+
+
+SECRET = "?token=hidden"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda fs, url: fs.open(url, "xb"),
+        lambda fs, url: fs.created(url),
+        lambda fs, url: fs.cp_file(url, url),
+        lambda fs, url: fs.copy([url, url + "2"], [url, url]),
+    ],
+)
+def test_messages_show_no_secret(fs, url, call):
+    with pytest.raises((OSError, ValueError, NotImplementedError)) as raised:
+        call(fs, f"{url}/a/f{SECRET}".replace("//", "//me:hidden@", 1))
+    assert "hidden" not in str(raised.value)
