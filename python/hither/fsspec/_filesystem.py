@@ -406,6 +406,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     async def _whole(self, path: str) -> bytes:
         with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
             head = await file.read_at_async(0, _FIRST_READ_BYTES)
+            if len(head) < _FIRST_READ_BYTES and path not in self._open_files and path not in self._stats:
+                # No other version is cached, and the size need not be asked for.
+                return head
             found = await file.stat_async()
             await self._drop_other_versions({path: found})
             rest = max(0, found.size - _FIRST_READ_BYTES)

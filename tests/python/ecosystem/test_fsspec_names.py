@@ -153,9 +153,9 @@ def test_calls_that_were_not_begun_are_not_begun_after_an_interrupt():
         begun.append(at)
         running.set()
         try:
-            await asyncio.Event().wait()
+            await loop.create_future()
         finally:
-            await asyncio.sleep(0)
+            await asyncio.to_thread(int)
             ended.append(at)
 
     async def all_of_them():
