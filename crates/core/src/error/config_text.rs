@@ -3,16 +3,32 @@
 use super::{Error, ErrorKind};
 use std::ops::Range;
 
-/// The error of text that is not the TOML that was expected: the place, which begins at `span`, and
-/// the parser's `message` without the value that it found there.
+/// The error of text that is not the TOML that was expected: the place, which begins at `span`,
+/// with the key there, and the parser's `message` without the value that it found.
 #[must_use]
 pub fn invalid_toml(text: &str, span: Option<Range<usize>>, message: &str) -> Error {
-    let place = span.and_then(|span| text.get(..span.start)).map_or_else(String::new, |before| {
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        format!("line {line}, column {column}: ")
+    let message = message.trim_end();
+    let (before, after) = span.map_or((None, ""), |span| {
+        (text.get(..span.start), text.get(span.end..).unwrap_or_default())
     });
-    Error::new(ErrorKind::Invalid, format!("{place}{}", without_value(message.trim_end())))
+    let place = before.map_or_else(String::new, |before| {
+        let line = before.matches('\n').count() + 1;
+        let own = before.rsplit('\n').next().unwrap_or_default();
+        let column = own.chars().count() + 1;
+        format!("line {line}, column {column}: {}", key(own))
+    });
+    // What was found is a key.
+    let is_key = after.trim_start_matches([' ', '\t']).starts_with('=');
+    let shown = if is_key { message.to_owned() } else { without_value(message) };
+    Error::new(ErrorKind::Invalid, format!("{place}{shown}"))
+}
+
+/// The key whose value follows `text`, with a colon, if it has one.
+fn key(text: &str) -> String {
+    let key = text.trim_end().strip_suffix('=').and_then(|text| text.rsplit(['{', ',']).next());
+    let key = key.unwrap_or_default().trim();
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if key.is_empty() || !key.chars().all(is_bare) { String::new() } else { format!("{key}: ") }
 }
 
 /// A message of serde without the value that was found.
@@ -46,9 +62,15 @@ mod tests {
                 "invalid type: integer `1`, expected a string",
             ),
         ] {
-            let error = invalid_toml("a = 1\nü = 'hush'", Some(11..12), message);
-            assert_eq!(error.to_string(), format!("line 2, column 5: {shown}"));
+            let error = invalid_toml("a = 1\nb.c = 'hush'", Some(12..18), message);
+            assert_eq!(error.to_string(), format!("line 2, column 7: b.c: {shown}"));
         }
+        let text = "ü = {a = 'x,hush', b = 5}\nhush = 1";
+        let error = |span| invalid_toml(text, Some(span), "no").to_string();
+        assert_eq!(error(24..25), "line 1, column 24: b: no");
+        assert_eq!(error(5..25), "line 1, column 5: no");
+        let error = invalid_toml(text, Some(27..31), "unknown variant `hush`, expected `a`");
+        assert_eq!(error.to_string(), "line 2, column 1: unknown variant `hush`, expected `a`");
         assert_eq!(invalid_toml("", None, "no").to_string(), "no");
     }
 }

@@ -268,16 +268,16 @@ pub(super) struct Experiment {
     pub(super) points: Vec<Point>,
 }
 
-/// The place and kind of an error of TOML. Values and lines may hold secrets, so neither is
+/// The place and kind of an error of TOML. Values and lines may hold secrets, so only keys are
 /// repeated.
 fn invalid(text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
+    let span = error.span().unwrap_or_default();
+    let line = text.get(..span.start).unwrap_or_default().matches('\n').count() + 1;
+    let after = text.get(span.end..).unwrap_or_default();
+    let is_key = after.trim_start_matches([' ', '\t']).starts_with('=');
     let message = error.message();
-    let is_of_name = message.starts_with("unknown field") || message.starts_with("missing field");
-    // Other messages have what was found before what was expected.
     let shown = match message.rsplit_once(", expected ") {
-        Some((_, expected)) if !is_of_name => format!("expected {expected}"),
+        Some((_, expected)) if !is_key => format!("expected {expected}"),
         _ => message.to_owned(),
     };
     format!("line {line}: {}", shown.trim_end())
