@@ -15,6 +15,7 @@ pub(crate) mod copy;
 pub(crate) mod lot_charging;
 pub(crate) mod metadata;
 pub(crate) mod namespace;
+pub(crate) mod open_parts;
 pub(crate) mod properties;
 pub(crate) mod reader;
 pub(crate) mod temp_file;
@@ -309,6 +310,8 @@ impl Backend for DiskBackend {
             let check = || check_change(tree, (&from, &to), &precondition);
             check()?;
             check_target(tree, &to, replace)?;
+            // A client that writes a partial file completes it with this rename.
+            tree.close_parts(&from)?;
             if let Some(modified) = modified {
                 tree.find(&from)?.file.set_modified(modified)?;
             }

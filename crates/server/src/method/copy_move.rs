@@ -92,7 +92,8 @@ pub(crate) async fn handle(
         Err(error) if error.kind() == BackendErrorKind::AlreadyExists => {
             return Err(target_exists(context, request, &to, error, (replace, may_replace)));
         }
-        changed => changed.map_err(no_parent)?,
+        Err(error) => return Err(not_changed(context, from.path(), error).await),
+        Ok(created) => created,
     };
     if moves {
         context.unfinished.end(from.path());
@@ -100,6 +101,17 @@ pub(crate) async fn handle(
     let status = if created { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     let answer = ServerResponse::empty(status).with(header::LOCATION, &to.href(to.is_directory()));
     Ok(if modified.is_some() { accepted(answer) } else { answer })
+}
+
+/// The error of a change of `from` that failed: 404 if that is missing, 409 if the parent of the
+/// target is (RFC 4918 sections 9.8.5 and 9.9.4).
+async fn not_changed(context: &ServerContext, from: &str, error: BackendError) -> HttpError {
+    if error.kind() != BackendErrorKind::NotFound {
+        return error.into();
+    }
+    let is_missing = |it: BackendError| it.kind() == BackendErrorKind::NotFound;
+    let source = context.backend.stat(from).await;
+    if source.is_err_and(is_missing) { error.into() } else { no_parent(error) }
 }
 
 /// The error of a target that exists already.

@@ -15,6 +15,7 @@ use crate::backend::DirectoryEntry;
 use crate::backend::blocking::Cancellation;
 use crate::backend::disk::allocation::SpaceFloor;
 use crate::backend::disk::metadata::DiskMetadata;
+use crate::backend::disk::open_parts::OpenParts;
 use crate::backend::path::PRIVATE;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::FileKind;
@@ -47,6 +48,8 @@ pub(crate) struct ConfinedDir {
     pub(crate) durable: bool,
     /// Held while names are changed.
     pub(crate) changing: Mutex<()>,
+    /// The files that are written in place.
+    pub(crate) parts: OpenParts,
     /// True if opening a name that the kernel has in memory takes no disk and no network.
     is_local: bool,
     /// Held while properties are read, changed and written.
@@ -82,7 +85,8 @@ impl ConfinedDir {
         let changing = Mutex::default();
         let patching = Mutex::default();
         let floor = SpaceFloor::new(min_free_bytes);
-        let tree = Self { root, durable, is_local, changing, patching, floor };
+        let parts = OpenParts::default();
+        let tree = Self { root, durable, is_local, changing, parts, patching, floor };
         // A kernel that cannot confine names (before 5.6) serves nothing.
         tree.at("", OFlags::PATH).map_err(|error| {
             cannot(error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))

@@ -28,6 +28,8 @@ use std::os::unix::fs::FileExt;
 const AT_ONCE: u64 = 64 << 20;
 /// The size of the buffer where the kernel cannot copy.
 const BUFFER_BYTES: usize = 1 << 20;
+/// The message for a file that changes while it is copied.
+const IS_WRITTEN: &str = "the source is being written: copy it when that has ended";
 
 /// The options of a copy within the tree.
 #[derive(Clone, Copy)]
@@ -61,6 +63,10 @@ impl ConfinedDir {
     /// Copies one version of a file; fails if the file changes meanwhile.
     fn copy_file(&self, from: &str, to: &str, sync: bool, options: TreeCopy<'_>) -> io::Result<()> {
         let found = self.find(from)?;
+        let has_writers = || self.parts.is_open(found.meta.file_id());
+        if has_writers() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, IS_WRITTEN));
+        }
         let (parent, _) = to.rsplit_once('/').unwrap_or(("", to));
         let mut upload = self.begin(parent)?;
         let taken = on_disk(&found.file)?;
@@ -72,9 +78,8 @@ impl ConfinedDir {
             upload.reserve(found.meta.size)?;
         }
         copy_data(&found.file, upload.file(), found.meta.size, options.cancellation)?;
-        if DiskMetadata::of(&found.file)?.key() != found.meta.key() {
-            // Somebody wrote into it during the copy.
-            return Err(Errno::BUSY.into());
+        if has_writers() || DiskMetadata::of(&found.file)?.key() != found.meta.key() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, IS_WRITTEN));
         }
         copy_attributes(&found.file, upload.file(), &found.meta)?;
         if sync {

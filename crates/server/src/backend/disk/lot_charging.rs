@@ -120,7 +120,6 @@ impl LotCharging {
         replace: bool,
         check: impl FnOnce() -> Result<(), BackendError>,
     ) -> Result<bool, BackendError> {
-        // A client that writes a partial file completes it with this rename.
         tree.sync_file(from)?;
         let alone = tree.lock_names();
         check()?;

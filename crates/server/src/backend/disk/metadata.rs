@@ -26,6 +26,8 @@ pub(crate) struct DiskMetadata {
     pub(crate) created: Option<SystemTime>,
     /// The time of the last change of its bytes, its name or its attributes.
     pub(crate) touched: SystemTime,
+    /// Major and minor number.
+    device: (u32, u32),
     inode: u64,
     nanoseconds: u32,
     /// Permission bits.
@@ -59,6 +61,7 @@ impl DiskMetadata {
             modified: time(stat.stx_mtime),
             created: born.then(|| time(stat.stx_btime)),
             touched: time(stat.stx_ctime),
+            device: (stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
             nanoseconds: stat.stx_mtime.tv_nsec,
             mode: u32::from(stat.stx_mode) & 0o777,
@@ -115,12 +118,20 @@ impl DiskMetadata {
         format!("{:x}-{:x}", self.size, nanoseconds(self.modified))
     }
 
+    /// The file itself, whatever its name is.
+    pub(crate) fn file_id(&self) -> FileId {
+        (self.device, self.inode)
+    }
+
     /// The file and the version of its bytes, as numbers.
     pub(crate) fn key(&self) -> Key {
         let born = self.created.map_or(0, nanoseconds);
         (self.inode, self.size, nanoseconds(self.modified), born)
     }
 }
+
+/// Device and inode.
+pub(crate) type FileId = ((u32, u32), u64);
 
 /// Inode, size, and the times of the last change and of the creation in nanoseconds since 1970.
 pub(crate) type Key = (u64, u64, u128, u128);

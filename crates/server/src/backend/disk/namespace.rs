@@ -83,6 +83,14 @@ impl ConfinedDir {
         }
     }
 
+    /// Closes a file to the writers of its parts.
+    pub(crate) fn close_parts(&self, path: &str) -> io::Result<()> {
+        if let Some(own) = self.own(path)? {
+            self.parts.close(own.file_id());
+        }
+        Ok(())
+    }
+
     /// Renames an entry to a private name; returns its new path.
     fn hide(&self, path: &str) -> io::Result<String> {
         let (parent, name) = self.spot(path)?;
@@ -109,10 +117,12 @@ impl ConfinedDir {
     }
 
     /// Renames an entry. An entry of any kind at `to` is replaced only if `replace`. At every
-    /// moment either the old or the new entry is at `to`.
+    /// moment either the old or the new entry is at `to`. A file is closed to the writers of its
+    /// parts, also if it cannot be renamed then.
     pub(crate) fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<ReplacedEntry> {
         let (from_parent, from_name) = self.spot(from)?;
         let (to_parent, to_name) = self.spot(to)?;
+        self.parts.close(DiskMetadata::at(&from_parent, from_name)?.file_id());
         let rename = |flags| renameat_with(&from_parent, from_name, &to_parent, to_name, flags);
         match rename_to_free(&from_parent, from_name, &to_parent, to_name) {
             Err(Errno::EXIST) if replace => {}

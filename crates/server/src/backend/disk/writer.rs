@@ -12,6 +12,7 @@ use crate::backend::disk::checksums;
 use crate::backend::disk::confined_dir::ConfinedDir;
 use crate::backend::disk::lot_charging::WriteCharge;
 use crate::backend::disk::metadata::DiskMetadata;
+use crate::backend::disk::open_parts::{PartFence, renamed};
 use crate::backend::disk::temp_file::TempFile;
 use crate::backend::{
     BackendError, BackendErrorKind, BackendFuture, BatchEntry, CommitOptions, Committed,
@@ -46,6 +47,8 @@ struct State {
     allocation: Mutex<Allocation>,
     /// The temporary file until it is committed; none afterwards, and for a file written in place.
     temp: Mutex<Option<Temp>>,
+    /// The name of a file written in place, as this writer opened it.
+    part: Option<OpenPart>,
     hashing: Mutex<Hashing>,
     /// The number of bytes that were written.
     written: AtomicU64,
@@ -57,6 +60,14 @@ struct State {
 struct Temp {
     file: TempFile,
     charge: WriteCharge,
+}
+
+/// A partial file that one part of is written.
+#[derive(Debug)]
+struct OpenPart {
+    path: String,
+    meta: DiskMetadata,
+    fence: Arc<PartFence>,
 }
 
 /// A complete file that has no name yet.
@@ -96,6 +107,9 @@ impl State {
     }
 
     fn write(&self, offset: u64, data: &[Bytes]) -> Result<(), BackendError> {
+        let check_name = || self.part.as_ref().map_or(Ok(()), |part| part.check_name(&self.tree));
+        let _open = self.part.as_ref().map(|part| part.fence.begin()).transpose()?;
+        check_name()?;
         let bytes: u64 = data.iter().map(|bytes| bytes.len() as u64).sum();
         let end = offset.saturating_add(bytes);
         if let Some(temp) = &mut *Self::lock(&self.temp) {
@@ -113,7 +127,8 @@ impl State {
         }
         drop(hashing);
         self.written.fetch_add(bytes, Ordering::AcqRel);
-        Ok(())
+        // It may have been moved with its directory, or removed.
+        check_name()
     }
 
     fn take_temp(&self) -> Result<Temp, BackendError> {
@@ -131,6 +146,16 @@ impl State {
     }
 }
 
+impl OpenPart {
+    /// Fails if the file has not the name by which it was opened: what was written is lost, or
+    /// elsewhere than the client believes.
+    fn check_name(&self, tree: &ConfinedDir) -> Result<(), BackendError> {
+        let there = tree.own(&self.path)?;
+        let is_same = there.is_some_and(|there| there.file_id() == self.meta.file_id());
+        if is_same { Ok(()) } else { Err(renamed()) }
+    }
+}
+
 impl DiskWriter {
     /// Creates the file.
     pub(crate) fn create(
@@ -141,9 +166,9 @@ impl DiskWriter {
     ) -> Result<Self, BackendError> {
         let hashers = options.checksums.into_iter().map(Hasher::new).collect();
         let size = options.size.unwrap_or_default();
-        let (file, temp, allocation) = if let Some(part) = options.part {
-            let (file, allocation) = open_in_place(disk, tree, &path, size, part)?;
-            (file, None, allocation)
+        let (file, temp, allocation, part) = if let Some(part) = options.part {
+            let (file, allocation, part) = open_in_place(disk, tree, &path, size, part)?;
+            (file, None, allocation, Some(part))
         } else {
             let charge = disk.lots().take(&path, Space::of_file(size))?;
             let (directory, _) = path.rsplit_once('/').unwrap_or_default();
@@ -155,13 +180,14 @@ impl DiskWriter {
                 tree.floor.check(temp.file(), size)?;
                 Allocation::of(0..options.size.unwrap_or(u64::MAX))
             };
-            (temp.file().try_clone()?, Some(Temp { file: temp, charge }), allocation)
+            (temp.file().try_clone()?, Some(Temp { file: temp, charge }), allocation, None)
         };
         let state = Arc::new(State {
             tree: Arc::clone(&disk.tree),
             file,
             allocation: Mutex::new(allocation),
             temp: Mutex::new(temp),
+            part,
             hashing: Mutex::new(Hashing { at: 0, hashers }),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -199,13 +225,15 @@ fn open_in_place(
     path: &str,
     size: u64,
     part: Range<u64>,
-) -> Result<(File, Allocation), BackendError> {
+) -> Result<(File, Allocation, OpenPart), BackendError> {
     // Of several writers that open it at the same time, one takes the space for all.
     let _names = tree.lock_names();
     let before = tree.own(path)?;
     let length = before.as_ref().map_or(0, |meta| meta.size);
     let is_in_lot = disk.lots().quota(path).is_some();
     let file = tree.write_to(path)?;
+    let meta = DiskMetadata::of(&file)?;
+    let fence = tree.parts.open(meta.file_id());
     let prepare = || -> Result<Allocation, BackendError> {
         let is_new = before.is_none();
         let space = Space { files: is_new.into(), ..Space::of_file(size) };
@@ -222,7 +250,7 @@ fn open_in_place(
             // One block, so that a full disk or quota shows before the file stays.
             allocation.cover(part.start.saturating_add(1), &file, tree)?;
         }
-        if length == 0 {
+        if length < size {
             file.set_len(size)?;
         }
         if let Some(charge) = charge {
@@ -235,7 +263,8 @@ fn open_in_place(
         // If this fails, the cleanup removes the file.
         drop(tree.unlink_or_hide(path, true));
     }
-    prepared.map(|allocation| (file, allocation))
+    let part = OpenPart { path: path.to_owned(), meta, fence };
+    prepared.map(|allocation| (file, allocation, part))
 }
 
 impl FileWriter for DiskWriter {
