@@ -19,6 +19,7 @@
 
 mod arriving;
 mod autoindex;
+mod conflicts;
 mod index_listing;
 mod listing;
 mod moving;
@@ -167,17 +168,11 @@ impl WebDavStorage {
         }
     }
 
-    /// Sends a request that changes something.
-    async fn change(&self, call: HttpRequest) -> Result<ChangeOutcome> {
-        let method = call.method.clone();
-        let asked = call.location.clone();
-        change::outcome(&method, &asked, self.call(call).await)
-    }
-
-    /// Carries out a change that `look` sees ([`change::carry_out`]). Returns the response of a
-    /// server that refuses it.
+    /// Carries out a change of `name` that `look` sees ([`change::carry_out`]). Returns the
+    /// response of a server that refuses it.
     async fn carry_out<L>(
         &self,
+        name: &str,
         request: impl Fn() -> HttpRequest + Send + Sync,
         look: impl Fn() -> L + Send + Sync,
     ) -> Result<Option<HttpResponse>>
@@ -185,7 +180,7 @@ impl WebDavStorage {
         L: Future<Output = Result<Seen>> + Send,
     {
         let policy = self.network.config().retry_policy();
-        change::carry_out(&policy, || self.change(request()), look).await
+        change::carry_out(&policy, || self.change(request(), name), look).await
     }
 
     /// Removes what `before` is the entry of; a directory that is not empty only if `whole`, where
@@ -207,13 +202,13 @@ impl WebDavStorage {
             let now = self.look_for(path, directory).await?;
             Ok(Seen::removed(before, now.as_ref()))
         };
-        self.carry_out(request, look).await
+        self.carry_out(path, request, look).await
     }
 
     /// Removes a file of this version, where the server can compare it in one step.
     async fn delete_version(&self, path: &str, validator: &str) -> Result<()> {
         let request = self.request(b"DELETE", path, false).with(header::IF_MATCH, validator);
-        match self.change(request).await? {
+        match self.change(request, path).await? {
             ChangeOutcome::Done(_) => Ok(()),
             ChangeOutcome::Refused(reply) => Err(status_error::of_response(&reply, "DELETE")),
             ChangeOutcome::Unseen(error) => Err(error),
@@ -225,7 +220,7 @@ impl WebDavStorage {
     async fn discard(&self, path: &str) -> Result<()> {
         let attempt = || async {
             let delete = self.request(b"DELETE", path, false).with_effect(Effect::Own);
-            let error = match self.change(delete).await.map_err(Failed::from)? {
+            let error = match self.change(delete, path).await.map_err(Failed::from)? {
                 ChangeOutcome::Done(_) => return Ok(()),
                 ChangeOutcome::Refused(reply) => status_error::of_response(&reply, "DELETE"),
                 ChangeOutcome::Unseen(error) => error,
@@ -403,7 +398,7 @@ impl Storage for WebDavStorage {
                 _ => Ok(Seen::Unclear),
             }
         };
-        let refused = self.carry_out(request, look).await?;
+        let refused = self.carry_out(to, request, look).await?;
         refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "COPY")))
     }
 
@@ -433,7 +428,7 @@ impl Storage for WebDavStorage {
         }
         let request = || self.request(b"MKCOL", path, true);
         let look = || async { Ok(Seen::made(self.look_for(path, true).await?.as_ref())) };
-        let Some(reply) = self.carry_out(request, look).await? else { return Ok(()) };
+        let Some(reply) = self.carry_out(path, request, look).await? else { return Ok(()) };
         let error = status_error::of_response(&reply, "MKCOL");
         let is_unknown = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported);
         if self.root.is_in_federation() && is_unknown {

@@ -121,7 +121,7 @@ pub(crate) fn status_error(
         StatusCode::NOT_FOUND | StatusCode::GONE => {
             (ErrorKind::NotFound, "the file or its parent directory does not exist")
         }
-        StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory does not exist"),
+        StatusCode::CONFLICT => (ErrorKind::NotFound, "the parent directory may not exist"),
         StatusCode::PRECONDITION_FAILED => (ErrorKind::AlreadyExists, "the file exists"),
         StatusCode::INSUFFICIENT_STORAGE => (ErrorKind::NoSpace, "no space is left there"),
         StatusCode::PAYLOAD_TOO_LARGE => {

@@ -109,6 +109,24 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     error.of_request(reply.effect, method)
 }
 
+/// Returns true for the status by which a server says that the parent of a new name does not exist
+/// (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5 and 9.9.4), or that something else is in the way.
+pub(crate) fn is_conflict(status: StatusCode, method: &str) -> bool {
+    status == StatusCode::CONFLICT && matches!(method, "PUT" | "MKCOL" | "MOVE" | "COPY")
+}
+
+/// The error for a conflict of a new name, of which a look has shown `what`.
+pub(crate) fn conflict(reply: &HttpResponse, method: &str, kind: ErrorKind, what: &str) -> Error {
+    let said = said(&reply.headers, &reply.body);
+    let seen = refused(reply.status, method, &reply.location.to_string(), &said);
+    let failure = failure(reply.status, &reply.headers);
+    Error::new(kind, format!("{seen}: {what}")).with_failure(failure).with_effect(reply.effect)
+}
+
+fn refused(status: StatusCode, method: &str, name: &str, said: &str) -> String {
+    format!("{name}: the server responded to {method} with {}{said}", shown(status))
+}
+
 /// The same for the parts of a response.
 pub(crate) fn of_change(
     status: StatusCode,
@@ -117,10 +135,10 @@ pub(crate) fn of_change(
     said: &str,
     retry_after: Option<&RetryAfter>,
 ) -> Error {
-    let seen = format!("{name}: the server responded to {method} with {}{said}", shown(status));
+    let seen = refused(status, method, name, said);
     let (kind, what) = match status {
-        StatusCode::CONFLICT if matches!(method, "PUT" | "MKCOL" | "MOVE" | "COPY") => {
-            (ErrorKind::NotFound, "the parent directory does not exist")
+        _ if is_conflict(status, method) => {
+            (ErrorKind::NotFound, "the parent directory may not exist")
         }
         StatusCode::CONFLICT if method == "DELETE" => {
             (ErrorKind::Invalid, "what is there does not allow it")

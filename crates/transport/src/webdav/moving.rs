@@ -65,7 +65,7 @@ impl WebDavStorage {
             let (left, there) = futures_util::try_join!(left, there)?;
             Ok(Seen::moved(from, left.as_ref(), there.as_ref()))
         };
-        match self.carry_out(moving, look).await? {
+        match self.carry_out(to, moving, look).await? {
             None => Ok(()),
             Some(reply) if reply.status == StatusCode::PRECONDITION_FAILED => Err(self.exists(to)),
             Some(reply) => Err(status_error::of_response(&reply, "MOVE")),
@@ -82,11 +82,13 @@ impl WebDavStorage {
         is_unseen: bool,
         mtime: Option<&str>,
     ) -> Result<()> {
-        use ErrorKind::{AlreadyExists, NotFound};
+        use ErrorKind::{AlreadyExists, Invalid, NotFound};
         match self.move_to(from, to, false, None, mtime).await {
             // nginx responds with "conflict" if it is a directory, and other errors may have
             // reasons that show now.
-            Err(error) if overwrite && matches!(error.kind(), AlreadyExists | NotFound) => {
+            Err(error)
+                if overwrite && matches!(error.kind(), AlreadyExists | Invalid | NotFound) =>
+            {
                 match self.look(to).await? {
                     Some(there) if there.kind == FileKind::Directory => Err(self.is_directory(to)),
                     Some(_) => {

@@ -24,7 +24,9 @@ impl WebDavStorage {
                 .with_effect(Effect::Own)
                 .with_content(RequestBody::Bytes(Bytes::from_static(bytes)))
         };
-        if let Some(doubt) = self.stored(&first, self.change(put(&first, b"")).await?).await? {
+        if let Some(doubt) =
+            self.stored(&first, self.change(put(&first, b""), &first).await?).await?
+        {
             let file = DirEntry::new(&first, FileKind::File, 0);
             self.check_size(&file).await.map_err(|error| match error.kind() {
                 ErrorKind::NotFound => doubt,
@@ -47,7 +49,7 @@ impl WebDavStorage {
         }
         let last = size - 1;
         let piece = put(&at, b"\0").with("content-range", &format!("bytes {last}-{last}/{size}"));
-        let taken = matches!(self.change(piece).await?, ChangeOutcome::Done(_));
+        let taken = matches!(self.change(piece, &at).await?, ChangeOutcome::Done(_));
         let pieces = taken && self.look(&at).await?.is_some_and(|entry| entry.size == Some(size));
         self.learn(|names| names.pieces = Some(pieces));
         Ok((at, pieces))

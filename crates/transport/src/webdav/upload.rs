@@ -158,7 +158,7 @@ impl WebDavUpload {
     /// Sends all bytes at once. Returns the doubt about them, if only a look tells.
     async fn put_together(&self, at: &str, bytes: Bytes) -> Result<Option<Error>> {
         let put = self.put(at, RequestBody::Bytes(bytes));
-        self.dav.stored(at, self.dav.change(put).await?).await
+        self.dav.stored(at, self.dav.change(put, at).await?).await
     }
 
     async fn write_piece(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -167,7 +167,7 @@ impl WebDavUpload {
             .put(&self.at, RequestBody::Bytes(bytes))
             .with("content-range", &format!("bytes {offset}-{last}/{}", self.size));
         // No look shows a piece.
-        let doubt = self.dav.stored(&self.at, self.dav.change(put).await?).await?;
+        let doubt = self.dav.stored(&self.at, self.dav.change(put, &self.at).await?).await?;
         doubt.map_or(Ok(()), Err)
     }
 
@@ -183,8 +183,9 @@ impl WebDavUpload {
             let (stream, feed) = StreamedBody::new(self.size);
             let call = self.put(&self.at, RequestBody::Stream(stream));
             let dav = self.dav.clone();
+            let at = self.at.clone();
             let runtime = dav.network.runtime().clone();
-            feeding.answer = Some(runtime.spawn(async move { dav.change(call).await }));
+            feeding.answer = Some(runtime.spawn(async move { dav.change(call, &at).await }));
             feeding.feed = Some(feed);
         }
         let len = bytes.len() as u64;

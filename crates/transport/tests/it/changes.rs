@@ -5,8 +5,8 @@ use hither_core::storage::PutOptions;
 use hither_core::{Error, ErrorKind, Hasher, Storage};
 use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
-    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PlannedFault, ReadFault,
-    SizesTold, WebDavBehaviour, WebDavFault,
+    ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault,
+    ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
 };
 use hither_transport::{Location, Network, TransportConfig, WebDavStorage};
 use std::time::Duration;
@@ -196,6 +196,76 @@ async fn a_conflict_does_not_show_that_a_name_is_gone() {
     let error = storage(&server).remove("old").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     assert!(!error.to_string().contains("parent directory"), "{error}");
+}
+
+/// A server that responds to `times` requests with `method` by 409.
+fn with_conflicts(method: &'static str, times: usize, more: &[&'static str]) -> MockWebDavServer {
+    let fault = |method, times, status| {
+        let fault = WebDavFault::Status(status);
+        PlannedFault { method, nth: 0, times, fault }
+    };
+    let mut faults = vec![fault(method, times, 409)];
+    faults.extend(more.iter().map(|method| fault(method, usize::MAX, 403)));
+    MockWebDavServer::behaving(WebDavBehaviour::default(), faults).unwrap()
+}
+
+#[tokio::test]
+async fn a_conflict_is_what_a_look_at_the_parent_shows() {
+    for (verb, before, after) in VERBS.into_iter().filter(|(verb, ..)| *verb != "DELETE") {
+        let method = if verb == "put by MOVE" { "MOVE" } else { verb };
+        // Something else than the parent is in the way.
+        let server = with_conflicts(method, usize::MAX, &[]);
+        before.iter().for_each(|path| server.store(path, OLD));
+        let error = carry_out(verb, &storage(&server)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{verb}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("409 (Conflict)") && text.contains("the parent directory exists"));
+        assert_eq!(server.count(method), 2, "{verb}");
+        // Another client has made the parent since the request.
+        let server = with_conflicts(method, 1, &[]);
+        before.iter().for_each(|path| server.store(path, OLD));
+        carry_out(verb, &storage(&server)).await.unwrap();
+        assert_eq!(server.paths(), after, "{verb}");
+        assert_eq!(server.count(method), 2, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_parent_is_not_found_and_one_that_nobody_saw_may_be() {
+    let server = MockWebDavServer::start(None).unwrap();
+    server.store("/d/old", OLD);
+    let dav = storage(&server);
+    let options = PutOptions::default;
+    for done in [
+        put(&dav, "none/new", options()).await.map(drop),
+        dav.rename("old", "none/new", false).await,
+        dav.copy_file("old", "none/new").await,
+        dav.make_directory("none/new").await,
+    ] {
+        let error = done.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        let is_told = ["parent directory does not exist", "/d/none does not exist"];
+        assert!(is_told.iter().any(|it| error.to_string().contains(it)), "{error}");
+    }
+    let server = with_conflicts("PUT", usize::MAX, &["PROPFIND", "HEAD"]);
+    let error = put(&storage(&server), "new", options()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("the parent directory may not exist"), "{error}");
+}
+
+/// The file of a piece may be gone: a server would begin another one.
+#[tokio::test]
+async fn a_piece_is_not_sent_again_after_a_conflict() {
+    let fault = WebDavFault::Status(409);
+    // The trials of an unknown server come first.
+    let planned = PlannedFault { method: "PUT", nth: 2, times: usize::MAX, fault };
+    let behaviour = WebDavBehaviour { pieces: PiecesTaken::AsPieces, ..WebDavBehaviour::default() };
+    let server = MockWebDavServer::behaving(behaviour, vec![planned]).unwrap();
+    let size = 3 << 20;
+    let options = PutOptions { size, ..PutOptions::default() };
+    let upload = storage(&server).put("file", options).await.unwrap();
+    let error = upload.write(0, Bytes::from(vec![1; 1 << 20])).await.unwrap_err();
+    assert_eq!((error.kind(), server.count("PUT")), (ErrorKind::Unavailable, 3), "{error}");
 }
 
 #[tokio::test]
