@@ -20,7 +20,7 @@ use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
 use crate::redirect;
 use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
-use hither_core::{Limits, PartSink, Request, is_entity_tag, range};
+use hither_core::{Limits, PartSink, Request, range};
 use hither_http::metalink::links;
 use hither_http::vector;
 use hither_http::{self as codec, ResponseHead, classify, range_header};
@@ -186,7 +186,9 @@ impl Exchange<'_> {
                 // The date in the response is compared: versitygw fails `If-Unmodified-Since` with
                 // the very date that it states.
                 #[cfg(feature = "s3")]
-                RangeCondition::IfMatch => is_entity_tag(validator).then_some(header::IF_MATCH),
+                RangeCondition::IfMatch => {
+                    hither_core::is_entity_tag(validator).then_some(header::IF_MATCH)
+                }
             };
             if let Some(field) = field {
                 builder = builder.header(field, validator);
