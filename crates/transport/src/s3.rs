@@ -16,6 +16,7 @@ mod http_connector;
 mod listing;
 mod parts;
 mod removal;
+mod renaming;
 mod source;
 mod upload;
 
@@ -24,16 +25,17 @@ use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
 use hither_core::checksum::{Algorithm, Checksum};
-use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_new_name, check_path,
     check_version,
 };
 use hither_core::{Replica, Replicas, Source, is_entity_tag};
+use http::HeaderMap;
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
-use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{ObjectMeta, ObjectStoreExt, RetryConfig};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -220,21 +222,37 @@ impl S3Storage {
         Error::new(ErrorKind::AlreadyExists, format!("{} exists already", self.shown(path)))
     }
 
-    /// Fails if an object may not be written under this name.
+    /// Fails if an object may not be written under this name. Returns the one that is there.
     async fn check_target(
         &self,
         path: &str,
         overwrite: bool,
         expected: Option<&DirEntry>,
-    ) -> Result<()> {
-        if let Some(expected) = expected {
-            let there = self.file(path).await?.map(entry);
-            return check_version(expected, there.as_ref(), self.shown(path));
+    ) -> Result<Option<ObjectMeta>> {
+        let there = self.file(path).await?;
+        match expected {
+            Some(expected) => {
+                check_version(expected, there.clone().map(entry).as_ref(), self.shown(path))?;
+            }
+            None if !overwrite && there.is_some() => return Err(self.exists(path)),
+            None => {}
         }
-        if !overwrite && self.file(path).await?.is_some() {
-            return Err(self.exists(path));
-        }
-        Ok(())
+        Ok(there)
+    }
+
+    /// The error of a change that the store has confirmed, and that a look does not show.
+    fn unseen(&self, path: &str, seen: &str) -> Error {
+        let what = format!(
+            "{}: the object store reported success, and a look shows {seen}: it may show changes \
+             late, or another program changes the same object; look again before this is repeated",
+            self.shown(path)
+        );
+        Error::new(ErrorKind::Protocol, what).with_effect(Effect::Change)
+    }
+
+    fn changed(&self, path: &str) -> Error {
+        let what = format!("{} was changed meanwhile by another program", self.shown(path));
+        Error::new(ErrorKind::Changed, what)
     }
 
     fn missing(&self, path: &str) -> Error {
@@ -358,14 +376,28 @@ impl Storage for S3Storage {
     async fn remove(&self, path: &str) -> Result<()> {
         self.named(path)?;
         // A bucket reports no error for a missing file.
-        if self.file(path).await?.is_none() {
+        let Some(object) = self.file(path).await? else {
             if self.is_directory(path).await? {
                 let what = format!("cannot remove {}: it is not empty", self.shown(path));
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
             return Err(self.missing(path));
+        };
+        self.delete_object(&object, path, HeaderMap::new()).await
+    }
+
+    async fn remove_version(&self, expected: &DirEntry) -> Result<bool> {
+        let Some(object) = self.file(&expected.path).await? else {
+            return Err(self.missing(&expected.path));
+        };
+        let there = entry(object.clone());
+        if there.validator.is_none()
+            || there.validator != expected.validator
+            || there.size != expected.size
+        {
+            return Ok(false);
         }
-        self.delete(path).await
+        self.delete_version(&object, &expected.path).await.map(|()| true)
     }
 
     async fn remove_tree(&self, path: &str) -> Result<()> {
@@ -373,41 +405,10 @@ impl Storage for S3Storage {
     }
 
     async fn rename(&self, from: &str, to: &str, overwrite: bool) -> Result<()> {
-        let source = self.named(from)?;
-        let target = self.named(to)?;
+        self.named(from)?;
+        self.named(to)?;
         check_new_name(from, to, &self.shown(""))?;
-        let Some(ObjectMeta { size, .. }) = self.file(from).await? else {
-            if self.is_directory(from).await? {
-                let what = format!(
-                    "{} is a directory: on an object store only files can be renamed",
-                    self.shown(from)
-                );
-                return Err(Error::new(ErrorKind::Unsupported, what));
-            }
-            return Err(self.missing(from));
-        };
-        // Not every store supports conditional copies. Another client may create the file in
-        // between.
-        let before = self.file(to).await?;
-        if !overwrite && before.is_some() {
-            return Err(self.exists(to));
-        }
-        let options = CopyOptions::new().with_mode(CopyMode::Overwrite);
-        let copied = self.store.copy_opts(&source, &target, options).await;
-        match copied.map_err(|error| self.failed(to, error)) {
-            Err(error) if !error.may_have_been_carried_out() => return Err(error),
-            copied => {
-                // Nothing is removed before its copy was seen.
-                let copy = self.file(to).await?;
-                let is_old = before.is_some_and(|it| copy.as_ref().is_some_and(|copy| *copy == it));
-                if is_old || copy.is_none_or(|copy| copy.size != size) {
-                    copied?;
-                    let what = format!("{} was not copied to {}", self.shown(from), self.shown(to));
-                    return Err(Error::new(ErrorKind::Protocol, what));
-                }
-            }
-        }
-        self.delete(from).await
+        self.rename_object(from, to, overwrite).await
     }
 
     async fn make_directory(&self, path: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use hither_core::error::{Effect, Error, ErrorKind, Failure};
 use hither_core::retry::{self, Failed};
 use hither_http::ResponseHead;
 use hither_http::object_list::{self, ObjectList};
-use http::{Method, StatusCode};
+use http::{HeaderName, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use object_store::ClientOptions;
 use object_store::client::{
@@ -28,6 +28,8 @@ const REPLY_BYTES: usize = 16 << 20;
 /// A list for the library; the real one is an [`ObjectList`] among the extensions.
 const EMPTY_LIST: &str = "<ListBucketResult/>";
 
+/// The field that names the object to copy.
+pub(super) const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 /// The field in which a store names the region of a bucket.
 const REGION: &str = "x-amz-bucket-region";
 const NO_KEY: &str =
@@ -95,7 +97,7 @@ impl PooledHttpService {
         call.is_paced = true;
         let attempt = || async {
             let reply = self.network.call(call.clone()).await.map_err(Failed::finally)?;
-            let strange = || change::strange(&call.location, &reply);
+            let strange = || change::strange(&call.location, &reply, is_success_of(&call, &reply));
             let refused = || refusal(&reply, self.has_key);
             match trouble(&reply).or_else(refused).or_else(strange) {
                 Some(error) => Err(Failed::from(error)),
@@ -122,6 +124,22 @@ fn effect(method: &Method, query: &str, effect: Effect) -> Effect {
         _ => false,
     };
     if is_own { Effect::Own } else { effect }
+}
+
+/// Returns true for the success that S3 has for the method of a change: the status, and what only a
+/// store says with it.
+fn is_success_of(call: &call::HttpRequest, reply: &call::HttpResponse) -> bool {
+    let text = String::from_utf8_lossy(&reply.body);
+    match call.method {
+        Method::DELETE => reply.status == StatusCode::NO_CONTENT,
+        Method::POST => {
+            reply.status == StatusCode::OK && text.contains("CompleteMultipartUploadResult")
+        }
+        Method::PUT if call.headers.contains_key(COPY_SOURCE) => {
+            reply.status == StatusCode::OK && text.contains("CopyObjectResult")
+        }
+        _ => reply.status == StatusCode::OK && reply.headers.contains_key(header::ETAG),
+    }
 }
 
 /// The error for a store that is busy or out of order, which it may also say in the body of a

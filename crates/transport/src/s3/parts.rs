@@ -104,7 +104,7 @@ fn page_of(body: &[u8], id: &str) -> Option<PartsPage> {
     Some(page)
 }
 
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     text.replace("&quot;", "\"").replace("&#34;", "\"").replace("&amp;", "&")
 }
 

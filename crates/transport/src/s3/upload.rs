@@ -1,7 +1,8 @@
 //! An upload into a bucket.
 
+mod resumed;
+
 use super::S3Storage;
-use super::parts::StoredPart;
 use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -14,10 +15,10 @@ use hither_core::sync::lock;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion};
+use resumed::resumed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-use tracing::debug;
 
 /// The minimum size of a part is 5 MiB (S3, "Multipart upload limits").
 const PART_BYTES: u64 = 5 << 20;
@@ -37,6 +38,8 @@ pub(super) struct S3Upload {
     expected: Option<DirEntry>,
     /// The object is read back to be compared with a checksum.
     is_read_back: bool,
+    /// The caller looks at the object when it has written others beside it.
+    is_looked_at: bool,
     way: Way,
 }
 
@@ -76,7 +79,9 @@ impl S3Upload {
         let size = options.size;
         let overwrite = options.overwrite;
         let expected = options.expected.clone();
-        s3.check_target(path, overwrite, expected.as_ref()).await?;
+        if !overwrite || expected.is_some() {
+            s3.check_target(path, overwrite, expected.as_ref()).await?;
+        }
         let way = if size <= PART_BYTES {
             Way::Together(Mutex::default())
         } else if let Some(way) = resumed(&s3, path, &key, &options).await? {
@@ -86,8 +91,9 @@ impl S3Upload {
             let part_bytes = size.div_ceil(MAX_PARTS).next_multiple_of(1 << 20).max(PART_BYTES);
             Way::Parts { id, part_bytes, done: Mutex::default() }
         };
-        let is_read_back = options.read_back;
-        Ok(Self { s3, path: path.to_owned(), key, size, overwrite, expected, is_read_back, way })
+        let PutOptions { read_back: is_read_back, is_looked_at, .. } = options;
+        let path = path.to_owned();
+        Ok(Self { s3, path, key, size, overwrite, expected, is_read_back, is_looked_at, way })
     }
 
     async fn write_part(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -110,12 +116,14 @@ impl S3Upload {
 
     async fn finish(self, checksum: Option<Checksum>) -> Result<CommittedFile> {
         // Not every store supports conditions, and a multipart upload has none.
-        let free = self.s3.check_target(&self.path, self.overwrite, self.expected.as_ref()).await;
-        if let Err(error) = free {
-            // What is there is the error to report.
-            drop(self.give_up().await);
-            return Err(error);
-        }
+        let before = match self.look_before().await {
+            Ok(before) => before,
+            Err(error) => {
+                // What is there is the error to report.
+                drop(self.give_up().await);
+                return Err(error);
+            }
+        };
         let tag = Mutex::new(None);
         let send = || async {
             match self.store().await {
@@ -139,15 +147,22 @@ impl S3Upload {
         };
         carry_out(&self.s3.network.config().retry_policy(), send, look).await?;
         let validator = tag.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_tag(&validator) || matches!(self.way, Way::Parts { .. }) {
-            self.check_size().await?;
+        // Only who has the bytes can compute their tag.
+        let has_bytes = self.is_tag(&validator) && matches!(self.way, Way::Together(_));
+        let is_seen = !(has_bytes && self.is_looked_at);
+        if is_seen {
+            match self.check_stored(&validator, before.as_ref()).await {
+                // Who may write may not always read.
+                Err(error) if has_bytes && error.kind() == ErrorKind::PermissionDenied => {}
+                checked => checked?,
+            }
         }
         let is_compared = match &checksum {
             Some(expected) if self.is_read_back => self.compare(expected).await?,
             _ => false,
         };
         let entry = DirEntry { validator, ..DirEntry::new(self.path, FileKind::File, self.size) };
-        Ok(CommittedFile { is_compared, ..entry.into() })
+        Ok(CommittedFile { is_compared, is_seen, ..entry.into() })
     }
 
     /// Creates the object, and returns its entity tag.
@@ -207,23 +222,51 @@ impl S3Upload {
         tag.is_some() && tag == self.way.tag().as_deref()
     }
 
-    /// Fails unless the object has its size.
-    async fn check_size(&self) -> Result<()> {
-        let there = self.s3.file(&self.path).await?.ok_or_else(|| self.s3.missing(&self.path))?;
-        if there.size == self.size {
+    /// The object that will be replaced, where a look is needed; fails if it may not be. A whole
+    /// object is compared by its bytes.
+    async fn look_before(&self) -> Result<Option<ObjectMeta>> {
+        if self.overwrite && self.expected.is_none() && matches!(self.way, Way::Together(_)) {
+            return Ok(None);
+        }
+        self.s3.check_target(&self.path, self.overwrite, self.expected.as_ref()).await
+    }
+
+    /// Fails unless a look shows what was sent, to which the store has given this tag.
+    async fn check_stored(&self, tag: &Option<String>, before: Option<&ObjectMeta>) -> Result<()> {
+        let Some(there) = self.s3.file(&self.path).await? else {
+            return Err(self.s3.unseen(&self.path, "nothing"));
+        };
+        if there.size != self.size {
+            let name = self.s3.shown(&self.path);
+            let what = format!(
+                "{name} has {} bytes in the object store, expected {}",
+                there.size, self.size
+            );
+            return Err(Error::new(ErrorKind::Corrupt, what));
+        }
+        if self.is_tag(&there.e_tag) || tag.is_some() && there.e_tag == *tag {
             return Ok(());
         }
-        let name = self.s3.shown(&self.path);
-        let what =
-            format!("{name} has {} bytes in the object store, expected {}", there.size, self.size);
-        Err(Error::new(ErrorKind::Corrupt, what))
+        // Not every store tells the same tag for the same object.
+        let is_it = match &self.way {
+            Way::Together(buffer) => {
+                let sent = Hasher::of(Algorithm::Md5, &lock(buffer));
+                self.read_back(Algorithm::Md5).await? == sent
+            }
+            Way::Parts { .. } => before != Some(&there),
+        };
+        if is_it { Ok(()) } else { Err(self.s3.unseen(&self.path, "another object")) }
+    }
+
+    async fn read_back(&self, algorithm: Algorithm) -> Result<Checksum> {
+        let source = self.s3.source(&self.path)?;
+        let policy = self.s3.network.config().retry_policy();
+        read_back(&*source, 0..self.size, algorithm, &policy).await
     }
 
     /// Reads the object back, and compares it with a checksum.
     async fn compare(&self, expected: &Checksum) -> Result<bool> {
-        let source = self.s3.source(&self.path)?;
-        let policy = self.s3.network.config().retry_policy();
-        let seen = read_back(&*source, 0..self.size, expected.algorithm(), &policy).await?;
+        let seen = self.read_back(expected.algorithm()).await?;
         if seen == *expected {
             return Ok(true);
         }
@@ -311,66 +354,6 @@ impl Upload for S3Upload {
     async fn abort(self: Box<Self>) -> Result<()> {
         self.give_up().await
     }
-}
-
-/// The upload that an earlier attempt began, unless the store shows that it lacks some of its
-/// parts. An upload may have been aborted since, by another program or a rule of the bucket.
-///
-/// # Errors
-///
-/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`]: nothing is known of the parts, which are
-/// kept for another attempt.
-async fn resumed(
-    s3: &S3Storage,
-    path: &str,
-    key: &Path,
-    options: &PutOptions,
-) -> Result<Option<Way>> {
-    use ErrorKind::{PermissionDenied, Timeout, Unauthenticated, Unavailable};
-    let way = options.resume.as_deref().and_then(|token| parse(token, options.size));
-    let Some(way) = way else { return Ok(None) };
-    let Way::Parts { id, part_bytes, done } = &way else { return Ok(None) };
-    let told = match s3.parts(path, key, id).await {
-        // Who may upload may not always list. The store compares the tags of all parts when the
-        // upload is completed.
-        Err(error) if matches!(error.kind(), PermissionDenied | Unauthenticated) => {
-            return Ok(Some(way));
-        }
-        Err(error) if matches!(error.kind(), Unavailable | Timeout) => return Err(error),
-        told => told,
-    };
-    let is_stored = |(number, tag): (&u64, &String)| {
-        let start = number.saturating_mul(*part_bytes);
-        let bytes = options.size.saturating_sub(start).min(*part_bytes);
-        let part = told.as_ref().ok().and_then(|told| told.get(number));
-        // Not every list has the tags.
-        let has_tag = |part: &StoredPart| {
-            part.tag.as_deref().is_none_or(|stored| stored == tag.trim_matches('"'))
-        };
-        part.is_some_and(|part| part.bytes == bytes && has_tag(part))
-    };
-    if lock(done).iter().all(is_stored) && told.is_ok() {
-        return Ok(Some(way));
-    }
-    debug!(path, ?told, "an upload cannot be continued");
-    // Its parts would be kept, and paid for.
-    drop(s3.store.abort_multipart(key, id).await);
-    Ok(None)
-}
-
-/// Parses the value of [`Upload::token`], if it fits a file of this size.
-fn parse(token: &str, size: u64) -> Option<Way> {
-    let mut lines = token.lines();
-    let (part_bytes, id) = lines.next()?.split_once(' ')?;
-    let part_bytes = part_bytes.parse().ok().filter(|&bytes: &u64| bytes >= PART_BYTES)?;
-    let parts = size.div_ceil(part_bytes);
-    let mut done = BTreeMap::new();
-    for line in lines {
-        let (number, tag) = line.split_once(' ')?;
-        let number = number.parse().ok().filter(|&number: &u64| number < parts)?;
-        done.insert(number, tag.to_owned());
-    }
-    Some(Way::Parts { id: id.to_owned(), part_bytes, done: Mutex::new(done) })
 }
 
 #[cfg(test)]

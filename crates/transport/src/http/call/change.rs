@@ -121,12 +121,12 @@ fn doubt(method: &str, asked: &Location, reply: &HttpResponse) -> Error {
     Error::new(ErrorKind::Protocol, what)
 }
 
-/// The error of a change whose response may be of a login page or a proxy, where another
-/// protocol than WebDAV says by which status it is carried out.
+/// The error of a change that only a look at the server shows, where another protocol than WebDAV
+/// says whether a success is the one that it has for this change (`is_own`).
 #[cfg(feature = "s3")]
-pub(crate) fn strange(asked: &Location, reply: &HttpResponse) -> Option<Error> {
+pub(crate) fn strange(asked: &Location, reply: &HttpResponse, is_own: bool) -> Option<Error> {
     let is_change = reply.effect == Effect::Change && reply.status.is_success();
-    let is_strange = reply.location != *asked || has_strange_page(reply);
+    let is_strange = !is_own || reply.location != *asked || has_strange_page(reply);
     let error = || doubt("the change", asked, reply).with_effect(Effect::Change);
     (is_change && is_strange).then(error)
 }

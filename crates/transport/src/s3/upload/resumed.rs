@@ -1,0 +1,73 @@
+//! An upload that an earlier attempt began.
+
+use super::{PART_BYTES, Way};
+use crate::s3::S3Storage;
+use crate::s3::parts::StoredPart;
+use hither_core::error::{ErrorKind, Result};
+use hither_core::storage::PutOptions;
+use hither_core::sync::lock;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use tracing::debug;
+
+/// The upload that an earlier attempt began, unless the store shows that it lacks some of its
+/// parts. An upload may have been aborted since, by another program or a rule of the bucket.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unavailable`] and [`ErrorKind::Timeout`]: nothing is known of the parts, which are
+/// kept for another attempt.
+pub(super) async fn resumed(
+    s3: &S3Storage,
+    path: &str,
+    key: &Path,
+    options: &PutOptions,
+) -> Result<Option<Way>> {
+    use ErrorKind::{PermissionDenied, Timeout, Unauthenticated, Unavailable};
+    let way = options.resume.as_deref().and_then(|token| parse(token, options.size));
+    let Some(way) = way else { return Ok(None) };
+    let Way::Parts { id, part_bytes, done } = &way else { return Ok(None) };
+    let told = match s3.parts(path, key, id).await {
+        // Who may upload may not always list. The store compares the tags of all parts when the
+        // upload is completed.
+        Err(error) if matches!(error.kind(), PermissionDenied | Unauthenticated) => {
+            return Ok(Some(way));
+        }
+        Err(error) if matches!(error.kind(), Unavailable | Timeout) => return Err(error),
+        told => told,
+    };
+    let is_stored = |(number, tag): (&u64, &String)| {
+        let start = number.saturating_mul(*part_bytes);
+        let bytes = options.size.saturating_sub(start).min(*part_bytes);
+        let part = told.as_ref().ok().and_then(|told| told.get(number));
+        // Not every list has the tags.
+        let has_tag = |part: &StoredPart| {
+            part.tag.as_deref().is_none_or(|stored| stored == tag.trim_matches('"'))
+        };
+        part.is_some_and(|part| part.bytes == bytes && has_tag(part))
+    };
+    if lock(done).iter().all(is_stored) && told.is_ok() {
+        return Ok(Some(way));
+    }
+    debug!(path, ?told, "an upload cannot be continued");
+    // Its parts would be kept, and paid for.
+    drop(s3.store.abort_multipart(key, id).await);
+    Ok(None)
+}
+
+/// Parses the value of [`Upload::token`], if it fits a file of this size.
+fn parse(token: &str, size: u64) -> Option<Way> {
+    let mut lines = token.lines();
+    let (part_bytes, id) = lines.next()?.split_once(' ')?;
+    let part_bytes = part_bytes.parse().ok().filter(|&bytes: &u64| bytes >= PART_BYTES)?;
+    let parts = size.div_ceil(part_bytes);
+    let mut done = BTreeMap::new();
+    for line in lines {
+        let (number, tag) = line.split_once(' ')?;
+        let number = number.parse().ok().filter(|&number: &u64| number < parts)?;
+        done.insert(number, tag.to_owned());
+    }
+    Some(Way::Parts { id: id.to_owned(), part_bytes, done: Mutex::new(done) })
+}
