@@ -26,6 +26,8 @@ struct HitherFileState {
    Int_t fReadsWithoutCache = 0;
    // Path of the local file that is written. Empty while the file is read.
    TString fSpool;
+   // The first reason why the spool file is incomplete; empty if there is none.
+   TString fFailure;
    // Close may replace any file of that name, else only the version of fRead.
    bool fReplaceAny = false;
    // The file that was fetched for an update; none if there was none.
@@ -170,6 +172,7 @@ bool THitherFile::OpenToWrite()
       return false;
    }
    fState->fSpool = spool;
+   fState->fFailure = "";
    fRealName = spool;
    fWritable = kTRUE;
    return true;
@@ -195,6 +198,14 @@ void THitherFile::PutSpool()
 {
    const TString spool = fState->fSpool;
    fState->fSpool = "";
+   const TString &incomplete = fState->fFailure;
+   // ROOT goes on after an error, and a program may clear the bit.
+   if (!incomplete.IsNull() || TestBit(kWriteError)) {
+      SetBit(kWriteError);
+      Error("Close", "%s is not written, because not all of it could be written to the spool file %s (%s); what could be is there",
+            fState->fUrl.Data(), spool.Data(), incomplete.IsNull() ? "an earlier error" : incomplete.Data());
+      return;
+   }
    HitherClient::Failure failure;
    hither_client *client = HitherClient::Get(failure);
    const TString &url = fState->fUrl;
@@ -242,9 +253,39 @@ Int_t THitherFile::ReOpen(Option_t *option)
    return 0;
 }
 
+void THitherFile::NoteFailure(const char *action)
+{
+   if (fState->fFailure.IsNull())
+      fState->fFailure.Form("%s: %s", action, strerror(errno));
+}
+
 Int_t THitherFile::SysClose(Int_t descriptor)
 {
-   return descriptor == kRemote ? 0 : TFile::SysClose(descriptor);
+   if (descriptor == kRemote)
+      return 0;
+   const Int_t result = TFile::SysClose(descriptor);
+   if (result < 0)
+      NoteFailure("close");
+   return result;
+}
+
+Int_t THitherFile::SysSync(Int_t descriptor)
+{
+   const Int_t result = TFile::SysSync(descriptor);
+   if (result < 0)
+      NoteFailure("sync");
+   return result;
+}
+
+Int_t THitherFile::SysWrite(Int_t descriptor, const void *buffer, Int_t length)
+{
+   const Int_t written = TFile::SysWrite(descriptor, buffer, length);
+   // ROOT does not go on after a part of it.
+   if (written >= 0 && written < length)
+      errno = ENOSPC;
+   if (written != length)
+      NoteFailure("write");
+   return written;
 }
 
 Long64_t THitherFile::GetSize() const

@@ -23,8 +23,9 @@ public:
    ~THitherFile() override;
 
    // Puts what was written to the URL, unless there is another file than the one that was fetched
-   // for an update, or one at all that was to be created. If that fails, says so, sets the bit
-   // kWriteError and keeps the spool file.
+   // for an update, or one at all that was to be created, or the spool file is incomplete because
+   // something could not be written to it. If that fails, says so, sets the bit kWriteError and keeps
+   // the spool file.
    void Close(Option_t *option = "") override;
    Long64_t GetSize() const override;
    Bool_t ReadBuffer(char *buffer, Int_t length) override;
@@ -40,12 +41,15 @@ public:
 
 protected:
    Int_t SysClose(Int_t descriptor) override;
+   Int_t SysSync(Int_t descriptor) override;
+   Int_t SysWrite(Int_t descriptor, const void *buffer, Int_t length) override;
 
 private:
    bool OpenToRead();
    bool OpenToWrite();
    void PutSpool();
    void DropSpool();
+   void NoteFailure(const char *action);
    const hither_file *Reader();
    void Count(Long64_t bytes, double start);
 

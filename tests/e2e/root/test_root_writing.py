@@ -133,6 +133,49 @@ answer(copied=copied, names=names, found=found, size=size, file=is_file, directo
         }, done.err
 
 
+FULL = """
+import resource
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+file = ROOT.TFile.Open(arguments["url"], arguments["option"])
+file.SetCompressionLevel(0)
+big = ROOT.TH1F("big", "", 1_000_000, 0, 1)  # more than the cache of writes holds
+limit(100_000)
+big.Write()
+after = arguments["after"]
+if after != "the same":
+    limit(resource.RLIM_INFINITY)
+if after == "space again":
+    file.ResetBit(ROOT.TFile.kWriteError)
+    file.SetWritable(True)
+    ROOT.TNamed("small", "").Write()
+if after == "recovery":
+    file.ResetBit(ROOT.TFile.kWriteError)
+    file.SetWritable(True)
+    file.Recover()
+if after == "destructor":
+    file.__destruct__()
+    answer(failed=True)
+else:
+    file.Close()
+    answer(failed=bool(file.TestBit(ROOT.TFile.kWriteError)))
+"""
+
+
+@pytest.mark.parametrize("after", ["the same", "space again", "recovery", "destructor"])
+@pytest.mark.parametrize("option", ["NEW", "RECREATE", "UPDATE"])
+def test_what_could_not_be_written_to_the_spool_file_is_not_sent(root_plugin, served_small, tmp_path, option, after):
+    name = "small.root" if option != "NEW" else f"{after}.root"
+    before = {path.name: path.read_bytes() for path in served_small.folder.iterdir()}
+    url = served_small.url(name)
+    done = root_plugin.run(FULL, environment={"TMPDIR": str(tmp_path)}, url=url, option=option, after=after)
+    assert done.answer["failed"], done.err
+    assert {path.name: path.read_bytes() for path in served_small.folder.iterdir()} == before
+    named = re.search(r"is not written, because not all of it .* spool file (\S+) \(write: \w[^)]+\)", done.err)
+    assert named, done.err
+    assert Path(named[1]).parent == tmp_path
+
+
 TWO_WRITERS = """
 def begin(option, name):
     file = ROOT.TFile.Open(arguments["url"], option)
