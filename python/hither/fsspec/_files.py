@@ -12,8 +12,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hither._core import redact_url
 from hither._file import RemoteFile
-from hither._urls import without_secrets
 from hither.exceptions import ChangedError, InvalidError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class UploadFile(io.RawIOBase):
 
         """
         if self._content.closed:
-            message = f"{without_secrets(self.path)} cannot be sent: the file was discarded"
+            message = f"{redact_url(self.path)} cannot be sent: the file was discarded"
             raise InvalidError(message)
         self._content.flush()
         try:
@@ -163,7 +163,7 @@ class UploadFile(io.RawIOBase):
 
     def _warn_unsent(self) -> None:
         if not self._content.closed:
-            message = f"{without_secrets(self.path)} was not sent, because the file was never closed"
+            message = f"{redact_url(self.path)} was not sent, because the file was never closed"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

@@ -26,8 +26,9 @@ from fsspec.implementations.local import LocalFileSystem, make_path_posix, trail
 from fsspec.utils import isfilelike, other_paths, stringify_path
 
 from hither._client import Client, default_client
+from hither._core import redact_url
 from hither._file import RemoteFile
-from hither._urls import PREFIXES, SCHEMES, without_prefix, without_secrets
+from hither._urls import PREFIXES, SCHEMES, without_prefix
 from hither.exceptions import (
     AlreadyExistsError,
     ChangedError,
@@ -907,7 +908,7 @@ def _shown(path: Any) -> str:  # noqa: ANN401
         return ", ".join(_shown(each) for each in list(path)[:_MAX_SHOWN_NAMES])
     text = str(path)
     url, mark, pattern = text.partition("?")
-    return without_secrets(text) if _QUERY.search(text) else without_secrets(url) + mark + pattern
+    return redact_url(text) if _QUERY.search(text) else redact_url(url) + mark + pattern
 
 
 def _is_other_version(one: Entry | ObservedStat | FileStat, other: Entry | ObservedStat | FileStat) -> bool:
