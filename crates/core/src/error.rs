@@ -8,6 +8,7 @@ pub mod retry;
 pub mod suggest;
 
 pub use config_text::invalid_toml;
+use hither_checksum::ChecksumError;
 pub use retry::{Delivery, Effect, Failure, Retry};
 use std::fmt;
 use std::io;
@@ -191,6 +192,12 @@ impl Error {
     #[must_use]
     pub fn effect(&self) -> Effect {
         self.0.effect
+    }
+}
+
+impl From<ChecksumError> for Error {
+    fn from(error: ChecksumError) -> Self {
+        Self::new(ErrorKind::Invalid, error.to_string())
     }
 }
 

@@ -4,7 +4,6 @@
 //! no wall clock: every byte comes in through a [`Source`], every instant through a [`Clock`].
 
 pub mod cache;
-pub mod checksum;
 pub mod endpoint;
 pub mod error;
 pub mod plan;
@@ -24,7 +23,6 @@ pub use crate::tune::limit_discovery::LearnedLimit;
 pub use crate::tune::link::LinkEstimate;
 pub use cache::file::CachedFile;
 pub use cache::{Cache, CacheConfig, CacheKey};
-pub use checksum::{Algorithm, Checksum, Hasher};
 pub use endpoint::store::{EndpointStore, SlotClaim, SlotGuard};
 pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
 pub use error::retry::{self, Backoff, RetryPolicy};

@@ -49,13 +49,13 @@ pub use failure::{FailureScope, classify};
 pub use health::Health;
 pub use replica::{ChecksumQuery, Replica};
 
-use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::SourceReport;
 use crate::source::{PartSink, Request, ResponseMeta, Source};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
 use futures_core::future::BoxFuture;
+use hither_checksum::Checksum;
 use origins::Origins;
 use replica::ActiveReplica;
 use selection::Among;

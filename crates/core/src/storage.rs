@@ -35,11 +35,11 @@ pub use tree::{
 };
 pub use version::{changed_since_read, check_version, is_same_version};
 
-use crate::checksum::{Algorithm, Checksum};
 use crate::{Error, ErrorKind, Replicas, Result, Source};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
+use hither_checksum::{Algorithm, Checksum};
 use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;

@@ -16,7 +16,7 @@
 //! New names are not ranked: one endpoint decides about all of a directory ([`decider`]).
 
 use crate::merge::EndpointId;
-use hither_core::{Algorithm, Hasher};
+use hither_checksum::{Algorithm, Hasher};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;

@@ -15,7 +15,7 @@ use crate::choice::{Candidate, decider, rank};
 use crate::endpoint::Endpoint;
 use crate::merge::{EndpointId, MergedEntry};
 use crate::name_space::{NameSpace, Need};
-use hither_core::Checksum;
+use hither_checksum::Checksum;
 use hither_core::error::{ErrorKind, Retry};
 use hither_core::storage::{FileKind, parent};
 use hither_core::sync::lock;

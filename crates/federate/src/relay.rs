@@ -20,7 +20,7 @@ use crate::referral::{Outcome, backend_error, metadata};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream;
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
 use hither_core::{Part, Request, VersionBinding};

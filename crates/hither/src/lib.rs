@@ -49,6 +49,7 @@ pub use hither_auth::{
     AuthError, Basic, CertificateSource, CredentialConfig, Credentials, Environment, HostPattern,
     Secret, TokenSource,
 };
+pub use hither_checksum::{Algorithm, Checksum, Hasher};
 pub use hither_core::bottleneck::server_log::{LoggedRequest, LoggedTcp, explain_log};
 pub use hither_core::bottleneck::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_core::cache::CacheConfig;
@@ -62,10 +63,7 @@ pub use hither_core::sync::lock;
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_core::tune::tuner::{TunedKnob, TuningDecision};
-pub use hither_core::{
-    Algorithm, Checksum, Error, ErrorKind, Hasher, ReadAheadConfig, ReadReport, Report, Retry,
-    SourceReport,
-};
+pub use hither_core::{Error, ErrorKind, ReadAheadConfig, ReadReport, Report, Retry, SourceReport};
 pub use hither_formats::root::{ListKind, RecordType};
 pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};

@@ -78,7 +78,7 @@ mod xml;
 
 pub use conditions::if_header;
 pub use content_range::{ContentRange, ContentRangeError};
-pub use digest::{Digest, DigestAlgorithm, digests};
+pub use digest::digests;
 pub use field::{date, pelican, server_timing};
 pub use metalink::Metalink;
 pub use multipart::{MultipartError, MultipartEvent, MultipartReader};

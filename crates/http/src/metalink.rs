@@ -35,8 +35,8 @@ mod writer;
 pub use link_header::{MetalinkLinks, links};
 pub use writer::{describedby, duplicate};
 
-use crate::digest::Digest;
 use crate::xml::XmlError;
+use hither_checksum::Checksum;
 
 /// Media type of documents of version 4, for `Accept`.
 pub const MEDIA_TYPE: &str = "application/metalink4+xml";
@@ -80,7 +80,7 @@ pub struct MetalinkFile {
     /// The size in bytes.
     pub size: Option<u64>,
     /// Checksums of the whole file, each algorithm once; unknown algorithms are left out.
-    pub digests: Vec<Digest>,
+    pub digests: Vec<Checksum>,
     /// There is a checksum of an unknown algorithm.
     pub has_unknown_digest: bool,
     /// Checksums of its pieces, if the document states them.
@@ -95,7 +95,7 @@ pub struct MetalinkPieces {
     /// Bytes of each piece but the last one; not 0.
     pub length: u64,
     /// The checksum of each piece, in order, all of one algorithm.
-    pub digests: Vec<Digest>,
+    pub digests: Vec<Checksum>,
 }
 
 /// The URL of one replica.

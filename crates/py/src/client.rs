@@ -272,7 +272,8 @@ impl Client {
 
     /// The checksum of a file, as ``"ALGORITHM:HEX"``.
     fn checksum(&self, url: String, algorithm: &str) -> PyResult<Job> {
-        let algorithm: Algorithm = algorithm.parse().map_err(|error| to_exception(&error))?;
+        let algorithm: Algorithm =
+            algorithm.parse().map_err(|error| to_exception(&Error::from(error)))?;
         let checksum =
             move |it: Arc<ClientHandle>| async move { it.client().checksum(&url, algorithm).await };
         self.job(checksum, |it, py| Ok(it.value.to_string().into_pyobject(py)?.into_any().unbind()))

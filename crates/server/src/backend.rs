@@ -47,7 +47,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_http::propfind::{PropertyName, PropertyUpdate};
 use hither_http::tree::MAX_CONTENT_BYTES;
 use std::collections::BTreeMap;

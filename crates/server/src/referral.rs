@@ -35,7 +35,7 @@ use crate::method::get;
 use crate::method::{digest_fields, metalink};
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
-use hither_core::Algorithm;
+use hither_checksum::Algorithm;
 use hither_http::digest::{WANT_DIGEST, WANT_REPR_DIGEST};
 use hither_http::pelican::NAMESPACE;
 use http::header::HeaderMap;
@@ -94,7 +94,8 @@ pub(crate) async fn answer(
     }
     if wants_all {
         let size = located.metadata.as_ref().and_then(|metadata| metadata.size);
-        let digests = located.checksum.iter().filter_map(digest_fields::digest).collect();
+        let digests =
+            located.checksum.iter().filter(|sum| digest_fields::is_known(sum)).cloned().collect();
         return Ok(Some(metalink::describe(request, size, digests, located.replicas)));
     }
     let again = || pelican::again(context, request, &located);

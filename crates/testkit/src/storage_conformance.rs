@@ -9,7 +9,7 @@ mod versions;
 
 use bytes::Bytes;
 use expectation::{fails, good};
-use hither_core::checksum::{Algorithm, Hasher};
+use hither_checksum::{Algorithm, Hasher};
 use hither_core::error::ErrorKind;
 use hither_core::storage::{DirEntry, FileKind, PutOptions, Storage, Upload};
 use hither_core::sync::lock;

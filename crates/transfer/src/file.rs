@@ -34,14 +34,14 @@ use crate::file::suspects::Trials;
 use crate::file::upload_range::UploadRange;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
-use hither_core::checksum::{Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
 use hither_core::replicas::PieceChecksums;
 use hither_core::sync::lock;
 use hither_core::tune::straggler::SplitRule;
 use hither_core::{
-    Algorithm, Backoff, DirEntry, Error, ErrorKind, Replicas, Result, Source, Storage, Upload,
-    VersionBinding, range, validators_differ,
+    Backoff, DirEntry, Error, ErrorKind, Replicas, Result, Source, Storage, Upload, VersionBinding,
+    range, validators_differ,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -27,7 +27,7 @@
 //! used is an error: it may say what the names of the job mean.
 
 use crate::file::version::FileVersion;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};

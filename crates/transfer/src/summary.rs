@@ -1,6 +1,6 @@
 //! Summary of a copy.
 
-use hither_core::checksum::Checksum;
+use hither_checksum::Checksum;
 use hither_core::tune::tuner::TuningDecision;
 use hither_core::{DirEntry, Error, ErrorKind};
 use std::collections::BTreeMap;

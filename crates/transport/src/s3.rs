@@ -24,8 +24,9 @@ use crate::http::server_reason::quoted;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
 use async_trait::async_trait;
-use hither_core::checksum::{Algorithm, Checksum};
-use hither_core::error::{Effect, Error, ErrorKind, Result};
+use hither_checksum::{Algorithm, Checksum};
+use hither_core::error::Effect;
+use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_new_name, check_path,
     check_version,

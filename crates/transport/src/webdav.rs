@@ -42,7 +42,7 @@ use async_trait::async_trait;
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::TryStreamExt;
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed};

@@ -178,8 +178,10 @@ fn options(client: &Client, arguments: &Copy) -> Result<CopyOptions, CommandErro
     options.verify = match arguments.checksum.as_deref() {
         None => Verify::Automatic,
         Some("none") => Verify::Nothing,
-        Some(text) if text.contains(':') => Verify::Value(text.parse()?),
-        Some(text) => Verify::Algorithm(text.parse()?),
+        Some(text) if text.contains(':') => {
+            Verify::Value(text.parse().map_err(hither::Error::from)?)
+        }
+        Some(text) => Verify::Algorithm(text.parse().map_err(hither::Error::from)?),
     };
     Ok(options)
 }

@@ -10,11 +10,11 @@
 
 use super::Replicas;
 use super::replica::ActiveReplica;
-use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, ErrorKind};
 use crate::sync::lock;
 use crate::tune::connections;
 use futures_util::future::join_all;
+use hither_checksum::{Algorithm, Checksum};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

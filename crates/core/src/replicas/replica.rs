@@ -1,12 +1,12 @@
 //! One replica of a file: its load, speed, version, and exclusion.
 
 use super::rate_meter::RateMeter;
-use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, Result};
 use crate::report::SourceReport;
 use crate::source::{Source, VersionBinding};
 use crate::sync::{Mutex, lock};
 use futures_core::future::BoxFuture;
+use hither_checksum::{Algorithm, Checksum};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

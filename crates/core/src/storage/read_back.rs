@@ -1,11 +1,11 @@
 //! Reading back what was written.
 
 use super::is_page;
-use crate::checksum::{Algorithm, Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::{self, Failed};
 use crate::sync::{Mutex, lock};
 use crate::{Request, RetryPolicy, Source};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -2,10 +2,11 @@
 
 use crate::rig::{SIZE, check, content, drain, scattered};
 use futures_core::future::BoxFuture;
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::replicas::{ChecksumQuery, ReplicaDiscovery};
 use hither_core::{
-    Algorithm, Checksum, Delivery, Error, ErrorKind, Failure, Health, Reader, ReaderConfig,
-    Replica, Replicas, ReplicasConfig, Request, Result, Source,
+    Delivery, Error, ErrorKind, Failure, Health, Reader, ReaderConfig, Replica, Replicas,
+    ReplicasConfig, Request, Result, Source,
 };
 use hither_simulate::Link;
 use hither_simulate::source::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
@@ -239,7 +240,7 @@ struct Says(&'static str);
 
 impl ChecksumQuery for Says {
     fn checksum(&self, _: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
-        Box::pin(async { self.0.parse().map(Some) })
+        Box::pin(async { Ok(Some(self.0.parse()?)) })
     }
 }
 

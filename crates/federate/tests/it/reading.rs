@@ -147,7 +147,7 @@ async fn replicas_with_different_checksums_never_stand_in_one_answer() {
         let all: Vec<_> = (0..count).collect();
         assert_eq!(links().await, urls(&all), "nothing is known");
         let described = rig.described("d/f").await;
-        let mut expected = hither_core::Hasher::new(hither_core::Algorithm::Adler32);
+        let mut expected = hither_checksum::Hasher::new(hither_checksum::Algorithm::Adler32);
         expected.update(b"d/f");
         expected.update(&[sum]);
         assert_eq!(described.checksum, Some(expected.finish()));

@@ -2,13 +2,11 @@
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage, parent};
 use hither_core::sync::lock;
-use hither_core::{
-    Algorithm, Checksum, Clock, Hasher, Limits, LinkEstimate, Part, PartSink, Request,
-    ResponseMeta, Source,
-};
+use hither_core::{Clock, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source};
 use hither_federate::{Endpoint, Federation, FederationConfig};
 use hither_server::{Backend, Details, Intent, LocateRequest, Located};
 use std::collections::BTreeMap;

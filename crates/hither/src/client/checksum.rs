@@ -1,7 +1,7 @@
 //! Checksums of files: those that servers state, else computed from the bytes.
 
 use crate::client::Client;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::Result;
 
 /// The checksum of a file.

@@ -3,9 +3,9 @@
 //! A lease is named `ID.EPOCH`. When it is dealt out anew its epoch is larger, and its fence is
 //! another directory.
 
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, TreeFile, check_name, join};
-use hither_core::{Algorithm, Checksum, Hasher};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -13,9 +13,10 @@
 
 use crate::mover::lease::{LargeFile, LeaseResult, RangeChecksum, combined};
 use crate::mover::work::{Places, sync_directories};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, partial_name, sibling};
-use hither_core::{Algorithm, Checksum, DirEntry, Hasher, Storage};
+use hither_core::{DirEntry, Storage};
 use hither_transfer::CopyPath;
 
 /// Gives a file its name, if its checksums are right.

@@ -20,10 +20,11 @@ use crate::mover::share::LeaseLimits;
 use crate::mover::take_over;
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
+use hither_checksum::{Algorithm, Checksum};
+use hither_core::FileKind;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{PutOptions, join, parent};
 use hither_core::sync::lock;
-use hither_core::{Algorithm, Checksum, FileKind};
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, copy_listed, copy_range, source_name,
 };

@@ -9,9 +9,10 @@ use super::{
     LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkPieces,
     MetalinkUrl, country, is_readable, priority,
 };
-use crate::digest::{Digest, DigestAlgorithm};
+use crate::digest::{self, old_name};
 use crate::text::excerpt;
 use crate::xml::{Element, Tokens, seen};
+use hither_checksum::Algorithm;
 
 const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
 const VERSION_3: &str = "http://www.metalinker.org/";
@@ -74,7 +75,7 @@ impl<'a> Reader<'a> {
                 file.size = self.value()?.parse().ok().or(file.size);
             } else if is(&element, "hash") {
                 let algorithm = element.attribute("type");
-                let algorithm = algorithm.as_deref().and_then(DigestAlgorithm::from_name);
+                let algorithm = algorithm.as_deref().and_then(digest::algorithm);
                 let text = self.value()?;
                 match algorithm {
                     Some(algorithm) => add_digest(file, algorithm, &text)?,
@@ -98,7 +99,7 @@ impl<'a> Reader<'a> {
     fn pieces(&mut self, list: &Element<'_>) -> Result<Option<MetalinkPieces>, MetalinkError> {
         let length = list.attribute("length").and_then(|text| text.trim().parse().ok());
         let algorithm = list.attribute("type");
-        let algorithm = algorithm.as_deref().and_then(DigestAlgorithm::from_name);
+        let algorithm = algorithm.as_deref().and_then(digest::algorithm);
         let mut digests = Some(Vec::new());
         while let Some(element) = self.tokens.child()? {
             if !is(&element, "hash") {
@@ -106,7 +107,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let text = self.value()?;
-            let digest = algorithm.and_then(|it| Digest::from_text(it, &text));
+            let digest = algorithm.and_then(|it| digest::from_text(it, &text));
             digests = digests.zip(digest).map(|(mut all, digest)| {
                 all.push(digest);
                 all
@@ -125,13 +126,13 @@ impl<'a> Reader<'a> {
 /// what is wrong in a document must not decide that nothing is compared.
 fn add_digest(
     file: &mut MetalinkFile,
-    algorithm: DigestAlgorithm,
+    algorithm: Algorithm,
     text: &str,
 ) -> Result<(), MetalinkError> {
     let name = excerpt(file.name.as_bytes());
-    let wrong = || MetalinkError::BadDigest { algorithm: algorithm.old_name(), file: name.clone() };
-    let digest = Digest::from_text(algorithm, text).ok_or_else(wrong)?;
-    match file.digests.iter().find(|known| known.algorithm == algorithm) {
+    let wrong = || MetalinkError::BadDigest { algorithm: old_name(algorithm), file: name.clone() };
+    let digest = digest::from_text(algorithm, text).ok_or_else(wrong)?;
+    match file.digests.iter().find(|known| known.algorithm() == algorithm) {
         Some(known) if *known != digest => Err(wrong()),
         Some(_) => Ok(()),
         None => {

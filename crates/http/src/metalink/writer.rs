@@ -1,8 +1,9 @@
 //! Writer of Metalink: documents of version 4, and `Link` fields.
 
-use crate::digest::{Digest, DigestAlgorithm};
+use crate::digest::old_name;
 use crate::metalink::{LOWEST_PRIORITY, MEDIA_TYPE, Metalink, MetalinkFile};
 use crate::propfind::escape;
+use hither_checksum::{Algorithm, Checksum};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -41,14 +42,14 @@ fn push(file: &MetalinkFile, out: &mut String) {
         let _ = writeln!(out, "  <size>{size}</size>");
     }
     for digest in &file.digests {
-        let _ = write!(out, "  <hash type=\"{}\">", name(digest.algorithm));
+        let _ = write!(out, "  <hash type=\"{}\">", name(digest.algorithm()));
         push_value(digest, out);
     }
     if let Some(pieces) = &file.pieces
         && let Some(first) = pieces.digests.first()
     {
         let length = pieces.length;
-        let name = name(first.algorithm);
+        let name = name(first.algorithm());
         let _ = writeln!(out, "  <pieces length=\"{length}\" type=\"{name}\">");
         for digest in &pieces.digests {
             out.push_str("   <hash>");
@@ -69,18 +70,15 @@ fn push(file: &MetalinkFile, out: &mut String) {
     out.push_str(" </file>\n");
 }
 
-fn push_value(digest: &Digest, out: &mut String) {
-    for byte in &digest.value {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out.push_str("</hash>\n");
+fn push_value(sum: &Checksum, out: &mut String) {
+    let _ = writeln!(out, "{}</hash>", sum.hex());
 }
 
 /// The name in the registry of hash functions (RFC 5854 section 7.2), else the name in HTTP.
-fn name(algorithm: DigestAlgorithm) -> &'static str {
+fn name(algorithm: Algorithm) -> &'static str {
     match algorithm {
-        DigestAlgorithm::Sha1 => "sha-1",
-        other => other.old_name(),
+        Algorithm::Sha1 => "sha-1",
+        other => old_name(other),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Metalink documents and header fields: those of the RFCs, those of tools, and garbage.
 
+use hither_checksum::{Algorithm, Checksum};
 use hither_http::metalink::{
     LOWEST_PRIORITY, Metalink, MetalinkError, MetalinkFile, MetalinkLimits, MetalinkUrl,
     describedby, duplicate, links,
 };
-use hither_http::{Digest, DigestAlgorithm, XmlError};
+use hither_http::{XmlError, digest};
 use http::header::{HeaderMap, LINK};
 use proptest::prelude::*;
 
@@ -48,9 +49,9 @@ fn version_4_is_read() {
     let metalink = parse(VERSION_4).unwrap();
     let file = metalink.file("example.ext").unwrap();
     assert_eq!(file.size, Some(14_471_447));
-    let algorithms: Vec<_> = file.digests.iter().map(|digest| digest.algorithm).collect();
-    assert_eq!(algorithms, [DigestAlgorithm::Sha256, DigestAlgorithm::Adler32]);
-    assert_eq!(file.digests[1].value, [0x03, 0xda, 0x01, 0x95]);
+    let algorithms: Vec<_> = file.digests.iter().map(Checksum::algorithm).collect();
+    assert_eq!(algorithms, [Algorithm::Sha256, Algorithm::Adler32]);
+    assert_eq!(file.digests[1].value(), [0x03, 0xda, 0x01, 0x95]);
     let replicas: Vec<_> = file
         .replicas
         .iter()
@@ -72,7 +73,7 @@ fn version_3_is_read() {
     let metalink = parse(VERSION_3).unwrap();
     let file = metalink.file("a.root").unwrap();
     assert_eq!((file.name.as_str(), file.size), ("/store/a.root", Some(400)));
-    let md5 = Digest::from_text(DigestAlgorithm::Md5, "d41d8cd98f00b204e9800998ecf8427e");
+    let md5 = digest::from_text(Algorithm::Md5, "d41d8cd98f00b204e9800998ecf8427e");
     assert_eq!(Some(&file.digests[0]), md5.as_ref());
     assert_eq!(file.digests.len(), 1);
     let replicas: Vec<_> = file.replicas.iter().map(|it| (it.url.as_str(), it.priority)).collect();
@@ -252,7 +253,7 @@ proptest! {
     ) {
         let mut file = MetalinkFile::default();
         (file.name, file.size) = (name, size);
-        file.digests.extend(sum.map(|sum| Digest { algorithm: DigestAlgorithm::Adler32, value: sum.to_vec() }));
+        file.digests.extend(sum.map(|sum| Checksum::new(Algorithm::Adler32, &sum).unwrap()));
         let replicas = paths.into_iter().zip(1..).map(|(path, priority)| {
             let location = (priority == 1).then(|| "ch".to_owned());
             MetalinkUrl { url: format!("https://a.example/{path}"), priority, location }

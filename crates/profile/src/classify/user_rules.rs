@@ -48,7 +48,7 @@ const FUNCTIONS: &[(Category, &[&str])] = &[
             "XXH",
             "XrdCks",
             "XrdOucCRC",
-            "hither_core::checksum",
+            "hither_checksum",
         ],
     ),
     (

@@ -1,7 +1,7 @@
 //! Backends whose files are elsewhere: where a client finds them, and how the servers there are.
 
 use crate::backend::{DirectoryEntry, EntryMetadata};
-use hither_core::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use serde::Serialize;
 use std::net::IpAddr;
 

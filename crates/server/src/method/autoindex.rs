@@ -11,7 +11,7 @@ use crate::http_error::HttpError;
 use crate::method::streamed_listing::{self, ListingFormat, PathList};
 use crate::request::ServerRequest;
 use crate::response::{ServerResponse, rfc3339};
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::storage::join;
 use http::{Method, StatusCode, header};
 use std::fmt::Write as _;

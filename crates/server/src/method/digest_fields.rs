@@ -7,33 +7,14 @@
 
 use crate::backend::{ChecksumMode, FileReader};
 use crate::http_error::HttpError;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
-use hither_http::digest::{
-    self, CONTENT_DIGEST, CONTENT_MD5, DIGEST, Digest, DigestAlgorithm, REPR_DIGEST,
-};
+use hither_checksum::{Algorithm, Checksum, Hasher};
+use hither_http::digest::{self, CONTENT_DIGEST, CONTENT_MD5, DIGEST, REPR_DIGEST};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// The algorithms that the server has.
-const KNOWN: [DigestAlgorithm; 5] = [
-    DigestAlgorithm::Adler32,
-    DigestAlgorithm::Crc32c,
-    DigestAlgorithm::Md5,
-    DigestAlgorithm::Sha256,
-    DigestAlgorithm::Sha512,
-];
-
-/// The algorithm for this kind of digest, if the server has it.
-pub(crate) fn supported(algorithm: DigestAlgorithm) -> Option<Algorithm> {
-    Some(match algorithm {
-        DigestAlgorithm::Adler32 => Algorithm::Adler32,
-        DigestAlgorithm::Crc32c => Algorithm::Crc32c,
-        DigestAlgorithm::Md5 => Algorithm::Md5,
-        DigestAlgorithm::Sha256 => Algorithm::Sha256,
-        DigestAlgorithm::Sha512 => Algorithm::Sha512,
-        _ => return None,
-    })
-}
+pub(crate) const KNOWN: [Algorithm; 5] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256, Algorithm::Sha512];
 
 /// Returns true if a request wants a checksum.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -42,25 +23,29 @@ pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
 
 /// The kind of the first checksum that a request wants and that the server has.
 pub(crate) fn first_wanted(headers: &HeaderMap) -> Option<Algorithm> {
-    let wanted = digest::wanted_repr(headers).into_iter().chain(digest::wanted(headers));
-    wanted.into_iter().find_map(supported)
+    first_known(&digest::wanted_repr(headers)).or_else(|| first_known(&digest::wanted(headers)))
 }
 
-/// A checksum as a digest of HTTP.
-pub(crate) fn digest(sum: &Checksum) -> Option<Digest> {
-    let kind = KNOWN.into_iter().find(|kind| supported(*kind) == Some(sum.algorithm()))?;
-    Some(Digest { algorithm: kind, value: sum.value().to_vec() })
+/// Returns true if the server has the algorithm of this checksum.
+pub(crate) fn is_known(sum: &Checksum) -> bool {
+    KNOWN.contains(&sum.algorithm())
+}
+
+fn first_known(wanted: &[Algorithm]) -> Option<Algorithm> {
+    wanted.iter().copied().find(|algorithm| KNOWN.contains(algorithm))
 }
 
 /// The fields with this checksum of a file, in the forms in which a request wants it.
 pub(crate) fn told(headers: &HeaderMap, sum: &Checksum) -> HeaderMap {
     let mut fields = HeaderMap::new();
-    let Some(found) = digest(sum) else { return fields };
+    if !is_known(sum) {
+        return fields;
+    }
     for (wanted, name, text) in [
-        (digest::wanted(headers), DIGEST, found.to_field()),
-        (digest::wanted_repr(headers), REPR_DIGEST, found.to_repr_field()),
+        (digest::wanted(headers), DIGEST, digest::to_field(sum)),
+        (digest::wanted_repr(headers), REPR_DIGEST, digest::to_repr_field(sum)),
     ] {
-        if let (true, Ok(value)) = (wanted.contains(&found.algorithm), text.parse()) {
+        if let (true, Ok(value)) = (wanted.contains(&sum.algorithm()), text.parse()) {
             fields.insert(name, value);
         }
     }
@@ -75,18 +60,14 @@ pub(crate) async fn wanted(
     mode: ChecksumMode,
 ) -> HeaderMap {
     let mut fields = HeaderMap::new();
-    let first = |wanted: Vec<DigestAlgorithm>| {
-        wanted.into_iter().find_map(|kind| supported(kind).map(|algorithm| (kind, algorithm)))
-    };
     for (wanted, name, write) in [
-        (first(digest::wanted(headers)), DIGEST, Digest::to_field as fn(&Digest) -> String),
-        (first(digest::wanted_repr(headers)), REPR_DIGEST, Digest::to_repr_field),
+        (digest::wanted(headers), DIGEST, digest::to_field as fn(&Checksum) -> String),
+        (digest::wanted_repr(headers), REPR_DIGEST, digest::to_repr_field),
     ] {
-        let Some((kind, algorithm)) = wanted else { continue };
+        let Some(algorithm) = first_known(&wanted) else { continue };
         let computed = reader.checksum(algorithm, mode).await;
         let Some(sum) = computed.ok().flatten() else { continue };
-        let digest = Digest { algorithm: kind, value: sum.value().to_vec() };
-        if let Ok(value) = HeaderValue::from_str(&write(&digest)) {
+        if let Ok(value) = HeaderValue::from_str(&write(&sum)) {
             fields.insert(name, value);
         }
     }
@@ -94,15 +75,14 @@ pub(crate) async fn wanted(
 }
 
 /// The stored checksums of a file.
-pub(crate) async fn stored(reader: &dyn FileReader) -> Vec<Digest> {
-    let mut digests = Vec::new();
-    for kind in KNOWN {
-        let Some(algorithm) = supported(kind) else { continue };
+pub(crate) async fn stored(reader: &dyn FileReader) -> Vec<Checksum> {
+    let mut sums = Vec::new();
+    for algorithm in KNOWN {
         if let Ok(Some(sum)) = reader.checksum(algorithm, ChecksumMode::Cached).await {
-            digests.push(Digest { algorithm: kind, value: sum.value().to_vec() });
+            sums.push(sum);
         }
     }
-    digests
+    sums
 }
 
 /// The checksums of the whole file that a header or its trailers announce.
@@ -113,10 +93,8 @@ pub(crate) fn announced_file(fields: &HeaderMap) -> Result<Vec<Checksum>, HttpEr
 fn announced(fields: &HeaderMap, names: &[HeaderName]) -> Result<Vec<Checksum>, HttpError> {
     let mut found = Vec::new();
     for name in names {
-        let digests = digest::announced(fields, name, &KNOWN);
-        let digests = digests.map_err(|error| bad(error.to_string()))?.into_iter();
-        let sums = digests.filter_map(|it| Checksum::new(supported(it.algorithm)?, &it.value).ok());
-        found.extend(sums);
+        let sums = digest::announced(fields, name, &KNOWN);
+        found.extend(sums.map_err(|error| bad(error.to_string()))?);
     }
     Ok(found)
 }

@@ -16,7 +16,8 @@ use crate::method::digest_fields;
 use crate::referral::replica_map::ReplicaMap;
 use crate::request::ServerRequest;
 use crate::response::ServerResponse;
-use hither_http::digest::{DIGEST, Digest};
+use hither_checksum::Checksum;
+use hither_http::digest::{self, DIGEST};
 use hither_http::metalink::{
     MEDIA_TYPE, Metalink, MetalinkFile, MetalinkUrl, describedby, duplicate,
 };
@@ -40,7 +41,7 @@ pub(crate) async fn announce(
     link(&mut answer.headers, place, &urls);
     if !answer.headers.contains_key(DIGEST) {
         for digest in digest_fields::stored(reader).await.iter().rev() {
-            if let Ok(value) = HeaderValue::from_str(&digest.to_field()) {
+            if let Ok(value) = HeaderValue::from_str(&digest::to_field(digest)) {
                 answer.headers.append(DIGEST, value);
             }
         }
@@ -96,7 +97,7 @@ pub(crate) async fn document(
 pub(crate) fn describe(
     request: &ServerRequest,
     size: Option<u64>,
-    digests: Vec<Digest>,
+    digests: Vec<Checksum>,
     urls: Vec<String>,
 ) -> ServerResponse {
     let mut file = MetalinkFile::default();

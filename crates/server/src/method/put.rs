@@ -36,7 +36,7 @@ use crate::request::ServerRequest;
 use crate::response::ServerResponse;
 use crate::response::buffer_pool::{ChargePurpose, ConnectionMemory, MemoryCharge};
 use bytes::Bytes;
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::storage::{FileKind, is_partial};
 use hither_http::ContentRange;
 use http::header::HeaderMap;

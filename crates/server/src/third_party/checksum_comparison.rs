@@ -1,7 +1,7 @@
 //! Compares the checksums of a file on both servers.
 
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::{Algorithm, Checksum};
 
 /// The checksums of both servers.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl ChecksumComparison {
 mod tests {
     use super::*;
     use futures_util::FutureExt;
-    use hither_core::checksum::Hasher;
+    use hither_checksum::Hasher;
 
     fn compare(reported: Result<&[&str]>, passed: &[&str], is_required: bool) -> Result<usize> {
         let sums = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();

@@ -15,7 +15,7 @@ use crate::third_party::perf_markers::{self, MarkedCopy, TYPE};
 use crate::third_party::pull_target::{PullTarget, PullTargetStorage};
 use crate::third_party::remote::{self, PullSourceStorage, RemoteState};
 use crate::third_party::stall_watchdog::StallWatchdog;
-use hither_core::Algorithm;
+use hither_checksum::Algorithm;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transfer::{CopyOptions, CopyPath, CopyProgress, Destination, Verify, copy};
 use http::{StatusCode, header};

@@ -31,11 +31,11 @@ use crate::third_party::remote::{self, RemoteState};
 use crate::third_party::stall_watchdog::StallWatchdog;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::retry;
 use hither_core::sync::lock;
-use hither_http::digest::{DIGEST, Digest, DigestAlgorithm, REPR_DIGEST};
+use hither_http::digest::{self, DIGEST, REPR_DIGEST};
 use hither_transport::{
     ChangeOutcome, HttpRequest, Location, MonotonicClock, Network, RequestBody, StreamedBody,
 };
@@ -364,10 +364,8 @@ impl Push {
         // A server that supports these fields verifies before it gives the file its name.
         let stored = self.reader.checksum(Algorithm::Adler32, ChecksumMode::Cached).await;
         if let Ok(Some(sum)) = stored {
-            let algorithm = DigestAlgorithm::Adler32;
-            let digest = Digest { algorithm, value: sum.value().to_vec() };
             for (name, value) in
-                [(DIGEST, digest.to_field()), (REPR_DIGEST, digest.to_repr_field())]
+                [(DIGEST, digest::to_field(&sum)), (REPR_DIGEST, digest::to_repr_field(&sum))]
             {
                 fields.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
             }

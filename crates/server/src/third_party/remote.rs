@@ -1,27 +1,19 @@
 //! The file on the other server: what is asked of it, and how it is read.
 
-use crate::method::digest_fields::supported;
+use crate::method::digest_fields::{KNOWN, is_known};
 use crate::third_party::copy_request::CopyRequest;
 use crate::third_party::perf_markers::one_line;
 use async_trait::async_trait;
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage};
-use hither_core::{Checksum, Request, Source};
+use hither_core::{Request, Source};
 use hither_http::ResponseHead;
-use hither_http::digest::{self, DigestAlgorithm, WANT_DIGEST, WANT_REPR_DIGEST};
+use hither_http::digest::{self, WANT_DIGEST, WANT_REPR_DIGEST};
 use hither_transport::{HttpRequest, HttpResponse, HttpSource, Location, Network};
 use http::header::HeaderValue;
 use http::{Method, StatusCode, header};
 use std::sync::Arc;
-
-/// The requested checksums, the most common first.
-const WANTED: [DigestAlgorithm; 5] = [
-    DigestAlgorithm::Adler32,
-    DigestAlgorithm::Crc32c,
-    DigestAlgorithm::Md5,
-    DigestAlgorithm::Sha256,
-    DigestAlgorithm::Sha512,
-];
 
 /// The state of a file on the other server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,12 +54,12 @@ pub(crate) struct RemoteFile {
 
 /// Requests state, entity tag and checksums of a file.
 pub(crate) async fn file(network: &Network, location: &Location) -> Result<RemoteFile> {
-    let file = request_file(network, location, &WANTED).await?;
+    let file = request_file(network, location, &KNOWN).await?;
     if !file.checksums.is_empty() || file.state == RemoteState::Absent {
         return Ok(file);
     }
     // Some servers understand only a single algorithm.
-    let single = request_file(network, location, &[DigestAlgorithm::Adler32]).await;
+    let single = request_file(network, location, &[Algorithm::Adler32]).await;
     Ok(RemoteFile { checksums: single.map(|it| it.checksums).unwrap_or_default(), ..file })
 }
 
@@ -88,7 +80,7 @@ pub(crate) async fn sent_file(network: &Arc<Network>, location: &Location) -> Re
 async fn request_file(
     network: &Network,
     location: &Location,
-    wanted: &[DigestAlgorithm],
+    wanted: &[Algorithm],
 ) -> Result<RemoteFile> {
     let mut head = HttpRequest::new(Method::HEAD, location.clone());
     for (name, value) in [
@@ -98,11 +90,10 @@ async fn request_file(
         head.headers.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
     }
     let response = network.call(head).await?;
-    let known = digest::digests(response.status, &response.headers)
-        .into_iter()
-        .filter_map(|digest| Checksum::new(supported(digest.algorithm)?, &digest.value).ok());
+    let mut checksums = digest::digests(response.status, &response.headers);
+    checksums.retain(is_known);
     let tag = response.headers.get(header::ETAG).filter(|tag| tag.as_bytes().starts_with(b"\""));
-    Ok(RemoteFile { state: state_of(&response), tag: tag.cloned(), checksums: known.collect() })
+    Ok(RemoteFile { state: state_of(&response), tag: tag.cloned(), checksums })
 }
 
 /// The error for a response that is no success.

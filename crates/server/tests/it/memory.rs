@@ -4,7 +4,7 @@
 use crate::rig::{BackendFiles, Served};
 use bytes::Bytes;
 use futures_util::stream;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::{FileKind, is_partial, join};
 use hither_http::conditions::Version;
 use hither_http::propfind::PropertyUpdate;

@@ -1,8 +1,8 @@
 //! Replicas named to clients; and entries that some clients may not see.
 
 use crate::rig::Served;
+use hither_checksum::Checksum;
 use hither_http::metalink::{MEDIA_TYPE, Metalink, MetalinkFile, MetalinkLimits};
-use hither_http::{Digest, DigestAlgorithm};
 use hither_server::{AccessRequest, Authorizer, Decision, PrepareFuture, ReplicaSettings};
 use http::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -46,9 +46,8 @@ fn a_file_with_replicas_has_a_metalink_for_clients_that_accept_it() {
         // The parser skips a root:// URL with a space.
         assert_eq!(urls(&file)[1..], elsewhere[..1]);
         assert_eq!((file.name.as_str(), file.size), ("f g", Some(7)));
-        let adler =
-            Digest { algorithm: DigestAlgorithm::Adler32, value: vec![0x0b, 0xed, 0x02, 0xf6] };
-        assert!(file.digests.iter().any(|digest| digest.algorithm == adler.algorithm));
+        let adler: Checksum = "adler32:0bed02f6".parse().unwrap();
+        assert!(file.digests.contains(&adler), "{:?}", file.digests);
     }
     for accept in ["*/*", "text/html", "application/metalink4+xml;q=0, */*"] {
         let reply = served.get("/store/f%20g", &[&format!("Accept: {accept}")]);

@@ -18,7 +18,7 @@ use crate::copy::copy;
 use crate::destination::{CopyPath, Destination};
 use crate::options::{CopyOptions, Verify};
 use crate::progress::CopyProgress;
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::storage::since_1970;
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};

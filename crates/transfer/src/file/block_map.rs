@@ -6,7 +6,7 @@
 //! each written run brings its checksums along, and neighbours are joined, so that in the end one
 //! run is left, with the checksums of the file.
 
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::range;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

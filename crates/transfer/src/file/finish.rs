@@ -15,7 +15,7 @@ use crate::file::write::over;
 use crate::file::{FileCopy, Sink};
 use crate::options::Verify;
 use crate::summary::FileChecksum;
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;

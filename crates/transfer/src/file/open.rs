@@ -18,7 +18,7 @@ use crate::file::version::FileVersion;
 use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, upload_sink};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::{FileTimes, since_1970};
 use hither_core::{
     Error, ErrorKind, FileKind, PutOptions, Replicas, Result, Source, VersionBinding,

@@ -18,7 +18,7 @@ use crate::file::block_map::BlockChecksums;
 use crate::file::kernel_copy::{BYTES_OF_STAT_BLOCK, copy_range, has_holes};
 use crate::tree::group_sync::GroupSync;
 use bytes::Bytes;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::partial_name;
 use hither_core::{Error, ErrorKind, Result, range};
 use rustix::fs::{CWD, OFlags, RenameFlags, ioctl_ficlone, renameat_with};

@@ -6,8 +6,8 @@
 //! block that is taken back makes what was summed up void, and the sum begins again.
 
 use crate::file::partial_file::PartialFile;
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::Result;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
 use std::sync::Mutex;
 

@@ -18,7 +18,7 @@ use crate::file::upload_range::UploadRange;
 use crate::file::{CopyItem, FileCopy, Sink};
 use crate::journal::Known;
 use futures_util::future::try_join_all;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::read_back;
 use hither_core::{Error, ErrorKind, PutOptions, Result, Storage, range};
 use std::collections::BTreeMap;

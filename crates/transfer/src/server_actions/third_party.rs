@@ -13,7 +13,7 @@ use crate::file::version::FileVersion;
 use crate::options::Verify;
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
 use crate::summary::FileChecksum;
-use hither_core::checksum::Checksum;
+use hither_checksum::Checksum;
 use hither_core::storage::is_same_version;
 use hither_core::{Backoff, DirEntry, Error, ErrorKind, Result, Retry, Storage};
 use std::sync::Arc;

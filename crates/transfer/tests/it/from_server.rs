@@ -2,7 +2,7 @@
 
 use crate::local::{names_in, place};
 use crate::server_files::ServerFiles;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::{ErrorKind, Result};
 use hither_testkit::mock_http::webdav::{
     MockWebDavServer, PlannedFault, ReadFault, WebDavBehaviour, WebDavFault,

@@ -1,8 +1,9 @@
 //! Copies of files, and of ranges, that somebody else has listed.
 
 use crate::local::{names_in, place};
+use hither_checksum::{Algorithm, Hasher};
 use hither_core::storage::{PutOptions, TreeFile};
-use hither_core::{Algorithm, DirEntry, ErrorKind, FileKind, Hasher};
+use hither_core::{DirEntry, ErrorKind, FileKind};
 use hither_transfer::{CopyOptions, CopyPath, copy_listed, copy_range, source_name};
 use std::fs;
 

@@ -1,6 +1,7 @@
 //! Between directories of this machine: what names mean, and what happens to what exists.
 
-use hither_core::{Algorithm, ErrorKind, Result};
+use hither_checksum::Algorithm;
+use hither_core::{ErrorKind, Result};
 use hither_testkit::waiting::task_until;
 use hither_transfer::{
     CopyOptions, CopyPath, CopyProgress, CopySummary, Destination, OverwritePolicy, Verify, copy,

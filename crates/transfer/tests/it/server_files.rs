@@ -1,9 +1,8 @@
 //! The files of a testkit peer as a storage: they can be read, and that is all.
 
 use async_trait::async_trait;
-use hither_core::{
-    Algorithm, Checksum, DirEntry, Error, ErrorKind, FileKind, Result, Source, Storage,
-};
+use hither_checksum::{Algorithm, Checksum};
+use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result, Source, Storage};
 use hither_testkit::mock_http::MockHttpServer;
 use hither_transfer::CopyPath;
 use hither_transport::{HttpSource, Location, Network, TransportConfig};

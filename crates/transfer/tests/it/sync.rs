@@ -2,8 +2,9 @@
 
 use crate::local::{names_in, place};
 use async_trait::async_trait;
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::storage::{DirectoryRemoval, PutOptions, Upload};
-use hither_core::{Algorithm, Checksum, DirEntry, Error, ErrorKind, Result, Source, Storage};
+use hither_core::{DirEntry, Error, ErrorKind, Result, Source, Storage};
 use hither_transfer::{
     CheckOptions, CheckSummary, CompareBy, CopyOptions, CopyPath, CopySummary, Destination,
     DifferenceKind, Filter, FilterOptions, SyncOptions, TreeDifference, check, copy, sync,

@@ -3,10 +3,9 @@
 use crate::local::{names_in, place};
 use async_trait::async_trait;
 use bytes::Bytes;
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::{CommittedFile, PutOptions, Upload};
-use hither_core::{
-    Algorithm, Checksum, DirEntry, Error, ErrorKind, Hasher, Result, RetryPolicy, Source, Storage,
-};
+use hither_core::{DirEntry, Error, ErrorKind, Result, RetryPolicy, Source, Storage};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, MockWebDavServer, PlannedFault, ReadFault, SizesTold, WebDavBehaviour, WebDavFault,
 };

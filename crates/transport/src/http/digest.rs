@@ -5,10 +5,10 @@ use crate::http::status_error;
 use crate::location::Location;
 use crate::network::Network;
 use futures_core::future::BoxFuture;
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::Result;
 use hither_core::replicas::ChecksumQuery;
-use hither_core::{Algorithm, Checksum};
-use hither_http::digest::{self, Digest, DigestAlgorithm};
+use hither_http::digest;
 use http::{Method, StatusCode};
 use std::sync::Arc;
 
@@ -25,10 +25,9 @@ impl Network {
         location: &Location,
         algorithm: Algorithm,
     ) -> Result<Option<Checksum>> {
-        let Some(wanted) = to_http(algorithm) else { return Ok(None) };
         let call = HttpRequest::new(Method::HEAD, location.clone())
-            .with(digest::WANT_DIGEST, &digest::want_digest(&[wanted]))
-            .with(digest::WANT_REPR_DIGEST, &digest::want_repr_digest(&[wanted]));
+            .with(digest::WANT_DIGEST, &digest::want_digest(&[algorithm]))
+            .with(digest::WANT_REPR_DIGEST, &digest::want_repr_digest(&[algorithm]));
         let reply = self.call(call).await?;
         match reply.status {
             StatusCode::OK => {}
@@ -36,34 +35,8 @@ impl Network {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
             _ => return Err(status_error::of_response(&reply, "HEAD")),
         }
-        let told = digest::digests(reply.status, &reply.headers);
-        let told = told.iter().find(|digest| digest.algorithm == wanted);
-        Ok(told.and_then(from_http))
-    }
-}
-
-pub(crate) fn from_http(digest: &Digest) -> Option<Checksum> {
-    let algorithm = match digest.algorithm {
-        DigestAlgorithm::Adler32 => Algorithm::Adler32,
-        DigestAlgorithm::Crc32c => Algorithm::Crc32c,
-        DigestAlgorithm::Md5 => Algorithm::Md5,
-        DigestAlgorithm::Sha256 => Algorithm::Sha256,
-        DigestAlgorithm::Sha512 => Algorithm::Sha512,
-        DigestAlgorithm::Sha1 => Algorithm::Sha1,
-        _ => return None,
-    };
-    Checksum::new(algorithm, &digest.value).ok()
-}
-
-fn to_http(algorithm: Algorithm) -> Option<DigestAlgorithm> {
-    match algorithm {
-        Algorithm::Adler32 => Some(DigestAlgorithm::Adler32),
-        Algorithm::Crc32c => Some(DigestAlgorithm::Crc32c),
-        Algorithm::Md5 => Some(DigestAlgorithm::Md5),
-        Algorithm::Sha256 => Some(DigestAlgorithm::Sha256),
-        Algorithm::Sha512 => Some(DigestAlgorithm::Sha512),
-        Algorithm::Sha1 => Some(DigestAlgorithm::Sha1),
-        _ => None,
+        let sums = digest::digests(reply.status, &reply.headers);
+        Ok(sums.into_iter().find(|sum| sum.algorithm() == algorithm))
     }
 }
 

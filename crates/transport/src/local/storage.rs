@@ -16,8 +16,8 @@ use crate::local::upload::LocalUpload;
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 use futures_util::{TryStreamExt, stream};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::Source;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_name, check_new_name,
@@ -118,7 +118,7 @@ impl Storage for LocalStorage {
             let place = self.place(path)?;
             let path = path.to_owned();
             let directory = blocking(move || OpenDirectory::open(path, place)).await?;
-            Ok(stream::try_unfold(directory, |mut directory| {
+            Ok::<_, Error>(stream::try_unfold(directory, |mut directory| {
                 blocking(move || {
                     let listed = directory.next(LISTED_TOGETHER)?;
                     let is_over = listed.entries.is_empty() && listed.failed.is_empty();

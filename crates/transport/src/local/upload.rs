@@ -3,7 +3,7 @@
 use crate::local::storage::{blocking, entry, failed, rename, summed};
 use async_trait::async_trait;
 use bytes::Bytes;
-use hither_core::checksum::Checksum;
+use hither_checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, PutOptions, Upload, check_version, partial_token, unique_partial_name,

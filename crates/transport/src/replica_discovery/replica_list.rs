@@ -1,9 +1,8 @@
 //! The content of a Metalink document: where a file is, and how its bytes are compared.
 
 use super::name_of;
-use crate::http::digest::from_http;
 use crate::location::Location;
-use hither_core::Checksum;
+use hither_checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::replicas::PieceChecksums;
 use hither_http::metalink::{Metalink, MetalinkFile, MetalinkLimits};
@@ -68,13 +67,11 @@ impl ReplicaList {
             let skipped = |error: &Error| debug!(%error, "replica of the document not used");
             resolve(url).inspect_err(skipped).ok()
         };
-        let pieces = file.pieces.as_ref().and_then(|pieces| {
-            let checksums = pieces.digests.iter().map(from_http).collect::<Option<_>>()?;
-            Some(PieceChecksums { piece_bytes: pieces.length, checksums })
+        let pieces = file.pieces.as_ref().map(|pieces| PieceChecksums {
+            piece_bytes: pieces.length,
+            checksums: pieces.digests.clone(),
         });
-        let mut digests: Vec<_> = file.digests.iter().collect();
-        digests.sort_unstable_by_key(|digest| std::cmp::Reverse(digest.algorithm));
-        let checksum = digests.into_iter().find_map(from_http);
+        let checksum = file.digests.iter().max_by_key(|sum| sum.algorithm()).cloned();
         Self {
             name: file.name.clone(),
             size: file.size,
@@ -100,7 +97,7 @@ fn no_url(name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::Algorithm;
+    use hither_checksum::Algorithm;
 
     const MD5: &str = "<hash type='md5'>6f5902ac237024bdd0c176cb93063dc4</hash>";
     const ADLER32: &str = "<hash type='adler32'>3da0195</hash>";

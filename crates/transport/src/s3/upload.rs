@@ -6,7 +6,7 @@ use super::S3Storage;
 use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, changed_since_read, read_back,

@@ -30,8 +30,8 @@ use crate::http::request_body::{RequestBody, StreamedBody};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use feeding::Feeding;
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::Source;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,

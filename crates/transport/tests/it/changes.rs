@@ -1,8 +1,9 @@
 //! Changes at WebDAV servers: what is believed, what is looked at, and what is repeated.
 
 use bytes::Bytes;
+use hither_checksum::Hasher;
 use hither_core::storage::PutOptions;
-use hither_core::{Error, ErrorKind, Hasher, Storage};
+use hither_core::{Error, ErrorKind, Storage};
 use hither_testkit::lossy_http::{LossyAct, LossyHttpServer};
 use hither_testkit::mock_http::webdav::{
     ChangeFault, LOGIN_PAGE, MockWebDavServer, OF_ANOTHER_CLIENT, PiecesTaken, PlannedFault,
@@ -354,7 +355,7 @@ async fn a_checksum_that_no_server_tells_is_compared_by_reading_back() {
         let options = PutOptions { size, read_back, ..PutOptions::default() };
         let upload = storage.put("file", options).await.unwrap();
         upload.write(0, Bytes::from_static(NEW)).await.unwrap();
-        let sum = Hasher::of(hither_core::Algorithm::Md5, bytes);
+        let sum = Hasher::of(hither_checksum::Algorithm::Md5, bytes);
         let done = upload.commit(Some(sum)).await;
         let done = done.map(|done| done.is_compared).map_err(|error| error.kind());
         assert_eq!(done, expected);
@@ -373,7 +374,7 @@ async fn a_file_that_is_put_in_place_after_all_is_compared_there() {
     let options = PutOptions { size, overwrite: true, read_back: true, ..PutOptions::default() };
     let upload = storage(&server).put("file", options).await.unwrap();
     upload.write(0, Bytes::from_static(NEW)).await.unwrap();
-    let sum = Hasher::of(hither_core::Algorithm::Md5, NEW);
+    let sum = Hasher::of(hither_checksum::Algorithm::Md5, NEW);
     let error = upload.commit(Some(sum)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert_eq!(server.count("PUT"), 2, "{:?}", server.log());

@@ -16,7 +16,7 @@ use crate::backend::blocking::{self, Cancellation};
 use crate::backend::disk::metadata::{DiskMetadata, Key, OWN_ATTRIBUTES};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::sync::lock;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::process::nice;

@@ -3,7 +3,7 @@
 use crate::backend::disk::checksums::ChecksumCache;
 use crate::backend::disk::metadata::DiskMetadata;
 use crate::backend::{BackendFuture, ChecksumMode, EntryMetadata, FileRanges, FileReader};
-use hither_core::checksum::{Algorithm, Checksum};
+use hither_checksum::{Algorithm, Checksum};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::backend::{
 };
 use crate::lots::Space;
 use bytes::Bytes;
-use hither_core::checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::FileKind;
 use std::fs::{File, Permissions};
 use std::io;

@@ -1,7 +1,7 @@
 //! The conformance suite of storages, run with our own client against the server.
 
 use crate::rig::Served;
-use hither_core::checksum::Algorithm;
+use hither_checksum::Algorithm;
 use hither_core::error::ErrorKind;
 use hither_core::storage::{Storage, partial_name};
 use hither_testkit::storage_conformance::{StorageFeatures, check};

@@ -5,7 +5,7 @@ use super::behaviour::{
 };
 use super::listing::{self, ListedName};
 use super::message::{BodyEnd, Request, Response, encoded};
-use hither_core::checksum::{Algorithm, Hasher};
+use hither_checksum::{Algorithm, Hasher};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 

@@ -5,8 +5,8 @@ use crate::xrootd::storage::{XrootdStorage, entry};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join;
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::Source;
-use hither_core::checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{
     CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
