@@ -10,7 +10,7 @@ from rules.finding import Finding
 from rules.rust import PURE_CRATES
 
 # Crates for tests alone, which any crate may have among its dev-dependencies.
-DEV_CRATES = {"hither-testkit", "hither-simulate", "hither-wan"}
+DEV_CRATES = {"hither-testkit", "hither-simulate", "hither-netem", "hither-wan"}
 
 
 def dependency_table(markdown: str) -> dict[str, set[str]]:

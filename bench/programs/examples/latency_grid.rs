@@ -13,7 +13,7 @@
 use hither_core::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::SimulatedSource;
 use hither_simulate::workload::{BABAR_READS, Workload, babar};
 use std::sync::Arc;

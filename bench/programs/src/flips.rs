@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hither_core::{Reader, ReaderConfig};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
 use hither_transport::{Location, Network, PageChecksums, TransportConfig, XrootdSource};
 use std::collections::BTreeMap;

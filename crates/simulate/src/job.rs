@@ -25,11 +25,11 @@ mod sweep;
 pub use report::{LinkReport, SimulationReport};
 pub use sweep::{Case, Grid, MAX_CASES, sweep};
 
-use crate::link::Link;
 use crate::source::{SimulatedSource, WaitCauses};
 use crate::virtual_time::VirtualTime;
 use hither_core::trace::Script;
 use hither_core::{Endpoint, Result};
+use hither_netem::link::Link;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;

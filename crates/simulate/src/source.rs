@@ -27,8 +27,6 @@ mod window;
 
 pub use activity::WaitCauses;
 
-use crate::dependency_chain::longest_chain;
-use crate::link::Link;
 use bytes::Bytes;
 use clock::TokioClock;
 use connections::{State, Taken};
@@ -38,6 +36,8 @@ use hither_core::{
     Clock, Delivery, Endpoint, Error, ErrorKind, Failure, Limits, LinkEstimate, PartSink, Request,
     ResponseMeta, Result, Source, range,
 };
+use hither_netem::dependency_chain::longest_chain;
+use hither_netem::link::Link;
 use parts::{Content, Parts};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -5,11 +5,11 @@
 //! tokio's paused clock, timers are exact to the nanosecond, and nothing but this module is needed
 //! at run time.
 
-use crate::random::Random;
 use futures_core::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::Clock;
 use hither_core::sync::lock;
+use hither_netem::random::Random;
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,7 +8,7 @@ mod trace;
 
 pub use babar::{BABAR_READS, BABAR_SIZE, babar};
 
-use crate::random::Random;
+use hither_netem::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 

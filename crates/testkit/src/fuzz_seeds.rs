@@ -1,7 +1,7 @@
 //! The seeds of the fuzz targets, as they are and damaged: the first inputs of a fuzzer, without
 //! one.
 
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use std::io;
 use std::path::Path;
 

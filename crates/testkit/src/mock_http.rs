@@ -35,7 +35,7 @@ use crate::test_server::TestServer;
 use bytes::Bytes;
 use connection::serve;
 use hither_core::sync::lock;
-use hither_simulate::dependency_chain::longest_chain;
+use hither_netem::dependency_chain::longest_chain;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;

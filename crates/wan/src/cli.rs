@@ -8,7 +8,7 @@ use crate::registry::LinkRecord;
 use crate::{forwarder, validate};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use hither_core::{ErrorKind, Result};
-use hither_simulate::link::{Link, parse_bytes, parse_loss, parse_rate, parse_time};
+use hither_netem::link::{Link, parse_bytes, parse_loss, parse_rate, parse_time};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io::Write;

@@ -14,7 +14,7 @@ use crate::forwarder::{KEEP, READY};
 use crate::namespace::{self, Side};
 use crate::registry::{self, LinkRecord, check_name, folder, free_subnet, load, lock, save};
 use hither_core::{Error, ErrorKind, Result};
-use hither_simulate::link::Link;
+use hither_netem::link::Link;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

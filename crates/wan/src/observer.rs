@@ -46,8 +46,8 @@ use burst::Burst;
 use crate::packet::Packet;
 use crate::report::{ConnectionReport, Counts, Report};
 use connection::Connection;
-use hither_simulate::dependency_chain::{self, longest_chain};
-use hither_simulate::turns::Turns;
+use hither_netem::dependency_chain::{self, longest_chain};
+use hither_netem::turns::Turns;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 

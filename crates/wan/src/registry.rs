@@ -10,7 +10,7 @@
 
 use crate::error::local;
 use hither_core::{Error, ErrorKind, Result};
-use hither_simulate::link::Link;
+use hither_netem::link::Link;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};

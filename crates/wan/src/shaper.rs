@@ -15,8 +15,8 @@
 //! Without a rate a packet leaves at once: a burst that goes in comes out as the same burst. With a
 //! rate, packets come out spaced by their serialisation time, as measurements of dispersion expect.
 
-use hither_simulate::link::Link;
-use hither_simulate::random::Random;
+use hither_netem::link::Link;
+use hither_netem::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 

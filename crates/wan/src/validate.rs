@@ -10,7 +10,7 @@ use crate::lifecycle::{LinkSpec, down, up};
 use crate::namespace::{self, Side};
 use crate::registry::LinkRecord;
 use hither_core::Result;
-use hither_simulate::link::Link;
+use hither_netem::link::Link;
 use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hither::byte_size;
-use hither_simulate::link::{parse_rate, parse_time};
+use hither_netem::link::{parse_rate, parse_time};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use hither_core::{
     Access, Advice, Cache, CacheConfig, CacheKey, CachedFile, Error, ErrorKind, Limits,
     PrefetchContext, Prefetcher, ReaderConfig, Source, range,
 };
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::{Fault, SimulatedSource};
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,8 +7,8 @@ use hither_core::{
     Access, Advice, CachedFile, Delivery, Error, ErrorKind, Failure, Limits, PrefetchContext,
     Prefetcher, ReadAhead,
 };
-use hither_simulate::Link;
-use hither_simulate::random::Random;
+use hither_netem::Link;
+use hither_netem::random::Random;
 use hither_simulate::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;

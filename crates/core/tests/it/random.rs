@@ -2,7 +2,7 @@
 
 use crate::rig::{SIZE, check, config, content, drain};
 use hither_core::{Delivery, Error, ErrorKind, Failure, Limits, Reader};
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::{Fault, SimulatedSource};
 use proptest::prelude::*;
 

@@ -8,7 +8,7 @@ use hither_core::{
     Delivery, Error, ErrorKind, Failure, Health, Reader, ReaderConfig, Replica, Replicas,
     ReplicasConfig, Request, Result, Source,
 };
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
 use proptest::prelude::*;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hither_core::{Error, Reader, ReaderConfig, Source};
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::SimulatedSource;
 use std::ops::Range;
 use std::sync::LazyLock;

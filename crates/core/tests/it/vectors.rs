@@ -3,7 +3,7 @@
 use crate::cached::{cache, open};
 use crate::rig::{content, scattered};
 use hither_core::{Limits, Reader, ReaderConfig, Source};
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::SimulatedSource;
 use std::ops::Range;
 use std::sync::Arc;

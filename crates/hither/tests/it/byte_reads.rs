@@ -2,7 +2,7 @@
 
 use crate::support::rig::{client, log};
 use hither::{Client, ClientConfig, ErrorKind, OpenOptions, RemoteFile};
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_testkit::mock_http::MockHttpServer;
 use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
 use std::time::Duration;

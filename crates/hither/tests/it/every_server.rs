@@ -2,7 +2,7 @@
 
 use crate::support::program::{Program, below, content, pick};
 use hither::{CacheConfig, Client, ClientConfig};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::mock_http::{HttpBehaviour, MockHttpServer, behaviours};
 
 /// The number of workloads per server behaviour.

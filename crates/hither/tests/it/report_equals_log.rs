@@ -3,7 +3,7 @@
 
 use crate::support::program::{Program, below, content, pick};
 use hither::{Client, ClientConfig};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, Limit, LoggedRequest, MockHttpServer, OverLimit,
 };

@@ -1,9 +1,9 @@
 //! A job over all combinations of links and settings.
 
 use super::{Job, JobResult, JobSettings, Method, SimulationReport};
-use crate::link::Link;
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
+use hither_netem::link::Link;
 use serde::Serialize;
 use std::num::NonZero;
 use std::sync::Mutex;

@@ -1,10 +1,10 @@
 //! The clock of a simulated link: by default Tokio's, which its tests may pause.
 
-use crate::random::Random;
 use crate::source::SimulatedSource;
 use futures_core::future::BoxFuture;
 use hither_core::Clock;
 use hither_core::sync::lock;
+use hither_netem::random::Random;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -3,8 +3,8 @@
 use super::activity::Activity;
 use super::window::{Sending, SharedLink, Window};
 use super::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};
-use crate::link::Link;
 use hither_core::{Clock, Request};
+use hither_netem::link::Link;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ impl SimulatedSource {
 
     /// Lets windows shrink while a connection is idle, as Linux does by default
     /// (`net.ipv4.tcp_slow_start_after_idle`), and keeps them below the bandwidth-delay product of
-    /// [`Link::each`](crate::link::Link::each).
+    /// [`Link::each`](hither_netem::link::Link::each).
     #[must_use]
     pub fn with_idle_restart(self) -> Self {
         self.state().line.restarts = true;

@@ -1,8 +1,8 @@
 //! Slow-start windows: a response leaves the server in windows that double, over a link that all
 //! connections share. Pure; times are passed in.
 
-use crate::link::Link;
 use hither_core::tune::link::INITIAL_WINDOW_BYTES;
+use hither_netem::link::Link;
 use std::time::Duration;
 
 /// Bytes that a connection sends in its turn, where several share the link.

@@ -12,7 +12,7 @@
 //! the next read is back in the cluster, which makes two far displacements in forty.
 
 use super::{Workload, WorkloadRead};
-use crate::random::Random;
+use hither_netem::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Random bit flips.
 
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 
 /// Flips each bit with a small probability.
 #[derive(Debug)]

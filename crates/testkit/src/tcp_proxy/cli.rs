@@ -3,7 +3,7 @@
 use super::{Fault, TcpProxy, TcpProxyConfig};
 use clap::Parser;
 use hither_core::{Error, ErrorKind, Result};
-use hither_simulate::link::{Link, parse_bytes, parse_rate, parse_time};
+use hither_netem::link::{Link, parse_bytes, parse_rate, parse_time};
 use std::error::Error as _;
 use std::io::Write;
 use std::net::SocketAddr;

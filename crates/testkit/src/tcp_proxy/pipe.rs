@@ -3,7 +3,7 @@
 use super::bit_flips::Flips;
 use super::{Fault, Shared};
 use hither_core::sync::lock;
-use hither_simulate::link::Link;
+use hither_netem::link::Link;
 use std::io;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

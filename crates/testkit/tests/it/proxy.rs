@@ -1,6 +1,6 @@
 //! The proxy between real sockets on the loopback.
 
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_testkit::tcp_proxy::{Fault, TcpProxy, TcpProxyConfig};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::SocketAddr;

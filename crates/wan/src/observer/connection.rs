@@ -2,7 +2,7 @@
 
 use super::{Burst, Direction};
 use crate::report::Counts;
-use hither_simulate::turns::Turns;
+use hither_netem::turns::Turns;
 use std::net::SocketAddrV4;
 
 /// Maximum number of bursts kept of one connection: 64 bytes each.

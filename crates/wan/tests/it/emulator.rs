@@ -1,6 +1,6 @@
 //! `hither-wan`, run as a command.
 
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_wan::namespace::{Side, exists, of, within};
 use hither_wan::registry::{LinkRecord, folder, save};
 use hither_wan::report::Report;

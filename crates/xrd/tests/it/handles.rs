@@ -2,7 +2,7 @@
 //! predicted, the bytes of a read are those of its file.
 
 use bytes::{Buf, Bytes};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_xrd::client::{
     Completion, File, HandleNumbering, Pipelining, RequestId, ServerProfile, Session,
     SessionConfig, SessionEvent,

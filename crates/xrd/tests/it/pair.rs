@@ -1,7 +1,7 @@
 //! Both ends against each other: any pieces, any order and form of responses, any wrong prediction.
 
 use bytes::{Buf, Bytes, BytesMut};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_xrd::client::{
     Completion, Credential, Pipelining, RequestId, ServerProfile, Session, SessionConfig,
     SessionError, SessionEvent, TlsMode,

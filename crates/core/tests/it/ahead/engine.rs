@@ -2,7 +2,7 @@
 
 use crate::cached::{cache, open};
 use hither_core::{CachedFile, ReadAhead};
-use hither_simulate::Link;
+use hither_netem::Link;
 use hither_simulate::source::SimulatedSource;
 use hither_simulate::workload::{Workload, babar, interleaved, random, skim, skip};
 use std::sync::Arc;

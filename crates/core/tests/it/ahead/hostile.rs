@@ -5,8 +5,8 @@ use hither_core::{
     Access, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, ReadAhead,
     ReadAheadConfig, range,
 };
+use hither_netem::random::Random;
 use hither_simulate::prefetch_model::{ModelResult, PrefetchModel};
-use hither_simulate::random::Random;
 use hither_simulate::workload::Workload;
 use proptest::prelude::*;
 use std::ops::Range;

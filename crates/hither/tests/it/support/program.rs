@@ -1,7 +1,7 @@
 //! A random program that reads a file.
 
 use hither::{Client, RemoteFile};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use std::ops::Range;
 use std::time::Duration;
 

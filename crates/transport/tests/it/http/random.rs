@@ -2,7 +2,7 @@
 
 use crate::fixture::{content, impatient, peer, read, source, with_connections};
 use hither_core::{Error, ErrorKind};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::mock_http::{Fault, FaultTrigger, Limit, OverLimit, ResponsePosition};
 use proptest::prelude::*;
 use std::ops::Range;

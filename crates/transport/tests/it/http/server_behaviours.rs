@@ -7,7 +7,7 @@
 
 use crate::fixture::{content, network, peer, read, source_on, with_connections};
 use hither_core::{ErrorKind, Source, range};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::mock_http::{
     Fault, FaultTrigger, HttpBehaviour, RequestBound, ResponsePosition, behaviours,
 };

@@ -5,7 +5,7 @@ use crate::fixture::{content, network, read, with_connections};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hither_core::{Endpoint, EndpointStore, ErrorKind, SlotClaim, Source};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::mock_xrootd::{
     AffectedReads, BreakPoint, Fault, FaultStage, FaultTrigger, MockXrootdServer, XrootdBehaviour,
     behaviours,

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::future::{join, try_join_all};
 use hither_core::storage::{PutOptions, Storage, Upload};
 use hither_core::{ErrorKind, Source};
-use hither_simulate::random::Random;
+use hither_netem::random::Random;
 use hither_testkit::storage_conformance::{StorageFeatures, check};
 use hither_testkit::waiting::task_until;
 use hither_transport::{Location, Network, TransportConfig, XrootdSource, XrootdStorage};

@@ -3,7 +3,7 @@
 /// Counts the times that sending follows receiving; the first sending counts.
 ///
 /// ```
-/// let mut turns = hither_simulate::turns::Turns::default();
+/// let mut turns = hither_netem::turns::Turns::default();
 /// turns.sends();
 /// turns.sends();
 /// turns.receives();
