@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the program")]
 
+use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
@@ -58,7 +59,13 @@ async fn play(job: &Workload, rtt: Duration, way: Way) -> String {
     let key = CacheKey { name: "job".to_owned(), identity: String::new() };
     let spawn = Arc::new(|future| drop(tokio::spawn(future)));
     let log = Arc::clone(&source);
-    let file = CachedFile::new(source, Arc::clone(&cache), key, ReaderConfig::default(), spawn);
+    let file = CachedFile::new(
+        source,
+        Arc::clone(&cache),
+        key,
+        ReaderConfig::default().with_trial(ReadTrial::begin),
+        spawn,
+    );
     let mut config = ReadAheadConfig::default();
     if let Way::Blocks(bytes) = way {
         (config.block_bytes, config.learn_blocks) = (bytes, false);

@@ -8,6 +8,7 @@ use crate::ProgramResult;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{Reader, ReaderConfig};
 use hither_netem::random::Random;
 use hither_testkit::tcp_proxy::{TcpProxy, TcpProxyConfig};
@@ -86,7 +87,8 @@ pub(crate) async fn run(words: Vec<String>) -> ProgramResult {
 
 /// Reads one range, and notes what came of it.
 async fn read(source: &XrootdSource, content: &[u8], range: Range<u64>, outcome: &Mutex<Outcome>) {
-    let mut reader = Reader::new(source, None, ReaderConfig::default());
+    let mut reader =
+        Reader::new(source, None, ReaderConfig::default().with_trial(ReadTrial::begin));
     reader.push(std::slice::from_ref(&range), usize::MAX);
     let (mut got, mut wrong, mut error) = (0, 0, None);
     while let Some(part) = reader.next().await {

@@ -5,6 +5,7 @@
 //! expiry, and is untrusted when it comes back from there: [`Endpoint::clamped`] clamps every
 //! figure.
 
+pub mod limit_discovery;
 pub mod store;
 pub mod xrootd;
 use crate::{LearnedLimit, Limits, LinkEstimate};

@@ -4,10 +4,12 @@
 //! only things that decisions are taken on, so that they are taken in one place.
 
 mod config_text;
+mod counted;
 pub mod retry;
 pub mod suggest;
 
 pub use config_text::invalid_toml;
+pub use counted::counted;
 use hither_checksum::ChecksumError;
 pub use retry::{Delivery, Effect, Failure, Retry};
 use std::fmt;

@@ -6,11 +6,11 @@
 pub mod cache;
 pub mod endpoint;
 pub mod error;
+pub mod layout;
 pub mod plan;
 pub mod prefetch;
 pub mod range;
 pub mod replicas;
-pub mod report;
 pub mod schedule;
 pub mod source;
 pub mod storage;
@@ -18,9 +18,9 @@ pub mod sync;
 pub mod trace;
 pub mod tune;
 
+pub use crate::endpoint::limit_discovery::LearnedLimit;
+pub use crate::source::link::LinkEstimate;
 pub use crate::tune::concurrency_limit::{ConcurrencyLimit, RequestOutcome};
-pub use crate::tune::limit_discovery::LearnedLimit;
-pub use crate::tune::link::LinkEstimate;
 pub use cache::file::CachedFile;
 pub use cache::{Cache, CacheConfig, CacheKey};
 pub use endpoint::store::{EndpointStore, SlotClaim, SlotGuard};
@@ -28,17 +28,14 @@ pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
 pub use error::retry::{self, Backoff, RetryPolicy};
 pub use error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
 pub use plan::{Plan, PlanConfig};
-pub use prefetch::{
-    Access, Advice, CacheStatus, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig,
-};
+pub use prefetch::{Access, Advice, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig};
 pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
-pub use report::bottleneck;
-pub use report::{ReadReport, Report, SourceReport};
 pub use schedule::{Reader, ReaderConfig};
 pub use source::clock::Clock;
 pub use source::limits::Limits;
 pub use source::{
     Part, PartSink, Request, ResponseMeta, Source, VersionBinding, is_entity_tag, validators_differ,
 };
+pub use storage::replica_set::{PieceChecksums, ReplicaSet, SourceReport};
 pub use storage::{CommittedFile, DirEntry, FileKind, Listing, PutOptions, Storage, Upload};
-pub use trace::{FileRecorder, ReadEvent, ReadTimes, TraceSink};
+pub use trace::{CacheStatus, FileRecorder, ReadEvent, ReadTimes, TraceSink};

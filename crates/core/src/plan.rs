@@ -11,7 +11,7 @@
 //! nothing changes any more, so that a plan of a plan's own output is the same plan.
 //!
 //! Where a request takes one range, one more range costs a whole request. Its price is what could
-//! arrive meanwhile ([`crate::tune::request_cost`]). A gap that costs less is read over, whatever
+//! arrive meanwhile ([`crate::source::request_cost`]). A gap that costs less is read over, whatever
 //! its neighbours are: there is no second rule, and a plan costs no more than all bytes between the
 //! first range and the last.
 //!

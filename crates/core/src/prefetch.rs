@@ -15,7 +15,6 @@ mod block_rounding;
 pub mod columnar;
 mod config;
 mod cursor;
-pub mod layout;
 mod read_ahead;
 mod region;
 mod strides;
@@ -25,22 +24,10 @@ pub use config::ReadAheadConfig;
 pub(crate) use read_ahead::MAX_WHOLE_BYTES;
 pub use read_ahead::ReadAhead;
 
-use crate::{Limits, LinkEstimate};
+use crate::{CacheStatus, Limits, LinkEstimate};
 use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Duration;
-
-/// Presence of the bytes of a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CacheStatus {
-    /// All present: the program did not wait.
-    Hit,
-    /// Some were still on their way, none had to be asked for: the program was faster than the
-    /// fetching.
-    InFlight,
-    /// Some had to be asked for.
-    Miss,
-}
 
 /// One read of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]

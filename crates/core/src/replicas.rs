@@ -44,14 +44,13 @@ mod rate_meter;
 mod replica;
 mod selection;
 
-pub use bulk::PieceChecksums;
 pub use failure::{FailureScope, classify};
 pub use health::Health;
 pub use replica::{ChecksumQuery, Replica};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::report::SourceReport;
 use crate::source::{PartSink, Request, ResponseMeta, Source};
+use crate::storage::replica_set::PieceChecksums;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{Clock, Endpoint, Limits, LinkEstimate};
 use futures_core::future::BoxFuture;
@@ -174,22 +173,6 @@ impl Replicas {
             let number = state.replicas.len();
             state.replicas.push(Arc::new(ActiveReplica::new(number, replica)));
         }
-    }
-
-    /// Counters of each server.
-    #[must_use]
-    pub fn server_reports(&self) -> Vec<SourceReport> {
-        let of = |replica: &Arc<ActiveReplica>| SourceReport {
-            name: replica.server().to_owned(),
-            ..replica.report()
-        };
-        self.state().replicas.iter().map(of).collect()
-    }
-
-    /// Counters of each replica.
-    #[must_use]
-    pub fn reports(&self) -> Vec<SourceReport> {
-        self.state().replicas.iter().map(|replica| replica.report()).collect()
     }
 
     async fn fetch_anywhere(&self, request: Request, sink: PartSink) -> Result<ResponseMeta> {

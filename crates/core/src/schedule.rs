@@ -42,6 +42,7 @@ mod trial;
 use crate::error::retry::RetryPolicy;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, PlanConfig};
+use crate::source::connection_trial::BeginTrial;
 use crate::source::{Part, Request, ResponseMeta, Source, VersionBinding};
 use crate::tune::connections;
 use crate::{Limits, plan, range};
@@ -56,7 +57,7 @@ use std::ops::Range;
 use trial::ReadTrial;
 
 /// Limits and retries of a [`Reader`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ReaderConfig {
     /// Bytes asked for and not yet released. 64 MiB by default: the bandwidth-delay product of 2
@@ -69,11 +70,21 @@ pub struct ReaderConfig {
     /// connection takes over what another one owes, unless the server limits each of them. False
     /// by default.
     pub exact: bool,
+    /// Begins a trial of more connections during a long read; none for no trial, the default.
+    pub trial: Option<BeginTrial>,
 }
 
 impl Default for ReaderConfig {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, retry: RetryPolicy::default(), exact: false }
+        Self { budget_bytes: 64 << 20, retry: RetryPolicy::default(), exact: false, trial: None }
+    }
+}
+
+impl ReaderConfig {
+    /// This configuration with trials of more connections.
+    #[must_use]
+    pub const fn with_trial(self, begin: BeginTrial) -> Self {
+        Self { trial: Some(begin), ..self }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Where bytes come from: positional, vectored, minimal.
 
 pub mod clock;
+pub mod connection_trial;
 pub mod limits;
+pub mod link;
+pub mod request_cost;
 pub(crate) mod version_binding;
 pub use crate::source::version_binding::VersionBinding;
 use crate::{Clock, Endpoint, Limits, LinkEstimate, Result};

@@ -17,6 +17,7 @@ mod listing;
 mod path;
 mod read_back;
 mod removal;
+pub mod replica_set;
 mod timestamp;
 mod tree;
 mod version;
@@ -35,7 +36,7 @@ pub use tree::{
 };
 pub use version::{changed_since_read, check_version, is_same_version};
 
-use crate::{Error, ErrorKind, Replicas, Result, Source};
+use crate::{Error, ErrorKind, ReplicaSet, Result, Source};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
@@ -294,7 +295,7 @@ pub trait Storage: Send + Sync + Debug {
     fn source(&self, path: &str) -> Result<Arc<dyn Source>>;
     /// A file to read of which there may be other replicas; none if this is the only one. As
     /// [`Storage::source`].
-    fn replicas(&self, _path: &str) -> Result<Option<Arc<Replicas>>> {
+    fn replicas(&self, _path: &str) -> Result<Option<Arc<dyn ReplicaSet>>> {
         Ok(None)
     }
     /// The location of a path in the type that its transport has for one; none for a storage that

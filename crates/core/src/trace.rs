@@ -26,12 +26,24 @@ pub use script::{Script, ScriptStep, ThreadScript};
 pub use statistics::{Bin, Displacements, FileStatistics, LinearBins, Runs, Statistics};
 pub use write::TraceWriter;
 
-use crate::{CacheStatus, Clock};
+use crate::Clock;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+/// Presence of the bytes of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheStatus {
+    /// All present: the program did not wait.
+    Hit,
+    /// Some were still on their way, none had to be asked for: the program was faster than the
+    /// fetching.
+    InFlight,
+    /// Some had to be asked for.
+    Miss,
+}
 
 /// When a read was asked for, and when it ended. All by one clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,8 +38,6 @@
 pub mod bandwidth;
 pub mod concurrency_limit;
 pub mod connections;
-pub mod limit_discovery;
-pub mod link;
-pub mod request_cost;
+pub mod read_trial;
 pub mod straggler;
 pub mod tuner;

@@ -21,9 +21,9 @@ pub(crate) mod storage_path;
 pub(crate) mod write_behind;
 pub(crate) mod xrootd;
 
+use crate::Report;
 use config::ClientConfig;
 use context::ClientContext;
-use hither_core::Report;
 use hither_core::cache::file::ReadTotals;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_transport::{SourceTraffic, TransferCounters};

@@ -6,10 +6,8 @@
 
 use crate::client::Client;
 use futures_util::future::join_all;
-use hither_core::bottleneck::attribution::diagnose;
-use hither_core::bottleneck::{
-    Diagnosis, JobEvidence, ProbeStep, StageSeconds, TcpCounters, timeline,
-};
+use hither_explain::attribution::diagnose;
+use hither_explain::{Diagnosis, JobEvidence, ProbeStep, StageSeconds, TcpCounters, timeline};
 use std::time::Duration;
 
 /// The duration of the measurement after the job.

@@ -24,6 +24,7 @@ mod namespace;
 pub(crate) mod open_ahead;
 mod path_profile;
 mod per_process;
+mod report;
 pub mod trace;
 mod tree;
 mod tree_cache;
@@ -50,12 +51,10 @@ pub use hither_auth::{
     Secret, TokenSource,
 };
 pub use hither_checksum::{Algorithm, Checksum, Hasher};
-pub use hither_core::bottleneck::server_log::{LoggedRequest, LoggedTcp, explain_log};
-pub use hither_core::bottleneck::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_core::cache::CacheConfig;
 pub use hither_core::cache::file::{HintId, ReadTotals};
+pub use hither_core::error::counted;
 pub use hither_core::error::suggest::Suggestion;
-pub use hither_core::report::counted;
 pub use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload, from_1970, since_1970,
 };
@@ -63,7 +62,9 @@ pub use hither_core::sync::lock;
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_core::tune::tuner::{TunedKnob, TuningDecision};
-pub use hither_core::{Error, ErrorKind, ReadAheadConfig, ReadReport, Report, Retry, SourceReport};
+pub use hither_core::{Error, ErrorKind, ReadAheadConfig, Retry, SourceReport};
+pub use hither_explain::server_log::{LoggedRequest, LoggedTcp, explain_log};
+pub use hither_explain::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_formats::root::{ListKind, RecordType};
 pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};
@@ -86,6 +87,7 @@ pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};
 pub use path_profile::{BandwidthStep, PathLimit, PathProfile};
 pub use per_process::PerProcess;
+pub use report::{ReadReport, Report};
 pub use tree::RemoteTree;
 pub use tree::arrays::{Arrays, ArraysIterator, ArraysRequest, ArraysStep};
 pub use tree::draw::{DrawRequest, DrawResult};

@@ -5,7 +5,7 @@
 //! sets, the last used first. A set replaces one that is similar to it.
 
 use crate::record::Record;
-use hither_core::prefetch::columnar::{LearnedSet, is_plausible_name};
+use hither_core::layout::{LearnedSet, is_plausible_name};
 use serde::{Deserialize, Serialize};
 
 /// The number of sets per schema.

@@ -37,7 +37,7 @@ mod store;
 
 pub use connection_slots::ConnectionSlot;
 pub use disk_cache::{DiskCache, DiskCacheFile, DiskCacheKey};
-pub use hither_core::prefetch::columnar::LearnedSet;
+pub use hither_core::layout::LearnedSet;
 pub use learned::LearnedTree;
 pub use metadata::{FileMetadata, MetadataKey};
 pub use store::{Store, StoreConfig};

@@ -6,7 +6,7 @@ use crate::learned::LearnedTree;
 use crate::metadata::{FileMetadata, MetadataKey};
 use crate::private_dir::PrivateDir;
 use crate::record::{self, Record, RecordKind};
-use hither_core::prefetch::columnar::LearnedSet;
+use hither_core::layout::LearnedSet;
 use hither_core::{Endpoint, Result, SlotClaim};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

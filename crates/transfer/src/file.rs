@@ -36,12 +36,12 @@ use crate::file::version::FileVersion;
 use crate::journal::Known;
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
-use hither_core::replicas::PieceChecksums;
+use hither_core::storage::replica_set::PieceChecksums;
 use hither_core::sync::lock;
 use hither_core::tune::straggler::SplitRule;
 use hither_core::{
-    Backoff, DirEntry, Error, ErrorKind, Replicas, Result, Source, Storage, Upload, VersionBinding,
-    range, validators_differ,
+    Backoff, DirEntry, Error, ErrorKind, ReplicaSet, Result, Source, Storage, Upload,
+    VersionBinding, range, validators_differ,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -132,7 +132,7 @@ pub(crate) struct FileCopy {
     pub(crate) key: String,
     pub(crate) source: Arc<dyn Source>,
     /// The same as `source`, where there may be further replicas.
-    pub(crate) replicas: Option<Arc<Replicas>>,
+    pub(crate) replicas: Option<Arc<dyn ReplicaSet>>,
     /// An earlier run has left bytes of it, which are not compared again.
     pub(crate) is_resumed: bool,
     /// Checksums of pieces, by which blocks are compared.

@@ -31,7 +31,7 @@ use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_new_name, check_path,
     check_version,
 };
-use hither_core::{Replica, Replicas, Source, is_entity_tag};
+use hither_core::{Replica, ReplicaSet, Source, is_entity_tag};
 use http::HeaderMap;
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -363,9 +363,11 @@ impl Storage for S3Storage {
         Ok(self.object(path)?.replica.source)
     }
 
-    fn replicas(&self, path: &str) -> Result<Option<Arc<Replicas>>> {
+    fn replicas(&self, path: &str) -> Result<Option<Arc<dyn ReplicaSet>>> {
         let Some(finder) = &self.replicas else { return Ok(None) };
-        finder.find_beside(&self.shown(path), || Ok(self.object(path)?.replica))
+        Ok(finder
+            .find_beside(&self.shown(path), || Ok(self.object(path)?.replica))?
+            .map(|found| found as _))
     }
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {

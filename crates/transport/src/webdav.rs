@@ -51,7 +51,7 @@ use hither_core::storage::{
     TreeRequest, TreeUpload, Upload, check_name, check_new_name, check_path, hide_partial_name,
     parent,
 };
-use hither_core::{Replicas, Source};
+use hither_core::{ReplicaSet, Source};
 use hither_http::conditions::IF_EMPTY;
 use http::{Method, header};
 use refusals::MethodRefusals;
@@ -342,10 +342,10 @@ impl Storage for WebDavStorage {
         Some(Box::new(self.root.below(path, false)))
     }
 
-    fn replicas(&self, path: &str) -> Result<Option<Arc<Replicas>>> {
+    fn replicas(&self, path: &str) -> Result<Option<Arc<dyn ReplicaSet>>> {
         let Some(finder) = &self.replicas else { return Ok(None) };
         check_path(path)?;
-        finder.find(&self.root.below(path, false))
+        Ok(finder.find(&self.root.below(path, false))?.map(|found| found as _))
     }
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {

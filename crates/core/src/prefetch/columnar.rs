@@ -52,10 +52,9 @@ mod tests;
 mod tracker;
 mod window;
 
-pub use learned::{LearnedSet, is_plausible_name};
-
-use super::layout::ColumnarLayout;
-use super::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
+use super::{Access, Advice, PrefetchContext, Prefetcher};
+use crate::CacheStatus;
+use crate::layout::{ColumnarLayout, LearnedSet};
 use crate::range;
 use crate::sync::{Mutex, MutexGuard, lock};
 use learned::LearnedColumns;

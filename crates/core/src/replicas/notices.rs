@@ -6,17 +6,8 @@ use super::Replicas;
 const MAX_NOTICES: usize = 64;
 
 impl Replicas {
-    /// Reasons why replicas are excluded, and which are assumed to be the same file, in words for
-    /// the user.
-    #[must_use]
-    pub fn notices(&self) -> Vec<String> {
-        let mut notices = self.state().notices.clone();
-        notices.extend(self.assumption());
-        notices
-    }
-
     /// The replicas of which only the sizes were compared, if bytes came from several.
-    fn assumption(&self) -> Option<String> {
+    pub(super) fn assumption(&self) -> Option<String> {
         let state = self.state();
         // The bytes are compared with the checksum, or each block is.
         let is_verified = state.checksum.is_some() || !state.stated.is_empty();

@@ -1,8 +1,8 @@
 //! One replica of a file: its load, speed, version, and exclusion.
 
 use super::rate_meter::RateMeter;
+use crate::SourceReport;
 use crate::error::{Error, Result};
-use crate::report::SourceReport;
 use crate::source::{Source, VersionBinding};
 use crate::sync::{Mutex, lock};
 use futures_core::future::BoxFuture;

@@ -1,20 +1,14 @@
 //! More connections by trial, where a server limits each of them.
 //!
-//! A server that sends each connection some 300 kB a second (`limit_rate` of nginx, quotas of
-//! storage systems) looks like a narrow path, but eight connections bring eight times as much. Only
-//! a trial tells the two apart, and the [`Tuner`] makes it: never with fewer connections than the
-//! rules for reads say. It runs while a reader lacks much (`MIN_BYTES`). More connections are tried
-//! only while what is lacking takes longer than a trial (`STEPS_LEFT`), and while much less arrives
-//! than the path is known to carry (`PATH_SHARE`), so that a read that fills its path is not
-//! disturbed.
+//! Only a trial tells a server that limits each connection from a narrow path. It runs while a
+//! reader lacks much (`MIN_BYTES`), by the [`ConnectionTrial`] that [`ReaderConfig::trial`] begins.
 //!
 //! By then the requests are in flight on few connections. So others take over halves of those that
 //! lack most, as they do of stragglers.
 
 use super::Reader;
 use crate::Clock;
-use crate::tune::link::LinkEstimate;
-use crate::tune::tuner::{Observation, TunedKnob, Tuner, TunerLimits};
+use crate::source::connection_trial::{ConnectionTrial, TrialObservation};
 use futures_core::future::BoxFuture;
 use std::fmt;
 use std::time::Duration;
@@ -23,20 +17,13 @@ use std::time::Duration;
 const MIN_BYTES: u64 = 512 << 10;
 /// Minimum bytes that a further connection takes over.
 const MIN_HALF_BYTES: u64 = 128 << 10;
-/// Steps of a trial that the bytes that are lacking must take at least.
-const STEPS_LEFT: f64 = 2.0;
-/// Share of the bandwidth of the path from which on it is the path that limits a read.
-const PATH_SHARE: f64 = 0.25;
-/// Bandwidth of a path of which nothing is known, in bytes per second.
-const UNKNOWN_BANDWIDTH: f64 = 8e6;
 /// Interval at which the bytes that arrived are counted: servers may send nothing for a second.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The trial of a reader.
 #[derive(Default)]
 pub(super) struct ReadTrial {
-    /// Boxed, because it is large and most readers never have one.
-    running: Option<Box<Tuner>>,
+    running: Option<Box<dyn ConnectionTrial>>,
     /// Nothing was to arrive since the last interval.
     has_paused: bool,
     /// Bytes that were pushed and have not arrived, about: repeated requests do not count.
@@ -80,43 +67,27 @@ impl ReadTrial {
         }
         self.interval.as_mut()
     }
-
-    /// The rate, in bytes per second, that is enough for what is lacking.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn enough(&self, link: &LinkEstimate) -> f64 {
-        let path = link.bandwidth.unwrap_or(UNKNOWN_BANDWIDTH) * PATH_SHARE;
-        let step = Tuner::search_interval(link.latency().unwrap_or_default());
-        path.min(self.lacking_bytes as f64 / (STEPS_LEFT * step.as_secs_f64()))
-    }
 }
 
 impl Reader<'_> {
     /// Counts the bytes that arrived, at the end of an interval.
     pub(super) fn end_interval(&mut self) {
         self.trial.interval = None;
-        let link = self.source.link();
         if !self.trial.is_worthwhile() || !self.source.is_one_server() {
             return;
         }
+        let Some(begin) = self.config.trial else { return };
         let connections = self.connections;
-        let limits = TunerLimits { min: connections, max: self.source.max_connections() };
-        let seen = Observation {
+        let seen = TrialObservation {
             now: self.source.clock().now(),
-            done: self.trial.arrived_bytes,
-            latency: link.latency().unwrap_or_default(),
-            enough: Some(self.trial.enough(&link)),
-            ..Observation::default()
+            arrived_bytes: self.trial.arrived_bytes,
+            lacking_bytes: self.trial.lacking_bytes,
+            link: self.source.link(),
+            connections,
+            max_connections: self.source.max_connections(),
+            has_paused: std::mem::take(&mut self.trial.has_paused),
         };
-        let knob = TunedKnob::Connections;
-        let begin = || Box::new(Tuner::new(knob, connections, limits, seen.done, seen.now));
-        let tuner = self.trial.running.get_or_insert_with(begin);
-        tuner.raise(connections);
-        if std::mem::take(&mut self.trial.has_paused) {
-            tuner.resume(&seen);
-        } else {
-            tuner.observe(&seen);
-        }
-        self.connections = tuner.setting();
+        self.connections = self.trial.running.get_or_insert_with(|| begin(&seen)).observe(&seen);
         if self.connections > connections {
             self.source.preconnect(self.connections);
             self.launch();
@@ -126,7 +97,7 @@ impl Reader<'_> {
 
     /// Connections that the trial uses for a read of `bytes`; 0 without one.
     pub(super) fn tried_connections(&self, bytes: u64) -> usize {
-        let tried = self.trial.running.as_ref().map_or(0, |tuner| tuner.setting());
+        let tried = self.trial.running.as_ref().map_or(0, |trial| trial.connections());
         tried.min(usize::try_from(bytes / MIN_HALF_BYTES).unwrap_or(usize::MAX))
     }
 
@@ -147,17 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_begins_where_what_is_lacking_takes_longer_than_two_steps() {
-        let unknown = LinkEstimate::default();
+    fn a_trial_begins_where_much_is_lacking() {
         let mut trial = ReadTrial::default();
         trial.pushed(MIN_BYTES - 1);
         assert!(!trial.is_worthwhile());
-        trial.pushed(400_001);
+        trial.pushed(1);
         assert!(trial.is_worthwhile());
-        // Two steps of a quarter of a second.
-        let half_a_second = 2.0 * (MIN_BYTES + 400_000) as f64;
-        assert!((trial.enough(&unknown) - half_a_second).abs() < 1.0);
-        trial.pushed(100 << 20);
-        assert!((trial.enough(&unknown) - UNKNOWN_BANDWIDTH * PATH_SHARE).abs() < 1.0);
     }
 }

@@ -1,7 +1,7 @@
 //! Limits of one request, and its cost.
 
 use crate::LinkEstimate;
-use crate::tune::request_cost;
+use crate::source::request_cost;
 
 /// The limits of a [`Source`](crate::Source), and its prices.
 ///

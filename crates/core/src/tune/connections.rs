@@ -20,7 +20,7 @@
 //! ([`for_small_files`]).
 
 use crate::LinkEstimate;
-use crate::tune::link::INITIAL_WINDOW_BYTES;
+use crate::source::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
 /// Maximum connections to one endpoint for a single interactive job.

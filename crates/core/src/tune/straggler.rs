@@ -19,7 +19,7 @@
 //! - if half of the rest is worth a request ([`SplitRule::min_bytes`]).
 
 use crate::LinkEstimate;
-use crate::tune::link::INITIAL_WINDOW_BYTES;
+use crate::source::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
 /// Bandwidth-delay product, in bytes, below which a single connection fills the path within a round

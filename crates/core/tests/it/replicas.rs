@@ -5,8 +5,8 @@ use futures_core::future::BoxFuture;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::replicas::{ChecksumQuery, ReplicaDiscovery};
 use hither_core::{
-    Delivery, Error, ErrorKind, Failure, Health, Reader, ReaderConfig, Replica, Replicas,
-    ReplicasConfig, Request, Result, Source,
+    Delivery, Error, ErrorKind, Failure, Health, Reader, ReaderConfig, Replica, ReplicaSet,
+    Replicas, ReplicasConfig, Request, Result, Source,
 };
 use hither_netem::Link;
 use hither_simulate::source::{FIRST_VALIDATOR, Fault, Logged, SimulatedSource};

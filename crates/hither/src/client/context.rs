@@ -6,6 +6,7 @@ use crate::file::disk_cache::DiskCacheSlot;
 use crate::open_ahead::queue::OpenAheadQueue;
 use crate::trace::recorder::TraceFileSink;
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{Cache, Endpoint, EndpointStore, Health, SlotClaim};
 use hither_store::{DiskCache, FileMetadata, Store, StoreConfig};
 use hither_transport::{MonotonicClock, Network, TransferCounters};
@@ -39,6 +40,7 @@ impl ClientContext {
     ///
     /// [`ErrorKind::Local`] if threads cannot be started, or the trace file cannot be written.
     pub(crate) fn new(mut config: ClientConfig, runtime: &Handle) -> Result<Self> {
+        config.reader.trial.get_or_insert(ReadTrial::begin);
         config.reader.retry.busy_timeout = config.transport.retry_policy().busy_timeout;
         let decoders = rayon::ThreadPoolBuilder::new()
             .num_threads(config.decode_threads)

@@ -8,7 +8,7 @@ use crate::client::storage_path::local_path;
 use async_trait::async_trait;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, Storage, check_path, file_name};
-use hither_core::{Replicas, Source};
+use hither_core::{ReplicaSet, Replicas, Source};
 use hither_transfer::CopyPath;
 use hither_transport::{Location, Protocol, ReplicaFinder, ReplicaList, is_metalink};
 use std::io::Read;
@@ -146,7 +146,7 @@ impl Storage for ListedFile {
         Ok(self.find()?)
     }
 
-    fn replicas(&self, _: &str) -> Result<Option<Arc<Replicas>>> {
-        self.find().map(Some)
+    fn replicas(&self, _: &str) -> Result<Option<Arc<dyn ReplicaSet>>> {
+        Ok(Some(self.find()?))
     }
 }

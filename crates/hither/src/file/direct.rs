@@ -7,7 +7,7 @@ use crate::file::{RemoteFile, SMALL_BYTES, WINDOW_BYTES};
 use bytes::Bytes;
 use hither_core::cache::Version;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::tune::link::INITIAL_REQUEST_BYTES;
+use hither_core::source::link::INITIAL_REQUEST_BYTES;
 use hither_core::{CacheStatus, Part, Reader, ResponseMeta, range};
 use std::ops::Range;
 

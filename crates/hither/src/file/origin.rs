@@ -7,7 +7,7 @@ use hither_core::cache::file::Spawn;
 use hither_core::error::Result;
 use hither_core::storage::Storage;
 use hither_core::{
-    CacheKey, CacheStatus, Endpoint, FileRecorder, ReadTimes, Reader, Replicas, Source,
+    CacheKey, CacheStatus, Endpoint, FileRecorder, ReadTimes, Reader, ReplicaSet, Replicas, Source,
     SourceReport,
 };
 use hither_store::{FileMetadata, MetadataKey};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::schedule::FetchEvent;
-use hither_core::tune::link::INITIAL_REQUEST_BYTES;
+use hither_core::source::link::INITIAL_REQUEST_BYTES;
 use hither_core::{CacheStatus, Part, Reader};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

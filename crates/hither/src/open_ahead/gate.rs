@@ -10,7 +10,8 @@
 //! predictor behind the gate still sees every read.
 
 use crate::open_ahead::access_pattern::MAX_READS;
-use hither_core::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
+use hither_core::CacheStatus;
+use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,11 +6,12 @@
 //! short pauses are saved up. Recorded waits for data are not repeated.
 
 use super::open;
+use crate::Report;
 use crate::client::Client;
 use crate::file::RemoteFile;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::trace::{Script, SubmissionOrder, ThreadScript};
-use hither_core::{Clock, Report, range};
+use hither_core::{Clock, range};
 use hither_transport::{MonotonicClock, TransferTotals};
 use serde::Serialize;
 use std::collections::BTreeMap;

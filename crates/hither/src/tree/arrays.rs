@@ -27,6 +27,7 @@ mod iterate;
 
 pub use iterate::{ArraysIterator, ArraysStep};
 
+use crate::Report;
 use crate::client::context::ClientContext;
 use crate::tree::RemoteTree;
 use crate::tree::job_report::{JobStart, PhaseTimings, report};
@@ -35,7 +36,6 @@ use crate::tree::scan::{Piece, Scan};
 use column_plan::ColumnPlan;
 use futures_channel::oneshot;
 use futures_util::future::{FutureExt, ready};
-use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::Column;
 use hither_formats::root::RecordType;

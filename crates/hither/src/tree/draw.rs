@@ -1,5 +1,6 @@
 //! Histograms of expressions over a remote tree.
 
+use crate::Report;
 use crate::client::Client;
 use crate::tree::RemoteTree;
 use crate::tree::job_report::{JobStart, PhaseTimings, report};
@@ -7,7 +8,6 @@ use crate::tree::progress::ScanProgress;
 use crate::tree::scan::{ChunkColumns, ChunkPieces, Scan};
 use crate::tree::tree_url::TreeUrl;
 use futures_util::future::{FutureExt, ready};
-use hither_core::Report;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_formats::root::Tree;
 use hither_formats::{ElementType, FormatError};

@@ -2,7 +2,7 @@
 
 use crate::file::origin::FileOrigin;
 use crate::tree::scan::ScanTotals;
-use hither_core::{ReadReport, Report};
+use crate::{ReadReport, Report};
 use hither_transport::{TransferCounters, TransferTotals};
 use std::time::Duration;
 use tokio::time::Instant;

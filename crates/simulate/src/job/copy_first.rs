@@ -2,6 +2,7 @@
 
 use super::{Job, JobResult, JobSettings};
 use crate::source::SimulatedSource;
+use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{Clock, Reader, ReaderConfig, Result};
 
 /// Copies the files; the job then takes as long as it works.
@@ -13,7 +14,8 @@ pub(super) async fn copy_first(
     let mut bytes = 0;
     for size in job.files.values().copied().filter(|size| *size > 0) {
         let source = host.beside(size);
-        let mut reader = Reader::new(&source, None, ReaderConfig::default());
+        let mut reader =
+            Reader::new(&source, None, ReaderConfig::default().with_trial(ReadTrial::begin));
         reader.push(&[0..size.min(FIRST_BYTES)], settings.connections);
         drain(&mut reader).await?;
         // The first response has shown the path, which decides how many connections help.
@@ -35,7 +37,7 @@ pub(super) async fn copy_first(
 }
 
 /// Bytes of the first request.
-const FIRST_BYTES: u64 = hither_core::tune::link::INITIAL_REQUEST_BYTES;
+const FIRST_BYTES: u64 = hither_core::source::link::INITIAL_REQUEST_BYTES;
 
 async fn drain(reader: &mut Reader<'_>) -> Result<()> {
     while let Some(part) = reader.next().await {

@@ -6,6 +6,7 @@ use crate::virtual_time::VirtualTime;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::cache::file::Spawn;
 use hither_core::trace::ThreadScript;
+use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{
     Cache, CacheConfig, CacheKey, CachedFile, Clock, ReadAhead, ReadAheadConfig, ReaderConfig,
     Result, Source, range,
@@ -36,7 +37,7 @@ pub(super) async fn play(
     let open = |(number, size): (&u32, &u64)| {
         let key = CacheKey { name: number.to_string(), identity: String::new() };
         let source: Arc<dyn Source> = Arc::new(host.beside(*size));
-        let config = ReaderConfig::default();
+        let config = ReaderConfig::default().with_trial(ReadTrial::begin);
         let file = CachedFile::new(source, Arc::clone(&cache), key, config, Arc::clone(&spawn));
         if prefetches {
             file.set_prefetcher(Box::new(ReadAhead::new(read_ahead(settings))));

@@ -3,7 +3,7 @@
 use super::heat_map::{Axis, heat_maps};
 use super::sweep::{Case, Grid};
 use super::{Job, JobReport, JobResult, JobSettings, Method};
-use hither_core::report::counted;
+use hither_core::error::counted;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! Slow-start windows: a response leaves the server in windows that double, over a link that all
 //! connections share. Pure; times are passed in.
 
-use hither_core::tune::link::INITIAL_WINDOW_BYTES;
+use hither_core::source::link::INITIAL_WINDOW_BYTES;
 use hither_netem::link::Link;
 use std::time::Duration;
 

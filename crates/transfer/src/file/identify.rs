@@ -5,8 +5,8 @@ use crate::file::CopyItem;
 use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
 use crate::file::version::FileVersion;
 use crate::journal::Known;
+use hither_core::source::link::INITIAL_REQUEST_BYTES;
 use hither_core::storage::{file_name, is_page};
-use hither_core::tune::link::INITIAL_REQUEST_BYTES;
 use hither_core::{
     DirEntry, Error, ErrorKind, FileKind, Request, ResponseMeta, Result, RetryPolicy, Source, retry,
 };

@@ -21,7 +21,7 @@ use crate::options::{OverwritePolicy, Verify};
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::{FileTimes, since_1970};
 use hither_core::{
-    Error, ErrorKind, FileKind, PutOptions, Replicas, Result, Source, VersionBinding,
+    Error, ErrorKind, FileKind, PutOptions, ReplicaSet, Result, Source, VersionBinding,
 };
 use std::fs::File;
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub(crate) async fn open(
         return Ok(OpenResult::Skipped(size));
     }
     if let Some(replicas) = &replicas {
-        of_replicas(replicas, &mut version, known.as_ref()).await;
+        of_replicas(&**replicas, &mut version, known.as_ref()).await;
     }
     let known = known.filter(|known| known.version.is_surely(&version));
     let catalogued = replicas.as_ref().and_then(|replicas| replicas.expected_checksum());
@@ -146,7 +146,7 @@ fn log_begin(file: &str, bytes: u64, resumed: u64) {
 }
 
 /// The source of a file, and the same with its replicas where there may be some.
-type SourceAndReplicas = (Arc<dyn Source>, Option<Arc<Replicas>>);
+type SourceAndReplicas = (Arc<dyn Source>, Option<Arc<dyn ReplicaSet>>);
 
 fn source_of(item: &CopyItem) -> Result<SourceAndReplicas> {
     let replicas = item.storage.replicas(&item.path)?;
@@ -187,7 +187,7 @@ impl Sink {
 /// Completes the version of a file with replicas by what does not depend on the one that responded
 /// first. If that does not show that an earlier attempt (`known`) was of the same version, but its
 /// checksum is known, the servers are asked for theirs.
-async fn of_replicas(replicas: &Replicas, version: &mut FileVersion, known: Option<&Known>) {
+async fn of_replicas(replicas: &dyn ReplicaSet, version: &mut FileVersion, known: Option<&Known>) {
     version.replicas.extend(replicas.validators());
     let sum = |sum: Checksum| Some(sum.to_string());
     version.checksum = replicas.expected_checksum().and_then(sum);

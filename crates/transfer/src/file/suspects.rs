@@ -14,7 +14,7 @@ use crate::file::block_map::BlockChecksums;
 use crate::file::{FileCopy, Sink};
 use crate::options::Verify;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::replicas::PieceChecksums;
+use hither_core::storage::replica_set::PieceChecksums;
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result, range};
 use std::collections::BTreeMap;

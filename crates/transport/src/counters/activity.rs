@@ -7,9 +7,9 @@
 //!
 //! [`TransferCounters::record_activity`]: crate::TransferCounters::record_activity
 
-use hither_core::bottleneck::activity::ServerShare;
-use hither_core::bottleneck::{ArrivalSeries, ConnectionActivity, RequestActivity};
 use hither_core::sync::lock;
+use hither_explain::activity::ServerShare;
+use hither_explain::{ArrivalSeries, ConnectionActivity, RequestActivity};
 use hither_http::server_timing::ServerTiming;
 use http::{HeaderMap, StatusCode};
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@ use super::name_of;
 use crate::location::Location;
 use hither_checksum::Checksum;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::replicas::PieceChecksums;
+use hither_core::storage::replica_set::PieceChecksums;
 use hither_http::metalink::{Metalink, MetalinkFile, MetalinkLimits};
 use tracing::debug;
 

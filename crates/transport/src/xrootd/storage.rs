@@ -38,7 +38,7 @@ use hither_core::storage::{
     check_new_name, check_path, check_version, join, parent,
 };
 use hither_core::sync::lock;
-use hither_core::{Replicas, Source};
+use hither_core::{ReplicaSet, Source};
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Request, StatInfo, query_kind};
 use std::any::Any;
@@ -352,10 +352,10 @@ impl Storage for XrootdStorage {
         Some(Box::new(self.at(path)))
     }
 
-    fn replicas(&self, path: &str) -> Result<Option<Arc<Replicas>>> {
+    fn replicas(&self, path: &str) -> Result<Option<Arc<dyn ReplicaSet>>> {
         let Some(finder) = &self.replicas else { return Ok(None) };
         check(path)?;
-        finder.find(&self.at(path))
+        Ok(finder.find(&self.at(path))?.map(|found| found as _))
     }
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {

@@ -2,9 +2,9 @@
 
 use super::column::{ColumnTracker, ReadRate};
 use super::learned::LearnedColumns;
-use crate::prefetch::layout::{BasketRef, ColumnarLayout};
-use crate::prefetch::{Advice, CacheStatus, PrefetchContext};
-use crate::range;
+use crate::layout::{BasketRef, ColumnarLayout};
+use crate::prefetch::{Advice, PrefetchContext};
+use crate::{CacheStatus, range};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 
 use super::column::ColumnTracker;
 use super::tracker::{ReadBudget, TreeTracker};
+use crate::layout::ColumnarLayout;
 use crate::prefetch::Advice;
-use crate::prefetch::layout::ColumnarLayout;
 use crate::range;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -14,7 +14,7 @@
 use crate::root::tree::Tree;
 use crate::root::tree::basket_table::BasketTable;
 use crate::root::tree::clusters::Clusters;
-use hither_core::prefetch::layout::{BasketRef, ColumnarLayout};
+use hither_core::layout::{BasketRef, ColumnarLayout};
 use std::ops::Range;
 use std::sync::Arc;
 

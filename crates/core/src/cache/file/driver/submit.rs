@@ -3,9 +3,9 @@
 use crate::cache::file::driver::{FIRST_BYTE, Session};
 use crate::cache::file::{CachedFileState, MAX_SMALL_FILE_BYTES};
 use crate::prefetch::MAX_WHOLE_BYTES;
+use crate::source::link::INITIAL_REQUEST_BYTES;
 use crate::sync::{MutexGuard, lock};
 use crate::tune::connections;
-use crate::tune::link::INITIAL_REQUEST_BYTES;
 use crate::{Limits, LinkEstimate, plan, range};
 use std::ops::{ControlFlow, Range};
 

@@ -2,9 +2,9 @@
 
 use super::super::{ColumnarConfig, ColumnarPrefetcher, LearnedSet};
 use super::synthetic::{SyntheticColumn, SyntheticLayout};
-use crate::prefetch::layout::ColumnarLayout;
-use crate::prefetch::{Access, Advice, CacheStatus, PrefetchContext, Prefetcher};
-use crate::{Limits, LinkEstimate};
+use crate::layout::ColumnarLayout;
+use crate::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
+use crate::{CacheStatus, Limits, LinkEstimate};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! A layout made of given baskets, of any order and size.
 
-use crate::prefetch::layout::{BasketRef, ColumnarLayout};
+use crate::layout::{BasketRef, ColumnarLayout};
 use std::ops::Range;
 
 #[derive(Debug, Default)]

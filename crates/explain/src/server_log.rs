@@ -5,7 +5,8 @@
 //! Between two requests of a connection the client thinks, or the path carries them.
 
 use super::activity::PhaseSeconds;
-use super::{Bottleneck, Diagnosis, EvidenceItem, float, ratio};
+use super::{Bottleneck, Diagnosis, EvidenceItem};
+use crate::evidence::{float, ratio};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

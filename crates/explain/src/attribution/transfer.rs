@@ -1,9 +1,10 @@
 //! The cause of a transfer's duration.
 
 use super::{Cause, MOSTLY, count, decode, quantile, ratio, requests, server_waits, told};
-use crate::report::bottleneck::activity::{PhaseSeconds, rtt};
-use crate::report::bottleneck::{Bottleneck, JobEvidence, float};
-use crate::report::counted;
+use crate::activity::{PhaseSeconds, rtt};
+use crate::evidence::float;
+use crate::{Bottleneck, JobEvidence};
+use hither_core::error::counted;
 use std::collections::BTreeMap;
 
 /// The factor on the rate by which more connections bring more.

@@ -1,11 +1,7 @@
 //! Where the time and the bytes went.
 
-pub mod bottleneck;
-mod counted;
-
-pub use counted::counted;
-
-use crate::cache::file::ReadTotals;
+use hither_core::SourceReport;
+use hither_core::cache::file::ReadTotals;
 use serde::{Deserialize, Serialize};
 
 /// The account of one job. Bytes and requests equal what the server logs.
@@ -91,17 +87,6 @@ impl From<ReadTotals> for ReadReport {
             bytes_dropped: totals.bytes_dropped,
         }
     }
-}
-
-/// Counters of one replica of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceReport {
-    /// Its URL, secrets removed.
-    pub name: String,
-    /// Bytes that it delivered.
-    pub bytes: u64,
-    /// Requests that it failed.
-    pub failures: u64,
 }
 
 impl Report {

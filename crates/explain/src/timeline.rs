@@ -1,7 +1,8 @@
 //! The timeline of a job: what it waited for, over time, as text and as an SVG image.
 
+use super::JobEvidence;
 use super::activity::{JobPhase, Segment, segments};
-use super::{JobEvidence, float, ratio};
+use crate::evidence::{float, ratio};
 use std::fmt::Write;
 
 /// The colours of the phases in an image, in their order.

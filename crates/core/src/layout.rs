@@ -3,8 +3,11 @@
 //!
 //! A basket is a compressed run of consecutive entries of one column: ROOT's word; a page of a
 //! column chunk in Parquet is the same. The trait says where baskets are and nothing of how they
-//! are encoded, so that [`super::columnar`] works for any columnar format.
+//! are encoded, so that a prefetcher of columns works for any columnar format.
 
+mod learned_set;
+
+pub use learned_set::{LearnedSet, is_plausible_name};
 use std::fmt::Debug;
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! The activity of connections, and the phases of a job that follow from it.
 
-use super::{JobEvidence, float};
+use super::JobEvidence;
+use crate::evidence::float;
 use serde::Serialize;
 
 /// A connection. Times are seconds since the job began.

@@ -3,7 +3,8 @@
 mod transfer;
 
 use super::activity::{PhaseSeconds, RequestActivity, ServerShare, rtt, segments};
-use super::{Bottleneck, Diagnosis, EvidenceItem, JobEvidence, float, ratio};
+use super::{Bottleneck, Diagnosis, EvidenceItem, JobEvidence};
+use crate::evidence::{float, ratio};
 use transfer::TransferRates;
 
 /// The share of a server's time from which on its disk is the cause.
