@@ -155,28 +155,28 @@ def test_sleep_in_tests_is_found_unless_time_is_virtual():
     assert findings("#[tokio::test]", "tokio::time::sleep(x).await;") == 1
     assert findings("#[tokio::test(start_paused = true)]", "tokio::time::sleep(x).await;") == 0
     assert findings("#[tokio::test(start_paused = true)]", "std::thread::sleep(x);") == 1
-    assert len(rust("crates/core/tests/it/main.rs", "thread::sleep(x);")) == 1
+    assert len(rust("crates/read/tests/it/main.rs", "thread::sleep(x);")) == 1
 
 
 def test_sleep_beside_tests_in_virtual_time_is_fine_but_not_of_threads():
-    folder = Path("crates/core/tests/it/rig.rs")
+    folder = Path("crates/read/tests/it/rig.rs")
     assert list(check.check_rust(folder, "tokio::time::sleep(rtt).await;", virtual_time=True)) == []
     assert len(list(check.check_rust(folder, "std::thread::sleep(rtt);", virtual_time=True))) == 1
 
 
 def test_rust_tests_read_no_clock_unless_time_is_virtual():
     for line in ("assert!(start.elapsed() < BOUND);", "if Instant::now() > deadline {"):
-        assert len(rust("crates/core/tests/it/main.rs", line)) == 1, line
-        assert list(check.check_rust(Path("crates/core/tests/it/main.rs"), line, virtual_time=True)) == []
+        assert len(rust("crates/read/tests/it/main.rs", line)) == 1, line
+        assert list(check.check_rust(Path("crates/read/tests/it/main.rs"), line, virtual_time=True)) == []
         assert rust("crates/core/examples/speed.rs", line) == rust("crates/core/src/a.rs", line) == []
-    assert rust("crates/core/tests/it/main.rs", "outages.failed(Instant::now());") == []
+    assert rust("crates/read/tests/it/main.rs", "outages.failed(Instant::now());") == []
 
 
 def test_rust_tests_are_not_tried_again():
     for line in ("// The best of five, as", "const ATTEMPTS: u32 = 3;", "for n in 0..ATTEMPTS {", "// any of three tries"):
-        assert len(rust("crates/core/tests/it/main.rs", line)) == 1, line
+        assert len(rust("crates/read/tests/it/main.rs", line)) == 1, line
         assert rust("crates/core/src/a.rs", line) == []
-    assert rust("crates/core/tests/it/main.rs", "// the best of them; attempts, retries") == []
+    assert rust("crates/read/tests/it/main.rs", "// the best of them; attempts, retries") == []
 
 
 def python_test(line, path="tests/e2e/query/test_draw.py"):

@@ -11,10 +11,10 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the program")]
 
 use hither_core::tune::read_trial::ReadTrial;
-use hither_core::{
+use hither_netem::Link;
+use hither_read::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
-use hither_netem::Link;
 use hither_simulate::source::SimulatedSource;
 use hither_simulate::workload::{BABAR_READS, Workload, babar};
 use std::sync::Arc;

@@ -3,15 +3,11 @@
 //! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and
 //! no wall clock: every byte comes in through a [`Source`], every instant through a [`Clock`].
 
-pub mod cache;
 pub mod endpoint;
 pub mod error;
 pub mod layout;
 pub mod plan;
-pub mod prefetch;
 pub mod range;
-pub mod replicas;
-pub mod schedule;
 pub mod source;
 pub mod storage;
 pub mod sync;
@@ -21,16 +17,11 @@ pub mod tune;
 pub use crate::endpoint::limit_discovery::LearnedLimit;
 pub use crate::source::link::LinkEstimate;
 pub use crate::tune::concurrency_limit::{ConcurrencyLimit, RequestOutcome};
-pub use cache::file::CachedFile;
-pub use cache::{Cache, CacheConfig, CacheKey};
 pub use endpoint::store::{EndpointStore, SlotClaim, SlotGuard};
 pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
 pub use error::retry::{self, Backoff, RetryPolicy};
 pub use error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
 pub use plan::{Plan, PlanConfig};
-pub use prefetch::{Access, Advice, PrefetchContext, Prefetcher, ReadAhead, ReadAheadConfig};
-pub use replicas::{Health, Replica, Replicas, ReplicasConfig};
-pub use schedule::{Reader, ReaderConfig};
 pub use source::clock::Clock;
 pub use source::limits::Limits;
 pub use source::{

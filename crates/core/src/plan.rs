@@ -27,7 +27,7 @@ mod stripes;
 use crate::Limits;
 use crate::range;
 use std::ops::Range;
-pub(crate) use stripes::striped;
+pub use stripes::striped;
 
 /// Parameters of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,7 +117,8 @@ impl Plan {
 
 /// The ranges that requests for `wanted` consist of, before they are cut: with the gaps that cost
 /// less than another range. No gap is read over with a `waste` of 0 ([`PlanConfig::waste`]).
-pub(crate) fn read_over(wanted: &[Range<u64>], limits: &Limits, waste: f64) -> Vec<Range<u64>> {
+#[must_use]
+pub fn read_over(wanted: &[Range<u64>], limits: &Limits, waste: f64) -> Vec<Range<u64>> {
     let waste = if limits.is_single() && waste > 0.0 { f64::INFINITY } else { waste };
     merge(&range::merged(wanted, 0), limits.range_cost_bytes, waste)
 }

@@ -60,7 +60,7 @@ pub fn difference(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>>
 
 /// Returns true if all of `left` lies before all of `right`, or after it. Both sorted and disjoint.
 #[must_use]
-pub(crate) fn are_apart(left: &[Range<u64>], right: &[Range<u64>]) -> bool {
+pub fn are_apart(left: &[Range<u64>], right: &[Range<u64>]) -> bool {
     let before = |one: &[Range<u64>], other: &[Range<u64>]| match (one.last(), other.first()) {
         (Some(last), Some(first)) => last.end <= first.start,
         _ => true,

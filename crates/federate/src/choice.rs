@@ -2,7 +2,7 @@
 //!
 //! The holders of a file are ranked by, in this order:
 //!
-//! 1. health ([`hither_core::replicas::Health`]): those that count as down come last, and are still
+//! 1. health ([`hither_replicas::Health`]): those that count as down come last, and are still
 //!    named, because all may be down;
 //! 2. the times that the client was sent there within seconds ([`RecentReferrals`]): a client that
 //!    comes back was not served;

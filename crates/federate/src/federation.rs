@@ -3,7 +3,7 @@
 //!
 //! **Health.** What happens to questions counts at once: an endpoint that cannot be reached, or
 //! that breaks or misses its deadline three times in a row, is not asked for a minute
-//! ([`hither_core::replicas::Health`]). Probes ask for the root of each endpoint every few seconds.
+//! ([`hither_replicas::Health`]). Probes ask for the root of each endpoint every few seconds.
 //! A failed one counts like a failed question, and so prolongs the minute. One that is down returns
 //! after [`PROBES_TO_RETURN`] good probes in a row.
 
@@ -11,8 +11,9 @@ use crate::endpoint::Endpoint;
 use crate::name_space::NameSpace;
 use crate::settings::FederationConfig;
 use futures_util::future::join_all;
+use hither_core::Clock;
 use hither_core::error::Result;
-use hither_core::{Clock, Health};
+use hither_replicas::Health;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use tracing::{info, warn};
@@ -92,8 +93,8 @@ async fn probe(names: &NameSpace, endpoint: &Endpoint) -> bool {
     // An endpoint that says no has answered.
     answer.map_or_else(
         |error| {
-            let scope = hither_core::replicas::classify(&error);
-            matches!(scope, hither_core::replicas::FailureScope::File)
+            let scope = hither_replicas::classify(&error);
+            matches!(scope, hither_replicas::FailureScope::File)
         },
         |_| true,
     )

@@ -51,8 +51,6 @@ pub use hither_auth::{
     Secret, TokenSource,
 };
 pub use hither_checksum::{Algorithm, Checksum, Hasher};
-pub use hither_core::cache::CacheConfig;
-pub use hither_core::cache::file::{HintId, ReadTotals};
 pub use hither_core::error::counted;
 pub use hither_core::error::suggest::Suggestion;
 pub use hither_core::storage::{
@@ -62,12 +60,15 @@ pub use hither_core::sync::lock;
 pub use hither_core::tune::bandwidth::BandwidthTimetable;
 pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_core::tune::tuner::{TunedKnob, TuningDecision};
-pub use hither_core::{Error, ErrorKind, ReadAheadConfig, Retry, SourceReport};
+pub use hither_core::{Error, ErrorKind, Retry, SourceReport};
 pub use hither_explain::server_log::{LoggedRequest, LoggedTcp, explain_log};
 pub use hither_explain::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_formats::root::{ListKind, RecordType};
 pub use hither_formats::{Column, FormatError, Strings, Values};
 pub use hither_query::{Expression, Histogram, Selection};
+pub use hither_read::ReadAheadConfig;
+pub use hither_read::cache::CacheConfig;
+pub use hither_read::cache::file::{HintId, ReadTotals};
 pub use hither_store::{LearnedSet, LearnedTree};
 pub use hither_transfer::{
     BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyControl,

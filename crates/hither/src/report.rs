@@ -1,7 +1,7 @@
 //! Where the time and the bytes went.
 
 use hither_core::SourceReport;
-use hither_core::cache::file::ReadTotals;
+use hither_read::cache::file::ReadTotals;
 use serde::{Deserialize, Serialize};
 
 /// The account of one job. Bytes and requests equal what the server logs.

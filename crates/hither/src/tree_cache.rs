@@ -1,5 +1,5 @@
 //! TreeCache of a client: opens the trees of a file while a program reads it as bytes, and gives
-//! their layout to core's predictor (`hither_core::prefetch::columnar`), whose learned sets it
+//! their layout to core's predictor (`hither_read::prefetch::columnar`), whose learned sets it
 //! keeps in the store.
 //!
 //! Queries and arrays do not use it: they know which baskets they need (`tree::scan`).
@@ -8,7 +8,7 @@ pub(crate) mod learned_sets;
 pub(crate) mod learning;
 mod schema;
 
-use hither_core::prefetch::columnar::ColumnarConfig;
+use hither_read::prefetch::columnar::ColumnarConfig;
 pub(crate) use learning::LazyTreeOpener;
 pub(crate) use schema::schema_hash;
 

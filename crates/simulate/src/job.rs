@@ -3,8 +3,8 @@
 //! The job is the script of a trace: threads that read, work, and read again. It is a closed loop:
 //! a thread goes on when its bytes have come, however long that takes, so that a slower link delays
 //! what follows, and nothing else. The reads go through the code that serves them in a real job:
-//! [`CachedFile`](hither_core::CachedFile) with its cache and driver,
-//! [`ReadAhead`](hither_core::ReadAhead), the planner and the choice of connections. Only the bytes
+//! [`CachedFile`](hither_read::CachedFile) with its cache and driver,
+//! [`ReadAhead`](hither_read::ReadAhead), the planner and the choice of connections. Only the bytes
 //! are not real: they are zeros from a [`SimulatedSource`], whose
 //! connections open, start slowly and share the link.
 //!
@@ -196,7 +196,7 @@ impl JobSettings {
         Self {
             link,
             server_time: Duration::ZERO,
-            cache_bytes: hither_core::CacheConfig::default().budget_bytes,
+            cache_bytes: hither_read::CacheConfig::default().budget_bytes,
             block_bytes: None,
             read_ahead_bytes: None,
             connections: hither_core::tune::connections::MAX_INTERACTIVE,

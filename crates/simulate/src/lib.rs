@@ -7,7 +7,7 @@
 //!   trips, by tokio's clock or another.
 //! - [`job`]: a recorded job on another link and with other settings.
 //! - [`virtual_time`]: a clock that jumps, and the futures that wait for it.
-//! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_core::Prefetcher) by
+//! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_read::Prefetcher) by
 //!   arithmetic alone.
 //! - [`workload`]: programs that read, as lists of reads; the same for the same seed.
 

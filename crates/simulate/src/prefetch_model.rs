@@ -14,9 +14,8 @@
 mod lru_cache;
 
 use crate::workload::Workload;
-use hither_core::{
-    Access, Advice, CacheStatus, Limits, LinkEstimate, PrefetchContext, Prefetcher, range,
-};
+use hither_core::{CacheStatus, Limits, LinkEstimate, range};
+use hither_read::{Access, Advice, PrefetchContext, Prefetcher};
 use lru_cache::LruCache;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -31,7 +31,8 @@ use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, Storage, Upload, check_new_name, check_path,
     check_version,
 };
-use hither_core::{Replica, ReplicaSet, Source, is_entity_tag};
+use hither_core::{ReplicaSet, Source, is_entity_tag};
+use hither_replicas::Replica;
 use http::HeaderMap;
 use http_connector::PooledHttpService;
 use object_store::aws::{AmazonS3, AmazonS3Builder};

@@ -253,7 +253,7 @@ pub async fn run<O: Retryable>(
 }
 
 /// Logs a retry. The command shows the target `hither_wait`: waits may go on for minutes.
-pub(crate) fn note(error: &Error, retry: Retry, pause: Duration) {
+pub fn note(error: &Error, retry: Retry, pause: Duration) {
     if pause >= MIN_SHOWN {
         let seconds = pause.as_secs_f64();
         info!(target: "hither_wait", "{error}: waiting, asking again in {seconds:.0} s");

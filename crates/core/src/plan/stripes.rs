@@ -18,7 +18,8 @@ use std::ops::Range;
 /// Deals the ranges of each turn of `connections` requests out in stripes; a turn whose stripes
 /// would exceed `limits` stays as it is. Ranges in each request are in ascending order if those of
 /// all were.
-pub(crate) fn striped(
+#[must_use]
+pub fn striped(
     requests: Vec<Vec<Range<u64>>>,
     connections: usize,
     limits: &Limits,

@@ -3,11 +3,11 @@
 use super::is_page;
 use crate::error::{Error, ErrorKind, Result};
 use crate::retry::{self, Failed};
-use crate::sync::{Mutex, lock};
+use crate::sync::lock;
 use crate::{Request, RetryPolicy, Source};
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Bytes that are requested, and held, at a time.
 const PIECE_BYTES: u64 = 8 << 20;

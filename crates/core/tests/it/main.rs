@@ -1,15 +1,4 @@
-//! The reader over a link in memory, in virtual time: round trips, budget, failures, cancellation.
+//! Decisions on retries, in virtual time.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod ahead;
-mod budget;
-mod cached;
-mod cached_model;
-mod failures;
-mod random;
-mod replicas;
 mod retry;
-mod rig;
-mod single_ranges;
-mod trips;
-mod vectors;

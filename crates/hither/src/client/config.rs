@@ -2,7 +2,7 @@
 
 use crate::client::mirrors::Mirrors;
 use crate::tree_cache::TreeCacheConfig;
-use hither_core::{CacheConfig, ReadAheadConfig, ReaderConfig};
+use hither_read::{CacheConfig, ReadAheadConfig, ReaderConfig};
 use hither_transport::TransportConfig;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Default limits of the cache, which depend on the memory that the process may use.
 
-use hither_core::CacheConfig;
+use hither_read::CacheConfig;
 use std::fs;
 use std::path::Path;
 

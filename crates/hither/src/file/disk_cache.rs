@@ -11,12 +11,12 @@ use crate::client::write_behind::WriteBehindQueue;
 use crate::file::origin::FileOrigin;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hither_core::cache::Version;
 use hither_core::error::Result;
 use hither_core::sync::lock;
 use hither_core::{
     Clock, Endpoint, Limits, LinkEstimate, Part, PartSink, Request, ResponseMeta, Source, range,
 };
+use hither_read::cache::Version;
 use hither_store::{DiskCache, DiskCacheFile, DiskCacheKey, MetadataKey};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;

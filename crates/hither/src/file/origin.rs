@@ -2,14 +2,15 @@
 
 use crate::client::context::ClientContext;
 use crate::url_path::{decoded, refuse_directory};
-use hither_core::cache::Version;
-use hither_core::cache::file::Spawn;
 use hither_core::error::Result;
 use hither_core::storage::Storage;
 use hither_core::{
-    CacheKey, CacheStatus, Endpoint, FileRecorder, ReadTimes, Reader, ReplicaSet, Replicas, Source,
-    SourceReport,
+    CacheStatus, Endpoint, FileRecorder, ReadTimes, ReplicaSet, Source, SourceReport,
 };
+use hither_read::cache::Version;
+use hither_read::cache::file::Spawn;
+use hither_read::{CacheKey, Reader};
+use hither_replicas::Replicas;
 use hither_store::{FileMetadata, MetadataKey};
 use hither_transport::{LocalSource, Location, Protocol, ReplicaList, WebDavStorage};
 use std::ops::Range;

@@ -1,17 +1,17 @@
 //! Positional reads and vector reads through the caches, and hints.
 //!
 //! All files that a client has open under one name and identity share their bytes in memory
-//! ([`hither_core::cache`]). `read_path` has the layers below.
+//! ([`hither_read::cache`]). `read_path` has the layers below.
 
 use crate::client::Client;
 use crate::file::read_path::{CachedReads, SeededPath};
 use crate::file::{RemoteFile, SMALL_BYTES};
 use bytes::Bytes;
 use futures_util::future::FutureExt;
-use hither_core::cache::Version;
-use hither_core::cache::file::{HintId, ReadStart};
 use hither_core::error::Result;
 use hither_core::range;
+use hither_read::cache::Version;
+use hither_read::cache::file::{HintId, ReadStart};
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::pin;

@@ -11,7 +11,7 @@
 
 use crate::open_ahead::access_pattern::MAX_READS;
 use hither_core::CacheStatus;
-use hither_core::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
+use hither_read::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -72,7 +72,8 @@ impl Prefetcher for GatedPrefetcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::{Limits, LinkEstimate, ReadAhead};
+    use hither_core::{Limits, LinkEstimate};
+    use hither_read::ReadAhead;
     use std::time::Duration;
 
     /// The first of twenty reads in a row that causes read-ahead, counted from 1.

@@ -3,8 +3,8 @@
 mod storage;
 
 use crate::rig::Served;
-use hither_core::schedule::{Reader, ReaderConfig};
 use hither_core::{Request, Source};
+use hither_read::schedule::{Reader, ReaderConfig};
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use serde_json::Value;
 use std::ops::Range;

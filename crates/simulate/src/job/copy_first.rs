@@ -3,7 +3,8 @@
 use super::{Job, JobResult, JobSettings};
 use crate::source::SimulatedSource;
 use hither_core::tune::read_trial::ReadTrial;
-use hither_core::{Clock, Reader, ReaderConfig, Result};
+use hither_core::{Clock, Result};
+use hither_read::{Reader, ReaderConfig};
 
 /// Copies the files; the job then takes as long as it works.
 pub(super) async fn copy_first(

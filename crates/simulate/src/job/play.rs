@@ -4,12 +4,12 @@ use super::{Job, JobResult, JobSettings};
 use crate::source::{SimulatedSource, WaitCauses};
 use crate::virtual_time::VirtualTime;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::cache::file::Spawn;
 use hither_core::trace::ThreadScript;
 use hither_core::tune::read_trial::ReadTrial;
-use hither_core::{
-    Cache, CacheConfig, CacheKey, CachedFile, Clock, ReadAhead, ReadAheadConfig, ReaderConfig,
-    Result, Source, range,
+use hither_core::{Clock, Result, Source, range};
+use hither_read::cache::file::Spawn;
+use hither_read::{
+    Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;

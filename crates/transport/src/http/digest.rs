@@ -7,8 +7,8 @@ use crate::network::Network;
 use futures_core::future::BoxFuture;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::Result;
-use hither_core::replicas::ChecksumQuery;
 use hither_http::digest;
+use hither_replicas::ChecksumQuery;
 use http::{Method, StatusCode};
 use std::sync::Arc;
 

@@ -32,13 +32,13 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_auth::Action;
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::replicas::ChecksumQuery;
 use hither_core::storage::{
     DirEntry, DirectoryRemoval, FileKind, Listing, PutOptions, Storage, Upload, check_name,
     check_new_name, check_path, check_version, join, parent,
 };
 use hither_core::sync::lock;
 use hither_core::{ReplicaSet, Source};
+use hither_replicas::ChecksumQuery;
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{self, Request, StatInfo, query_kind};
 use std::any::Any;

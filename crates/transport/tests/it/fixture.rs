@@ -1,7 +1,8 @@
 //! The fixture of all tests: a source, a reader that drives it, and a check of the received bytes.
 
 use bytes::Bytes;
-use hither_core::{Error, ErrorKind, Reader, ReaderConfig, ResponseMeta, Source};
+use hither_core::{Error, ErrorKind, ResponseMeta, Source};
+use hither_read::{Reader, ReaderConfig};
 use hither_testkit::mock_http::{Fault, FaultTrigger, MockHttpServer};
 use hither_transport::{HttpSource, Location, Network, TransportConfig};
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! A bucket of a real object store.
 
 use crate::real_server::Served;
-use hither_core::{ErrorKind, Reader, ReaderConfig, Storage};
+use hither_core::{ErrorKind, Storage};
+use hither_read::{Reader, ReaderConfig};
 use hither_testkit::storage_conformance::{NAMES, StorageFeatures, check, put, read};
 use hither_transport::{Network, S3Config, S3Storage, TransportConfig};
 use std::sync::Arc;

@@ -1,0 +1,85 @@
+//! Prefetching: predictions of what a program will read.
+//!
+//! A program that opens a file and reads here and there does not announce its reads; its past reads
+//! predict them. Every read of an open file is shown to the file's [`Prefetcher`], as an
+//! [`Access`], together with the [`PrefetchContext`] of the moment. The prefetcher returns
+//! [`Advice`]: ranges to add to the request if the read has to go to the server anyway, ranges that
+//! will be read soon, and ranges that will not be read after all. It decides and never waits; the
+//! caller knows what is present, what is in flight and how much memory is free, and fetches
+//! accordingly.
+//!
+//! - [`ReadAhead`] knows only offsets: sequential runs, strides, blocks.
+//! - [`columnar`] knows the layout of the file's trees: columns and their baskets.
+
+mod block_rounding;
+pub mod columnar;
+mod config;
+mod cursor;
+mod read_ahead;
+mod region;
+mod strides;
+mod waste;
+
+pub use config::ReadAheadConfig;
+pub(crate) use read_ahead::MAX_WHOLE_BYTES;
+pub use read_ahead::ReadAhead;
+
+use hither_core::{CacheStatus, Limits, LinkEstimate};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::time::Duration;
+
+/// One read of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// The range that is read, within the file; not empty.
+    pub range: Range<u64>,
+    /// When, by the clock of the source.
+    pub at: Duration,
+    /// Presence of its bytes.
+    pub found: CacheStatus,
+    /// One of several ranges that the program named together: it has planned what it wants itself.
+    pub planned: bool,
+}
+
+/// Circumstances of a read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrefetchContext {
+    /// Size of the file in bytes, once it is known.
+    pub size: Option<u64>,
+    /// The path to the server.
+    pub link: LinkEstimate,
+    /// Limits of one request, and the cost of one more range.
+    pub limits: Limits,
+    /// Bytes of this file that were fetched ahead, or are on their way, and have not been read yet.
+    pub ahead_bytes: u64,
+    /// The most that [`PrefetchContext::ahead_bytes`] should grow to, given the memory there is.
+    pub ahead_budget_bytes: u64,
+    /// Bytes of this file that were fetched ahead and dropped without having been read, since it
+    /// was opened.
+    pub wasted_bytes: u64,
+    /// Bytes of this file that were fetched, since it was opened.
+    pub fetched_bytes: u64,
+}
+
+/// Advice on the bytes around a read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Fetched in one go with the read, if that has to wait for a request anyway.
+    pub same_request: Vec<Range<u64>>,
+    /// Fetched ahead, in this order, as far as there is room. What is present or in flight costs
+    /// nothing to name again.
+    pub will_need: Vec<Range<u64>>,
+    /// Named before, and not wanted any more. What has not been sent yet is not sent.
+    pub dont_need: Vec<Range<u64>>,
+    /// Bytes that will be fetched ahead next if the reader goes on, so that connections for them
+    /// can be opened meanwhile; 0 if that is not known.
+    pub next_bytes: u64,
+}
+
+/// Says what will be read, from what was read. One per open file.
+pub trait Prefetcher: Send + Debug {
+    /// Looks at a read. Called before it is served, in the order in which reads begin. Must be
+    /// quick: a read that finds its bytes takes less than a microsecond, and this is part of it.
+    fn observe(&mut self, access: &Access, conditions: &PrefetchContext) -> Advice;
+}

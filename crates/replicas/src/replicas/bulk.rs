@@ -1,0 +1,155 @@
+//! Bulk jobs: the whole file is wanted, and all replicas share its requests.
+//!
+//! A request goes to the replica that should be done with it first: the bytes that it has been
+//! asked for and not brought yet, divided by the rate at which it brings them. So each gets a share
+//! in proportion to its rate, and one that slows down or hangs gets no more.
+//!
+//! The sender of each byte is recorded. A job that finds wrong bytes asks for the
+//! [senders](Replicas::senders), fetches the bytes again from [one replica
+//! only](Replicas::use_only), and excludes those by name whose bytes differed.
+
+use super::Replicas;
+use super::replica::ActiveReplica;
+use futures_core::future::BoxFuture;
+use futures_util::future::join_all;
+use hither_checksum::{Algorithm, Checksum};
+use hither_core::error::{Error, ErrorKind};
+use hither_core::storage::replica_set::{PieceChecksums, ReplicaSet, SourceReport};
+use hither_core::sync::lock;
+use hither_core::tune::connections;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl ReplicaSet for Replicas {
+    fn begin_bulk(&self) {
+        let mut state = self.state();
+        state.origins.get_or_insert_default();
+        let included: Vec<_> = state.replicas.iter().map(Arc::clone).collect();
+        drop(state);
+        included.iter().for_each(|replica| replica.source().expect_bulk());
+    }
+
+    fn bulk_connections(&self, cap: usize) -> usize {
+        let each = |replica: &Arc<ActiveReplica>| {
+            let source = replica.source();
+            connections::for_bulk(&source.link(), cap).min(source.max_connections())
+        };
+        self.included().iter().map(each).sum::<usize>().clamp(1, cap.max(1))
+    }
+
+    fn best_speed(&self) -> Option<f64> {
+        let included = self.included();
+        let speeds = included.iter().filter_map(|replica| replica.speed());
+        speeds.reduce(f64::max).filter(|_| included.len() > 1)
+    }
+
+    fn usable(&self) -> BTreeMap<usize, String> {
+        self.included().iter().map(|replica| (replica.number, replica.name())).collect()
+    }
+
+    fn senders(&self, range: &Range<u64>) -> Vec<usize> {
+        let origins = self.state().origins.clone();
+        origins.map_or_else(Vec::new, |origins| lock(&origins).of(range))
+    }
+
+    fn use_only(&self, replica: Option<usize>) {
+        self.state().only = replica;
+    }
+
+    fn exclude(&self, replica: usize, why: &str) {
+        let known = self.state().replicas.get(replica).map(Arc::clone);
+        let Some(known) = known.filter(|known| known.excluded().is_none()) else { return };
+        let error = Error::new(ErrorKind::Corrupt, format!("{}: {why}", known.name()));
+        self.note(format!("replica excluded: {error}"));
+        known.exclude(error);
+    }
+
+    fn pieces(&self) -> Option<Arc<PieceChecksums>> {
+        self.state().pieces.clone()
+    }
+
+    fn expected_checksum(&self) -> Option<Checksum> {
+        self.state().checksum.clone()
+    }
+
+    fn validators(&self) -> BTreeMap<String, String> {
+        let validator = |replica: &Arc<ActiveReplica>| {
+            Some((replica.name(), replica.version().validator()?.to_owned()))
+        };
+        self.included().iter().filter_map(validator).collect()
+    }
+
+    fn ask_checksums(&self, algorithm: Algorithm) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let ask = async |replica: &Arc<ActiveReplica>| {
+                let Some(digest) = replica.digest() else { return };
+                let stated = digest.checksum(algorithm).await.ok().flatten();
+                if let Some(stated) = stated.filter(|stated| stated.algorithm() == algorithm) {
+                    self.state().stated.push((replica.number, stated));
+                }
+            };
+            let included = self.included();
+            join_all(included.iter().map(ask)).await;
+        })
+    }
+
+    fn agreed_checksum(&self) -> Option<Checksum> {
+        let mut stated = self.state().stated.clone();
+        stated.sort_by_key(|(replica, _)| *replica);
+        let votes = |one: &Checksum| stated.iter().filter(|(_, other)| other == one).count();
+        // Of several with as many votes, max_by_key returns the last.
+        let most = stated.iter().rev().max_by_key(|(_, one)| votes(one)).map(|(_, one)| one);
+        let agreed = self.expected_checksum().or_else(|| most.cloned())?;
+        for (replica, other) in &stated {
+            if other.algorithm() == agreed.algorithm() && *other != agreed {
+                self.exclude(*replica, &format!("the server states {other}, expected {agreed}"));
+            }
+        }
+        Some(agreed)
+    }
+
+    fn notices(&self) -> Vec<String> {
+        let mut notices = self.state().notices.clone();
+        notices.extend(self.assumption());
+        notices
+    }
+
+    fn reports(&self) -> Vec<SourceReport> {
+        self.state().replicas.iter().map(|replica| replica.report()).collect()
+    }
+
+    fn server_reports(&self) -> Vec<SourceReport> {
+        let of = |replica: &Arc<ActiveReplica>| SourceReport {
+            name: replica.server().to_owned(),
+            ..replica.report()
+        };
+        self.state().replicas.iter().map(of).collect()
+    }
+}
+
+impl Replicas {
+    /// Sets the checksums of pieces from a catalogue. Known ones are not changed.
+    pub fn expect_pieces(&self, pieces: PieceChecksums) {
+        self.state().pieces.get_or_insert_with(|| Arc::new(pieces));
+    }
+
+    pub(super) fn is_bulk(&self) -> bool {
+        self.state().origins.is_some()
+    }
+
+    /// Opens connections to all replicas, in equal shares.
+    pub(super) fn preconnect_all(&self, connections: usize) {
+        let included = self.included();
+        let share = connections.div_ceil(included.len().max(1));
+        for replica in included {
+            let source = replica.source();
+            source.preconnect(share.min(source.max_connections()));
+        }
+    }
+
+    fn included(&self) -> Vec<Arc<ActiveReplica>> {
+        let state = self.state();
+        state.replicas.iter().filter(|replica| replica.excluded().is_none()).cloned().collect()
+    }
+}

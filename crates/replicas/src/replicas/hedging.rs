@@ -1,0 +1,379 @@
+//! One request at one replica, and at a second one if the first is silent.
+
+use super::failure::{FailureScope, classify};
+use super::origins::Origins;
+use super::replica::{ActiveReplica, Running};
+use super::selection::Among;
+use super::{HEDGE_FLOOR_BYTES, Replicas};
+use futures_core::future::BoxFuture;
+use futures_util::future::{Either, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
+use hither_core::plan::{Plan, PlanConfig};
+use hither_core::source::{Part, PartSink, Request, ResponseMeta};
+use hither_core::sync::lock;
+use hither_core::{Source, range};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Ratio of speeds from which on a faster replica is asked for the bytes that a slower one sends.
+const MUCH_FASTER: f64 = 4.0;
+/// Silence after which a request of a bulk job is given up and its rest goes elsewhere, which costs
+/// a connection and no byte twice.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
+
+/// Sink of one request for the parts from all replicas; hands on no byte twice.
+#[derive(Clone)]
+pub(super) struct DedupSink(Arc<Mutex<DedupState>>);
+
+struct DedupState {
+    sink: PartSink,
+    /// Record of the senders, if one is kept.
+    origins: Option<Arc<Mutex<Origins>>>,
+    received: Vec<Range<u64>>,
+    received_bytes: u64,
+}
+
+impl DedupSink {
+    pub(super) fn new(sink: PartSink, origins: Option<Arc<Mutex<Origins>>>) -> Self {
+        let state = DedupState { sink, origins, received: Vec::new(), received_bytes: 0 };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, DedupState> {
+        lock(&self.0)
+    }
+
+    /// A sink for the parts that `running` brings from the replica of this number.
+    fn sink(&self, replica: usize, running: &Arc<Running>) -> PartSink {
+        let dedup = self.clone();
+        let running = Arc::clone(running);
+        Box::new(move |part: Part| {
+            running.delivered(part.bytes.len() as u64);
+            dedup.state().accept(part, replica);
+        })
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.state().received_bytes
+    }
+
+    /// The part of a request that has not arrived; the whole of one with a tail, since only the
+    /// response tells where the tail lies.
+    fn rest(&self, request: &Request) -> Request {
+        if request.tail > 0 {
+            return request.clone();
+        }
+        let ranges = range::difference(&request.ranges, &self.state().received);
+        Request { ranges, ..request.clone() }
+    }
+}
+
+impl DedupState {
+    fn accept(&mut self, part: Part, replica: usize) {
+        let whole = part.offset..part.offset.saturating_add(part.bytes.len() as u64);
+        // Nearly always in order and without overlap: then nothing is to be cut.
+        let fresh = match self.received.last_mut() {
+            None => vec![whole],
+            Some(last) if last.end == whole.start => {
+                last.end = whole.end;
+                self.record(&whole, replica);
+                return (self.sink)(part);
+            }
+            Some(last) if last.end < whole.start => {
+                self.record(&whole, replica);
+                self.received.push(whole);
+                return (self.sink)(part);
+            }
+            Some(_) => range::difference(std::slice::from_ref(&whole), &self.received),
+        };
+        for piece in &fresh {
+            self.record(piece, replica);
+            let start = usize::try_from(piece.start - part.offset).unwrap_or(usize::MAX);
+            let end = usize::try_from(piece.end - part.offset).unwrap_or(usize::MAX);
+            let bytes = part.bytes.slice(start.min(part.bytes.len())..end.min(part.bytes.len()));
+            (self.sink)(Part { offset: piece.start, bytes });
+        }
+        self.received.extend(fresh);
+        self.received = range::merged(&self.received, 0);
+    }
+
+    fn record(&mut self, piece: &Range<u64>, replica: usize) {
+        self.received_bytes += range::len(piece);
+        if let Some(origins) = &self.origins {
+            lock(origins).record(piece, replica);
+        }
+    }
+}
+
+/// The error of a replica that brings nothing.
+fn silent(replica: &ActiveReplica, silence: Duration) -> Error {
+    let what = format!("{}: no bytes for {} s", replica.name(), silence.as_secs());
+    Error::new(ErrorKind::Timeout, what).with_failure(Failure::Interrupted(Delivery::Sent))
+}
+
+impl Replicas {
+    /// Sends a request to `first`, and to others while those are silent: the first to bring
+    /// everything wins. Adds all of them to `tried`; returns the errors of all of them.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) async fn attempt(
+        &self,
+        first: &Arc<ActiveReplica>,
+        request: &Request,
+        dedup: &DedupSink,
+        tried: &mut Vec<Arc<ActiveReplica>>,
+    ) -> std::result::Result<ResponseMeta, Vec<Error>> {
+        let mut running = FuturesUnordered::new();
+        running.push(self.ask(first, dedup.rest(request), dedup));
+        let mut errors = Vec::new();
+        let mut before = dedup.received_bytes();
+        let mut silence = Duration::ZERO;
+        let mut is_silent = false;
+        loop {
+            let timeout = self.hedge_timeout(first);
+            match select(running.next(), self.clock().sleep(timeout)).await {
+                Either::Left((Some((replica, Ok(response))), _)) => {
+                    if is_silent && !Arc::ptr_eq(&replica, first) {
+                        // The next requests need not wait for it as long.
+                        self.record_failure(first, &silent(first, silence));
+                    }
+                    return Ok(self.settle(&replica, response));
+                }
+                Either::Left((Some((_, Err(error))), _)) => {
+                    errors.push(error);
+                    if running.is_empty() {
+                        return Err(errors);
+                    }
+                    continue;
+                }
+                Either::Left((None, _)) => return Err(errors),
+                Either::Right(_) => {}
+            }
+            let now = dedup.received_bytes();
+            let speed = (now - before) as f64 / timeout.as_secs_f64().max(1e-6);
+            before = now;
+            silence = if speed > 0.0 { Duration::ZERO } else { silence + timeout };
+            let rest = dedup.rest(request);
+            let Some(other) = self.choose(tried, Among::Healthy, rest.asked_bytes()) else {
+                continue;
+            };
+            let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);
+            if rest.ranges.is_empty() && rest.tail == 0 {
+                continue;
+            }
+            if silence >= GIVE_UP_AFTER && self.is_bulk() {
+                let error = silent(first, silence);
+                self.record_failure(first, &error);
+                errors.push(error);
+                return Err(errors);
+            }
+            if (speed == 0.0 || faster) && self.may_hedge(&rest) {
+                is_silent |= speed == 0.0;
+                tried.push(Arc::clone(&other));
+                running.push(self.ask(&other, rest, dedup));
+            }
+        }
+    }
+
+    /// Silence after which a request is hedged.
+    fn hedge_timeout(&self, replica: &ActiveReplica) -> Duration {
+        let latency = replica.source().link().latency().unwrap_or_default();
+        self.config.hedge_after.max(latency * 8)
+    }
+
+    /// Returns true if `rest` may be requested twice, and charges it then.
+    fn may_hedge(&self, rest: &Request) -> bool {
+        let bytes = range::total_bytes(&rest.ranges).saturating_add(rest.tail);
+        let mut state = self.state();
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float cast saturates, which is what is meant"
+        )]
+        let allowed = HEDGE_FLOOR_BYTES
+            .saturating_add((state.delivered_bytes as f64 * self.config.waste) as u64);
+        let fits = state.hedged_bytes.saturating_add(bytes) <= allowed;
+        if fits {
+            state.hedged_bytes += bytes;
+        }
+        fits
+    }
+
+    /// One request at one replica, cut to its limits; records speed or failure of the replica.
+    fn ask<'a>(
+        &'a self,
+        replica: &Arc<ActiveReplica>,
+        request: Request,
+        dedup: &DedupSink,
+    ) -> BoxFuture<'a, (Arc<ActiveReplica>, Result<ResponseMeta>)> {
+        let replica = Arc::clone(replica);
+        let dedup = dedup.clone();
+        Box::pin(async move {
+            let running = Arc::new(replica.enter(request.asked_bytes()));
+            let started = self.clock().now();
+            let before = dedup.received_bytes();
+            let result = match self.same_file(&replica).await {
+                Ok(()) => self.ask_in_pieces(&replica, &running, request, &dedup).await,
+                Err(error) => Err(error),
+            };
+            drop(running);
+            let bytes = dedup.received_bytes().saturating_sub(before);
+            self.state().delivered_bytes += bytes;
+            match &result {
+                Ok(_) => {
+                    self.health.record_success(&replica.site());
+                    replica.took(bytes, self.clock().now().saturating_sub(started));
+                }
+                Err(error) => self.record_failure(&replica, error),
+            }
+            (replica, result)
+        })
+    }
+
+    async fn ask_in_pieces(
+        &self,
+        replica: &Arc<ActiveReplica>,
+        running: &Arc<Running>,
+        request: Request,
+        dedup: &DedupSink,
+    ) -> Result<ResponseMeta> {
+        let size = self.state().size;
+        if request.ranges.is_empty() && request.tail == 0 {
+            // All of it arrived before the replica that sent it failed.
+            return Ok(ResponseMeta { size, ..ResponseMeta::default() });
+        }
+        let request_version = request.version.clone();
+        // The validator of the request is the first replica's: the reader got it from there or from
+        // the store.
+        let bound = || request.version.validator().map(str::to_owned);
+        let given = request.validator.or_else(bound);
+        let validator = given.filter(|_| Arc::ptr_eq(replica, &self.first));
+        let version = replica.version();
+        let is_first = Arc::ptr_eq(replica, &self.first);
+        let at_senders = self.size_of_senders(replica, request.size.is_some())?;
+        let size = request.size.or(size).or(at_senders);
+        // A size that is not told is not the same size.
+        let needs_size = !is_first && size.is_some();
+        let sink = || -> PartSink {
+            let mut sink = dedup.sink(replica.number, running);
+            let here = version.clone();
+            let asked = request_version.clone();
+            let sender = Arc::clone(replica);
+            let mut is_bound = false;
+            Box::new(move |part| {
+                if needs_size && here.size() != size {
+                    return;
+                }
+                if here.size().is_none() {
+                    sender.sent_unsized.store(true, Ordering::Relaxed);
+                }
+                // Before the first byte is handed on, as by a source that is one server. What is at
+                // odds with it comes to light with the whole response, which is bound as well.
+                if !std::mem::replace(&mut is_bound, true) {
+                    let validator = here.validator().filter(|_| is_first);
+                    drop(asked.bind(&sender.name(), here.size(), validator));
+                }
+                sink(part);
+            })
+        };
+        let told = |response| match version.size() {
+            None if needs_size => {
+                let what = format!("{}: the server does not state the size", replica.name());
+                Err(Error::new(ErrorKind::Protocol, what))
+            }
+            Some(here) if needs_size && Some(here) != size => {
+                let what = format!("{}: the file has {here} bytes there", replica.name());
+                Err(Error::new(ErrorKind::Changed, what))
+            }
+            _ => Ok(response),
+        };
+        let limits = replica.source().limits();
+        let whole = Request { validator, size, version: version.clone(), ..request };
+        if whole.tail > 0 || limits.allow(&whole.ranges) {
+            return replica.source().fetch(whole, sink()).await.and_then(told);
+        }
+        let mut total = ResponseMeta::default();
+        for ranges in Plan::new(&whole.ranges, &limits, &PlanConfig::default()).requests {
+            let piece = Request { ranges, ..whole.clone() };
+            let response = replica.source().fetch(piece, sink()).await.and_then(told)?;
+            let unasked_bytes = total.unasked_bytes + response.unasked_bytes;
+            total = ResponseMeta { unasked_bytes, ..response };
+        }
+        Ok(total)
+    }
+
+    /// The size of the file at another replica that has sent bytes of it. Fails if one has sent
+    /// some before it told the size: nothing shows that this one has the same. The size of the
+    /// first one may be that of the request (`is_sized`).
+    fn size_of_senders(&self, replica: &ActiveReplica, is_sized: bool) -> Result<Option<u64>> {
+        let mut size = None;
+        for other in self.state().replicas.iter().filter(|it| it.number != replica.number) {
+            let here = other.version().size();
+            let is_known = here.is_some() || is_sized && other.number == self.first.number;
+            if other.sent_unsized.load(Ordering::Relaxed) && !is_known {
+                let what = format!(
+                    "{}: {} has sent bytes without telling the size, so that nothing shows whether \
+                     both are the same file",
+                    replica.name(),
+                    other.name()
+                );
+                return Err(Error::new(ErrorKind::Protocol, what));
+            }
+            size = size.or_else(|| here.filter(|_| other.report().bytes > 0));
+        }
+        Ok(size)
+    }
+
+    /// Compares checksums before a replica other than the first is used, where both are known. A
+    /// bulk job compares the bytes themselves: its replicas need not wait for their servers to read
+    /// the file once for its checksum.
+    async fn same_file(&self, replica: &Arc<ActiveReplica>) -> Result<()> {
+        if self.is_bulk() {
+            return Ok(());
+        }
+        let expected = self.state().checksum.clone();
+        let (Some(expected), Some(digest)) = (expected, replica.digest()) else {
+            return Ok(());
+        };
+        if Arc::ptr_eq(replica, &self.first) || replica.compared.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // A server that fails at this may still serve the file; the sizes are compared in any case.
+        let reported = digest.checksum(expected.algorithm()).await.ok().flatten();
+        let was_told = reported.is_some();
+        match reported.filter(|reported| *reported != expected) {
+            Some(reported) => Err(Error::new(
+                ErrorKind::Changed,
+                format!("{}: the checksum is {reported}, expected {expected}", replica.name()),
+            )),
+            None => {
+                replica.is_equal.store(was_told, Ordering::Relaxed);
+                replica.compared.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn record_failure(&self, replica: &Arc<ActiveReplica>, error: &Error) {
+        replica.failed();
+        match classify(error) {
+            FailureScope::Request | FailureScope::Staging => {}
+            FailureScope::File => {
+                // A single replica stays: the error says all, and the next read may try again.
+                if self.state().replicas.len() > 1 {
+                    replica.exclude(error.clone());
+                    self.note(format!("replica excluded: {error}"));
+                }
+            }
+            FailureScope::Server | FailureScope::Chance => {
+                if self.health.record_error(&replica.site(), error) && self.has_several() {
+                    self.note(format!("server skipped for a while: {error}"));
+                }
+            }
+        }
+    }
+}

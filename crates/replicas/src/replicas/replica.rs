@@ -1,0 +1,221 @@
+//! One replica of a file: its load, speed, version, and exclusion.
+
+use super::rate_meter::RateMeter;
+use futures_core::future::BoxFuture;
+use hither_checksum::{Algorithm, Checksum};
+use hither_core::SourceReport;
+use hither_core::error::{Error, Result};
+use hither_core::source::{Source, VersionBinding};
+use hither_core::sync::lock;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Asks a server for the checksum of its file; none if it cannot tell.
+pub trait ChecksumQuery: Send + Sync + fmt::Debug {
+    /// One round trip.
+    fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>>;
+}
+
+/// A replica of a file.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    /// Source of its bytes.
+    pub source: Arc<dyn Source>,
+    /// Its server: replicas on one server fail together.
+    pub server: String,
+    /// Query of its checksum.
+    pub digest: Option<Arc<dyn ChecksumQuery>>,
+}
+
+/// Factor on the wait of a replica that takes no more requests at the moment.
+const FULL: f64 = 1e3;
+
+/// A replica in use.
+#[derive(Debug)]
+pub(super) struct ActiveReplica {
+    /// Its number, in the order in which replicas became known.
+    pub(super) number: usize,
+    replica: Replica,
+    /// Requests in flight.
+    running: AtomicUsize,
+    /// Bytes asked for that have not arrived, and the rate at which they do.
+    pub(super) meter: RateMeter,
+    bytes: AtomicU64,
+    failures: AtomicU64,
+    /// The error for which it was excluded.
+    excluded: Mutex<Option<Error>>,
+    /// Bytes were handed on before the server had told the size of its file.
+    pub(super) sent_unsized: AtomicBool,
+    /// The checksum was compared, or cannot be compared.
+    pub(super) compared: AtomicBool,
+    /// It is that of the catalogue.
+    pub(super) is_equal: AtomicBool,
+    version: Mutex<VersionBinding>,
+    /// Bytes per second of its requests, smoothed.
+    speed: Mutex<Option<f64>>,
+}
+
+impl ActiveReplica {
+    pub(super) fn new(number: usize, replica: Replica) -> Self {
+        Self {
+            number,
+            replica,
+            running: AtomicUsize::new(0),
+            meter: RateMeter::default(),
+            bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            excluded: Mutex::new(None),
+            sent_unsized: AtomicBool::new(false),
+            compared: AtomicBool::new(false),
+            is_equal: AtomicBool::new(false),
+            version: Mutex::default(),
+            speed: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn source(&self) -> &dyn Source {
+        &*self.replica.source
+    }
+
+    pub(super) fn digest(&self) -> Option<&dyn ChecksumQuery> {
+        self.replica.digest.as_deref()
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.replica.source.name()
+    }
+
+    /// The server of its URL.
+    pub(super) fn server(&self) -> &str {
+        &self.replica.server
+    }
+
+    /// The server that its requests are sent to: that of its URL, or where a redirect led.
+    pub(super) fn site(&self) -> String {
+        self.source().redirected_to().unwrap_or_else(|| self.server().to_owned())
+    }
+
+    /// The error for which it was excluded, if it was.
+    pub(super) fn excluded(&self) -> Option<Error> {
+        lock(&self.excluded).clone()
+    }
+
+    pub(super) fn exclude(&self, error: Error) {
+        *lock(&self.excluded) = Some(error);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.running.load(Ordering::Relaxed) < self.source().max_requests()
+    }
+
+    /// Expected wait of one more request, in arbitrary units; `usual` is the speed where none is
+    /// known.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn wait(&self, usual: f64) -> f64 {
+        let ahead = self.running.load(Ordering::Relaxed) + 1;
+        let most = self.source().max_requests().max(1);
+        // Up to there a request waits for nobody; the number under way still tells who is less
+        // busy.
+        let queue = if ahead > most { FULL } else { 1.0 };
+        queue * ahead as f64 / self.speed().unwrap_or(usual).max(1.0)
+    }
+
+    pub(super) fn speed(&self) -> Option<f64> {
+        *lock(&self.speed)
+    }
+
+    /// Records `bytes` that arrived.
+    pub(super) fn delivered(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.meter.arrived(bytes, self.source().clock().now());
+    }
+
+    /// The time that `bytes` more would take to arrive after those that were asked for, in seconds;
+    /// `usual` is the rate where none is known.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn time_to_bring(&self, bytes: u64, usual: f64) -> f64 {
+        let queue = if self.has_room() { 1.0 } else { FULL };
+        let ahead = self.meter.outstanding_bytes().saturating_add(bytes);
+        queue * ahead as f64 / self.rate().unwrap_or(usual).max(1.0)
+    }
+
+    /// Bytes that it brings in a second, with all requests together.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.meter.rate(self.source().clock().now())
+    }
+
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that a request brought `bytes` in `took`.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn took(&self, bytes: u64, took: Duration) {
+        const NEW_SHARE: f64 = 0.3;
+        let seen = bytes as f64 / took.as_secs_f64().max(1e-6);
+        let mut speed = lock(&self.speed);
+        *speed = Some(speed.map_or(seen, |old| old + NEW_SHARE * (seen - old)));
+    }
+
+    /// The version of its responses.
+    pub(super) fn version(&self) -> VersionBinding {
+        lock(&self.version).clone()
+    }
+
+    /// Returns true if more than the size shows that this is the same file as `first`: the checksum
+    /// of the catalogue, or a validator that both servers state.
+    pub(super) fn agrees_with(&self, first: &Self) -> bool {
+        let own = self.version();
+        let validator = own.validator().filter(|validator| !validator.starts_with("W/"));
+        self.is_equal.load(Ordering::Relaxed)
+            || validator.is_some() && validator == first.version().validator()
+    }
+
+    pub(super) fn forget_version(&self) {
+        *lock(&self.version) = VersionBinding::default();
+        self.sent_unsized.store(false, Ordering::Relaxed);
+        self.source().forget_version();
+    }
+
+    /// Counts a request for `bytes` as in flight until dropped.
+    pub(super) fn enter(self: &Arc<Self>, bytes: u64) -> Running {
+        let before = self.running.fetch_add(1, Ordering::Relaxed);
+        self.meter.asked(bytes, before == 0, self.source().clock().now());
+        Running { replica: Arc::clone(self), bytes, arrived: AtomicU64::new(0) }
+    }
+
+    pub(super) fn report(&self) -> SourceReport {
+        SourceReport {
+            name: self.name(),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A request in flight at a replica.
+#[derive(Debug)]
+pub(super) struct Running {
+    replica: Arc<ActiveReplica>,
+    bytes: u64,
+    arrived: AtomicU64,
+}
+
+impl Running {
+    /// Records `bytes` of the response.
+    pub(super) fn delivered(&self, bytes: u64) {
+        self.arrived.fetch_add(bytes, Ordering::Relaxed);
+        self.replica.delivered(bytes);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.replica.running.fetch_sub(1, Ordering::Relaxed);
+        let missing = self.bytes.saturating_sub(*self.arrived.get_mut());
+        self.replica.meter.gave_up(missing);
+    }
+}
