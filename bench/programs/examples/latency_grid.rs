@@ -10,13 +10,13 @@
 #![expect(clippy::print_stdout, reason = "printing is what this program is for")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the program")]
 
-use hither_core::tune::read_trial::ReadTrial;
 use hither_netem::Link;
 use hither_read::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
 use hither_simulate::source::SimulatedSource;
 use hither_simulate::workload::{BABAR_READS, Workload, babar};
+use hither_tune::ReadTrial;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Builder;

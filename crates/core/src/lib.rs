@@ -1,7 +1,16 @@
-//! Decisions on what to read, when, and how much at a time.
+//! The interfaces by which the other crates meet, and the values that pass through them.
 //!
-//! This crate decides; it never does. It knows no sockets, no disk, no runtime, no file format and
-//! no wall clock: every byte comes in through a [`Source`], every instant through a [`Clock`].
+//! - [`Error`] with its kind, and the one decision on retries ([`retry`]);
+//! - [`range`](mod@range): sets of byte ranges; [`Plan`]: the requests that fetch them;
+//! - [`Source`]: a file that is read by ranges, its [`Limits`], its [`LinkEstimate`];
+//! - [`Storage`]: a place with names, to list, read and write; [`ReplicaSet`]: a file of several
+//!   servers;
+//! - [`Endpoint`]: what is known of a server; [`layout`]: where the columns of a file are;
+//! - [`Clock`]: time and randomness, as values.
+//!
+//! It knows no sockets, no disk, no runtime, no file format and no wall clock: every byte comes in
+//! through a [`Source`], every instant through a [`Clock`]. How reads are scheduled and cached is
+//! the crate read, how many connections they use the crates load and tune.
 
 pub mod endpoint;
 pub mod error;
@@ -11,12 +20,9 @@ pub mod range;
 pub mod source;
 pub mod storage;
 pub mod sync;
-pub mod trace;
-pub mod tune;
 
 pub use crate::endpoint::limit_discovery::LearnedLimit;
 pub use crate::source::link::LinkEstimate;
-pub use crate::tune::concurrency_limit::{ConcurrencyLimit, RequestOutcome};
 pub use endpoint::store::{EndpointStore, SlotClaim, SlotGuard};
 pub use endpoint::{Endpoint, NamespaceSupport, RangeSupport};
 pub use error::retry::{self, Backoff, RetryPolicy};
@@ -29,4 +35,3 @@ pub use source::{
 };
 pub use storage::replica_set::{PieceChecksums, ReplicaSet, SourceReport};
 pub use storage::{CommittedFile, DirEntry, FileKind, Listing, PutOptions, Storage, Upload};
-pub use trace::{CacheStatus, FileRecorder, ReadEvent, ReadTimes, TraceSink};

@@ -57,14 +57,13 @@ pub use hither_core::storage::{
     DirEntry, FileKind, Listing, PutOptions, StagingState, Storage, Upload, from_1970, since_1970,
 };
 pub use hither_core::sync::lock;
-pub use hither_core::tune::bandwidth::BandwidthTimetable;
-pub use hither_core::tune::connections::MIN_BULK as MIN_COPY_WORKERS;
-pub use hither_core::tune::tuner::{TunedKnob, TuningDecision};
 pub use hither_core::{Error, ErrorKind, Retry, SourceReport};
 pub use hither_explain::server_log::{LoggedRequest, LoggedTcp, explain_log};
 pub use hither_explain::{Bottleneck, Diagnosis, EvidenceItem, StageSeconds};
 pub use hither_formats::root::{ListKind, RecordType};
 pub use hither_formats::{Column, FormatError, Strings, Values};
+pub use hither_load::bandwidth::BandwidthTimetable;
+pub use hither_load::connections::MIN_BULK as MIN_COPY_WORKERS;
 pub use hither_query::{Expression, Histogram, Selection};
 pub use hither_read::ReadAheadConfig;
 pub use hither_read::cache::CacheConfig;
@@ -84,6 +83,7 @@ pub use hither_transport::{
     Proxies, ReplicaServer, Resolve, SourceAddress, SourceTraffic, TlsConfig, TransportConfig,
     redact_url,
 };
+pub use hither_tune::{TunedKnob, TuningDecision};
 pub use namespace::tree_walk::{WalkEvent, WalkOptions};
 pub use namespace::url_pattern::{UrlMatches, url_below};
 pub use path_profile::{BandwidthStep, PathLimit, PathProfile};

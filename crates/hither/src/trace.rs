@@ -2,23 +2,23 @@
 //!
 //! A client writes a trace to [`ClientConfig::trace`](crate::ClientConfig::trace), if that is set.
 
-mod import;
 pub(crate) mod outstanding_reads;
 pub(crate) mod recorder;
 mod replay;
 
-pub use import::{ImportFormat, ImportSummary, import};
+pub use hither_trace::import::{ImportFormat, ImportSummary};
 pub use replay::{ReplayReport, ReplayRequest};
 
-pub use hither_core::trace::{
+pub use hither_trace::{
     Bin, Displacements, FileStatistics, LinearBins, ReadTimes, Runs, Script, Statistics, TracedRead,
 };
 
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::{SubmissionOrder, TraceReader};
+use hither_trace::{SubmissionOrder, TraceReader};
+use hither_transport::redact_url;
 use serde::Serialize;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// The statistics of a trace, and its completeness.
@@ -29,6 +29,20 @@ pub struct TraceSummary {
     pub statistics: Statistics,
     /// Bytes at the end of the trace that are no complete record, because its program was killed.
     pub cut_bytes: u64,
+}
+
+/// Writes a trace of the record `input` to `path`, of files with `only` in their names.
+///
+/// # Errors
+///
+/// As [`hither_trace::import::import`].
+pub fn import(
+    format: ImportFormat,
+    input: impl BufRead,
+    only: &str,
+    path: &Path,
+) -> Result<ImportSummary> {
+    hither_trace::import::import(format, input, only, path, redact_url)
 }
 
 /// Reads the trace in the file at `path` and summarizes it.

@@ -24,7 +24,8 @@ pub use config::ReadAheadConfig;
 pub(crate) use read_ahead::MAX_WHOLE_BYTES;
 pub use read_ahead::ReadAhead;
 
-use hither_core::{CacheStatus, Limits, LinkEstimate};
+use hither_core::{Limits, LinkEstimate};
+use hither_trace::CacheStatus;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Duration;

@@ -17,7 +17,7 @@
 //! *The end* (`in_flight`). Connections are not equally fast, because one that loses a packet early
 //! keeps a small window for long. When the queue is empty and a connection is idle, it takes over
 //! the later half of the slowest request; once that has received the rest, it is aborted. See
-//! [`hither_core::tune::straggler`] for the conditions.
+//! [`hither_load::straggler`] for the conditions.
 //!
 //! *Limited connections* (`trial`). Where a server limits the rate of each connection, a long read
 //! tries more of them.
@@ -48,8 +48,8 @@ use hither_core::error::{Error, Result};
 use hither_core::plan::{Plan, PlanConfig};
 use hither_core::source::connection_trial::BeginTrial;
 use hither_core::source::{Part, Request, ResponseMeta, Source, VersionBinding};
-use hither_core::tune::connections;
 use hither_core::{Limits, plan, range};
+use hither_load::connections;
 use in_flight::InFlightRequest;
 use retry::ReaderBackoff;
 use std::collections::{HashMap, HashSet, VecDeque};

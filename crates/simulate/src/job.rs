@@ -27,9 +27,9 @@ pub use sweep::{Case, Grid, MAX_CASES, sweep};
 
 use crate::source::{SimulatedSource, WaitCauses};
 use crate::virtual_time::VirtualTime;
-use hither_core::trace::Script;
 use hither_core::{Endpoint, Result};
 use hither_netem::link::Link;
+use hither_trace::Script;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -199,7 +199,7 @@ impl JobSettings {
             cache_bytes: hither_read::CacheConfig::default().budget_bytes,
             block_bytes: None,
             read_ahead_bytes: None,
-            connections: hither_core::tune::connections::MAX_INTERACTIVE,
+            connections: hither_load::connections::MAX_INTERACTIVE,
         }
     }
 

@@ -14,8 +14,9 @@
 mod lru_cache;
 
 use crate::workload::Workload;
-use hither_core::{CacheStatus, Limits, LinkEstimate, range};
+use hither_core::{Limits, LinkEstimate, range};
 use hither_read::{Access, Advice, PrefetchContext, Prefetcher};
+use hither_trace::CacheStatus;
 use lru_cache::LruCache;
 use std::collections::VecDeque;
 use std::ops::Range;

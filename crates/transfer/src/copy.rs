@@ -4,7 +4,7 @@
 //! files, fetch and write pieces, and finish files that are complete. Walkers (`walk`) fill the
 //! queue while workers empty it. One large file occupies all workers with its pieces; of many small
 //! files each worker has its own. The number of workers follows from the link once the first
-//! response has shown it ([`hither_core::tune::connections::for_bulk`]), and then from what other
+//! response has shown it ([`hither_load::connections::for_bulk`]), and then from what other
 //! numbers bring (`tuning`).
 //!
 //! Small files out of a tree move in batches where the server has streams of them

@@ -38,11 +38,11 @@ use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::endpoint::RangeSupport;
 use hither_core::storage::replica_set::PieceChecksums;
 use hither_core::sync::lock;
-use hither_core::tune::straggler::SplitRule;
 use hither_core::{
     Backoff, DirEntry, Error, ErrorKind, ReplicaSet, Result, Source, Storage, Upload,
     VersionBinding, range, validators_differ,
 };
+use hither_load::straggler::SplitRule;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use crate::server_actions::{Stager, ThirdPartyMover};
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::RetryPolicy;
 use hither_core::storage::DirEntry;
-use hither_core::tune::tuner::PathSignal;
+use hither_tune::PathSignal;
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Default for CopyOptions {
             verify: Verify::default(),
             block_bytes: 4 << 20,
             budget_bytes: 256 << 20,
-            max_workers: hither_core::tune::connections::MAX_INTERACTIVE,
+            max_workers: hither_load::connections::MAX_INTERACTIVE,
             transfers: None,
             attempts: 1,
             retry: RetryPolicy::default(),

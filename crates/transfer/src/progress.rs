@@ -2,7 +2,7 @@
 
 use crate::copy::tuning::CopyTuning;
 use crate::stage_clocks::{CopyStages, StageClock};
-use hither_core::tune::tuner::TuningDecision;
+use hither_tune::TuningDecision;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 

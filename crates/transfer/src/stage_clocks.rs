@@ -67,7 +67,7 @@ impl StageClock {
     }
 }
 
-impl From<StageTimes> for hither_core::tune::tuner::StageTimes {
+impl From<StageTimes> for hither_tune::StageTimes {
     fn from(times: StageTimes) -> Self {
         Self { busy: times.busy, starved: times.starved, blocked: times.blocked }
     }

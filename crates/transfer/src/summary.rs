@@ -1,8 +1,8 @@
 //! Summary of a copy.
 
 use hither_checksum::Checksum;
-use hither_core::tune::tuner::TuningDecision;
 use hither_core::{DirEntry, Error, ErrorKind};
+use hither_tune::TuningDecision;
 use std::collections::BTreeMap;
 
 /// Summary of a copy.

@@ -107,7 +107,7 @@ pub struct TransportConfig {
 impl Default for TransportConfig {
     fn default() -> Self {
         Self {
-            max_connections: hither_core::tune::connections::MAX_INTERACTIVE,
+            max_connections: hither_load::connections::MAX_INTERACTIVE,
             connect_timeout: Duration::from_secs(15),
             wait_for_refusing: true,
             retry: RetryPolicy::default(),

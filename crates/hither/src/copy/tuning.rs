@@ -1,10 +1,10 @@
 //! Tuned settings in the store, and the state of paths by the kernel's statistics of connections.
 
 use hither_core::sync::lock;
-use hither_core::tune::tuner::{CongestionControl, PathSignal};
 use hither_store::Store;
 use hither_transfer::{TuningMemory, UploadState};
 use hither_transport::{Network, TcpInfo};
+use hither_tune::{CongestionControl, PathSignal};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

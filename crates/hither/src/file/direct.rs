@@ -7,9 +7,10 @@ use crate::file::{RemoteFile, SMALL_BYTES, WINDOW_BYTES};
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::source::link::INITIAL_REQUEST_BYTES;
-use hither_core::{CacheStatus, Part, ResponseMeta, range};
+use hither_core::{Part, ResponseMeta, range};
 use hither_read::Reader;
 use hither_read::cache::Version;
+use hither_trace::CacheStatus;
 use std::ops::Range;
 
 /// Reads of more bytes than this are compared with the size of the file before anything is planned

@@ -4,14 +4,13 @@ use crate::client::context::ClientContext;
 use crate::url_path::{decoded, refuse_directory};
 use hither_core::error::Result;
 use hither_core::storage::Storage;
-use hither_core::{
-    CacheStatus, Endpoint, FileRecorder, ReadTimes, ReplicaSet, Source, SourceReport,
-};
+use hither_core::{Endpoint, ReplicaSet, Source, SourceReport};
 use hither_read::cache::Version;
 use hither_read::cache::file::Spawn;
 use hither_read::{CacheKey, Reader};
 use hither_replicas::Replicas;
 use hither_store::{FileMetadata, MetadataKey};
+use hither_trace::{CacheStatus, FileRecorder, ReadTimes};
 use hither_transport::{LocalSource, Location, Protocol, ReplicaList, WebDavStorage};
 use std::ops::Range;
 use std::path::PathBuf;

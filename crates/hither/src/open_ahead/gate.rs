@@ -10,8 +10,8 @@
 //! predictor behind the gate still sees every read.
 
 use crate::open_ahead::access_pattern::MAX_READS;
-use hither_core::CacheStatus;
 use hither_read::prefetch::{Access, Advice, PrefetchContext, Prefetcher};
+use hither_trace::CacheStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,8 @@
 //! Reads of a scan that are not complete, for the trace.
 
 use crate::file::origin::FileOrigin;
-use hither_core::{CacheStatus, range};
+use hither_core::range;
+use hither_trace::CacheStatus;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;

@@ -5,10 +5,10 @@
 //! any further, because the disk is full, it ends there: reads go on, and
 //! [`Client::flush_trace`](crate::Client::flush_trace) returns the error.
 
+use hither_core::Clock;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::sync::lock;
-use hither_core::trace::{ReadEvent, TraceSink, TraceWriter};
-use hither_core::{Clock, FileRecorder};
+use hither_trace::{FileRecorder, ReadEvent, TraceSink, TraceWriter};
 use hither_transport::MonotonicClock;
 use std::fs::File;
 use std::io;
@@ -96,8 +96,7 @@ fn not_written(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::trace::TraceReader;
-    use hither_core::{CacheStatus, ReadTimes};
+    use hither_trace::{CacheStatus, ReadTimes, TraceReader};
 
     #[test]
     fn reads_of_all_threads_are_in_the_file() {

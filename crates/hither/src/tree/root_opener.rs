@@ -9,13 +9,14 @@ use crate::file::assembly::Assembly;
 use crate::file::origin::FileOrigin;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::source::link::INITIAL_WINDOW_BYTES;
-use hither_core::tune::connections;
-use hither_core::{CacheStatus, ResponseMeta, range};
+use hither_core::{ResponseMeta, range};
 use hither_formats::root::{RootFile, Tree};
 use hither_formats::{DecodeResult, NeededRanges, SparseBytes};
+use hither_load::connections;
 use hither_read::cache::Version;
 use hither_read::cache::file::{CachedFile, WeakFile};
 use hither_store::FileMetadata;
+use hither_trace::CacheStatus;
 use std::sync::Arc;
 use std::time::SystemTime;
 

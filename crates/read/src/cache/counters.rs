@@ -1,7 +1,7 @@
 //! Counters of reads.
 
 use crate::cache::Lookup;
-use hither_core::CacheStatus;
+use hither_trace::CacheStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

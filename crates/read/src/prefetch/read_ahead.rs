@@ -40,7 +40,8 @@ use super::config::ReadAheadConfig;
 use super::cursor::{Cursor, Fit};
 use super::waste::{Waste, whole};
 use crate::{Access, Advice, PrefetchContext, Prefetcher};
-use hither_core::{CacheStatus, range};
+use hither_core::range;
+use hither_trace::CacheStatus;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use futures_util::future::AbortHandle;
 use hither_core::source::Request;
-use hither_core::tune::straggler::{RequestProgress, SplitRule, is_wide};
 use hither_core::{LinkEstimate, range};
+use hither_load::straggler::{RequestProgress, SplitRule, is_wide};
 use std::ops::Range;
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use super::Reader;
 use super::in_flight::InFlightRequest;
 use hither_core::range;
 use hither_core::source::Request;
-use hither_core::tune::connections::fair_share;
+use hither_load::connections::fair_share;
 use std::collections::VecDeque;
 use std::ops::Range;
 

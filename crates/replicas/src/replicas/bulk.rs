@@ -16,7 +16,7 @@ use hither_checksum::{Algorithm, Checksum};
 use hither_core::error::{Error, ErrorKind};
 use hither_core::storage::replica_set::{PieceChecksums, ReplicaSet, SourceReport};
 use hither_core::sync::lock;
-use hither_core::tune::connections;
+use hither_load::connections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::{Job, JobResult, JobSettings};
 use crate::source::SimulatedSource;
-use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{Clock, Result};
 use hither_read::{Reader, ReaderConfig};
+use hither_tune::ReadTrial;
 
 /// Copies the files; the job then takes as long as it works.
 pub(super) async fn copy_first(

@@ -4,13 +4,13 @@ use super::{Job, JobResult, JobSettings};
 use crate::source::{SimulatedSource, WaitCauses};
 use crate::virtual_time::VirtualTime;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hither_core::trace::ThreadScript;
-use hither_core::tune::read_trial::ReadTrial;
 use hither_core::{Clock, Result, Source, range};
 use hither_read::cache::file::Spawn;
 use hither_read::{
     Cache, CacheConfig, CacheKey, CachedFile, ReadAhead, ReadAheadConfig, ReaderConfig,
 };
+use hither_trace::ThreadScript;
+use hither_tune::ReadTrial;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

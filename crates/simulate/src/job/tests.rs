@@ -1,6 +1,5 @@
 use super::*;
-use hither_core::CacheStatus;
-use hither_core::trace::{ReadTimes, TracedRead};
+use hither_trace::{CacheStatus, ReadTimes, TracedRead};
 use std::ops::Range;
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);

@@ -1,8 +1,7 @@
 //! Workloads as traces, for programs that replay them.
 
 use super::Workload;
-use hither_core::trace::{ReadEvent, TraceWriter};
-use hither_core::{CacheStatus, ReadTimes};
+use hither_trace::{CacheStatus, ReadEvent, ReadTimes, TraceWriter};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use crate::workload::babar;
-    use hither_core::trace::{Statistics, SubmissionOrder, TraceReader};
+    use hither_trace::{Statistics, SubmissionOrder, TraceReader};
 
     #[test]
     fn the_trace_of_a_job_is_the_job() {

@@ -8,7 +8,7 @@
 use futures_core::future::BoxFuture;
 use hither_core::Clock;
 use hither_core::sync::lock;
-use hither_core::tune::bandwidth::{BandwidthRates, BandwidthTimetable, TokenBucket};
+use hither_load::bandwidth::{BandwidthRates, BandwidthTimetable, TokenBucket};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 

@@ -2,15 +2,15 @@
 //! the files or blocks at a time that are uploaded; or the files at a time that two servers move
 //! between them.
 //!
-//! All begin with what the link is worth ([`hither_core::tune::connections`]), or with what an
+//! All begin with what the link is worth ([`hither_load::connections`]), or with what an
 //! earlier copy between the same two servers settled on ([`TuningMemory`]), and go on by
-//! measurement ([`hither_core::tune::tuner`]). Whoever runs the workers takes samples. A worker
+//! measurement ([`hither_tune`]). Whoever runs the workers takes samples. A worker
 //! that the tuner does not use is parked, and its connection stays open in the pool.
 
 use crate::options::TuningMemory;
 use hither_core::Source;
 use hither_core::sync::lock;
-use hither_core::tune::tuner::{
+use hither_tune::{
     Observation, PathSignal, StageTimes, TunedKnob, Tuner, TunerLimits, TuningDecision,
 };
 use std::sync::{Arc, Mutex};

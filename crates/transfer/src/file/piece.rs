@@ -3,7 +3,7 @@
 
 use crate::file::piece_buffer::PieceBuffer;
 use futures_util::task::AtomicWaker;
-use hither_core::tune::straggler::RequestProgress;
+use hither_load::straggler::RequestProgress;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hither_core::tune::straggler::SplitRule;
+    use hither_load::straggler::SplitRule;
 
     const LATENCY: Duration = Duration::from_millis(20);
 

@@ -310,7 +310,7 @@ impl Exchange<'_> {
     }
 
     /// Decides whether a 503 with `Retry-After` is about the file or about the server, by the rule
-    /// of [`hither_core::ConcurrencyLimit`].
+    /// of [`hither_load::concurrency_limit::ConcurrencyLimit`].
     fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
         match settled.outcome {
             Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {

@@ -1,8 +1,8 @@
 //! The adaptive concurrency limit of a server, and the wait for it. The rule is
-//! [`hither_core::ConcurrencyLimit`].
+//! [`hither_load::concurrency_limit::ConcurrencyLimit`].
 
 use hither_core::sync::lock;
-use hither_core::{ConcurrencyLimit, RequestOutcome};
+use hither_load::concurrency_limit::{ConcurrencyLimit, RequestOutcome};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tracing::debug;

@@ -1,10 +1,11 @@
 //! The result of an exchange, and the evidence that it gives about the server.
 
 use crate::location::Location;
+use hither_core::ResponseMeta;
 use hither_core::error::{Error, Result, Retry};
-use hither_core::{RequestOutcome, ResponseMeta};
 use hither_http::ServerHint;
 use hither_http::metalink::MetalinkLinks;
+use hither_load::concurrency_limit::RequestOutcome;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ use hither_core::storage::{
     is_same_version, parent, partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
-use hither_core::tune::connections;
+use hither_load::connections;
 use http::Method;
 use std::sync::{Arc, Mutex};
 

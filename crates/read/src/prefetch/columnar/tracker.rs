@@ -4,7 +4,8 @@ use super::column::{ColumnTracker, ReadRate};
 use super::learned::LearnedColumns;
 use crate::prefetch::{Advice, PrefetchContext};
 use hither_core::layout::{BasketRef, ColumnarLayout};
-use hither_core::{CacheStatus, range};
+use hither_core::range;
+use hither_trace::CacheStatus;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use futures_util::future::{join_all, join3};
 use hither_auth::Action;
 use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Retryable};
-use hither_core::tune::connections;
+use hither_load::connections;
 use hither_xrd::client::Completion;
 use hither_xrd::wire::{OpenRequest, Request, StatInfo, open};
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use crate::cache::file::{CachedFileState, MAX_SMALL_FILE_BYTES};
 use crate::prefetch::MAX_WHOLE_BYTES;
 use crate::sync::{MutexGuard, lock};
 use hither_core::source::link::INITIAL_REQUEST_BYTES;
-use hither_core::tune::connections;
 use hither_core::{Limits, LinkEstimate, plan, range};
+use hither_load::connections;
 use std::ops::{ControlFlow, Range};
 
 /// Up to this, one connection is as good as several: a few initial windows.

@@ -14,8 +14,8 @@
 //! again as the calls of POSIX that they made.
 
 use super::{Importer, Line, Read};
+use crate::ReadTimes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::ReadTimes;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;

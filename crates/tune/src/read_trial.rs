@@ -7,8 +7,8 @@
 //! trial (`STEPS_LEFT`), and while much less arrives than the path is known to carry
 //! (`PATH_SHARE`), so that a read that fills its path is not disturbed.
 
-use super::tuner::{Observation, TunedKnob, Tuner, TunerLimits};
-use crate::source::connection_trial::{ConnectionTrial, TrialObservation};
+use crate::tuner::{Observation, TunedKnob, Tuner, TunerLimits};
+use hither_core::source::connection_trial::{ConnectionTrial, TrialObservation};
 
 /// Steps of a trial that the bytes that are lacking must take at least.
 const STEPS_LEFT: f64 = 2.0;
@@ -22,7 +22,8 @@ const UNKNOWN_BANDWIDTH: f64 = 8e6;
 pub struct ReadTrial(Tuner);
 
 impl ReadTrial {
-    /// Begins a trial; [`BeginTrial`](crate::source::connection_trial::BeginTrial) of a reader.
+    /// Begins a trial; [`BeginTrial`](hither_core::source::connection_trial::BeginTrial) of a
+    /// reader.
     #[must_use]
     pub fn begin(seen: &TrialObservation) -> Box<dyn ConnectionTrial> {
         let limits = TunerLimits { min: seen.connections, max: seen.max_connections };
@@ -66,7 +67,7 @@ fn enough(seen: &TrialObservation) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LinkEstimate;
+    use hither_core::LinkEstimate;
     use std::time::Duration;
 
     #[test]

@@ -20,8 +20,8 @@ pub use bins::{Bin, LinearBins};
 pub use file::{Displacements, FileStatistics, Runs};
 
 use super::TracedRead;
-use crate::error::{Error, ErrorKind, Result};
 use file::FileState;
+use hither_core::error::{Error, ErrorKind, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

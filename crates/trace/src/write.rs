@@ -5,7 +5,8 @@ use super::format::{
     ONE_RANGE, READS, SAME_FILE, SAME_THREAD, checksum, header,
 };
 use super::{ReadEvent, varint};
-use crate::{CacheStatus, range};
+use crate::CacheStatus;
+use hither_core::range;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::Range;

@@ -13,9 +13,8 @@ mod lines;
 mod strace;
 mod xrdrecord;
 
-use hither_core::CacheStatus;
+use crate::{CacheStatus, ReadEvent, ReadTimes, TraceWriter};
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::{ReadEvent, ReadTimes, TraceWriter};
 use lines::Lines;
 use serde::Serialize;
 use std::fs::File;
@@ -85,6 +84,9 @@ enum Line {
     Unknown,
 }
 
+/// Returns a URL without secrets.
+pub type Redact = fn(&str) -> String;
+
 /// An importer of one format.
 trait Importer {
     /// Takes the next line, without its end.
@@ -96,7 +98,8 @@ trait Importer {
 }
 
 /// Writes a trace of the record `input` to `path`. Imports only files with `only` in their names;
-/// all if it is empty. The trace appears under its name when it is complete.
+/// all if it is empty. URLs are stored as `redact` returns them. The trace appears under its name
+/// when it is complete.
 ///
 /// # Errors
 ///
@@ -108,6 +111,7 @@ pub fn import(
     input: impl BufRead,
     only: &str,
     path: &Path,
+    redact: Redact,
 ) -> Result<ImportSummary> {
     let failed = |error: io::Error| {
         Error::new(ErrorKind::Local, format!("cannot write {}: {error}", path.display()))
@@ -117,7 +121,7 @@ pub fn import(
     let part = path.with_file_name(name);
     let output = BufWriter::new(File::create(&part).map_err(failed)?);
     let summary = TraceWriter::new(output).map_err(failed).and_then(|mut writer| {
-        let summary = import_to(format, input, only, &mut writer)?;
+        let summary = import_to(format, input, only, &mut writer, redact)?;
         writer.flush().map_err(failed)?;
         Ok(summary)
     });
@@ -134,12 +138,13 @@ fn import_to<W: io::Write>(
     input: impl BufRead,
     only: &str,
     writer: &mut TraceWriter<W>,
+    redact: Redact,
 ) -> Result<ImportSummary> {
     let local = |what: &str, error: io::Error| {
         Error::new(ErrorKind::Local, format!("cannot {what}: {error}"))
     };
     let mut importer: Box<dyn Importer> = match format {
-        ImportFormat::Xrdrecord => Box::new(xrdrecord::Xrdrecord::default()),
+        ImportFormat::Xrdrecord => Box::new(xrdrecord::Xrdrecord::new(redact)),
         ImportFormat::Strace => Box::new(strace::Strace::default()),
         ImportFormat::Darshan => Box::new(darshan::Darshan::default()),
     };

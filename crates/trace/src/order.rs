@@ -6,7 +6,7 @@
 //! that ended during one read; memory stays bounded.
 
 use super::TracedRead;
-use crate::error::{Error, Result};
+use hither_core::error::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -111,8 +111,8 @@ impl Ord for Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::ReadTimes;
-    use crate::{CacheStatus, ErrorKind};
+    use crate::{CacheStatus, ReadTimes};
+    use hither_core::ErrorKind;
 
     fn read(submitted: u64, offset: u64) -> TracedRead {
         TracedRead {

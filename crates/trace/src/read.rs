@@ -6,8 +6,9 @@ use super::format::{
     checksum, header,
 };
 use super::{ReadEvent, ReadTimes, varint};
-use crate::error::{Error, ErrorKind, Result};
-use crate::{CacheStatus, range};
+use crate::CacheStatus;
+use hither_core::error::{Error, ErrorKind, Result};
+use hither_core::range;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::time::Duration;

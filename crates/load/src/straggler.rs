@@ -18,8 +18,8 @@
 //!   ([`SplitRule::min_remaining_round_trips`]);
 //! - if half of the rest is worth a request ([`SplitRule::min_bytes`]).
 
-use crate::LinkEstimate;
-use crate::source::link::INITIAL_WINDOW_BYTES;
+use hither_core::LinkEstimate;
+use hither_core::source::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
 /// Bandwidth-delay product, in bytes, below which a single connection fills the path within a round

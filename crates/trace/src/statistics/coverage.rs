@@ -1,6 +1,6 @@
 //! Which bytes were read at all.
 
-use crate::range;
+use hither_core::range;
 use std::ops::Range;
 
 /// The union of ranges. What was added last is kept as it came and joined with the rest when there

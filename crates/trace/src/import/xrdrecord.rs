@@ -14,10 +14,9 @@
 //! Times are seconds since 1970. The id is the address of the file object, so it is used again
 //! after a close.
 
-use super::{Importer, Line, Read};
+use super::{Importer, Line, Read, Redact};
+use crate::ReadTimes;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::ReadTimes;
-use hither_transport::redact_url;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -26,9 +25,10 @@ use std::time::Duration;
 const MAX_OPEN: usize = 1 << 16;
 
 /// The names of the open files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Xrdrecord {
     open: HashMap<String, String>,
+    redact: Redact,
 }
 
 impl Importer for Xrdrecord {
@@ -89,6 +89,10 @@ impl<'a> Row<'a> {
 }
 
 impl Xrdrecord {
+    pub(super) fn new(redact: Redact) -> Self {
+        Self { open: HashMap::new(), redact }
+    }
+
     /// Adds a file. If its open failed, no read follows.
     fn opened(&mut self, row: &Row<'_>) -> Result<Line> {
         // flags, mode, timeout
@@ -99,7 +103,7 @@ impl Xrdrecord {
                 format!("the record has more than {MAX_OPEN} open files"),
             ));
         }
-        self.open.insert(row.id.to_owned(), redact_url(url));
+        self.open.insert(row.id.to_owned(), (self.redact)(url));
         Ok(Line::Other)
     }
 

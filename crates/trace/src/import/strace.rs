@@ -18,10 +18,10 @@ mod call;
 mod descriptors;
 
 use super::{Importer, Line, Read};
+use crate::ReadTimes;
 use call::{Call, Row, Text};
 use descriptors::Descriptors;
 use hither_core::error::{Error, ErrorKind, Result};
-use hither_core::trace::ReadTimes;
 use std::collections::HashMap;
 use std::time::Duration;
 

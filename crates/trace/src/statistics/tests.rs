@@ -1,6 +1,5 @@
 use super::*;
-use crate::CacheStatus;
-use crate::trace::ReadTimes;
+use crate::{CacheStatus, ReadTimes};
 use std::ops::Range;
 
 /// A read that waits for `wait` microseconds.

@@ -5,7 +5,7 @@
 //! not part of that.
 
 use super::TracedRead;
-use crate::error::Result;
+use hither_core::error::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -90,8 +90,7 @@ impl ThreadScript {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CacheStatus;
-    use crate::trace::ReadTimes;
+    use crate::{CacheStatus, ReadTimes};
 
     fn read(thread: u32, submitted: u64, consumed: u64, ranges: &[Range<u64>]) -> TracedRead {
         let [submitted, consumed] = [submitted, consumed].map(Duration::from_millis);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::trace::TraceWriter;
+use crate::TraceWriter;
 use proptest::prelude::*;
 
 fn read() -> impl Strategy<Value = TracedRead> {

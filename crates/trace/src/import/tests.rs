@@ -1,5 +1,6 @@
 use super::*;
-use hither_core::trace::{TraceReader, TracedRead};
+use crate::{TraceReader, TracedRead};
+use hither_transport::redact_url;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ fn imported(
 ) -> Result<(Vec<(String, TracedRead)>, ImportSummary)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    let summary = import(format, text.as_bytes(), "", &path)?;
+    let summary = import(format, text.as_bytes(), "", &path, redact_url)?;
     let mut reader = TraceReader::new(File::open(&path).unwrap()).unwrap();
     let reads: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     let named = |read: TracedRead| (reader.names()[read.file as usize].clone(), read);
@@ -133,7 +134,8 @@ fn output_of_strace_without_options_is_imported() {
 fn only_files_with_the_text_in_their_names_are_imported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
-    let summary = import(ImportFormat::Strace, STRACE.as_bytes(), "a.bin", &path).unwrap();
+    let summary =
+        import(ImportFormat::Strace, STRACE.as_bytes(), "a.bin", &path, redact_url).unwrap();
     assert_eq!((summary.reads, summary.files), (8, 1));
 }
 
@@ -142,7 +144,8 @@ fn a_file_that_is_not_a_record_is_an_error_and_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     for format in [ImportFormat::Xrdrecord, ImportFormat::Strace, ImportFormat::Darshan] {
-        let error = import(format, &b"\xff\xfe hello\n\0\n"[..], "", &path).unwrap_err();
+        let error =
+            import(format, &b"\xff\xfe hello\n\0\n"[..], "", &path, redact_url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);

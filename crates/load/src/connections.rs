@@ -19,8 +19,8 @@
 //! rule ([`for_bulk`]); its small files wait for round trips more than for bytes
 //! ([`for_small_files`]).
 
-use crate::LinkEstimate;
-use crate::source::link::INITIAL_WINDOW_BYTES;
+use hither_core::LinkEstimate;
+use hither_core::source::link::INITIAL_WINDOW_BYTES;
 use std::time::Duration;
 
 /// Maximum connections to one endpoint for a single interactive job.

@@ -2,8 +2,8 @@
 
 use super::bins::{Bin, Doubling, LinearBins, Logarithmic};
 use super::coverage::Coverage;
-use crate::trace::TracedRead;
-use crate::{CacheStatus, range};
+use crate::{CacheStatus, TracedRead};
+use hither_core::range;
 use serde::Serialize;
 use std::time::Duration;
 

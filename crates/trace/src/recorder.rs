@@ -1,32 +1,6 @@
-//! Trace of a program's reads, one record for each.
-//!
-//! A trace answers questions that no total can: in what order a program reads, how far it jumps,
-//! what it reads again, for which reads it waited. It can be looked at long after the job, and the
-//! same reads can be done again over another link.
-//!
-//! Whoever serves reads keeps a [`FileRecorder`] for each open file and tells it every read when it
-//! is done. The recorder turns the times of the file's own clock into those of the trace and hands
-//! a [`ReadEvent`] to the [`TraceSink`], which numbers files and keeps the records. Recording must
-//! cost next to nothing: a read that finds its bytes takes less than a microsecond. [`TraceWriter`]
-//! writes the records down (`trace/format.rs` describes the file format), [`TraceReader`] reads
-//! them, [`SubmissionOrder`] puts them in the order in which the program asked, [`Statistics`] are
-//! what they say, and a [`Script`] is how they can be done again.
+//! The record of a read, and how it comes from an open file into a trace.
 
-mod format;
-mod order;
-mod read;
-mod script;
-mod statistics;
-mod varint;
-mod write;
-
-pub use order::SubmissionOrder;
-pub use read::{TraceReader, TracedRead};
-pub use script::{Script, ScriptStep, ThreadScript};
-pub use statistics::{Bin, Displacements, FileStatistics, LinearBins, Runs, Statistics};
-pub use write::TraceWriter;
-
-use crate::Clock;
+use hither_core::Clock;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;

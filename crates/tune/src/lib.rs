@@ -1,0 +1,20 @@
+//! The tuner: finds the concurrency with the highest throughput, from measurements alone.
+//!
+//! - [`Tuner`] controls one knob of a job that lasts: connections, small files or uploads at a time
+//!   of a copy. Its caller tells what has been moved, and when ([`Observation`]), and uses the
+//!   [`Tuner::setting`].
+//! - [`ReadTrial`] is the tuner of a long read, as a
+//!   [`ConnectionTrial`](hither_core::source::connection_trial::ConnectionTrial) that a reader
+//!   begins where a server may limit each of its connections.
+//!
+//! It is pure: nothing here measures, opens a connection or starts a worker. The first setting
+//! follows from the path, by the rules of the crate load.
+
+mod read_trial;
+mod tuner;
+
+pub use read_trial::ReadTrial;
+pub use tuner::{
+    Bottleneck, CongestionControl, Observation, PathSignal, Reason, StageTimes, TunedKnob, Tuner,
+    TunerLimits, TuningDecision, TuningPhase,
+};
