@@ -13,8 +13,10 @@ RESULTS = Path("bench/results")
 # As bench/harness/tables.py writes it.
 MEASURED = re.compile(r"^Measured at commit (?P<commit>[0-9a-f]{7,40})(?P<dirty> \(dirty\))?", re.MULTILINE)
 
-COPIES = ("crates/core", "crates/http", "crates/transfer", "crates/transport", "crates/xrd")
-READS = ("crates/core", "crates/formats", "crates/hither", "crates/http", "crates/query", "crates/transport", "crates/xrd")
+NETWORK = tuple(f"crates/{name}" for name in ["checksum", "core", "explain", "http", "load", "replicas", "transport", "xrd"])
+COPIES = (*NETWORK, "crates/transfer", "crates/tune")
+ENGINE = ("crates/core", "crates/load", "crates/read", "crates/trace", "crates/tune")
+READS = (*NETWORK, *ENGINE, "crates/formats", "crates/hither", "crates/query")
 SERVER = ("crates/http", "crates/server")
 # The code of pages; the first pattern that a page's path below bench/results matches counts.
 CODE = {
@@ -30,13 +32,13 @@ CODE = {
     "profile/*": ("crates/profile",),
     "python_api/*": (*READS, "crates/py", "python/hither"),
     "reads/federate_readers.md": ("crates/federate", *READS, *SERVER),
-    "reads/latency.md": ("crates/core", "crates/simulate"),
+    "reads/latency.md": (*ENGINE, "crates/netem", "crates/simulate"),
     "reads/pieces-c.md": (*READS, "crates/capi"),
     "replicas.md": COPIES,
     "root-plugin.md": (*READS, "crates/capi", "root"),
     "server/*": SERVER,
     "sharing.md": COPIES,
-    "simulate.md": ("crates/core", "crates/simulate"),
+    "simulate.md": (*ENGINE, "crates/netem", "crates/simulate"),
     "stalls.md": (*COPIES, *SERVER),
     "tuning.md": COPIES,
     "*": READS,
