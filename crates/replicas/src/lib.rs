@@ -1,7 +1,7 @@
 //! A file with several replicas: which of them gets a request, and what follows from a failure.
 //!
-//! [`Replicas`] is a [`Source`] over other sources, so that nothing above it knows how many servers
-//! there are. One policy, in four parts:
+//! [`Replicas`] is a [`Source`](hither_core::Source) over other sources, so that nothing above it
+//! knows how many servers there are. One policy, in four parts:
 //!
 //! **Selection** (`selection`). Replicas are used in the order given, the first usable one for
 //! everything, because its connections are open and its limits known. Others join in when its
@@ -12,9 +12,9 @@
 //! **Failure** (`failure`). Every error is attributed to the request, to the replica's file, to its
 //! server, or to chance. An error that is not the request's own sends the rest of the request to
 //! the next replica at once; parts that arrived are kept. A replica whose file is another one, or
-//! is missing, is excluded for as long as the file is open, with a [notice](Replicas::notices).
-//! Only when every replica has failed at one request does the reader see an error: the last one,
-//! with the others in its message.
+//! is missing, is excluded for as long as the file is open, with a
+//! [notice](hither_core::ReplicaSet::notices). Only when every replica has failed at one request
+//! does the reader see an error: the last one, with the others in its message.
 //!
 //! **Health** ([`Health`]). A server that cannot be reached, or that breaks connections, is skipped
 //! for a while by all files of the client. Code outside this module that chooses among servers asks

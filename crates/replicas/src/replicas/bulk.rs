@@ -5,8 +5,8 @@
 //! in proportion to its rate, and one that slows down or hangs gets no more.
 //!
 //! The sender of each byte is recorded. A job that finds wrong bytes asks for the
-//! [senders](Replicas::senders), fetches the bytes again from [one replica
-//! only](Replicas::use_only), and excludes those by name whose bytes differed.
+//! [senders](ReplicaSet::senders), fetches the bytes again from [one replica
+//! only](ReplicaSet::use_only), and excludes those by name whose bytes differed.
 
 use super::Replicas;
 use super::replica::ActiveReplica;
