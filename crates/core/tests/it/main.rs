@@ -1,4 +1,4 @@
 //! Decisions on retries, in virtual time.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod retry;
