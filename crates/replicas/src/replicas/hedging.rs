@@ -157,7 +157,7 @@ impl Replicas {
             before = now;
             silence = if speed > 0.0 { Duration::ZERO } else { silence + timeout };
             let rest = dedup.rest(request);
-            let Some(other) = self.choose(tried, Among::Healthy, rest.asked_bytes()) else {
+            let Some(other) = self.choose(tried, Among::Elsewhere, rest.asked_bytes()) else {
                 continue;
             };
             let faster = other.speed().is_some_and(|other| other > MUCH_FASTER * speed);

@@ -12,8 +12,8 @@ const BULK_BYTES: u64 = 64 << 20;
 pub(super) enum Among {
     /// Healthy ones, and if none is left those whose server counts as down: it may be up again.
     All,
-    /// Only those whose server is healthy.
-    Healthy,
+    /// Only those at another server than what was tried, if it is healthy.
+    Elsewhere,
 }
 
 impl Replicas {
@@ -29,7 +29,9 @@ impl Replicas {
             // The server to which a tried one was redirected fails at this path, too.
             let server = |it: &Arc<ActiveReplica>| it.source().redirected_to();
             let is_same = |it: &Arc<ActiveReplica>| {
-                Arc::ptr_eq(it, replica) || server(it).is_some_and(|at| at == replica.server())
+                Arc::ptr_eq(it, replica)
+                    || server(it).is_some_and(|at| at == replica.server())
+                    || among == Among::Elsewhere && it.site() == replica.site()
             };
             tried.iter().any(is_same)
         };
