@@ -157,6 +157,7 @@ fn an_expired_certificate_is_unhealthy_until_it_is_replaced() {
     assert!(seen.text().contains("expired at 2001-01-01T00:00:00Z"), "{}", seen.text());
     let mut next = new;
     next.access_log = Some(served.path().join("access.json"));
+    next.limits.min_free_bytes = Some(0);
     let left = served.server.as_ref().unwrap().reloader().reload(next);
     assert_eq!(left.unwrap(), ["root", "listen", "metrics"]);
     let seen = told(&served, "GET", "/healthz");
