@@ -4,7 +4,7 @@ mod copies;
 mod credentials;
 mod explain;
 mod federate;
-mod help;
+pub(crate) mod help;
 mod lots;
 mod names;
 mod profile;

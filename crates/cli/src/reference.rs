@@ -3,6 +3,7 @@
 //! The tests compare them with the files. With `HITHER_WRITE_REFERENCE=1` they write the files.
 
 use crate::arguments::Arguments;
+use crate::arguments::help::groups;
 use crate::exit::{CODES, code_and_kind};
 use clap::{Arg, Command, CommandFactory};
 use hither::{ClientOptions, ConfigFile, ErrorKind};
@@ -69,7 +70,7 @@ fn command(out: &mut String, path: &str, command: &Command) {
     let own =
         |arg: &&Arg| !arg.is_global_set() && !matches!(arg.get_id().as_str(), "help" | "version");
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    write!(out, "## `{path}`\n\n{}\n\n", sentence(&about)).unwrap();
+    write!(out, "### `{path}`\n\n{}\n\n", sentence(&about)).unwrap();
     table(out, command.get_arguments().filter(own));
     if let Some(after) = command.get_after_help() {
         write!(out, "```text\n{after}\n```\n\n").unwrap();
@@ -84,8 +85,11 @@ fn command_line() {
     let whole = Arguments::command();
     let mut out = format!("# Command line\n\n{NOTE}\n\n## Options of all commands\n\n");
     table(&mut out, whole.get_arguments().filter(|arg| arg.is_global_set()));
-    for verb in whole.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        command(&mut out, &format!("hither {}", verb.get_name()), verb);
+    for (heading, verbs) in groups(&whole) {
+        write!(out, "## {heading}\n\n").unwrap();
+        for verb in verbs {
+            command(&mut out, &format!("hither {}", verb.get_name()), verb);
+        }
     }
     check("command-line.md", &format!("{}\n", out.trim_end()));
 }

@@ -1,18 +1,68 @@
-//! The help of the command and of its verbs: each verb shows its own options and names those of the
-//! common ones that it uses; `hither help options` describes them.
+//! The help of the command and of its verbs: the command lists its verbs in groups, each verb shows
+//! its own options and names those of the common ones that it uses; `hither help options` describes
+//! them.
 
 use crate::exit;
 use clap::{Arg, Command};
+
+/// The headings of the list of verbs, each with the names of its verbs.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Read and analyse", &["draw", "tree", "cat"]),
+    ("Copy and synchronise", &["cp", "sync", "check"]),
+    (
+        "Files and directories",
+        &["ls", "find", "du", "stat", "checksum", "mkdir", "mv", "rm", "chmod", "locate", "stage"],
+    ),
+    ("Servers", &["serve", "federate", "lots"]),
+    ("Performance", &["explain", "profile", "trace", "simulate", "tune"]),
+    ("Setup", &["root-setup", "completions", "options"]),
+];
+
+/// The groups of the verbs of `command`: headings and verbs.
+pub(crate) fn groups(
+    command: &Command,
+) -> impl Iterator<Item = (&'static str, impl Iterator<Item = &Command>)> {
+    GROUPS.iter().map(move |(heading, names)| {
+        (*heading, names.iter().filter_map(move |name| command.find_subcommand(name)))
+    })
+}
 
 /// `command` with the help of itself and of all its verbs.
 pub(super) fn with_help(command: Command) -> Command {
     let common: Vec<Arg> =
         command.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
     let help = format!("{}\n\n{}", describe_common(&common), exit::describe_codes());
+    let template = template(&command);
     command
+        .help_template(template)
         .mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
         .after_help(help)
         .mut_subcommands(|verb| with_common(verb, &common))
+}
+
+/// The help of `command`, which is clap's but for the groups: clap knows one list of subcommands.
+fn template(command: &Command) -> String {
+    let header = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    let names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let width = names.map(|name| name.len()).max().unwrap_or_default();
+    let line = |verb: &Command| {
+        let name = verb.get_name();
+        let padding = " ".repeat(width.saturating_sub(name.len()));
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        format!("  {literal}{name}{literal:#}{padding}  {about}\n")
+    };
+    let sections = groups(command).map(|(heading, verbs)| {
+        let lines: Vec<String> = verbs.map(line).collect();
+        format!("{header}{heading}:{header:#}\n{}\n", lines.concat())
+    });
+    let sections: Vec<String> = sections.collect();
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}\
+         See 'hither help COMMAND' for one command.\n\n\
+         {header}Options:{header:#}\n{{options}}{{after-help}}",
+        sections.concat()
+    )
 }
 
 fn with_common(verb: Command, common: &[Arg]) -> Command {
@@ -61,7 +111,42 @@ fn names(options: &[Arg]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::arguments::parser;
+    use super::*;
+    use crate::arguments::{Arguments, parser};
+    use clap::CommandFactory;
+
+    fn help(words: &[&str]) -> String {
+        let words = ["hither"].iter().chain(words);
+        parser().try_get_matches_from(words).expect_err("help").to_string()
+    }
+
+    #[test]
+    fn every_verb_is_in_one_group_and_every_group_has_verbs() {
+        let command = Arguments::command();
+        let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let mut verbs: Vec<_> = verbs.map(Command::get_name).collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        verbs.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, verbs);
+        assert!(GROUPS.iter().all(|(_, names)| !names.is_empty()));
+    }
+
+    #[test]
+    fn help_lists_the_verbs_under_the_headings_of_their_groups() {
+        let whole = help(&["--help"]);
+        for part in [
+            "Usage: hither <COMMAND>\n\nRead and analyse:\n  draw         Draw a histogram of an expression\n",
+            "  cat          Write files to standard output\n\nCopy and synchronise:\n  cp           Copy",
+            "\n\nSetup:\n  root-setup   Build and register the plug-in for ROOT\n  completions  Print",
+            "for one command.\n\nOptions:\n  -h, --help     Print help\n  -V, --version  Print version\n\nCommon options",
+        ] {
+            assert!(whole.contains(part), "{part:?} in\n{whole}");
+        }
+        for words in [&["-h"][..], &["help"], &[]] {
+            assert_eq!(help(words), whole, "{words:?}");
+        }
+    }
 
     #[test]
     fn help_of_a_verb_names_the_common_options_that_it_uses() {
@@ -71,8 +156,7 @@ mod tests {
             ("completions", vec!["<SHELL>"], vec!["--json"]),
             ("options", vec!["--replica <URL>", "--anonymous", "Print JSON"], vec!["--bins"]),
         ] {
-            let help = parser().try_get_matches_from(["hither", "help", verb]);
-            let text = help.unwrap_err().to_string();
+            let text = help(&["help", verb]);
             assert!(uses.iter().all(|it| text.contains(it)), "{text}");
             assert!(!ignores.iter().any(|it| text.contains(it)), "{text}");
         }
