@@ -382,6 +382,24 @@ def test_files_links_and_tests_that_a_document_names_exist(tmp_path):
     assert len(found("docs/invariants.md", "`test_that_is_gone`")) == 1
 
 
+def test_lines_of_documents_fit_into_120_columns():
+    def found(text, path="docs/a.md"):
+        return [finding.message for finding in documents.check_columns(Path(path), text)]
+
+    words = "word " * 24
+    link = f"[{words}](https://example.org/{'x' * 90})"
+    assert len(words) == 120
+    assert found(words) == []
+    assert found(f"{words}.") == ["121 columns, at most 120: break the line"]
+    assert len(found(f"```sh\n{words}.\n```")) == 1
+    for alone in (f"| {words} |", link, f"- {link}", f"[a]: {link[-110:-1]}/{'y' * 20}", f"https://example.org/{'x' * 110}"):
+        assert len(alone) > 120
+        assert found(alone) == [], alone
+    assert len(found(f"See {link}")) == 1
+    assert len(found(f"{link} and more")) == 1
+    assert found(f"# A\n\n<!-- Generated: by a test -->\n\n{words}.") == []
+
+
 def test_two_test_modules_of_one_name_are_found():
     files = [Path("tests/a/test_reads.py"), Path("tests/b/test_reads.py"), Path("tests/b/test_writes.py")]
     [finding] = structure.check_test_names(files)

@@ -1,4 +1,4 @@
-"""Documents: every file and every test that a document names exists."""
+"""Documents: every file and every test that a document names exists; lines that fit beside each other."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,15 @@ from pathlib import Path
 
 from rules.finding import Finding
 
+MAX_COLUMNS = 120
 FOLDERS = ("crates", "bench", "tests", "tools", "python", "fuzz", "docs", "packaging", ".ci", ".github")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
+# A row of a table, or a link alone, perhaps in a list; neither can be broken.
+UNBREAKABLE = re.compile(r"\s*(?:\||(?:[-*] )?(?:!?\[[^\]]*\]\(\S+\)|\[[^\]]*\]: \S+|<?https?://\S+)$)")
+GENERATED = re.compile(r"^<!-- Generated: ", re.MULTILINE)
+# Its entries are older than the rule.
+LONG_LINES = {Path("CHANGELOG.md")}
 FENCE = re.compile(r"^\s*```")
 NAMED_TEST = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+){2,}$")
 
@@ -48,3 +54,12 @@ def check_document(root: Path, path: Path, text: str) -> Iterator[Finding]:
                 yield Finding(str(path), number, f"`{code}` does not exist")
             if path.name == "invariants.md" and NAMED_TEST.match(code) and code not in tests_of(root):
                 yield Finding(str(path), number, f"no test is called `{code}`")
+
+
+def check_columns(path: Path, text: str) -> Iterator[Finding]:
+    """Finds lines of documents written by hand that are too long."""
+    if path in LONG_LINES or GENERATED.search(text):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MAX_COLUMNS and not UNBREAKABLE.match(line):
+            yield Finding(str(path), number, f"{len(line)} columns, at most {MAX_COLUMNS}: break the line")
