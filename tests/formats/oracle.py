@@ -259,7 +259,8 @@ def table(results):
     native, read = (sum(getattr(result, field) for result in results) for field in ("native", "read"))
     lines = [
         f"Of the {read} branches that uproot {uproot.__version__} reads in the {len(results)} sample files, {native} are"
-        f" native, {100 * share(results):.1f} % of a file on average. The others:",
+        f" native, {100 * share(results):.1f} % of a file on average.",
+        "The others:",
         "",
         "| type | why | branches | files |",
         "|---|---|---|---|",
