@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 from served import serving
 
@@ -86,13 +87,15 @@ def test_nothing_is_called_kept_where_nothing_was_copied(hither, tmp_path):
     store = ["--store", tmp_path / "store"]
     (tmp_path / "file").write_bytes(b"content")
     gone = f"http://127.0.0.1:{servers.free_port()}/file"
-    for words in (
+    copies = (
         [gone, tmp_path / "copy"],
-        [gone.replace("http:", "root:"), tmp_path / "copy"],
-        ["-r", gone, tmp_path / "copy"],
-        [tmp_path / "file", gone],
-        ["-r", tmp_path / "file", gone],
-    ):
-        told = hither("cp", *words, *store, "--stall-timeout", "1")
-        assert told.code == 5, told.err
-        assert "is kept" not in told.err, told.err
+        [gone.replace("http:", "root:"), tmp_path / "other copy"],
+        ["-r", gone, tmp_path / "copies"],
+        [tmp_path / "file", f"{gone}2"],
+        ["-r", tmp_path / "file", f"{gone}3"],
+    )
+    # Each waits for some five seconds whether the server comes back.
+    with ThreadPoolExecutor(len(copies)) as pool:
+        for told in pool.map(lambda words: hither("cp", *words, *store, "--stall-timeout", "1"), copies):
+            assert told.code == 5, told.err
+            assert "is kept" not in told.err, told.err
