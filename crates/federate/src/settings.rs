@@ -304,9 +304,8 @@ impl EndpointSettings {
         let place = |key: &str| format!("endpoints: {}: {key}", self.name);
         if !self.url.contains("://") {
             return Err(invalid(format!(
-                "{}: {:?} has no scheme, expected a URL such as https://dav.example/data",
-                place("url"),
-                self.url
+                "{} has no scheme, expected a URL such as https://dav.example/data",
+                place("url")
             )));
         }
         if self.redirects.iter().flatten().any(|url| has_secret(url)) {
@@ -432,7 +431,7 @@ mod tests {
                 format!("{ENDPOINT}prefixes = [{{ path = 'b' }}]"),
                 "endpoints: a: prefixes: path is \"b\"",
             ),
-            (ENDPOINT.replace("http://", ""), "endpoints: a: url: \"a.example/\" has no scheme"),
+            (ENDPOINT.replace("http://", ""), "endpoints: a: url has no scheme"),
             (
                 format!("{ENDPOINT}redirects = ['https://u:p@h/x']"),
                 "endpoints: a: redirects: a URL has",

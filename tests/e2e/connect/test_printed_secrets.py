@@ -109,3 +109,20 @@ def test_no_error_of_a_configuration_file_repeats_its_values(printed, tmp_path, 
         assert CANARY not in told, (words, told)
     if "proxy" not in text:
         assert "line " in printed("stat", "http://127.0.0.1:1/f", "--config", file)
+
+
+@pytest.mark.parametrize(
+    ("verb", "text"),
+    [
+        ("serve .", "[[replicas]]\npath = '/store'\nurls = ['gopher://user:{canary}@host/f?authz={canary}']"),
+        ("federate", "[[endpoints]]\nname = 'one'\nurl = 'http://h/'\nredirects = ['http://user:{canary}@host/f']"),
+        ("federate", "[[endpoints]]\nname = 'one'\nurl = 'http://h/'\nredirects = ['gopher://host/f?authz={canary}']"),
+        ("federate", "[[endpoints]]\nname = 'one'\nurl = 'gopher://user:{canary}@host/f?authz={canary}'"),
+        ("federate", "[[endpoints]]\nname = 'one'\nurl = 'http:/user:{canary}@host/f?authz={canary}'"),
+    ],
+)
+def test_no_error_of_a_server_prints_the_secrets_of_its_urls(printed, tmp_path, verb, text):
+    file = tmp_path / "config.toml"
+    file.write_text(text.replace("{canary}", CANARY))
+    told = printed(*verb.split(), "--config", file)
+    assert ("replicas: " in told or "one" in told) and CANARY not in told, told

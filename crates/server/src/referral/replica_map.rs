@@ -5,6 +5,7 @@
 
 use crate::backend::path::{NamespacePath, push_href};
 use hither_core::error::{Error, ErrorKind, Result};
+use hither_transport::redact_url;
 use serde::Deserialize;
 
 /// A directory that has copies elsewhere.
@@ -40,6 +41,7 @@ impl ReplicaMap {
             }
             if let Some(url) = urls.iter().find(|url| !hither_http::metalink::is_readable(url)) {
                 let kinds = "an absolute http, https, dav, davs, root or roots URL";
+                let url = redact_url(url);
                 return Err(invalid(format!("{url:?} cannot be used, expected {kinds}")));
             }
             let urls = urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
