@@ -382,6 +382,19 @@ def test_files_links_and_tests_that_a_document_names_exist(tmp_path):
     assert len(found("docs/invariants.md", "`test_that_is_gone`")) == 1
 
 
+def test_files_that_the_front_page_of_a_crate_names_exist(tmp_path):
+    (tmp_path / "crates" / "a" / "src").mkdir(parents=True)
+    (tmp_path / "crates" / "a" / "src" / "b.rs").write_text("")
+
+    def found(text):
+        path = Path("crates/a/src/lib.rs")
+        return [finding.message for finding in documents.check_front_page(tmp_path, path, text)]
+
+    assert found("//! `src/b.rs`, `crates/a/src/b.rs`\n\n// `src/c.rs`") == []
+    assert found("//! It is\n//! `src/c.rs`.") == ["`src/c.rs` does not exist"]
+    assert found("//! `crates/a/src/c.rs`") == ["`crates/a/src/c.rs` does not exist"]
+
+
 def test_lines_of_documents_fit_into_120_columns():
     def found(text, path="docs/a.md"):
         return [finding.message for finding in documents.check_columns(Path(path), text)]

@@ -14,8 +14,6 @@ CODE = re.compile(r"`([^`\n]+)`")
 # A row of a table, or a link alone, perhaps in a list; neither can be broken.
 UNBREAKABLE = re.compile(r"\s*(?:\||(?:[-*] )?(?:!?\[[^\]]*\]\(\S+\)|\[[^\]]*\]: \S+|<?https?://\S+)$)")
 GENERATED = re.compile(r"^<!-- Generated: ", re.MULTILINE)
-# Its entries are older than the rule.
-LONG_LINES = {Path("CHANGELOG.md")}
 FENCE = re.compile(r"^\s*```")
 NAMED_TEST = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+){2,}$")
 
@@ -56,9 +54,20 @@ def check_document(root: Path, path: Path, text: str) -> Iterator[Finding]:
                 yield Finding(str(path), number, f"no test is called `{code}`")
 
 
+def check_front_page(root: Path, path: Path, text: str) -> Iterator[Finding]:
+    """Finds files that the front page of a crate names and that do not exist; `src/` is that of the crate."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("//!"):
+            return
+        for code in CODE.findall(line):
+            base = path.parent.parent if code.startswith("src/") else Path()
+            if code.split("/")[0] in (*FOLDERS, "src") and re.fullmatch(r"[\w./-]+", code) and not (root / base / code).exists():
+                yield Finding(str(path), number, f"`{code}` does not exist")
+
+
 def check_columns(path: Path, text: str) -> Iterator[Finding]:
     """Finds lines of documents written by hand that are too long."""
-    if path in LONG_LINES or GENERATED.search(text):
+    if GENERATED.search(text):
         return
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > MAX_COLUMNS and not UNBREAKABLE.match(line):

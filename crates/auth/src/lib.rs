@@ -39,6 +39,10 @@
 //! assert!(matches!(after_redirect, Authorization::Nothing(_)));
 //! # Ok::<(), hither_auth::AuthError>(())
 //! ```
+//!
+//! # Where to start reading
+//!
+//! - who may do what on the server: `src/policy.rs`, then `crates/server/src/authorization.rs`.
 
 mod aws_profile;
 mod credentials;

@@ -9,6 +9,10 @@
 //! blocks. `border` runs the body: it catches panics, which must not unwind into C, and stores
 //! the error. A handle is bound to the process that made it; in a child of `fork` it is an error to
 //! use it, because the threads behind it are not there, and freeing it does nothing.
+//!
+//! # Where to start reading
+//!
+//! - how C calls the library: `src/lib.rs`, `src/foreign.rs`, `src/queue.rs`.
 #![expect(unsafe_code, reason = "exported names; a test sees that only foreign.rs has blocks")]
 
 mod border;

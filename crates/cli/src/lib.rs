@@ -2,6 +2,11 @@
 //!
 //! As a library it has what the Python package takes from the command: [`run`], and
 //! [`client_config`], which reads the environment and the configuration file, and the user's clock.
+//!
+//! # Where to start reading
+//!
+//! - how ROOT reads and writes through the library: decision 0058, then `root/THitherFile.h`,
+//!   `root/HitherLoader.cxx`, `src/commands/root_setup.rs`.
 
 mod arguments;
 mod command_line;

@@ -11,6 +11,15 @@
 //! It knows no sockets, no disk, no runtime, no file format and no wall clock: every byte comes in
 //! through a [`Source`], every instant through a [`Clock`]. How reads are scheduled and cached is
 //! the crate read, how many connections they use the crates load and tune.
+//!
+//! # Where to start reading
+//!
+//! - how requests are made: `src/plan.rs`, `crates/read/src/schedule.rs`,
+//!   `crates/load/src/lib.rs`;
+//! - where a retry is decided: `src/error/retry/decision.rs`;
+//! - pauses, attempts and deadlines of retries: `src/error/retry.rs`; those of reads:
+//!   `crates/read/src/schedule/retry.rs`;
+//! - how files are written and listed: `src/storage.rs`, then `crates/transport/src/webdav.rs`.
 
 pub mod endpoint;
 pub mod error;

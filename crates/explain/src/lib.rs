@@ -33,6 +33,11 @@
 //!
 //! Nothing here measures: connections record their activity in transport, jobs and probes are the
 //! library's.
+//!
+//! # Where to start reading
+//!
+//! - how the bottleneck of a job is named: `src/lib.rs`, then `src/attribution/transfer.rs`,
+//!   `crates/transport/src/counters/activity.rs`, `crates/hither/src/explanation.rs`.
 
 pub mod activity;
 pub mod attribution;

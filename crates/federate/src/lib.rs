@@ -17,6 +17,11 @@
 //! The pure parts know neither sockets nor clocks. Endpoints are [`hither_core::Storage`]s that the
 //! caller opens, and the federation is a [`hither_server::Backend`]: nothing here knows HTTP, or
 //! any other protocol.
+//!
+//! # Where to start reading
+//!
+//! - how a federation merges names and sends clients to replicas: `src/name_space.rs`,
+//!   `src/merge.rs`, `src/choice.rs`, `crates/server/src/referral.rs`.
 
 mod backend;
 mod choice;

@@ -5,6 +5,10 @@
 //! ([`SparseBytes`]); it returns a [`DecodeResult`]: either the value, or the ranges that it still
 //! [needs](NeededRanges). The caller fetches those ranges, adds them, and calls again. The same
 //! bytes kept on disk therefore replay an open without a single round trip.
+//!
+//! # Where to start reading
+//!
+//! - how a ROOT file is read: `src/root.rs`; a basket's offsets: `src/root/basket.rs`.
 
 mod column;
 mod error;

@@ -14,6 +14,17 @@
 //! println!("{} values, mean {}", drawing.histogram.selected, drawing.histogram.mean);
 //! # Ok::<(), hither::Error>(())
 //! ```
+//!
+//! # Where to start reading
+//!
+//! - opening many files: `src/open_ahead.rs`, then its folder;
+//! - a query from the top: `src/tree/draw.rs`, `src/tree/root_opener.rs`, `src/tree/scan.rs`;
+//! - columns as arrays: `src/tree/arrays.rs`;
+//! - how a cluster copies a tree, and what late nodes cannot do: decision 0060, then
+//!   `python/hither/cluster/_manifest.py`, `python/hither/cluster/_coordinator.py`,
+//!   `python/hither/cluster/_destination.py`, `src/mover.rs`, `src/mover/take_over.rs`; how
+//!   they share connections and bandwidth: `python/hither/cluster/_shares.py`,
+//!   `src/mover/share.rs`.
 
 mod client;
 mod copy;

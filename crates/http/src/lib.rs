@@ -58,6 +58,11 @@
 //! assert_eq!(found, [(10, "hi".into())]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where to start reading
+//!
+//! - what servers answer, and what is learned from it: `src/range_response.rs`,
+//!   `crates/transport/src/http/exchange.rs`, `crates/transport/src/pool/capabilities.rs`.
 
 pub mod conditions;
 pub mod content_range;

@@ -15,6 +15,13 @@
 //! println!("{}", profile.to_text());
 //! # Ok::<(), hither_profile::TargetError>(())
 //! ```
+//!
+//! # Where to start reading
+//!
+//! - where a server's time goes: `src/profile.rs`, `src/classify.rs`;
+//! - how settings of transfers are measured: `src/sweep.rs`, `src/sweep/journal.rs`,
+//!   `src/sweep/transfers.rs`;
+//! - how storage is measured: `src/storage.rs`, `src/storage/case.rs`.
 
 #![cfg(target_os = "linux")]
 

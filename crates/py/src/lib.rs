@@ -2,6 +2,10 @@
 //!
 //! A call that waits is a `Job`: made at once, then waited for with `wait`, which releases the GIL,
 //! or with `await`. Users see the package in `python/hither`, with a function for each of the two.
+//!
+//! # Where to start reading
+//!
+//! - how Python waits: `src/job.rs`, `src/fork.rs`, then `python/hither/_file.py`.
 
 mod buffer;
 mod client;

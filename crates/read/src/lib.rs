@@ -10,6 +10,14 @@
 //! This crate decides and never does: it knows no sockets, no disk, no runtime and no wall clock.
 //! Which connections exist is the source's matter, and which of several servers is asked that of
 //! the crate replicas, which is a source itself.
+//!
+//! # Where to start reading
+//!
+//! - how reads of bytes are served: `src/cache.rs`, `src/cache/file.rs` and
+//!   `src/cache/file/driver.rs`;
+//! - more connections of a read where each is limited: `src/schedule/trial.rs`,
+//!   `crates/tune/src/tuner.rs`;
+//! - what will be read of a tree: `src/prefetch/columnar.rs`.
 
 pub mod cache;
 pub mod prefetch;

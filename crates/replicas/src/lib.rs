@@ -36,6 +36,13 @@
 //!
 //! Where replicas are looked for, in catalogues and at servers, is a [`ReplicaDiscovery`] that
 //! transport implements; nothing here connects to a server.
+//!
+//! # Where to start reading
+//!
+//! - how a copy uses replicas, and finds the wrong one: `src/replicas/bulk.rs`,
+//!   `crates/transfer/src/file/suspects.rs`;
+//! - what happens when a server fails: `src/replicas.rs`,
+//!   `crates/transport/src/connect/outage.rs`.
 
 mod replicas;
 

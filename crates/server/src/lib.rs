@@ -12,6 +12,17 @@
 //! server.wait();
 //! # Ok::<(), hither_core::Error>(())
 //! ```
+//!
+//! # Where to start reading
+//!
+//! - the server, from a connection to the disk: `src/server.rs`, `src/context.rs`,
+//!   `src/backend.rs`, `src/response.rs`;
+//! - reserved space: `src/lots.rs`;
+//! - files on tape behind the server: `src/backend/tape.rs`;
+//! - what the server records of a request: `src/monitoring/request_record.rs`,
+//!   `src/monitoring/admin_server.rs`;
+//! - copies between servers: `src/third_party.rs`, `crates/transport/src/http/third_party.rs`,
+//!   `crates/transport/src/xrootd/storage/third_party.rs`.
 
 mod authorization;
 mod backend;

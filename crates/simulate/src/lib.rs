@@ -10,6 +10,10 @@
 //! - [`prefetch_model`]: a workload played through a [`Prefetcher`](hither_read::Prefetcher) by
 //!   arithmetic alone.
 //! - [`workload`]: programs that read, as lists of reads; the same for the same seed.
+//!
+//! # Where to start reading
+//!
+//! - a recorded job on another link: `src/job.rs`, `src/virtual_time.rs`, `src/source.rs`.
 
 pub mod job;
 pub mod prefetch_model;

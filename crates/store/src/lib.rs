@@ -25,6 +25,10 @@
 //! assert_eq!(again.pieces, learned.pieces);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where to start reading
+//!
+//! - ranges on disk: `src/disk_cache.rs`, `crates/hither/src/file/disk_cache.rs`.
 
 mod connection_slots;
 mod disk_cache;

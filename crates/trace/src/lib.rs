@@ -14,6 +14,10 @@
 //!
 //! [`import`] makes traces of the records of other programs. Opening a file and the records of a
 //! client are the library's; a job on another link is the simulation's.
+//!
+//! # Where to start reading
+//!
+//! - what a program reads, recorded: `src/recorder.rs`.
 
 mod format;
 pub mod import;

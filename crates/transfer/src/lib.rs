@@ -5,6 +5,18 @@
 //! is which bytes move when, on how many workers, what is kept in memory meanwhile, what an
 //! interruption costs, and when a file may have its name. [`sync`] copies what differs between two
 //! trees and may delete the rest, [`check`] tells the differences.
+//!
+//! # Where to start reading
+//!
+//! - how a copy is divided among workers: `src/copy.rs`, `crates/tune/src/tuner.rs`,
+//!   `src/file/fetch.rs`, `src/copy/piece_size.rs`;
+//! - how hundreds of small files are in flight: `src/copy/worker.rs`,
+//!   `src/copy/blocking_queue.rs`, `src/tree/group_sync.rs`;
+//! - how small files move together: `docs/protocols/tree.md`, then `src/tree.rs`,
+//!   `crates/server/src/method/tree.rs`, `crates/server/src/method/tree/upload.rs`;
+//! - how trees are compared and mirrored: `src/compare.rs`, `src/sync.rs`, `src/filter.rs`;
+//! - which names a destination takes for one: `src/destination/folding.rs`,
+//!   `src/compare/tree_pair/alike.rs`.
 
 mod compare;
 mod control;

@@ -4,6 +4,20 @@
 //! all files. A source, such as [`HttpSource`] or [`XrootdSource`], reads one file; a storage, such
 //! as [`WebDavStorage`], lists and writes a tree of files. The HTTP codecs live in `hither-http`,
 //! the XRootD protocol in `hither-xrd`; `hither-core` decides which bytes to request.
+//!
+//! # Where to start reading
+//!
+//! - when a change at a server is believed: `src/http/call/change.rs`; small uploads:
+//!   `crates/transfer/src/copy/unseen.rs`;
+//! - where a secret may go: `src/location/secrets.rs`;
+//! - how redirects are followed and credentials renewed: `src/redirect.rs`;
+//! - `root://` on the client: `src/xrootd.rs`, `src/xrootd/session_pool.rs`,
+//!   `src/xrootd/driver.rs`;
+//! - several requests on one connection: `src/pool/http2_pool.rs`,
+//!   `crates/read/src/schedule/concurrency.rs`;
+//! - how `pelican://` finds its servers: `src/network/pelican.rs`,
+//!   `src/location/pelican_role.rs`; as a director: `crates/server/src/referral/pelican.rs`;
+//! - how connections use several network interfaces: `src/connect/source_addresses.rs`.
 
 mod authorization;
 mod config;

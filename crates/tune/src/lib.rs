@@ -9,6 +9,11 @@
 //!
 //! It is pure: nothing here measures, opens a connection or starts a worker. The first setting
 //! follows from the path, by the rules of the crate load.
+//!
+//! # Where to start reading
+//!
+//! - how many connections, small files and uploads at a time a copy settles on: `src/tuner.rs`,
+//!   `crates/transfer/src/copy/tuning.rs`.
 
 mod read_trial;
 mod tuner;

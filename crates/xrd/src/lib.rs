@@ -41,6 +41,10 @@
 //! ```
 //!
 //! Start with [`client`]. [`wire`] describes the layout of messages.
+//!
+//! # Where to start reading
+//!
+//! - `root://` as a protocol: `src/client.rs`, `src/client/session.rs`, `src/wire.rs`.
 
 pub mod client;
 pub mod server;
