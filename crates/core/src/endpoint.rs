@@ -50,7 +50,8 @@ pub struct Endpoint {
     pub first_byte_micros: u64,
     /// Highest bandwidth seen, in bytes per second; 0 if never measured.
     pub bandwidth: u64,
-    /// Most connections the server was seen to accept before it pushed back; 0 if it never did.
+    /// Maximum number of connections the server was seen to accept before it pushed back; 0 if it
+    /// never did.
     pub max_connections: usize,
     /// Requests that one connection carries at a time by HTTP/2; 1 if the server does not speak
     /// that, 0 if it was never offered.
@@ -59,7 +60,7 @@ pub struct Endpoint {
     /// false if it did and then rejected one.
     #[serde(default)]
     pub query: Option<bool>,
-    /// Most ranges in one of them.
+    /// Maximum number of ranges in one of them.
     pub query_ranges: usize,
     /// Its entity tags differ for one version of a file, as those of several machines behind one
     /// name may.
@@ -123,12 +124,12 @@ pub const COMMON_HEADER_BYTES: u64 = 7_900;
 /// No request holds more ranges than this, whatever a server accepts.
 pub const MAX_RANGES: u64 = 10_000;
 
-/// Most bytes of the file in one request: what bounds memory is counted in requests, so one of them
-/// must not be the whole budget.
+/// Maximum number of bytes of the file in one request: what bounds memory is counted in requests,
+/// so one of them must not be the whole budget.
 pub const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// Most requests on one connection of HTTP/2 at a time, whatever its server allows: what nginx
-/// allows, and more than RFC 9113 (section 6.5.2) recommends as the least.
+/// Maximum number of requests on one connection of HTTP/2 at a time, whatever its server allows:
+/// what nginx allows, and more than RFC 9113 (section 6.5.2) recommends as the least.
 pub const MAX_STREAMS: usize = 128;
 
 /// One range is asked for whatever its text takes ([`Plan`](crate::Plan)), so this stands for

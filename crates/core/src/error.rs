@@ -80,14 +80,14 @@ impl Error {
         Self(Box::new(Inner { kind, failure, effect: Effect::Read, message, source: None }))
     }
 
-    /// The same error with the fact that a retry is decided by.
+    /// Returns the error with the fact that a retry is decided by.
     #[must_use]
     pub fn with_failure(mut self, failure: Failure) -> Self {
         self.0.failure = failure;
         self
     }
 
-    /// The same error of a request for which there was no connection.
+    /// Returns the error of a request for which there was no connection.
     #[must_use]
     pub fn without_connection(self) -> Self {
         match self.0.failure {
@@ -103,7 +103,8 @@ impl Error {
         self
     }
 
-    /// The same error of a `request` with this effect: it says if that may have been carried out.
+    /// Returns the error of a `request` with this effect: it says if that may have been carried
+    /// out.
     #[must_use]
     pub fn of_request(self, effect: Effect, request: impl fmt::Display) -> Self {
         let error = self.with_effect(effect);
@@ -115,7 +116,7 @@ impl Error {
         }
     }
 
-    /// The same error with its cause.
+    /// Returns the error with its cause.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -125,14 +126,14 @@ impl Error {
         self
     }
 
-    /// The same error with `context: ` before its message.
+    /// Returns the error with `context: ` before its message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
-    /// The same error with a message that `change` makes of its own.
+    /// Returns the error with a message that `change` makes of its own.
     #[must_use]
     pub fn map_message(mut self, change: impl FnOnce(String) -> String) -> Self {
         self.0.message = change(self.0.message);

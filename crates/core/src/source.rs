@@ -116,21 +116,23 @@ pub trait Source: Send + Sync + Debug {
     fn clock(&self) -> &dyn Clock;
     /// Capabilities of the server, learned so far.
     fn endpoint(&self) -> Endpoint;
-    /// Most connections (connections) that the caller and the server allow.
+    /// Maximum number of connections: the smaller of the caller's and the server's limit.
     fn max_connections(&self) -> usize;
-    /// Most requests that may be on their way at a time: more than the connections where one
-    /// connection carries several, as many otherwise. It moves as the source learns.
+    /// Maximum number of requests that may be on their way at a time: more than the connections
+    /// where one connection carries several, as many otherwise. It moves as the source learns.
     fn max_requests(&self) -> usize {
         self.max_connections()
     }
-    /// Most small files that may be fetched from the server at a time, as [`Source::max_requests`].
+    /// Maximum number of small files that may be fetched from the server at a time, as
+    /// [`Source::max_requests`].
     fn max_small_files(&self) -> usize {
         self.max_requests()
     }
     /// Many small files of the server will be fetched at a time: connections that carry several
     /// requests help.
     fn expect_small_files(&self) {}
-    /// False if several servers share the requests, with connections by a rule of their own.
+    /// Returns false if several servers share the requests, with connections by a rule of their
+    /// own.
     fn is_one_server(&self) -> bool {
         true
     }
@@ -145,8 +147,8 @@ pub trait Source: Send + Sync + Debug {
     /// Lets the next responses be of another version of the file than those before: the file is
     /// opened again. A source that remembers no version has nothing to do.
     fn forget_version(&self) {}
-    /// Most bytes of the first request of a file whose version is not known yet. A source that has
-    /// bytes of the file on this machine needs the server only for the version.
+    /// Maximum number of bytes of the first request of a file whose version is not known yet. A
+    /// source that has bytes of the file on this machine needs the server only for the version.
     fn max_first_bytes(&self) -> u64 {
         u64::MAX
     }

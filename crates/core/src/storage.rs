@@ -207,9 +207,10 @@ impl PutOptions {
 /// come in order of offsets, without gaps.
 #[async_trait]
 pub trait Upload: Send + Sync + Debug {
-    /// Most blocks that may be on their way at the same time.
+    /// Maximum number of blocks that may be on their way at the same time.
     fn parallel(&self) -> usize;
-    /// Most small files that may be uploaded to the server at a time; 0 if that is not known.
+    /// Maximum number of small files that may be uploaded to the server at a time; 0 if that is not
+    /// known.
     fn max_small_files(&self) -> usize {
         0
     }
@@ -247,8 +248,8 @@ pub trait Upload: Send + Sync + Debug {
     fn interruptions(&self) -> u64 {
         0
     }
-    /// True if what an earlier attempt had written was compared with what the storage has now, when
-    /// the upload was resumed.
+    /// Returns true if what an earlier attempt had written was compared with what the storage has
+    /// now, when the upload was resumed.
     fn resumes_verified(&self) -> bool {
         false
     }
@@ -348,7 +349,7 @@ pub trait Storage: Send + Sync + Debug {
     fn file_times(&self) -> FileTimes {
         FileTimes::default()
     }
-    /// True if the storage is known to have [`Storage::tree`].
+    /// Returns true if the storage is known to have [`Storage::tree`].
     fn has_trees(&self) -> bool {
         false
     }
@@ -360,7 +361,7 @@ pub trait Storage: Send + Sync + Debug {
     ) -> Result<Option<Box<dyn TreeEvents>>> {
         Ok(None)
     }
-    /// True if the storage is known to have [`Storage::put_tree`].
+    /// Returns true if the storage is known to have [`Storage::put_tree`].
     fn puts_trees(&self) -> bool {
         false
     }

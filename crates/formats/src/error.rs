@@ -115,7 +115,7 @@ impl From<FormatError> for hither_core::Error {
     }
 }
 
-/// Most names that an error message lists.
+/// Maximum number of names that an error message lists.
 const LISTED: usize = 20;
 
 fn listed(names: &[String]) -> String {

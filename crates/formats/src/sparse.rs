@@ -18,7 +18,7 @@ pub enum DecodeResult<T> {
 pub struct NeededRanges {
     /// Without these the reader cannot go on.
     pub required: Vec<Range<u64>>,
-    /// As `now`, but the last `n` bytes of a file whose size is not known yet; 0 for none.
+    /// As `required`, but the last `tail` bytes of a file whose size is not known yet; 0 for none.
     pub tail: u64,
     /// Likely to be needed next; free to fetch along where that costs no round trip.
     pub prefetch: Vec<Range<u64>>,

@@ -78,7 +78,7 @@ pub(crate) const NEGATED_PRECEDENCE: u8 = 14;
 pub(crate) const NOT_PRECEDENCE: u8 = 20;
 
 impl Binary {
-    /// True if the result is a truth value.
+    /// Returns true if the result is a truth value.
     pub(crate) fn is_truth(self) -> bool {
         use Binary::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual, Or};
         matches!(self, Or | And | Less | Greater | LessOrEqual | GreaterOrEqual | Equal | NotEqual)

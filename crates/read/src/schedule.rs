@@ -106,7 +106,7 @@ pub struct Reader<'a> {
     /// The limits by which the queue was planned.
     planned_with: Option<Limits>,
     connections: usize,
-    /// Most requests that were under way at a time.
+    /// Maximum number of requests that were under way at a time.
     widest: usize,
     running: FuturesUnordered<BoxFuture<'a, (u64, Ended)>>,
     requests: HashMap<u64, InFlightRequest>,

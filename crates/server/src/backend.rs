@@ -113,7 +113,7 @@ pub trait Backend: Send + Sync + Debug {
         })
     }
 
-    /// True if clients are sent elsewhere for files ([`Backend::locate`]).
+    /// Returns true if clients are sent elsewhere for files ([`Backend::locate`]).
     fn refers(&self) -> bool {
         false
     }

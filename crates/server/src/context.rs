@@ -184,7 +184,7 @@ pub(crate) struct TreeFilter {
 }
 
 impl TreeFilter {
-    /// True if the client may see a path below one that it may read.
+    /// Returns true if the client may see a path below one that it may read.
     pub(crate) fn shows(&self, path: &str) -> bool {
         !self.settings.authorizer.hides() || self.may_read(path)
     }

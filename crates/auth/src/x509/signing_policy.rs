@@ -165,7 +165,8 @@ fn patterns(text: &str) -> Vec<&str> {
     vec![text]
 }
 
-/// True if a name has the form of a pattern, in which `*` stands for any text and `?` for one byte.
+/// Returns true if a name has the form of a pattern, in which `*` stands for any text and `?` for
+/// one byte.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut at = 0;
     let mut in_name = 0;

@@ -9,14 +9,14 @@ use crate::source::request_cost;
 /// 1,000 pieces costs one round trip, 1,000 single GETs cost many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most ranges in one request; at least 1.
+    /// Maximum number of ranges in one request; at least 1.
     pub max_ranges: usize,
-    /// Most bytes that the text of the ranges may take, as [`Limits::range_text_bytes`] counts
+    /// Maximum length of the text of the ranges in bytes, as [`Limits::range_text_bytes`] counts
     /// them.
     pub max_header_bytes: usize,
-    /// Most bytes in one range.
+    /// Maximum number of bytes in one range.
     pub max_range_bytes: u64,
-    /// Most bytes in one request.
+    /// Maximum number of bytes in one request.
     pub max_total_bytes: u64,
     /// Cost of one more range, in bytes on the wire, both directions added: its framing in a
     /// request that holds many, all of the request where that holds only one.

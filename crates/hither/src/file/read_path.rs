@@ -10,9 +10,9 @@
 //! FileOrigin::source     replicas, or one object
 //! ```
 //!
-//! [`compose`] is the only code of the crate that wraps one [`Source`] in another. A local file has
-//! no layer: the operating system's page cache serves it. Sequential reads, large reads and trees
-//! use the origin directly.
+//! [`compose`] puts the caches above the origin, which has the replicas below it. A local
+//! file has no layer: the page cache of the system serves it. Sequential reads, large reads and
+//! trees use the origin directly.
 //!
 //! The layers are built at the first read or hint, because the key of the caches may need a token.
 //! The first read then seeds them, once: with what opening ahead has prefetched, else with stored

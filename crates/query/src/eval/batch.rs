@@ -153,7 +153,7 @@ impl BatchValues {
         }
     }
 
-    /// True if instance `i` has no number.
+    /// Returns true if instance `i` has no number.
     pub(crate) fn is_missing(&self, i: usize) -> bool {
         self.missing.get(i).copied().unwrap_or(false)
     }

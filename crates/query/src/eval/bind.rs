@@ -149,7 +149,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// True if `name` is that of the number of items of a collection.
+/// Returns true if `name` is that of the number of items of a collection.
 fn is_size(name: &str) -> bool {
     name.starts_with('@') && name.ends_with(".size()")
 }
@@ -165,7 +165,7 @@ fn sizes(name: &str, indices: &[Index], offsets: &[i64]) -> Result<Bound, Error>
     Ok(Bound::PerEntry(offsets.windows(2).map(count).collect()))
 }
 
-/// True if the formula contains `Iteration$`.
+/// Returns true if the formula contains `Iteration$`.
 fn has_iteration(bound: &Bound) -> bool {
     match bound {
         Bound::Iteration => true,

@@ -37,7 +37,8 @@ impl Expression {
     }
 }
 
-/// True if the values of `node` are truth values. A missing value counts as true, as in ROOT.
+/// Returns true if the values of `node` are truth values. A missing value counts as true, as in
+/// ROOT.
 fn is_truth(node: &Node) -> bool {
     match node {
         Node::Binary(Binary::BitAnd | Binary::BitOr, left, right) => {

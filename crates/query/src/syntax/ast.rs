@@ -130,7 +130,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// True if `name` without back-quotes parses as a branch of that name.
+/// Returns true if `name` without back-quotes parses as a branch of that name.
 fn is_plain(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name_length(name) == name.len()

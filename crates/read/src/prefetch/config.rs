@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ReadAheadConfig {
-    /// Most readers followed in one file. 16 by default.
+    /// Maximum number of readers followed in one file. 16 by default.
     pub cursors: usize,
     /// Maximum fraction of the fetched bytes that is prefetched and dropped unread: 0.1 by default.
     pub waste_limit: f64,

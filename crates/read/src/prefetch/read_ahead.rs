@@ -45,14 +45,14 @@ use hither_trace::CacheStatus;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Most ranges named in one answer.
+/// Maximum number of ranges named in one answer.
 const MAX_RANGES: usize = 256;
 /// Ends of runs that are remembered.
 const ENDS: usize = 32;
 /// Reads in a first window, where they are large.
 const READS_AHEAD: u64 = 4;
-/// Most bytes of a read and of the window that joins its request, which has one connection: the
-/// window of a larger read is spread over several.
+/// Maximum number of bytes of a read and of the window that joins its request, which has one
+/// connection: the window of a larger read is spread over several.
 const MAX_JOINED_BYTES: u64 = (384 << 10) - 1;
 /// Bytes from the beginning of a file after which it will probably be read to its end.
 const WHOLE_BYTES: u64 = 256 << 10;

@@ -108,7 +108,7 @@ impl NamespacePath {
         &self.path
     }
 
-    /// True if the client wrote it as a directory, with a slash at the end.
+    /// Returns true if the client wrote it as a directory, with a slash at the end.
     pub(crate) fn is_directory(&self) -> bool {
         self.is_directory
     }
@@ -131,7 +131,7 @@ impl NamespacePath {
         join(&self.path, name)
     }
 
-    /// True if `other` is this path or lies below it.
+    /// Returns true if `other` is this path or lies below it.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         let rest = other.path.strip_prefix(&self.path);
         rest.is_some_and(|rest| self.is_root() || rest.is_empty() || rest.starts_with('/'))

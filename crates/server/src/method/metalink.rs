@@ -120,7 +120,7 @@ pub(crate) fn describe(
     answer
 }
 
-/// True if the request is for the document.
+/// Returns true if the request is for the document.
 pub(crate) fn is_asked_for(request: &ServerRequest) -> bool {
     by_query(request) || accepts(request)
 }
@@ -129,7 +129,7 @@ fn by_query(request: &ServerRequest) -> bool {
     request.query.as_deref() == Some("metalink")
 }
 
-/// True if `Accept` names the media type of Metalink.
+/// Returns true if `Accept` names the media type of Metalink.
 fn accepts(request: &ServerRequest) -> bool {
     let Some(accept) = request.text(header::ACCEPT) else { return false };
     accept.split(',').any(|item| {

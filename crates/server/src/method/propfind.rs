@@ -152,7 +152,7 @@ async fn paths(
     Ok(paths)
 }
 
-/// True if the server maintains this property.
+/// Returns true if the server maintains this property.
 pub(crate) fn is_live(name: &PropertyName) -> bool {
     let local = name.local.as_str();
     name.namespace == DAV && (LIVE.contains(&local) || SPACE.contains(&local))

@@ -117,7 +117,7 @@ fn wish(accept: Option<&str>) -> Option<Wish> {
     (named("*/*") || named("application/*")).then_some(Wish::Frames)
 }
 
-/// True if an item has the weight 0.
+/// Returns true if an item has the weight 0.
 fn is_excluded(item: &str) -> bool {
     let weight = item.split(';').skip(1).find_map(|parameter| parameter.trim().strip_prefix("q="));
     weight.and_then(|weight| weight.trim().parse::<f32>().ok()).is_some_and(|weight| weight <= 0.0)

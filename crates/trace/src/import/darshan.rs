@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-/// Most threads in a record.
+/// Maximum number of threads in a record.
 const MAX_THREADS: usize = 1 << 16;
 
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ pub struct ColumnType {
     pub element: ElementType,
     /// Fixed dimensions of one item, outermost first; empty for scalars.
     pub item_shape: Vec<usize>,
-    /// True if an entry holds any number of items, false if exactly one.
+    /// True if an entry holds any number of items; else it holds one.
     pub jagged: bool,
     /// For jagged columns: path of the column that counts the items, if there is one.
     pub counter: Option<String>,

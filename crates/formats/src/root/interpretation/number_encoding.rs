@@ -27,7 +27,7 @@ pub(crate) enum NumberEncoding {
 const HALF_BITS: u32 = 12;
 /// Bits of a range of which only the limits are said.
 const ALL_BITS: u32 = 32;
-/// Most bits that a mantissa of two bytes has, beside its sign.
+/// Maximum number of bits that a mantissa of two bytes has, beside its sign.
 const MANTISSA_BITS: u32 = 14;
 
 impl NumberEncoding {

@@ -18,7 +18,7 @@ const MAX_WAITING: usize = 1 << 20;
 /// The age from which partial files are stale where space is short.
 const SHORT_AGE: Duration = Duration::from_secs(6 * 3_600);
 
-/// True if less than a tenth of the space is free.
+/// Returns true if less than a tenth of the space is free.
 pub(crate) fn is_short(space: SpaceUsage) -> bool {
     space.available < space.available.saturating_add(space.used) / 10
 }
@@ -93,7 +93,8 @@ impl ConfinedDir {
     }
 }
 
-/// True if this is a private name: of a file that is not complete, or of an entry being removed.
+/// Returns true if this is a private name: of a file that is not complete, or of an entry being
+/// removed.
 fn is_private(name: &str) -> bool {
     let number = name.strip_prefix(PRIVATE);
     number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -233,17 +233,17 @@ impl ConfinedDir {
     }
 }
 
-/// True if listings have this name: private names and partial files are hidden.
+/// Returns true if listings have this name: private names and partial files are hidden.
 fn is_shown(name: &str) -> bool {
     !matches!(name, "." | "..") && !name.starts_with(PRIVATE) && !is_partial(name)
 }
 
-/// True if the error says that the path has a symbolic link.
+/// Returns true if the error says that the path has a symbolic link.
 pub(crate) fn is_link(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// True if the error says that the path does not exist.
+/// Returns true if the error says that the path does not exist.
 pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

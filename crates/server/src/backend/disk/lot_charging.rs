@@ -208,7 +208,7 @@ impl WriteCharge {
         Ok(())
     }
 
-    /// True if a lot has the space of this change.
+    /// Returns true if a lot has the space of this change.
     pub(crate) fn is_in_lot(&self) -> bool {
         self.0.as_ref().is_some_and(LotCharge::is_in_lot)
     }

@@ -101,14 +101,15 @@ impl DiskMetadata {
         }
     }
 
-    /// True if any further change will have another time.
+    /// Returns true if any further change will have another time.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         let tick = if self.nanoseconds == 0 { COARSE_TICK } else { TICK };
         // A time in the future was set by somebody; no change will get the same time soon.
         now.duration_since(self.modified).map_or(true, |age| age > tick)
     }
 
-    /// True if the file system keeps fractions of seconds, so that a time set here does not recur.
+    /// Returns true if the file system keeps fractions of seconds, so that a time set here does not
+    /// recur.
     pub(crate) fn is_fine(&self) -> bool {
         self.nanoseconds != 0
     }
