@@ -36,7 +36,7 @@ class RemoteFile(io.RawIOBase):
     file at its first use. Reads go through the client's cache, so that small reads need no
     :class:`io.BufferedReader`. All reads of an open file are of one version of it. Any number of
     threads may read at the same time. A file can be pickled and can be used in a forked child; it
-    is opened again there.
+    is opened again there, and the child may see a newer version.
 
     Parameters
     ----------
@@ -83,6 +83,7 @@ class RemoteFile(io.RawIOBase):
         self._position = 0
         self._size: int | None = None
         self._lines = (0, b"")
+        self._process = os.getpid()
         self._report_at_open = self._client._core.report()  # noqa: SLF001
 
     def _open_core(self, url: str) -> File:
@@ -121,6 +122,7 @@ class RemoteFile(io.RawIOBase):
     @property
     def size(self) -> int:
         """Size in bytes; one round trip the first time."""
+        self._checked_core()
         if self._size is None:
             self._size = self.stat().size
         return self._size
@@ -291,9 +293,10 @@ class RemoteFile(io.RawIOBase):
 
     def readall(self) -> bytes:
         """Return all remaining bytes."""
+        self._checked_core()
         length = _SMALL_FILE_BYTES if self._size is None else max(0, self._size - self._position)
         found = self.read_at(self._position, length)
-        if self._size is None and len(found) == length:
+        if len(found) == length and (self._size is None or self._size > self._position + length):
             found = self.read_at(self._position, max(0, self.size - self._position))
         self._position += len(found)
         return found
@@ -333,6 +336,9 @@ class RemoteFile(io.RawIOBase):
         if self.closed:
             message = "I/O operation on closed file"
             raise ValueError(message)
+        if self._process != os.getpid():
+            # The file is opened again, perhaps another version of it.
+            self._process, self._size, self._lines = os.getpid(), None, (0, b"")
         return self._core
 
     def close(self) -> None:

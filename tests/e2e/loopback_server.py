@@ -4,6 +4,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+POLL_SECONDS = 0.02
+"""Time after which a server notices that its block has ended."""
+
+
 class QuietHandler(BaseHTTPRequestHandler):
     """Keeps connections open and prints nothing."""
 
@@ -18,7 +22,7 @@ class LoopbackServer:
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]):
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(POLL_SECONDS,))
 
     @property
     def port(self) -> int:

@@ -83,7 +83,7 @@ class Site:
         self.held.set()
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.site = self
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server.server_port}/{name}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import typing_extensions
 
-    from hither._core import Entry
+    from hither._core import Entry, FileStat
 
 
 def has_suffix(path: str, endings: tuple[str, ...]) -> bool:
@@ -40,6 +40,13 @@ class ObservedStat:
     modified: float | None = None
 
 
+def is_other_version(one: Entry | ObservedStat | FileStat, other: Entry | ObservedStat | FileStat) -> bool:
+    """Return whether sizes, versions or times of two stats differ, of those that both have."""
+    fields = ("size", "validator", "modified")
+    values = [(getattr(one, field, None), getattr(other, field, None)) for field in fields]
+    return any(a is not None and b is not None and a != b for a, b in values)
+
+
 class FsspecFile(RemoteFile):
     """A file to read, whose size may be known; with ``fs`` and ``path`` as in other filesystems."""
 
@@ -48,9 +55,15 @@ class FsspecFile(RemoteFile):
         super().__init__(path, client=fs.client)
         self.fs = fs
         self.path = path
-        self._expected = None
-        if known is not None and known.kind == "file":
-            self._size = self._expected = known.size
+        self._known = known if known is not None and known.kind == "file" else None
+        self._size = self._known.size if self._known else None
+        self._is_size_used = False
+
+    @property
+    def size(self) -> int:
+        """Size in bytes; one round trip the first time, unless it is known."""
+        self._is_size_used = True
+        return super().size
 
     def info(self) -> dict[str, Any]:
         """Return the filesystem's ``info`` of the file."""
@@ -60,12 +73,23 @@ class FsspecFile(RemoteFile):
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset`` on; see :meth:`hither.RemoteFile.read_at`."""
         found = super().read_at(offset, length)
-        expected = self._expected
-        if expected is not None and len(found) != min(length, max(0, expected - offset)):
-            self.fs.invalidate_cache(self.path)
-            message = f"{self.name} has changed: its size was {expected} bytes and is another now; open it again"
-            raise ChangedError(message)
+        if self._known is not None:
+            self._check_known()
         return found
+
+    def _check_known(self) -> None:
+        """Compare what was known of the file with the version that is read; sends no request."""
+        known, self._known = self._known, None
+        version = self.stat()
+        if known is None or not is_other_version(known, version):
+            return
+        self.fs.invalidate_cache(self.path)
+        if self._is_size_used:
+            message = (
+                f"{self.name} has changed: its size was {known.size} bytes and is {version.size} now; open it again"
+            )
+            raise ChangedError(message)
+        self._size = version.size
 
 
 class UploadFile(io.RawIOBase):
@@ -119,7 +143,7 @@ class UploadFile(io.RawIOBase):
         Raises
         ------
         ValueError
-            The file was discarded.
+            The file was discarded, or is not closed.
         OSError
             The target exists and the file was opened with ``"xb"`` (``FileExistsError``), access is
             denied, the server is full, or it fails.
@@ -127,6 +151,11 @@ class UploadFile(io.RawIOBase):
         """
         if self._content.closed:
             message = f"{redact_url(self.path)} cannot be sent: the file was discarded"
+            raise InvalidError(message)
+        if not self.closed:
+            # A file over it, for text or compression, may still have bytes.
+            self.discard()
+            message = f"{redact_url(self.path)} was not sent, because the file is not closed"
             raise InvalidError(message)
         self._content.flush()
         try:

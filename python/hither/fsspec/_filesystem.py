@@ -7,7 +7,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import re
 import tempfile
 import threading
 import time
@@ -39,7 +38,8 @@ from hither.exceptions import (
     UnsupportedError,
 )
 from hither.fsspec._calls import mirror_sync_methods, run_all, sync
-from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix
+from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix, is_other_version
+from hither.fsspec._names import QUERY, decoded, encoded, glob_matcher, is_encoded
 from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES, ParquetFile
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ _FIRST_READ_BYTES = (1 << 20) + (64 << 10)
 _DOWNLOAD_CHUNK_BYTES = 16 << 20
 """Bytes of a download that are in memory at a time."""
 _FSSPEC_OPTIONS = ("asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths")
-_QUERY = re.compile(r"\?[^/*?\[\]=]+=")
 
 
 class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
@@ -180,11 +179,11 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         for path, entry in seen.items():
             _, file = self._open_files.get(path) or (0.0, None)
             known = self._stats.get(path)
-            other = known is not None and _is_other_version(known[1], entry)
+            other = known is not None and is_other_version(known[1], entry)
             if file is not None and not other:
                 try:
                     # No request is made for it once anything was read.
-                    other = _is_other_version(await file.stat_async(), entry)
+                    other = is_other_version(await file.stat_async(), entry)
                 except (HitherError, ValueError):
                     other = True
             if other:
@@ -246,16 +245,33 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401
         literal = self._strip_protocol(path)
-        if _QUERY.search(literal) and not {"*", "["} & set(literal):
+        if QUERY.search(literal) and not {"*", "["} & set(literal):
             detail = options.get("detail", False)
             if not await self._exists(literal):
                 return {} if detail else []
             return {literal: await self._info(literal)} if detail else [literal]
-        return await super()._glob(path, maxdepth=maxdepth, **options)
+        if not is_encoded(literal) or not has_magic(literal):
+            return await super()._glob(path, maxdepth=maxdepth, **options)
+        # fsspec compares names as URLs have them, with `%20`: it finds all of that depth.
+        detail = options.pop("detail", False)
+        is_directory = path.endswith("/")
+        names = literal.split("/")
+        first = next(index for index, name in enumerate(names) if has_magic(name))
+        names[first:] = [name if name == "**" else "*" for name in names[first:]]
+        all_names = "/".join(names) + "/" * is_directory
+        found = await super()._glob(all_names, maxdepth=maxdepth, detail=True, **options)
+        matcher = glob_matcher(literal + "/" * is_directory)
+        with_slash = is_directory or literal.endswith("/**")
+        matching = {
+            name: info
+            for name, info in found.items()
+            if matcher.match(decoded(name) + "/" * (with_slash and info["type"] == "directory"))
+        }
+        return matching if detail else list(matching)
 
     async def _exists_literally_async(self, path: str) -> bool:
         """Return whether a path with characters of patterns is the name of a file or directory."""
-        if "?" in path and not _QUERY.search(path):
+        if "?" in path and not QUERY.search(path):
             # A server would be asked for the name before it. Listings have such names encoded.
             return False
         try:
@@ -590,7 +606,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if isinstance(target, list) and len(target) != len(found):
             message = f"there are {len(target)} targets for {len(found)} sources"
             raise InvalidError(message)
-        pairs = list(zip(found, other_paths(found, target, exists=inside, flatten=not single), strict=True))
+        names = [decoded(path) for path in found]
+        if isinstance(target, str) and is_encoded(target):
+            names = [encoded(name) for name in names]
+        pairs = list(zip(found, other_paths(names, target, exists=inside, flatten=not single), strict=True))
         _refuse_shared_targets(pairs)
         return pairs
 
@@ -854,7 +873,7 @@ class _RangeBatch:
 
 
 def _is_pattern(path: str) -> bool:
-    return bool(set("*?[") & set(path)) and not _QUERY.search(path)
+    return bool(set("*?[") & set(path)) and not QUERY.search(path)
 
 
 def _raise_unless_missing(error: OSError) -> None:
@@ -872,7 +891,7 @@ def _refuse_shared_targets(pairs: list[tuple[str, str]]) -> None:
     """Raise an error if two sources have one target."""
     source_of: dict[str, str] = {}
     for source, target in pairs:
-        name = str(target).rstrip("/")
+        name = decoded(str(target)).rstrip("/")
         other = source_of.setdefault(name, source)
         if other is not source:
             message = f"{_shown(other)} and {_shown(source)} would get one name, {_shown(name)}"
@@ -908,14 +927,7 @@ def _shown(path: Any) -> str:  # noqa: ANN401
         return ", ".join(_shown(each) for each in list(path)[:_MAX_SHOWN_NAMES])
     text = str(path)
     url, mark, pattern = text.partition("?")
-    return redact_url(text) if _QUERY.search(text) else redact_url(url) + mark + pattern
-
-
-def _is_other_version(one: Entry | ObservedStat | FileStat, other: Entry | ObservedStat | FileStat) -> bool:
-    """Return whether sizes, versions or times of two stats differ, of those that both have."""
-    fields = ("size", "validator", "modified")
-    values = [(getattr(one, field, None), getattr(other, field, None)) for field in fields]
-    return any(a is not None and b is not None and a != b for a, b in values)
+    return redact_url(text) if QUERY.search(text) else redact_url(url) + mark + pattern
 
 
 def _check_whole(path: str, found: int, expected: int) -> None:

@@ -186,7 +186,7 @@ def hostile(walk: bytes, files: bytes, handler: type[Hostile] = Hostile):
 
     with Server(("127.0.0.1", 0), handler) as server:
         server.walk, server.files, server.asked = walk, files, []
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield server, f"http://127.0.0.1:{server.server_address[1]}/tree"

@@ -252,7 +252,7 @@ def test_an_index_that_breaks_off_prevents_every_deletion(hither, tmp_path):
     write(tmp_path / "a", b"x")
     write(tmp_path / "b", b"x")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), BreaksOff) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,)).start()
         url = f"http://127.0.0.1:{server.server_port}"
         told = sync("--delete", "--size-only", f"{url}/broken", tmp_path, code=5)
         whole = check("--size-only", f"{url}/whole", tmp_path)

@@ -123,6 +123,25 @@ def test_files_and_clients_work_in_child_processes(site, client, content, method
     assert file.read_at(8, 4) == content[8:12]
 
 
+def _read_again(file, queue):
+    queue.put((file.size, file.readline(), file.readall()))
+
+
+def test_a_forked_child_reads_one_version(site, client):
+    url = site.put("f", b"old\n" * 10)
+    file = client.open(url)
+    assert file.readline() == b"old\n"
+    assert file.size == 40
+    site.put("f", b"new\n" * 20)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_read_again, args=(file, queue))
+    child.start()
+    assert queue.get(timeout=60) == (80, b"new\n", b"new\n" * 18)
+    child.join(60)
+    assert child.exitcode == 0
+
+
 ROUNDS = int(os.environ.get("HITHER_ROUNDS", "20"))
 
 

@@ -182,7 +182,7 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
 def elsewhere():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         server.fields = []
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield server
         server.shutdown()

@@ -57,7 +57,7 @@ def tape():
     server.daemon_threads = True
     server.asked, server.never, server.posts = 0, False, []
     server.urls = [f"http://127.0.0.1:{server.server_port}/{name}" for name in ("new", "lost")]
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server
     server.shutdown()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,90 @@ def test_a_name_that_exists_is_no_pattern(fs, url, local, listed):
 
 def test_a_pattern_matches_where_no_file_has_its_name(fs, url):
     assert fs.cat(f"{url}/a/[f]") == {f"{url}/a/f": b"one"}
+
+
+ODD_NAMES = ("a", "a#b", "q", "q?x=1", "x y", "x%20y", "ü", "x;y", "100%", "[1]", "*")
+
+
+def test_names_arrive_as_they_are(fs, site, url, tmp_path):
+    (tmp_path / "odd").mkdir()
+    for name in ODD_NAMES:
+        (tmp_path / "odd" / name).write_text(name)
+    fs.put(f"{tmp_path}/odd", f"{url}/odd", recursive=True)
+    assert {name: content for name, content in site.files.items() if name.startswith("/odd/") and content} == {
+        f"/odd/{name}": name.encode() for name in ODD_NAMES
+    }
+    fs.put([f"{tmp_path}/odd/{name}" for name in ODD_NAMES], f"{url}/there/")
+    assert sum(name.startswith("/there/") for name in site.files) == len(ODD_NAMES) + 1
+    fs.get(f"{url}/odd", f"{tmp_path}/got", recursive=True)
+    assert {path.name: path.read_text() for path in (tmp_path / "got").iterdir()} == {name: name for name in ODD_NAMES}
+
+
+def test_patterns_match_names_as_they_are(fs, site, url):
+    site.files.update({f"/p/{name}": b"" for name in ("a b.root", "run2.root", "ü.root", "ä*", "x[1]")} | {"/p/": None})
+
+    def found(pattern):
+        return sorted(
+            site.files[f"/p/{name}"] is not None and name for name in map(plain, fs.glob(f"{url}/p/{pattern}"))
+        )
+
+    def plain(name):
+        return urllib.parse.unquote(name.rsplit("/", 1)[-1])
+
+    assert found("*2*") == ["run2.root"]
+    assert found("*[A-F]*") == []
+    assert found("?.root") == ["ü.root"]
+    assert found("a%20*") == found("a *") == ["a b.root"]
+    assert found("*%2A") == found("*[*]") == ["ä*"]
+    assert found("x%5B*") == ["x[1]"]
+    assert [plain(name) for name in fs.glob(f"{url}/**/run?.root")] == ["run2.root"]
+    fs.rm(f"{url}/p/*2*")
+    assert {name for name in site.files if name.startswith("/p/")} == {
+        "/p/",
+        "/p/a b.root",
+        "/p/ü.root",
+        "/p/ä*",
+        "/p/x[1]",
+    }
+
+
+def test_a_name_that_no_local_file_can_have_is_an_error(fs, url, tmp_path):
+    for name in ("..%2Fx", "%2E%2E", "a%00"):
+        with pytest.raises(ValueError, match="no local file can have"):
+            fs.get([f"{url}/{name}", f"{url}/a/f"], f"{tmp_path}/got")
+    assert not (tmp_path / "got").exists()
+
+
+@pytest.mark.parametrize("size", [1, 200])
+def test_a_file_that_was_replaced_after_it_was_looked_at_is_read_whole(fs, site, url, size):
+    assert fs.exists(f"{url}/a/f")
+    site.files["/a/f"] = b"2" * size
+    with fs.open(f"{url}/a/f") as file:
+        assert file.read() == b"2" * size
+        assert file.size == size
+
+
+def test_a_position_from_the_size_of_another_version_is_an_error(fs, site, url):
+    assert fs.exists(f"{url}/a/f")
+    site.files["/a/f"] = b"2" * 200
+    with fs.open(f"{url}/a/f") as file:
+        file.seek(-1, os.SEEK_END)
+        with pytest.raises(ChangedError, match="3 bytes and is 200 now"):
+            file.read()
+    with fs.open(f"{url}/a/f") as file:
+        file.seek(-1, os.SEEK_END)
+        assert file.read() == b"2"
+
+
+@pytest.mark.parametrize("options", [{"mode": "wt"}, {"mode": "wb"}, {"mode": "wb", "compression": "gzip"}])
+def test_a_file_that_is_not_closed_is_not_sent_at_the_end_of_a_transaction(fs, site, url, options):
+    fs.start_transaction()
+    file = fs.open(f"{url}/a/f", **options)
+    file.write("1" if options["mode"] == "wt" else b"1")
+    with pytest.raises(ValueError, match="not closed"):
+        fs.end_transaction()
+    assert site.files["/a/f"] == b"one"
+    (file.buffer if options["mode"] == "wt" else file).discard()
 
 
 def test_files_that_vanish_during_a_copy_are_named(fs, site, url):
