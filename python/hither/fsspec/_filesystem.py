@@ -21,11 +21,10 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.compression import compr
 from fsspec.core import get_compression
-from fsspec.implementations.local import LocalFileSystem, make_path_posix, trailing_sep
-from fsspec.utils import isfilelike, other_paths, stringify_path
+from fsspec.implementations.local import make_path_posix
+from fsspec.utils import isfilelike, stringify_path
 
 from hither._client import Client, default_client
-from hither._core import redact_url
 from hither._file import RemoteFile
 from hither._urls import PREFIXES, SCHEMES, without_prefix
 from hither.exceptions import (
@@ -39,7 +38,26 @@ from hither.exceptions import (
 )
 from hither.fsspec._calls import mirror_sync_methods, run_all, sync
 from hither.fsspec._files import CompressedFile, FsspecFile, ObservedStat, UploadFile, has_suffix, is_other_version
-from hither.fsspec._names import QUERY, decoded, encoded, glob_matcher, is_encoded
+from hither.fsspec._names import (
+    below,
+    decoded,
+    encoded,
+    glob_matcher,
+    has_query,
+    is_encoded,
+    is_pattern,
+    shown,
+    split_query,
+)
+from hither.fsspec._pairs import (
+    LOCAL_END,
+    CopyEnd,
+    pairs_of_copy,
+    pairs_of_move,
+    refuse_folded,
+    refuse_itself,
+    refuse_outside,
+)
 from hither.fsspec._parquet import PARQUET_MAGIC, PARQUET_SUFFIXES, TAIL_BYTES, ParquetFile
 
 if TYPE_CHECKING:
@@ -49,8 +67,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HitherFileSystem"]
 
-_MAX_SHOWN_NAMES = 5
-"""Names that a message shows."""
 _MAX_OPEN_FILES = 32
 """Files that are kept open between reads of ranges."""
 _MAX_OPEN_SECONDS = 60.0
@@ -131,7 +147,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:  # noqa: ANN401
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
-        return without_prefix(str(stringify_path(path))).rstrip("/")
+        name, query = split_query(without_prefix(str(stringify_path(path))))
+        # Whoever looks for the last slash of the path finds none in its query.
+        return name.rstrip("/") + query.replace("/", "%2F")
 
     def unstrip_protocol(self, name: str) -> str:
         """Return the URL with the scheme that fsspec maps to this filesystem."""
@@ -139,9 +157,9 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     @classmethod
     def _parent(cls, path: str) -> str:
-        path = cls._strip_protocol(path)
-        scheme, _, rest = path.partition("://")
-        return f"{scheme}://{rest.rsplit('/', 1)[0]}"
+        path, query = split_query(cls._strip_protocol(path))
+        scheme, _, rest = path.rstrip("/").partition("://")
+        return f"{scheme}://{rest.rsplit('/', 1)[0]}{query}"
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:  # noqa: ANN401
         path = self._strip_protocol(path)
@@ -195,9 +213,10 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     def _forget(self, path: str) -> None:
         """Forget stats and open files of ``path`` and everything below it."""
+        path = split_query(path)[0] + "/"
         with self._lock:
             for known in (self._stats, self._open_files):
-                for name in [name for name in known if name == path or name.startswith(f"{path}/")]:
+                for name in [name for name in known if f"{split_query(name)[0]}/".startswith(path)]:
                     known.pop(name)
 
     def invalidate_cache(self, path: str | None = None) -> None:
@@ -238,14 +257,15 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             if found["type"] == "directory":
                 raise
             return [found] if detail else [path]
-        found_by_name = {f"{path}/{entry.url.rstrip('/').rsplit('/', 1)[-1]}": entry for entry in entries}
+        names = (split_query(entry.url)[0].rstrip("/").rsplit("/", 1)[-1] for entry in entries)
+        found_by_name = {below(path, name): entry for name, entry in zip(names, entries, strict=True)}
         await self._drop_other_versions(found_by_name)
         listed = [_info_of(name, entry) for name, entry in found_by_name.items()]
         return listed if detail else [each["name"] for each in listed]
 
     async def _glob(self, path: str, maxdepth: int | None = None, **options: Any) -> Any:  # noqa: ANN401
         literal = self._strip_protocol(path)
-        if QUERY.search(literal) and not {"*", "["} & set(literal):
+        if has_query(literal) and not {"*", "["} & set(literal):
             detail = options.get("detail", False)
             if not await self._exists(literal):
                 return {} if detail else []
@@ -271,7 +291,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _exists_literally_async(self, path: str) -> bool:
         """Return whether a path with characters of patterns is the name of a file or directory."""
-        if "?" in path and not QUERY.search(path):
+        if "?" in path and not has_query(path) and not path.startswith("s3://"):
             # A server would be asked for the name before it. Listings have such names encoded.
             return False
         try:
@@ -301,7 +321,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             try:
                 expanded.update(await super()._expand_path([each], recursive, maxdepth, assume_literal=literal))
             except FileNotFoundError as error:
-                message = f"{_shown(each)} does not exist and matches nothing"
+                message = f"{shown(each)} does not exist and matches nothing"
                 raise NotFoundError(message) from error
         return sorted(expanded)
 
@@ -452,7 +472,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             message = f"mode {mode!r} is not supported, expected 'rb', or 'wb' or 'xb' to write a whole file"
             raise UnsupportedError(message)
         if mode == "xb" and self.exists(path):
-            message = f"{_shown(path)} already exists"
+            message = f"{shown(path)} already exists"
             raise AlreadyExistsError(message)
         return UploadFile(self, path, mode, autocommit=autocommit)
 
@@ -491,23 +511,13 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         batch_size: int | None = None,
         **options: Any,  # noqa: ANN401
     ) -> list[Any]:
-        async def is_directory(path: str) -> bool:
-            return await asyncio.to_thread(os.path.isdir, path)
-
         lpath = make_path_posix(lpath) if not isinstance(lpath, list) else lpath
-        pairs = await self._pairs(rpath, lpath, self._expand_path, self._isdir, is_directory, recursive, maxdepth)
+        pairs = await pairs_of_copy(rpath, self._end, lpath, LOCAL_END, recursive=recursive, maxdepth=maxdepth)
         if isinstance(lpath, str):
-            inside = os.path.abspath(lpath)  # noqa: ASYNC240, PTH100
-            for source, target in pairs:
-                if os.path.commonpath([inside, os.path.abspath(target)]) != inside:  # noqa: ASYNC240, PTH100
-                    message = f"{_shown(source)} would be written to {target}, which is not in {lpath}"
-                    raise InvalidError(message)
+            refuse_outside(pairs, lpath)
         for _, target in pairs:
             await asyncio.to_thread(os.makedirs, os.path.dirname(target) or ".", exist_ok=True)  # noqa: PTH120
-        callback.set_size(len(pairs))
-        get_file = callback.branch_coro(self._get_file)
-        calls = [functools.partial(get_file, source, target, **options) for source, target in pairs]
-        return await run_all(calls, batch_size or self.batch_size, callback)
+        return await self._copy_pairs(self._get_file, pairs, callback, batch_size, options)
 
     async def _put(
         self,
@@ -519,22 +529,46 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         **options: Any,  # noqa: ANN401
     ) -> list[Any]:
-        async def expand(paths: list[str], **how: Any) -> list[str]:  # noqa: ANN401
-            return await asyncio.to_thread(_expand_local, paths, **how)
-
-        async def is_directory(path: str) -> bool:
-            return await asyncio.to_thread(os.path.isdir, path)
-
         if not isinstance(lpath, list):
             lpath = make_path_posix(lpath) if isinstance(lpath, (str, os.PathLike)) else list(lpath)
-        pairs = await self._pairs(lpath, rpath, expand, is_directory, self._isdir, recursive, maxdepth)
+        pairs = await pairs_of_copy(lpath, LOCAL_END, rpath, self._end, recursive=recursive, maxdepth=maxdepth)
+        files = []
         for source, target in pairs:
-            if await is_directory(source):
+            if await LOCAL_END.is_directory(source):
                 await self._makedirs(target, exist_ok=True)
-        files = [pair for pair in pairs if not await is_directory(pair[0])]
-        callback.set_size(len(files))
-        put_file = callback.branch_coro(self._put_file)
-        calls = [functools.partial(put_file, source, target, **options) for source, target in files]
+            else:
+                files.append((source, target))
+        return await self._copy_pairs(self._put_file, files, callback, batch_size, options)
+
+    @property
+    def _end(self) -> CopyEnd:
+        return CopyEnd(self._expand_path, self._isdir, self._is_one_name)
+
+    async def _is_one_name(self, folder: str, one: str, two: str) -> bool:
+        """Return whether a server takes two names for one; a file is made there for a moment."""
+        probe = below(folder, encoded(one) if is_encoded(folder) else one)
+        try:
+            await self.client.put_async(probe, b"")
+        except NotFoundError:
+            if self._parent(folder) == folder:
+                raise
+            return await self._is_one_name(self._parent(folder), one, two)
+        try:
+            return bool(await self._exists(below(folder, encoded(two) if is_encoded(folder) else two)))
+        finally:
+            await self.client.remove_async(probe)
+
+    async def _copy_pairs(
+        self,
+        copy_file: Callable[..., Any],
+        pairs: list[tuple[str, str]],
+        callback: Any,  # noqa: ANN401
+        batch_size: int | None,
+        options: dict[str, Any],
+    ) -> list[Any]:
+        callback.set_size(len(pairs))
+        copy_file = callback.branch_coro(copy_file)
+        calls = [functools.partial(copy_file, source, target, **options) for source, target in pairs]
         return await run_all(calls, batch_size or self.batch_size, callback)
 
     async def _copy(
@@ -548,8 +582,8 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         **options: Any,  # noqa: ANN401
     ) -> None:
         if isinstance(path1, str) and isinstance(path2, str):
-            _refuse_itself(self._strip_protocol(path1), self._strip_protocol(path2))
-        pairs = await self._pairs(path1, path2, self._expand_path, self._isdir, self._isdir, recursive, maxdepth)
+            refuse_itself(self._strip_protocol(path1), self._strip_protocol(path2))
+        pairs = await pairs_of_copy(path1, self._end, path2, self._end, recursive=recursive, maxdepth=maxdepth)
         calls = [functools.partial(self._cp_file, source, target, **options) for source, target in pairs]
         found = await run_all(calls, batch_size or self.batch_size, return_exceptions=True)
         errors = {pair[0]: error for pair, error in zip(pairs, found, strict=True) if isinstance(error, Exception)}
@@ -561,92 +595,51 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             return
         if len(pairs) == 1:
             raise next(iter(missing.values()))
-        shown = ", ".join(_shown(path) for path in list(missing)[:_MAX_SHOWN_NAMES])
-        message = f"{len(missing)} of {len(pairs)} files were not copied, because they are missing: {shown}"
+        message = f"{len(missing)} of {len(pairs)} files were not copied, because they are missing: {shown(missing)}"
         raise NotFoundError(message) from next(iter(missing.values()))
-
-    async def _pairs(
-        self,
-        sources: Any,  # noqa: ANN401
-        target: Any,  # noqa: ANN401
-        expand: Callable[..., Any],
-        is_source_directory: Callable[[str], Any],
-        is_target_directory: Callable[[str], Any],
-        recursive: bool,  # noqa: FBT001
-        maxdepth: int | None,
-    ) -> list[tuple[str, str]]:
-        """Return each source with its target, by the rules of fsspec's ``get`` and ``put``.
-
-        Raises
-        ------
-        ValueError
-            Two sources have one target.
-        OSError
-            A directory cannot be listed, or nothing is found.
-
-        """
-        if isinstance(sources, list) and isinstance(target, list):
-            pairs = list(zip(sources, target, strict=True))
-            _refuse_shared_targets(pairs)
-            return pairs
-        single = isinstance(sources, (str, os.PathLike))
-        given = [str(stringify_path(each)) for each in ([sources] if single else sources)]
-        found = await expand(given, recursive=recursive, maxdepth=maxdepth)
-        if single and (not recursive or maxdepth is not None):
-            # Without recursion, fsspec passes over directories.
-            found = [path for path in found if not trailing_sep(path) and not await is_source_directory(path)]
-            if not found:
-                return []
-        inside = False
-        if single and isinstance(target, str):
-            if _is_pattern(given[0]) and without_prefix(given[0]).rstrip("/") not in found:
-                inside = len(found) == 1
-            else:
-                inside = not trailing_sep(given[0]) and (trailing_sep(target) or await is_target_directory(target))
-        if isinstance(target, list) and len(target) != len(found):
-            message = f"there are {len(target)} targets for {len(found)} sources"
-            raise InvalidError(message)
-        names = [decoded(path) for path in found]
-        if isinstance(target, str) and is_encoded(target):
-            names = [encoded(name) for name in names]
-        pairs = list(zip(found, other_paths(names, target, exists=inside, flatten=not single), strict=True))
-        _refuse_shared_targets(pairs)
-        return pairs
 
     async def _get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:  # noqa: ANN401
         rpath = self._strip_protocol(rpath)
-        if isfilelike(lpath):
-            await self._download(rpath, lpath, callback)
-            return
-        directory = False
+        info = None
         with contextlib.suppress(OSError):
             # A server may refuse this and send the file.
-            directory = await self._isdir(rpath)
-        if directory:
+            info = await self._info(rpath)
+        if isfilelike(lpath):
+            await self._download(rpath, lpath, info, callback)
+            return
+        if info is not None and info["type"] == "directory":
             await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
             return
         # The file gets its name when it is complete.
         partial = f"{lpath}.{uuid.uuid4().hex}.part"
         try:
             with open(partial, "xb") as target:  # noqa: ASYNC230, PTH123
-                await self._download(rpath, target, callback)
+                await self._download(rpath, target, info, callback)
             await asyncio.to_thread(os.replace, partial, lpath)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(partial)  # noqa: PTH108
             raise
 
-    async def _download(self, path: str, target: IO[bytes], callback: Any) -> None:  # noqa: ANN401
+    async def _download(self, path: str, target: IO[bytes], info: dict[str, Any] | None, callback: Any) -> None:  # noqa: ANN401
         with RemoteFile(path, client=self.client, tree_cache=False, open_ahead=False) as file:
             stat = await file.stat_async()
             await self._drop_other_versions({path: stat})
+            if info is not None and info["size"] not in (None, stat.size):
+                # The file may have been replaced since, or this is a page in its place.
+                stated = (await self._info(path))["size"]
+                if stated not in (None, stat.size):
+                    message = (
+                        f"{shown(path)}: {stat.size} bytes would be sent, but the server states {stated} elsewhere"
+                    )
+                    raise CorruptError(message)
             callback.set_size(stat.size)
             for start in range(0, stat.size, _DOWNLOAD_CHUNK_BYTES):
                 found = await file.read_at_async(start, _DOWNLOAD_CHUNK_BYTES)
                 _check_whole(path, start + len(found), min(start + _DOWNLOAD_CHUNK_BYTES, stat.size))
                 written = await asyncio.to_thread(target.write, found)
                 if written is not None and written != len(found):
-                    message = f"only {written} of {len(found)} bytes of {_shown(path)} were written to {target!r}"
+                    message = f"only {written} of {len(found)} bytes of {shown(path)} were written to {target!r}"
                     raise OSError(message)
                 callback.relative_update(len(found))
 
@@ -749,7 +742,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:  # noqa: ANN401
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        _refuse_itself(path1, path2)
+        refuse_itself(path1, path2)
         if (await self._info(path1))["type"] == "directory":
             await self._makedirs(path2, exist_ok=True)
             return
@@ -760,7 +753,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _mv_file(self, path1: str, path2: str) -> None:
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        _refuse_itself(path1, path2)
+        refuse_itself(path1, path2)
         await self._with_parent(path2, lambda: self.client.rename_async(path1, path2, overwrite=True))
         self._forget(path1)
         self._forget(path2)
@@ -776,7 +769,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         """
         seconds = sync(self.loop, self._modified, self._strip_protocol(path))
         if seconds is None:
-            message = f"the server does not report when {_shown(path)} was changed"
+            message = f"the server does not report when {shown(path)} was changed"
             raise UnsupportedError(message)
         return datetime.fromtimestamp(seconds, tz=timezone.utc)
 
@@ -797,7 +790,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             Always.
 
         """
-        message = f"servers do not report when {_shown(path)} was created; modified() is the time of its last change"
+        message = f"servers do not report when {shown(path)} was created; modified() is the time of its last change"
         raise UnsupportedError(message)
 
     def ukey(self, path: str) -> str:
@@ -833,7 +826,7 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
         several = not isinstance(path1, str)
         sources: list[str] = []
         for each in [path1] if isinstance(path1, str) else path1:
-            if not _is_pattern(each) or self._exists_literally(self._strip_protocol(each)):
+            if not is_pattern(each) or self._exists_literally(self._strip_protocol(each)):
                 sources.append(self._strip_protocol(each))
                 continue
             several = True
@@ -841,18 +834,12 @@ class HitherFileSystem(AsyncFileSystem):  # type: ignore[misc]
             sources += [name for name, info in found.items() if recursive or info["type"] != "directory"]
         sources = list(dict.fromkeys(sources))
         if not sources:
-            message = f"{_shown(path1)} matches nothing that can be moved"
+            message = f"{shown(path1)} matches nothing that can be moved"
             raise NotFoundError(message)
-        if isinstance(path2, str):
-            inside = several or path2.endswith("/") or self.isdir(path2)
-            target = self._strip_protocol(path2)
-            targets = [f"{target}/{name.rsplit('/', 1)[-1]}" if inside else target for name in sources]
-        else:
-            targets = self._strip_protocol(list(path2))
-        pairs = list(zip(sources, targets, strict=True))
-        _refuse_shared_targets(pairs)
-        for source, target in pairs:
-            _refuse_itself(source, target)
+        target = self._strip_protocol(path2 if isinstance(path2, str) else list(path2))
+        inside = isinstance(path2, str) and (several or split_query(path2)[0].endswith("/") or self.isdir(path2))
+        pairs = pairs_of_move(sources, target, inside=inside)
+        sync(self.loop, refuse_folded, pairs, self._end)
         for source, target in pairs:
             self.mv_file(source, target)
 
@@ -872,67 +859,14 @@ class _RangeBatch:
         self.turn = asyncio.Lock()
 
 
-def _is_pattern(path: str) -> bool:
-    return bool(set("*?[") & set(path)) and not QUERY.search(path)
-
-
 def _raise_unless_missing(error: OSError) -> None:
     if not isinstance(error, NotFoundError):
         raise error
 
 
-def _refuse_itself(source: str, target: str) -> None:
-    if f"{target}/".startswith(f"{source}/"):
-        message = f"{_shown(source)} cannot be moved or copied onto or into itself ({_shown(target)})"
-        raise InvalidError(message)
-
-
-def _refuse_shared_targets(pairs: list[tuple[str, str]]) -> None:
-    """Raise an error if two sources have one target."""
-    source_of: dict[str, str] = {}
-    for source, target in pairs:
-        name = decoded(str(target)).rstrip("/")
-        other = source_of.setdefault(name, source)
-        if other is not source:
-            message = f"{_shown(other)} and {_shown(source)} would get one name, {_shown(name)}"
-            raise InvalidError(message)
-
-
-class _LocalTree(LocalFileSystem):  # type: ignore[misc]
-    """The local filesystem; a directory that cannot be listed is an error."""
-
-    def walk(self, path: str, maxdepth: int | None = None, topdown: bool = True, **options: Any) -> Any:  # noqa: ANN401, FBT001, FBT002
-        options["on_error"] = "raise"
-        return super().walk(path, maxdepth, topdown, **options)
-
-
-def _expand_local(paths: list[str], *, recursive: bool, maxdepth: int | None) -> list[str]:
-    """Return the local paths that names and patterns stand for; what exists is no pattern."""
-    tree = _LocalTree(skip_instance_cache=True)
-    expanded: set[str] = set()
-    for each in paths:
-        path = tree._strip_protocol(each)  # noqa: SLF001
-        literal = not has_magic(path) or os.path.lexists(path)
-        for found in tree.expand_path([path], recursive, maxdepth, assume_literal=literal):
-            if recursive and found != path and os.path.islink(found) and os.path.isdir(found):  # noqa: PTH112, PTH114
-                message = f"{found} is a link to a directory, which is not followed; upload its target by name"
-                raise InvalidError(message)
-            expanded.add(found)
-    return sorted(expanded)
-
-
-def _shown(path: Any) -> str:  # noqa: ANN401
-    """Return a URL or several as messages show them, without user, password and query."""
-    if not isinstance(path, (str, os.PathLike)):
-        return ", ".join(_shown(each) for each in list(path)[:_MAX_SHOWN_NAMES])
-    text = str(path)
-    url, mark, pattern = text.partition("?")
-    return redact_url(text) if QUERY.search(text) else redact_url(url) + mark + pattern
-
-
 def _check_whole(path: str, found: int, expected: int) -> None:
     if found != expected:
-        message = f"{_shown(path)} has changed while it was read: {found} bytes of {expected} came; read it again"
+        message = f"{shown(path)} has changed while it was read: {found} bytes of {expected} came; read it again"
         raise ChangedError(message)
 
 

@@ -1,11 +1,13 @@
-"""Names of files in URLs, and on the local disk.
+"""Names of files: in URLs, on the local disk, in patterns and in messages.
 
 In most URLs names are percent-encoded; those of XRootD and S3 are as they are.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from typing import Any
 from urllib.parse import quote, unquote
 
 from fsspec.utils import glob_translate
@@ -18,8 +20,41 @@ _LITERAL_SCHEMES = ("root", "roots", "xroot", "xroots", "s3")
 _SAFE = "!$&'()+,:=@"
 """Characters that are not encoded in names, beside letters, digits and ``-._~``."""
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-QUERY = re.compile(r"\?[^/*?\[\]=]+=")
-"""Beginning of the query of a URL, which is no pattern."""
+_QUERY = re.compile(r"\?[^/*?\[\]=]+=")
+_MAX_SHOWN_NAMES = 5
+"""Names that a message shows."""
+
+
+def split_query(path: str) -> tuple[str, str]:
+    """Return a path without the query of its URL, and the query with its mark; S3 has none."""
+    scheme, mark, _ = without_prefix(path).partition("://")
+    found = _QUERY.search(path) if mark and scheme != "s3" else None
+    return (path[: found.start()], path[found.start() :]) if found else (path, "")
+
+
+def has_query(path: str) -> bool:
+    """Return whether a path ends in the query of a URL, whose mark is no pattern."""
+    return bool(split_query(path)[1])
+
+
+def below(directory: str, name: str) -> str:
+    """Return the path of ``name``, as it is in URLs, in a directory, whose query it gets."""
+    path, query = split_query(directory)
+    return f"{path.rstrip('/')}/{name}{query}"
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether a path is a pattern, unless a file has this name."""
+    return bool(set("*?[") & set(path)) and not has_query(path)
+
+
+def shown(path: Any) -> str:  # noqa: ANN401
+    """Return a URL or several as messages show them, without user, password and query."""
+    if not isinstance(path, (str, os.PathLike)):
+        return ", ".join(shown(each) for each in list(path)[:_MAX_SHOWN_NAMES])
+    text = str(path)
+    url, mark, pattern = text.partition("?")
+    return redact_url(text) if has_query(text) else redact_url(url) + mark + pattern
 
 
 def is_encoded(path: str) -> bool:
@@ -28,8 +63,14 @@ def is_encoded(path: str) -> bool:
     return bool(mark) and scheme.lower() not in _LITERAL_SCHEMES
 
 
+def plain(path: str) -> str:
+    """Return ``path`` with its names as they are, without its query and a slash at the end."""
+    path = split_query(path)[0].rstrip("/")
+    return unquote(path, errors="surrogateescape") if is_encoded(path) else path
+
+
 def decoded(path: str) -> str:
-    """Return ``path`` with its names as they are, without its query.
+    """Return :func:`plain`, for a path of local files.
 
     Raises
     ------
@@ -37,15 +78,12 @@ def decoded(path: str) -> str:
         A name has a slash or a zero byte, or would be another directory.
 
     """
-    if not is_encoded(path):
-        return path
-    names = path[: found.start()] if (found := QUERY.search(path)) else path
-    plain = [unquote(name, errors="surrogateescape") for name in names.split("/")]
-    for name, encoded in zip(plain, names.split("/"), strict=True):
-        if name != encoded and (name in (".", "..") or {"/", "\0"} & set(name)):
-            message = f"{redact_url(path)} has a name that no local file can have: {encoded}"
+    names = split_query(path)[0].split("/") if is_encoded(path) else []
+    for name in names:
+        if (own := unquote(name)) != name and (own in (".", "..") or {"/", "\0"} & set(own)):
+            message = f"{shown(path)} has a name that no local file can have: {name}"
             raise InvalidError(message)
-    return "/".join(plain)
+    return plain(path)
 
 
 def encoded(path: str) -> str:

@@ -713,9 +713,9 @@ def test_downloads_to_one_path_share_no_partial_file(site, fs, content, tmp_path
     partial = []
     download = HitherFileSystem._download
 
-    async def note(fs, path, target, callback):
+    async def note(fs, path, target, *others):
         partial.append(target.name)
-        await download(fs, path, target, callback)
+        await download(fs, path, target, *others)
 
     monkeypatch.setattr(HitherFileSystem, "_download", note)
     for name in ("one", "two"):

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import unicodedata
 import urllib.parse
 from pathlib import Path
 
@@ -14,7 +15,7 @@ fsspec = pytest.importorskip("fsspec")
 from e2e.behaviours import foreign_server  # noqa: E402
 
 import hither  # noqa: E402
-from hither.exceptions import ChangedError  # noqa: E402
+from hither.exceptions import ChangedError, CorruptError  # noqa: E402
 from hither.fsspec import HitherFileSystem  # noqa: E402
 from hither.fsspec._calls import run_all, sync  # noqa: E402
 
@@ -191,6 +192,71 @@ def test_a_file_that_is_not_closed_is_not_sent_at_the_end_of_a_transaction(fs, s
         fs.end_transaction()
     assert site.files["/a/f"] == b"one"
     (file.buffer if options["mode"] == "wt" else file).discard()
+
+
+@pytest.mark.parametrize("verb", ["mv", "copy"])
+def test_no_source_is_replaced_by_another(fs, site, url, verb):
+    for other in ("a/g", "a/%67"):
+        with pytest.raises(ValueError, match="which is to be moved or copied, too"):
+            getattr(fs, verb)([f"{url}/a/f", f"{url}/a/g"], [f"{url}/{other}", f"{url}/a/h"])
+    assert not {"PUT", "MOVE"} & {command for command, _ in site.requests}
+
+
+def test_names_of_a_directory_with_a_query_have_it_at_their_end(fs, site, url, tmp_path):
+    query = "?authz=a/b"
+    names = fs.ls(f"{url}/a{query}", detail=False)
+    assert names == [f"{url}/a/f?authz=a%2Fb", f"{url}/a/g?authz=a%2Fb"]
+    assert fs.cat_file(names[0]) == b"one"
+    assert fs.find(f"{url}/a{query}") == names
+    fs.get(f"{url}/a{query}", f"{tmp_path}/got", recursive=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "got").iterdir()} == {"f": b"one", "g": b"another"}
+    fs.put(f"{tmp_path}/got", f"{url}/new{query}", recursive=True)
+    fs.mv(f"{url}/b/f{query}", f"{url}/there/{query}")
+    assert site.files["/new/f"] == b"one"
+    assert site.files["/there/f"] == b"two"
+    fs.rm(names[0], recursive=True)
+    assert "/a/f" not in site.files
+    assert "/a/g" in site.files
+
+
+@pytest.mark.parametrize(("one", "two"), [("Run", "run"), ("\u00e9", "e\u0301"), ("\u00c9", "e\u0301")])
+def test_two_names_that_are_one_for_the_server_are_refused(fs, site, url, local, one, two):
+    def folds(exchange):
+        name = unicodedata.normalize("NFC", exchange.name.casefold())
+        exchange.name = next(
+            (it for it in site.files if unicodedata.normalize("NFC", it.casefold()) == name), exchange.name
+        )
+        return False
+
+    (Path(local) / "a" / one).write_text("1")
+    (Path(local) / "a" / two).write_text("2")
+    fs.put(f"{local}/a", f"{url}/kept", recursive=True)
+    assert len([name for name in site.files if name.startswith("/kept/")]) == 5
+    site.behaviour = folds
+    before = set(site.files)
+    with pytest.raises(ValueError, match="makes no difference between"):
+        fs.put(f"{local}/a", f"{url}/new", recursive=True)
+    assert set(site.files) == before
+    with pytest.raises(ValueError, match="makes no difference between"):
+        fs.mv([f"{url}/a/f", f"{url}/a/g"], [f"{url}/there/{one}", f"{url}/there/{two}"])
+    assert set(site.files) == before
+
+
+@pytest.mark.parametrize("verb", ["get", "copy"])
+@pytest.mark.parametrize("answer", ["page", "cut"])
+def test_a_response_of_another_size_than_the_server_states_replaces_nothing(fs, site, url, local, verb, answer):
+    def behaviour(exchange):
+        if exchange.command != "GET" or exchange.name != "/a/g":
+            return False
+        return exchange.html("<h1>Log in</h1>") if answer == "page" else exchange.stream(b"another", whole=False)
+
+    site.behaviour = behaviour
+    target = f"{local}/there" if verb == "get" else f"{url}/there"
+    (Path(local) / "there" / "g").write_bytes(b"good")
+    site.files["/there/g"] = b"good"
+    with pytest.raises(CorruptError, match="the server states 7 elsewhere"):
+        getattr(fs, verb)(f"{url}/a/g", f"{target}/g")
+    assert (Path(local) / "there" / "g").read_bytes() == site.files["/there/g"] == b"good"
 
 
 def test_files_that_vanish_during_a_copy_are_named(fs, site, url):
