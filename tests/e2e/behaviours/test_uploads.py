@@ -86,32 +86,66 @@ def test_one_listing_shows_all_uploads_of_a_directory(hither, tmp_path, verb, be
     assert len(methods) <= 30 * each + 8, methods
 
 
-@pytest.mark.parametrize("checksums", [True, False])
-def test_a_third_party_copy_that_did_nothing_is_told(hither, tmp_path, checksums):
-    """The target of the same size, date and tag may be the old one, whatever the server says."""
+class Idle(Exchange):
+    """Confirms changes of names and does none of them. Tells entity tags, and checksums if it `has_checksums`."""
 
-    class Idle(Exchange):
-        def answer(self, status, body=b"", **fields):
-            data = self.site.files.get(self.name)
-            if checksums and data and "Want-Digest" in self.headers:
+    has_checksums = True
+
+    def answer(self, status, body=b"", **fields):
+        data = self.site.files.get(self.name)
+        if data and self.command in ("GET", "HEAD"):
+            fields["ETag"] = f'"{zlib.crc32(data):08x}"'
+            if self.has_checksums and "Want-Digest" in self.headers:
                 fields["Digest"] = f"adler32={zlib.adler32(data):08x}"
-            return super().answer(status, body, **fields)
+        return super().answer(status, body, **fields)
 
-        def do_COPY(self):
-            self.content = b""
-            self.answer(201, b"success: Created\n", Content_Type="text/plain")
+    def properties(self, path, **changed):
+        data = self.site.files[path]
+        return super().properties(path, getetag=data and f'"{zlib.crc32(data):08x}"', **changed)
 
-    new, old = (bytes([byte]) * 3_000 for byte in (1, 2))
+    def do_COPY(self):
+        self.content = b""
+        self.answer(201, b"success: Created\n", Content_Type="text/plain")
+
+
+class WithoutChecksums(Idle):
+    has_checksums = False
+
+
+@pytest.mark.parametrize("target_size", [2_000, 3_000])
+@pytest.mark.parametrize("idle", [Idle, WithoutChecksums])
+def test_a_third_party_copy_that_did_nothing_is_told(hither, tmp_path, idle, target_size):
+    """The target of the same size, date and tag may be the old one, whatever the server says; it stays."""
+    new, old = b"1" * 3_000, b"2" * target_size
     with (
-        serving(Site({"/": None, "/a": new}, lambda _: False), Idle) as source,
-        serving(Site({"/": None, "/b": old}, lambda _: False), Idle) as target,
+        serving(Site({"/": None, "/a": new}, lambda _: False), idle) as source,
+        serving(target := Site({"/": None, "/b": old}, lambda _: False), idle) as target_server,
     ):
-        urls = [f"http://127.0.0.1:{source.port}/a", f"http://127.0.0.1:{target.port}/b"]
+        urls = [f"http://127.0.0.1:{source.port}/a", f"http://127.0.0.1:{target_server.port}/b"]
         done = hither("cp", "--third-party", "pull", *urls, "--no-store")
-    if checksums:
-        assert (done.code != 0, "expected" in done.err) == (True, True), done
+    if idle is Idle or target_size != len(new):
+        assert (done.code != 0, "expected" in done.err, "left there" in done.err) == (True, True, True), done
     else:
         assert "not compared" in done.err, done
+    assert target.files["/b"] == old
+
+
+def test_an_upload_in_place_that_did_nothing_leaves_the_old_file(hither, tmp_path):
+    local = tmp_path / "a.dat"
+    local.write_bytes(b"1" * len(OLD))
+    site = Site({"/": None, "/a.dat": OLD}, lambda it: it.command == "PUT" and it.name == "/a.dat" and it.answer(204))
+    with serving(site, type("InPlace", (Idle,), {"answer_move": Exchange.refuse})) as server:
+        done = hither("cp", "--checksum", "adler32", local, f"http://127.0.0.1:{server.port}/a.dat", "--no-store")
+    assert (done.code, "the server has" in done.err) == (7, True), done
+    assert site.files == {"/": None, "/a.dat": OLD}
+
+
+def test_a_name_that_is_listed_and_cannot_be_looked_at_is_no_pattern(hither):
+    """As a link that leads to nothing."""
+    site = Site({"/": None, "/x1": OLD, "/x[1]": b"1"}, lambda it: it.command != "DELETE" and it.name == "/x[1]" and it.answer(404))
+    with serving(site) as server:
+        done = hither("rm", f"http://127.0.0.1:{server.port}/x[1]", "--no-store")
+    assert "/x1" in site.files, done
 
 
 @pytest.mark.parametrize("size", [5_000, 3 << 20])

@@ -84,10 +84,14 @@ impl Client {
         let storage = &*named.storage;
         let mut found = UrlMatches { refused, ..UrlMatches::default() };
         let mut paths = vec![named.path.clone()];
+        // The path of what the URL names if it is taken literally, up to this level.
+        let mut literal = named.path.clone();
         for (level, component) in pattern.components.iter().enumerate() {
             let is_last = level + 1 == pattern.components.len();
             let is_directory = !is_last || pattern.names_directories;
             let matcher = component.matcher()?;
+            let parent = literal;
+            literal = join(&parent, &component.name);
             let mut next = Vec::new();
             let listed = futures_util::stream::iter(std::mem::take(&mut paths)).map(|path| {
                 let listed = component.list(storage, path.clone());
@@ -111,6 +115,14 @@ impl Client {
                     && let Some(error) = found.refused.take()
                 {
                     return Err(error);
+                }
+                // A link that leads to nothing is there, although its server says that it is not.
+                if is_last
+                    && path == parent
+                    && listing.entries.iter().any(|entry| entry.path == literal)
+                {
+                    found.urls = vec![pattern.url_of(&named.path, &literal)];
+                    return Ok(found);
                 }
                 let matches = |path: &str| component.matches(matcher.as_ref(), path);
                 // What may match and cannot be used must not be passed over.

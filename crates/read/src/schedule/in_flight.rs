@@ -63,10 +63,14 @@ impl InFlightRequest {
     }
 
     /// Records bytes that arrived with the response to another request: if this request fails, they
-    /// are not requested again.
+    /// are not requested again. Most are gaps that a server sent, which no request asks for.
     pub(crate) fn received_elsewhere(&mut self, ranges: &[Range<u64>]) {
-        self.elsewhere.extend_from_slice(ranges);
-        self.elsewhere = range::merged(&self.elsewhere, 0);
+        let asked = &self.request.ranges;
+        let concerns = |range: &&Range<u64>| {
+            let at = asked.partition_point(|it| it.end <= range.start);
+            asked.get(at).is_some_and(|it| it.start < range.end)
+        };
+        self.elsewhere.extend(ranges.iter().filter(concerns).cloned());
     }
 
     /// The request, less the half that was taken over, and the ranges that arrived.
@@ -167,6 +171,19 @@ mod tests {
             in_flight.received(i * 3000..i * 3000 + 1000);
         }
         in_flight
+    }
+
+    #[test]
+    fn only_bytes_that_were_requested_are_recorded_from_other_responses() {
+        let mut in_flight = request(0, Duration::ZERO);
+        for i in 0..400 {
+            in_flight.received_elsewhere(&[i * 3000 + 1000..i * 3000 + 3000]);
+        }
+        assert_eq!(in_flight.elsewhere, []);
+        in_flight.received_elsewhere(&[500..4000, 5000..6001]);
+        let (request, arrived) = in_flight.finish();
+        let left = range::difference(&request.ranges, &arrived);
+        assert_eq!(left[..2], [0..500, 6001..7000]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::destination::Target;
 use crate::file::CopyItem;
 use crate::file::open::is_to_be_skipped;
 use crate::file::version::FileVersion;
-use crate::options::Verify;
+use crate::options::{OverwritePolicy, Verify};
 use crate::server_actions::{ThirdPartyMove, ThirdPartyMover};
 use crate::summary::FileChecksum;
 use hither_checksum::Checksum;
@@ -115,9 +115,14 @@ async fn move_between(
         })
     };
     let result = async {
-        let before = if file.overwrite { there(item, target, target_path).await } else { None };
+        let before = match shared.options.existing {
+            // What is there would have been kept.
+            OverwritePolicy::Keep => Before::Absent,
+            existing if existing.replaces() => Before::look(item, target, target_path).await,
+            _ => Before::Unknown,
+        };
         mover.move_file(file, moved).await?;
-        verify(shared, item, &file, before.as_ref()).await
+        verify(shared, item, &file, &before).await
     };
     let result = result.await;
     let counted = counted.load(Ordering::Relaxed);
@@ -141,31 +146,56 @@ async fn move_between(
     }
 }
 
-/// The file that may be at the target before the move. Of many files of a directory, its listing
-/// tells.
-async fn there(item: &CopyItem, target: &dyn Storage, path: &str) -> Option<DirEntry> {
-    if let Some(directory) = item.directory.as_ref().filter(|_| item.backoff.failures() == 0)
-        && let Some(listed) = directory.listed(path).await
-    {
-        return listed;
+/// What was at the target before the move.
+enum Before {
+    Absent,
+    There(DirEntry),
+    Unknown,
+}
+
+impl Before {
+    /// Looks at the target. Of many files of a directory, its listing tells.
+    async fn look(item: &CopyItem, target: &dyn Storage, path: &str) -> Self {
+        if let Some(directory) = item.directory.as_ref().filter(|_| item.backoff.failures() == 0)
+            && let Some(listed) = directory.listed(path).await
+        {
+            return listed.map_or(Self::Absent, Self::There);
+        }
+        match target.stat(path).await {
+            Ok(entry) => Self::There(entry),
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::Absent,
+            Err(_) => Self::Unknown,
+        }
     }
-    target.stat(path).await.ok()
+
+    /// Returns true if `seen` may be what was there, and nothing shows that it was replaced.
+    fn may_be(&self, seen: &DirEntry) -> bool {
+        matches!(self, Self::There(old) if is_same_version(old, seen) == Some(true))
+    }
+
+    /// Returns true if `seen` was surely not there before.
+    fn is_replaced_by(&self, seen: &DirEntry) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::There(old) => is_same_version(old, seen) == Some(false),
+            Self::Unknown => false,
+        }
+    }
 }
 
 /// Compares size and checksum of both ends: of a small file only if that is asked for, or if the
 /// target looks as it did `before`, so that nothing may have been done. A wrong file is removed, if
-/// it is surely this one.
+/// it is surely the one that was moved: a server may not have done what it confirmed.
 async fn verify(
     shared: &CopyContext,
     item: &CopyItem,
     file: &ThirdPartyMove<'_>,
-    before: Option<&DirEntry>,
+    before: &Before,
 ) -> Result<DirEntry> {
     let seen = file.target.stat(file.target_path).await?;
     let wrong = if seen.size == Some(file.size) {
         let options = &shared.options;
-        let is_unchanged = before.is_some_and(|old| is_same_version(old, &seen) == Some(true));
-        let is_doubtful = options.verify.is_explicit() || is_unchanged;
+        let is_doubtful = options.verify.is_explicit() || before.may_be(&seen);
         let asked = is_doubtful || file.size >= options.block_bytes;
         match options.verify.algorithm().filter(|_| asked) {
             None => None,
@@ -186,11 +216,11 @@ async fn verify(
         Some(format!("{} arrived, expected {}", seen.shown_size(), file.size))
     };
     let Some(wrong) = wrong else { return Ok(seen) };
-    let left = match file.target.remove_version(&seen).await {
-        Ok(true) => "",
-        // Another client may have replaced it since.
-        Ok(false) | Err(_) => ", and is left there",
-    };
+    // Another size shows by itself, and may be of another client, which may also have replaced it.
+    let is_removed = seen.size == Some(file.size)
+        && before.is_replaced_by(&seen)
+        && file.target.remove_version(&seen).await.unwrap_or_default();
+    let left = if is_removed { "" } else { ", and is left there" };
     Err(Error::new(ErrorKind::Corrupt, format!("{}: {wrong}{left}", item.target.name())))
 }
 

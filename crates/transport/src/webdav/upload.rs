@@ -320,14 +320,15 @@ impl WebDavUpload {
                 self.dav.learn(|names| names.moves = Some(true));
             }
             (Err(error), Way::Together(buffer)) if self.dav.cannot_move(error, &self.path) => {
-                if let Some(there) = self.dav.look(&self.path).await? {
+                let there = self.dav.look(&self.path).await?;
+                if let Some(there) = &there {
                     if !self.options.overwrite {
                         return Err(self.dav.exists(&self.path));
                     }
                     if error.kind() != ErrorKind::Unsupported {
                         return moved;
                     }
-                    self.dav.check_replaceable(Some(&there)).await?;
+                    self.dav.check_replaceable(Some(there)).await?;
                 }
                 let bytes = lock(buffer).clone().freeze();
                 let put = self.put_together(&self.path, bytes).await;
@@ -340,7 +341,7 @@ impl WebDavUpload {
                     && let Err(error) = self.compare(&self.path, expected).await
                 {
                     if error.kind() == ErrorKind::Corrupt {
-                        drop(self.remove_damaged().await);
+                        drop(self.remove_damaged(there.as_ref()).await);
                     }
                     return Err(error);
                 }
@@ -383,14 +384,19 @@ impl WebDavUpload {
         if self.is_aside() {
             return self.dav.discard(&self.at).await;
         }
-        if kind == ErrorKind::Corrupt { self.remove_damaged().await } else { Ok(()) }
+        if kind != ErrorKind::Corrupt {
+            return Ok(());
+        }
+        self.remove_damaged(self.before.as_ref()).await
     }
 
     /// Removes a file that has its final name, its size, and other bytes than were sent: the next
-    /// job would take it for equal. Another size shows by itself, and may be of another client.
-    async fn remove_damaged(&self) -> Result<()> {
+    /// job would take it for equal. Another size shows by itself, and may be of another client. The
+    /// file that was there `before` stays: the server may not have done what it confirmed.
+    async fn remove_damaged(&self, before: Option<&DirEntry>) -> Result<()> {
         let seen = listing::stat(&self.dav, &self.path).await?;
-        if seen.size == Some(self.size) {
+        let is_new = before.is_none_or(|old| is_same_version(old, &seen) == Some(false));
+        if seen.size == Some(self.size) && is_new {
             self.dav.remove_version(&seen).await?;
         }
         Ok(())
