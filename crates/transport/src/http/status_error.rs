@@ -109,6 +109,17 @@ pub(crate) fn of_response(reply: &HttpResponse, method: &str) -> Error {
     error.of_request(reply.effect, method)
 }
 
+impl HttpResponse {
+    /// The fact that a retry is decided by, if the response is a failure.
+    #[must_use]
+    pub fn failure(&self) -> Failure {
+        if self.has_waited {
+            return Failure::OneServer;
+        }
+        failure(self.status, &self.headers)
+    }
+}
+
 /// Returns true for the status by which a server says that the parent of a new name does not exist
 /// (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5 and 9.9.4), or that something else is in the way.
 pub(crate) fn is_conflict(status: StatusCode, method: &str) -> bool {
