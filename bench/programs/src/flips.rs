@@ -71,7 +71,7 @@ pub(crate) async fn run(words: Vec<String>) -> ProgramResult {
     while running.next().await.is_some() {}
 
     let seconds = started.elapsed().as_secs_f64();
-    let (counts, totals) = (proxy.counts(), network.account().totals());
+    let (counts, totals) = (proxy.counts(), network.counters().totals());
     let outcome = outcome.lock().map_err(|_| "a read panicked")?;
     let failed: u64 = outcome.errors.values().sum();
     let told = serde_json::json!({

@@ -207,7 +207,7 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
         let all = &self.connections;
         let tcp: Vec<_> = all.iter().filter_map(|it| it.tcp()).collect();
         let sum = |of: fn(&TcpInfo) -> u32| tcp.iter().map(|it| u64::from(of(it))).sum();
-        let tls = all.iter().map(|it| it.network.account().totals().tls_micros);
+        let tls = all.iter().map(|it| it.network.counters().totals().tls_micros);
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let mut profile = PathProfile {
             url: name,
@@ -332,7 +332,7 @@ impl<F: FnMut(Duration, u64) -> bool> PathProfiler<'_, F> {
 
     /// Bytes received, with headers and framing.
     fn received(&self) -> u64 {
-        self.connections.iter().map(|it| it.network.account().totals().bytes_received).sum()
+        self.connections.iter().map(|it| it.network.counters().totals().bytes_received).sum()
     }
 }
 

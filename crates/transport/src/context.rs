@@ -19,7 +19,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct NetworkContext {
     pub(crate) config: TransportConfig,
-    pub(crate) account: Arc<TransferCounters>,
+    pub(crate) counters: Arc<TransferCounters>,
     pub(crate) runtime: Handle,
     pub(crate) dialer: Dialer,
     pub(crate) ledger: Option<Arc<dyn EndpointStore>>,

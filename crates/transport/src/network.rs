@@ -67,8 +67,8 @@ impl Network {
     ) -> Arc<Self> {
         let dialer = Dialer::new(&config);
         let most_connections = AtomicUsize::new(config.max_connections);
-        let account = Arc::default();
-        let shared = NetworkContext { config, account, runtime, dialer, ledger, most_connections };
+        let counters = Arc::default();
+        let shared = NetworkContext { config, counters, runtime, dialer, ledger, most_connections };
         let pools = Mutex::default();
         let sessions = Mutex::default();
         let to_clean_up = watch::Sender::new(0);
@@ -106,8 +106,8 @@ impl Network {
 
     /// The transfer counters of all connections.
     #[must_use]
-    pub fn account(&self) -> &Arc<TransferCounters> {
-        &self.shared.account
+    pub fn counters(&self) -> &Arc<TransferCounters> {
+        &self.shared.counters
     }
 
     /// Changes the maximum number of connections to a server. Where more are open, idle ones are
@@ -136,7 +136,7 @@ impl Network {
     #[must_use]
     pub fn confirmed_bytes(&self, connections: &[(IpAddr, TcpInfo)]) -> u64 {
         let held: u64 = connections.iter().map(|(_, it)| it.unconfirmed_bytes).sum();
-        self.account().bytes_written().saturating_sub(held)
+        self.counters().bytes_written().saturating_sub(held)
     }
 
     /// The traffic of each source address of the configuration.

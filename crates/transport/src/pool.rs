@@ -48,7 +48,7 @@ pub struct Pool {
     location: Location,
     shared: Arc<NetworkContext>,
     server: Arc<ServerCapabilities>,
-    welcome: ConcurrencyLimiter,
+    limiter: ConcurrencyLimiter,
     state: Mutex<PoolState>,
     streams: Http2Pool,
     progress: PoolProgress,
@@ -79,12 +79,12 @@ impl PoolState {
     /// the one that was used last. Forgets those that are closed.
     fn take_idle(&mut self) -> Option<Http1Connection> {
         loop {
-            let least = self.idle.iter().enumerate().rev().min_by_key(|(_, it)| it.tap.busy());
+            let least = self.idle.iter().enumerate().rev().min_by_key(|(_, it)| it.meter.busy());
             let (at, _) = least?;
             let connection = self.idle.remove(at);
             if !connection.sender.is_closed() {
                 // Before the next one is chosen.
-                connection.tap.set_busy(true);
+                connection.meter.set_busy(true);
                 return Some(connection);
             }
             self.open -= 1;
@@ -111,7 +111,7 @@ impl Pool {
             shared,
             streams: Http2Pool::new(remembered.streams),
             server: Arc::new(ServerCapabilities::new(remembered)),
-            welcome: ConcurrencyLimiter::default(),
+            limiter: ConcurrencyLimiter::default(),
             state,
             progress: PoolProgress::default(),
         })
@@ -119,8 +119,8 @@ impl Pool {
 
     /// The transfer counters.
     #[must_use]
-    pub(crate) fn account(&self) -> &Arc<TransferCounters> {
-        &self.shared.account
+    pub(crate) fn counters(&self) -> &Arc<TransferCounters> {
+        &self.shared.counters
     }
 
     /// The configuration.
@@ -142,8 +142,8 @@ impl Pool {
 
     /// The concurrency limit of the server.
     #[must_use]
-    pub(crate) fn welcome(&self) -> &ConcurrencyLimiter {
-        &self.welcome
+    pub(crate) fn limiter(&self) -> &ConcurrencyLimiter {
+        &self.limiter
     }
 
     /// Everything that was learned about the server and the path to it.
@@ -243,15 +243,18 @@ impl Pool {
     /// A connection for one request, which fails at once if the server refuses connections.
     pub(crate) async fn acquire_now(self: &Arc<Self>) -> Result<PooledConnection> {
         let connection = self.wait_for_connection().await?;
-        connection.tap.set_busy(true);
-        Ok(PooledConnection { pool: Arc::clone(self), way: Some(RequestSender::Http1(connection)) })
+        connection.meter.set_busy(true);
+        Ok(PooledConnection {
+            pool: Arc::clone(self),
+            sender: Some(RequestSender::Http1(connection)),
+        })
     }
 
     /// An idle connection for one request, if there is one.
     pub(crate) fn acquire_idle(self: &Arc<Self>) -> Option<PooledConnection> {
         let connection = self.state().take_idle()?;
-        let way = Some(RequestSender::Http1(connection));
-        Some(PooledConnection { pool: Arc::clone(self), way })
+        let sender = Some(RequestSender::Http1(connection));
+        Some(PooledConnection { pool: Arc::clone(self), sender })
     }
 
     async fn wait_for_connection(self: &Arc<Self>) -> Result<Http1Connection> {
@@ -404,7 +407,7 @@ impl Pool {
     }
 
     fn established(self: &Arc<Self>, connection: Http1Connection, rtt: Duration) {
-        self.account().connected(rtt);
+        self.counters().connected(rtt);
         let mut state = self.state();
         state.connecting -= 1;
         state.open += 1;
@@ -457,25 +460,25 @@ impl Drop for ConnectionHandoff {
 #[derive(Debug)]
 pub(crate) struct PooledConnection {
     pool: Arc<Pool>,
-    way: Option<RequestSender>,
+    sender: Option<RequestSender>,
 }
 
 impl PooledConnection {
     /// The sender of the request.
-    pub(crate) fn way(&mut self) -> Option<&mut RequestSender> {
-        self.way.as_mut()
+    pub(crate) fn sender(&mut self) -> Option<&mut RequestSender> {
+        self.sender.as_mut()
     }
 
     /// Nothing arrived on this connection for too long.
     pub(crate) fn retire(&self) {
-        self.way.iter().for_each(RequestSender::retire);
+        self.sender.iter().for_each(RequestSender::retire);
     }
 
     /// Returns the connection after its response was read to its end, if the server keeps it open.
     pub(crate) fn give_back(mut self) {
-        let open = |way: &mut RequestSender| matches!(way, RequestSender::Http1(connection) if !connection.sender.is_closed() && !connection.tap.yields());
-        if let Some(RequestSender::Http1(connection)) = self.way.take_if(open) {
-            connection.tap.set_busy(false);
+        let open = |sender: &mut RequestSender| matches!(sender, RequestSender::Http1(connection) if !connection.sender.is_closed() && !connection.meter.yields());
+        if let Some(RequestSender::Http1(connection)) = self.sender.take_if(open) {
+            connection.meter.set_busy(false);
             self.pool.release(connection);
         }
         // Otherwise the drop below counts it as closed.
@@ -485,7 +488,7 @@ impl PooledConnection {
 impl Drop for PooledConnection {
     fn drop(&mut self) {
         // A stream serves the next waiter by itself.
-        if let Some(RequestSender::Http1(_)) = self.way.take() {
+        if let Some(RequestSender::Http1(_)) = self.sender.take() {
             self.pool.lost();
         }
     }
@@ -512,7 +515,7 @@ mod tests {
         drop(second);
         let third = tokio::time::timeout(Duration::from_secs(60), pool.acquire_now()).await;
         third.expect("the connection was lost").unwrap().give_back();
-        assert_eq!((pool.idle_connections(), network.account().totals().connections), (1, 1));
+        assert_eq!((pool.idle_connections(), network.counters().totals().connections), (1, 1));
     }
 
     #[tokio::test]

@@ -77,7 +77,7 @@ impl ClientContext {
 
     /// The transfer counters of all files.
     pub(crate) fn counters(&self) -> &Arc<TransferCounters> {
-        self.network.account()
+        self.network.counters()
     }
 
     /// Returns true if stored metadata is recent enough to be used without validation.

@@ -86,7 +86,7 @@ impl Dialer {
         }
     }
 
-    /// Connects to the server of `location`. `tap` counts what arrives.
+    /// Connects to the server of `location`. `meter` counts what arrives.
     ///
     /// # Errors
     ///
@@ -96,14 +96,14 @@ impl Dialer {
         &self,
         location: &Location,
         config: &TransportConfig,
-        account: &TransferCounters,
-        tap: &Arc<ConnectionMeter>,
+        counters: &TransferCounters,
+        meter: &Arc<ConnectionMeter>,
     ) -> Result<DialedStream> {
         let started = Instant::now();
-        if let Some(recorder) = tap.recorder() {
+        if let Some(recorder) = meter.recorder() {
             recorder.dialing(location.origin());
         }
-        let round_trip = account.next_round_trip();
+        let round_trip = counters.next_round_trip();
         let proxy = config.proxies.to(location);
         let line = async {
             let (host, port) = match proxy {
@@ -123,7 +123,7 @@ impl Dialer {
             debug!(%name, %address, ?rtt, ?passed_over, "TCP connection established");
             self.addresses.won(host, port, address, &passed_over);
             self.outages.ended(&location.origin());
-            if let Some(recorder) = tap.recorder() {
+            if let Some(recorder) = meter.recorder() {
                 recorder.connected(rtt);
             }
             let (socket, guard) = SocketRef::to(&tcp);
@@ -131,9 +131,9 @@ impl Dialer {
             lock(&self.sockets).push((address.ip(), Arc::downgrade(&socket)));
             if let Some(source) = source {
                 source.watch(&socket, address);
-                tap.set_source(source);
+                meter.set_source(source);
             }
-            let stream = MeteredStream::new(tcp, guard, Arc::clone(tap));
+            let stream = MeteredStream::new(tcp, guard, Arc::clone(meter));
             Ok::<_, Error>(DialedStream {
                 stream,
                 rtt,
@@ -150,8 +150,8 @@ impl Dialer {
             if let Some(proxy) = proxy {
                 line.tunnel(proxy, location, config).await?;
                 debug!(%proxy, server = %location.origin(), "proxy tunnel opened");
-                account.handshaken(line.end.round_trip, 1);
-                line.end.round_trip = account.next_round_trip();
+                counters.handshaken(line.end.round_trip, 1);
+                line.end.round_trip = counters.next_round_trip();
             }
             Ok(line)
         };
@@ -221,7 +221,7 @@ impl Dialer {
         line: DialedStream,
         location: &Location,
         config: &TransportConfig,
-        account: &TransferCounters,
+        counters: &TransferCounters,
         above: AlpnChoice,
     ) -> Result<(MaybeTlsStream, bool)> {
         let explains = self.explains(location);
@@ -231,11 +231,11 @@ impl Dialer {
         let began = Instant::now();
         let meter = Arc::clone(line.stream.meter());
         let shaken = self.shake(line.stream, line.end, location, config, above).await?;
-        account.secured(began.elapsed());
+        counters.secured(began.elapsed());
         if let Some(recorder) = meter.recorder() {
             recorder.secured();
         }
-        account.handshaken(line.end.round_trip, shaken.round_trips);
+        counters.handshaken(line.end.round_trip, shaken.round_trips);
         Ok((MaybeTlsStream::tls(shaken.stream, explains), shaken.multiplexes))
     }
 
@@ -252,18 +252,18 @@ impl Dialer {
         line: DialedStream,
         location: &Location,
         config: &TransportConfig,
-        account: &TransferCounters,
+        counters: &TransferCounters,
     ) -> (Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)>, Option<Bytes>) {
         let meter = Arc::clone(line.stream.meter());
         let (stream, answer) = TlsUpgradeStream::new(line.stream, words);
         let began = Instant::now();
         let shaken = self.shake(stream, line.end, location, config, AlpnChoice::Xrootd).await;
         let stream = shaken.map(|shaken| {
-            account.secured(began.elapsed());
+            counters.secured(began.elapsed());
             if let Some(recorder) = meter.recorder() {
                 recorder.secured();
             }
-            account.handshaken(line.end.round_trip, shaken.round_trips);
+            counters.handshaken(line.end.round_trip, shaken.round_trips);
             (shaken.stream, shaken.round_trips)
         });
         (stream, answer.get().cloned())

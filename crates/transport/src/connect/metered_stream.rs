@@ -25,7 +25,7 @@ use tokio::time::Instant;
 /// the codec drops requests that nobody waits for any more, and no server sees those.
 #[derive(Debug)]
 pub(crate) struct ConnectionMeter {
-    account: Arc<TransferCounters>,
+    counters: Arc<TransferCounters>,
     /// Shared with the other connections of the pool.
     progress: PoolProgress,
     opened: Instant,
@@ -46,11 +46,11 @@ pub(crate) struct ConnectionMeter {
 }
 
 impl ConnectionMeter {
-    pub(crate) fn new(account: Arc<TransferCounters>, progress: PoolProgress) -> Self {
-        let recorder = account.activity().map(|it| ConnectionRecorder::new(Arc::clone(it)));
+    pub(crate) fn new(counters: Arc<TransferCounters>, progress: PoolProgress) -> Self {
+        let recorder = counters.activity().map(|it| ConnectionRecorder::new(Arc::clone(it)));
         Self {
             recorder,
-            account,
+            counters,
             progress,
             opened: Instant::now(),
             train: Mutex::default(),
@@ -64,8 +64,8 @@ impl ConnectionMeter {
     }
 
     /// The transfer counters.
-    pub(crate) fn account(&self) -> &TransferCounters {
-        &self.account
+    pub(crate) fn counters(&self) -> &TransferCounters {
+        &self.counters
     }
 
     /// The recorder of what the connection does, if there is one.
@@ -105,7 +105,7 @@ impl ConnectionMeter {
             recorder.arrived(bytes as u64);
         }
         let now = self.opened.elapsed();
-        self.account.received(bytes as u64);
+        self.counters.received(bytes as u64);
         self.progress.note();
         self.received.fetch_add(bytes as u64, Ordering::AcqRel);
         lock(&self.train).arrived(now, bytes as u64);
@@ -114,7 +114,7 @@ impl ConnectionMeter {
     /// Counts the pending request as sent in round trip `round_trip`, if something was written.
     fn wrote(&self, round_trip: u64, polled: &Poll<std::io::Result<usize>>) {
         let Poll::Ready(Ok(written @ 1..)) = polled else { return };
-        self.account.wrote(*written as u64);
+        self.counters.wrote(*written as u64);
         self.progress.note();
         self.source.get().inspect(|it| it.sent(*written as u64));
         let asked = lock(&self.asked).take();
@@ -125,14 +125,14 @@ impl ConnectionMeter {
             recorder.wrote(*written as u64);
         }
         if let Some(bytes) = asked {
-            self.account.sent(round_trip, bytes);
+            self.counters.sent(round_trip, bytes);
             self.round_trip.store(round_trip, Ordering::Release);
         }
     }
 
     /// Records that the response to the last request has begun.
     pub(crate) fn answered(&self) {
-        self.account.answered(self.round_trip.load(Ordering::Acquire));
+        self.counters.answered(self.round_trip.load(Ordering::Acquire));
     }
 
     /// Records that the response to the last request has a body of `length` bytes.
@@ -172,18 +172,18 @@ pub(crate) struct MeteredStream {
     /// Dropped before the stream.
     _guard: SocketGuard,
     stream: TcpStream,
-    tap: Arc<ConnectionMeter>,
+    meter: Arc<ConnectionMeter>,
     low_water: LowWater,
 }
 
 impl MeteredStream {
-    pub(crate) fn new(stream: TcpStream, guard: SocketGuard, tap: Arc<ConnectionMeter>) -> Self {
-        Self { _guard: guard, stream, tap, low_water: LowWater::new() }
+    pub(crate) fn new(stream: TcpStream, guard: SocketGuard, meter: Arc<ConnectionMeter>) -> Self {
+        Self { _guard: guard, stream, meter, low_water: LowWater::new() }
     }
 
     /// The meter.
     pub(crate) fn meter(&self) -> &Arc<ConnectionMeter> {
-        &self.tap
+        &self.meter
     }
 }
 
@@ -194,14 +194,14 @@ impl AsyncRead for MeteredStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let this = &mut *self;
-        this.low_water.set(&this.stream, this.tap.left());
+        this.low_water.set(&this.stream, this.meter.left());
         let before = buf.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
         let read = buf.filled().len() - before;
         if read > 0 {
-            this.tap.arrived(read);
+            this.meter.arrived(read);
             this.low_water.read(read as u64);
-        } else if matches!(polled, Poll::Ready(Ok(()))) && this.tap.is_cut() {
+        } else if matches!(polled, Poll::Ready(Ok(()))) && this.meter.is_cut() {
             // The server did not end the connection: what came is not all.
             let what = "nothing answers through the source address of the connection";
             return Poll::Ready(Err(std::io::Error::new(ErrorKind::ConnectionAborted, what)));
@@ -216,9 +216,9 @@ impl AsyncWrite for MeteredStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let round_trip = self.tap.account.next_round_trip();
+        let round_trip = self.meter.counters.next_round_trip();
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.tap.wrote(round_trip, &polled);
+        self.meter.wrote(round_trip, &polled);
         polled
     }
 
@@ -235,9 +235,9 @@ impl AsyncWrite for MeteredStream {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        let round_trip = self.tap.account.next_round_trip();
+        let round_trip = self.meter.counters.next_round_trip();
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.tap.wrote(round_trip, &polled);
+        self.meter.wrote(round_trip, &polled);
         polled
     }
 
@@ -266,14 +266,14 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut peer, _) = listener.accept().await.unwrap();
         let (_socket, guard) = SocketRef::to(&stream);
-        let tap = Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default()));
-        let mut stream = MeteredStream::new(stream, guard, Arc::clone(&tap));
+        let meter = Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default()));
+        let mut stream = MeteredStream::new(stream, guard, Arc::clone(&meter));
         let is_read = Notify::new();
         for _ in 0..2 {
-            tap.restart(None, 0);
+            meter.restart(None, 0);
             peer.write_all(&HEAD).await.unwrap();
             stream.read_exact(&mut [0; HEAD.len()]).await.unwrap();
-            tap.expects_body((BODY_BYTES + REST.len()) as u64);
+            meter.expects_body((BODY_BYTES + REST.len()) as u64);
             let writing = async {
                 peer.write_all(&vec![0; BODY_BYTES]).await.unwrap();
                 is_read.notified().await;

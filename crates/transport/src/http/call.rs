@@ -211,7 +211,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     pool.server().wait_retry_after().await;
     let acquired = if call.failover { pool.acquire_now().await } else { pool.acquire().await };
     let mut leased = acquired.map_err(Error::without_connection)?;
-    let Some(way) = leased.way() else {
+    let Some(sender) = leased.sender() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
     let mut builder = request::builder(call.method.clone(), &call.location, pool);
@@ -236,10 +236,10 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         let what = format!("{}: the URL cannot be sent in a request", call.location);
         Error::new(ErrorKind::Invalid, what).with_source(error)
     })?;
-    let reused = way.has_answered();
+    let reused = sender.has_answered();
     let sent = Instant::now();
     let sent_at = SystemTime::now();
-    let response = match exchanged(way, request, &call.location, pool, &progress).await {
+    let response = match exchanged(sender, request, &call.location, pool, &progress).await {
         Ok(response) => response,
         Err(error) if reused && is_broken(&error, call.effect) => {
             debug!(url = %call.location, "stale connection, sending the request again");
@@ -274,16 +274,16 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
 
 /// Sends a request and waits for the header of its response.
 async fn exchanged(
-    way: &mut RequestSender,
+    sender: &mut RequestSender,
     request: http::Request<BoxBody>,
     location: &Location,
     pool: &Pool,
     progress: &SendProgress,
 ) -> Result<http::Response<Incoming>> {
     let mut answer = Box::pin(async {
-        way.ready().await?;
-        way.begin(pool.link().rtt, 0);
-        way.send(request).await
+        sender.ready().await?;
+        sender.begin(pool.link().rtt, 0);
+        sender.send(request).await
     });
     let mut taken = progress.taken();
     let response = loop {
@@ -309,9 +309,9 @@ async fn exchanged(
     };
     drop(answer);
     let response =
-        response.map_err(|error| request::cut(location, way, error, progress.delivery()))?;
-    way.answered();
-    way.record(&response);
+        response.map_err(|error| request::cut(location, sender, error, progress.delivery()))?;
+    sender.answered();
+    sender.record(&response);
     request::check_transfer_coding(&response, location)?;
     Ok(response)
 }

@@ -31,7 +31,7 @@ impl<'a> Delivery<'a> {
 
     /// Delivers bytes that arrived from the server.
     pub(crate) fn deliver(&mut self, offset: u64, bytes: Bytes) {
-        self.pool.account().payload(bytes.len() as u64);
+        self.pool.counters().payload(bytes.len() as u64);
         self.deliver_kept(offset, bytes);
     }
 
@@ -61,7 +61,7 @@ impl<'a> Delivery<'a> {
         }
         let dropped = chunk.len() as u64 - delivered;
         self.dropped_bytes += dropped;
-        self.pool.account().payload(dropped);
+        self.pool.counters().payload(dropped);
     }
 
     /// Bytes of the file that were delivered.

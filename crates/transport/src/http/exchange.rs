@@ -79,7 +79,7 @@ impl Exchange<'_> {
         leased: &mut PooledConnection,
         sink: &mut PartSink,
     ) -> ExchangeResult {
-        let Some(way) = leased.way() else {
+        let Some(sender) = leased.sender() else {
             return ExchangeResult::failed(Error::new(
                 ErrorKind::Cancelled,
                 "the connection was closed",
@@ -87,11 +87,11 @@ impl Exchange<'_> {
         };
         // On a connection that carried a response before, silence usually means that it was idle
         // for too long.
-        let is_fresh = !way.has_answered();
+        let is_fresh = !sender.has_answered();
         let sent = Instant::now();
-        let response = match self.send(way).await {
+        let response = match self.send(sender).await {
             Ok(response) => response,
-            Err(error) if way.was_refused() => {
+            Err(error) if sender.was_refused() => {
                 return ExchangeResult { busy: true, ..ExchangeResult::failed(error) };
             }
             Err(error) if is_fresh && error.kind() == ErrorKind::Unavailable => {
@@ -105,7 +105,7 @@ impl Exchange<'_> {
         let first_byte = sent.elapsed();
         let (head, body) = response.into_parts();
         if let Some(length) = body.size_hint().exact() {
-            way.expects_body(length);
+            sender.expects_body(length);
         }
         let facts = self.pool.server().head(head.status, &head.headers);
         let server = facts.server.as_deref().unwrap_or_default();
@@ -127,7 +127,7 @@ impl Exchange<'_> {
         let links = || links(&head.headers).resolved(|url| self.location.absolute_of(url));
         settled.links = head.headers.contains_key(header::LINK).then(links);
         if settled.outcome.is_ok() {
-            self.pool.saw_bandwidth(way.bandwidth());
+            self.pool.saw_bandwidth(sender.bandwidth());
             let bytes = range::total_bytes(&settled.delivered);
             let transfer = sent.elapsed().saturating_sub(first_byte);
             self.pool.saw_response(first_byte, bytes, transfer, is_fresh);
@@ -163,12 +163,12 @@ impl Exchange<'_> {
         matches!(self.sent(), ([], 1..))
     }
 
-    async fn send(&self, way: &mut RequestSender) -> Result<http::Response<Incoming>> {
+    async fn send(&self, sender: &mut RequestSender) -> Result<http::Response<Incoming>> {
         let asked = range::total_bytes(&self.request.ranges).saturating_add(self.request.tail);
         trace!(url = %self.location, ranges = self.ranges_asked(), bytes = asked, "range request sent");
         if self.ask == RangeEncoding::Query {
             let (builder, body) = self.query();
-            return request::send(way, builder, body, self.location, self.pool, asked).await;
+            return request::send(sender, builder, body, self.location, self.pool, asked).await;
         }
         let mut builder = request::builder(Method::GET, self.location, self.pool);
         if self.ask != RangeEncoding::Nothing {
@@ -194,7 +194,7 @@ impl Exchange<'_> {
                 builder = builder.header(field, validator);
             }
         }
-        request::send(way, builder, request::empty(), self.location, self.pool, asked).await
+        request::send(sender, builder, request::empty(), self.location, self.pool, asked).await
     }
 
     async fn read(
@@ -313,7 +313,7 @@ impl Exchange<'_> {
     /// of [`hither_load::concurrency_limit::ConcurrencyLimit`].
     fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
         match settled.outcome {
-            Err(error) if self.pool.welcome().is_about_the_file() => match error.retry() {
+            Err(error) if self.pool.limiter().is_about_the_file() => match error.retry() {
                 Retry::Busy { after } if after >= MIN_STAGING => {
                     let later = error.with_failure(Failure::Staging { after });
                     ExchangeResult { busy: false, outcome: Err(later), ..settled }

@@ -42,7 +42,7 @@ pub(crate) fn builder(method: Method, location: &Location, pool: &Pool) -> Build
         .header(header::HOST, location.authority())
         .header(header::USER_AGENT, pool.config().user_agent.as_str())
         .header(header::ACCEPT, "*/*");
-    if pool.account().activity().is_some() {
+    if pool.counters().activity().is_some() {
         request = request.header(server_timing::PREFER, server_timing::PREFERENCE);
     }
     if let Some(headers) = request.headers_mut()
@@ -68,7 +68,7 @@ pub(crate) fn empty() -> BoxBody {
 
 /// Sends a request and waits for the header of the response.
 pub(crate) async fn send(
-    way: &mut RequestSender,
+    sender: &mut RequestSender,
     builder: Builder,
     body: BoxBody,
     location: &Location,
@@ -81,13 +81,13 @@ pub(crate) async fn send(
     })?;
     let clock = pool.config().first_byte_timeout;
     let exchange = async {
-        way.ready().await.map_err(|error| (error, Delivery::Unsent))?;
-        way.begin(pool.link().rtt, bytes_asked);
-        waited(way.send(request), pool).await.map_err(|error| (error, Delivery::Sent))
+        sender.ready().await.map_err(|error| (error, Delivery::Unsent))?;
+        sender.begin(pool.link().rtt, bytes_asked);
+        waited(sender.send(request), pool).await.map_err(|error| (error, Delivery::Sent))
     };
     let response = match tokio::time::timeout(clock, exchange).await {
         Ok(Ok(response)) => response,
-        Ok(Err((error, delivery))) => return Err(cut(location, way, error, delivery)),
+        Ok(Err((error, delivery))) => return Err(cut(location, sender, error, delivery)),
         Err(_) => {
             return Err(Error::new(
                 ErrorKind::Timeout,
@@ -96,8 +96,8 @@ pub(crate) async fn send(
             .with_failure(Failure::Interrupted(Delivery::Sent)));
         }
     };
-    way.answered();
-    way.record(&response);
+    sender.answered();
+    sender.record(&response);
     check_transfer_coding(&response, location)?;
     Ok(response)
 }
@@ -146,11 +146,11 @@ pub(crate) async fn head(
     location: &Location,
     pool: &Arc<Pool>,
 ) -> Result<(ResponseMeta, HeaderMap)> {
-    let Some(way) = leased.way() else {
+    let Some(sender) = leased.sender() else {
         return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
     };
     let response =
-        send(way, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
+        send(sender, builder(Method::HEAD, location, pool), empty(), location, pool, 0).await?;
     let (head, body) = response.into_parts();
     let facts = pool.server().head(head.status, &head.headers);
     if head.status != StatusCode::OK {
@@ -288,11 +288,11 @@ pub(crate) fn quoted_reason(reason: &str, location: &Location, pool: &Pool) -> S
 /// of the request.
 pub(crate) fn cut(
     location: &Location,
-    way: &mut RequestSender,
+    sender: &mut RequestSender,
     error: hyper::Error,
     delivery: Delivery,
 ) -> Error {
-    way.failed(&error);
+    sender.failed(&error);
     if let Some(told) = crate::connect::maybe_tls_stream::told(&error) {
         return told;
     }
@@ -304,9 +304,9 @@ pub(crate) fn cut(
         )
     } else if error.is_parse() {
         (ErrorKind::Protocol, "the server's response is not HTTP/1.1")
-    } else if way.was_refused() {
+    } else if sender.was_refused() {
         (ErrorKind::Unavailable, "the server refuses more requests at a time")
-    } else if way.has_answered() {
+    } else if sender.has_answered() {
         // A server may close an idle connection at any time, also while a request is on its way
         // (RFC 9112 section 9.3.1). This is no error.
         (ErrorKind::Unavailable, "the server closed the connection between two requests")
@@ -317,7 +317,7 @@ pub(crate) fn cut(
     };
     let failure = match kind {
         ErrorKind::Protocol => Failure::Unknown,
-        _ if is_unsent(&error) || way.was_refused() => Failure::Interrupted(Delivery::Unsent),
+        _ if is_unsent(&error) || sender.was_refused() => Failure::Interrupted(Delivery::Unsent),
         _ => Failure::Interrupted(delivery),
     };
     Error::new(kind, format!("{location}: {what}")).with_source(error).with_failure(failure)

@@ -256,7 +256,7 @@ impl HttpSource {
         policy.busy_timeout = Duration::MAX;
         let mut backoff = Backoff::default();
         loop {
-            let admitted = match place.pool.in_turn(place.pool.welcome().admit()).await {
+            let admitted = match place.pool.in_turn(place.pool.limiter().admit()).await {
                 Ok(admitted) => admitted,
                 Err(error) => return ExchangeResult::failed(error),
             };

@@ -108,7 +108,7 @@ impl SpooledDownload {
         if request.tail > 0 && size.is_none() {
             // The start of the tail is known at the end only.
             while let Turn::Arrived(_, chunk) = self.turn(u64::MAX, 0, pool, location).await? {
-                pool.account().payload(chunk.len() as u64);
+                pool.counters().payload(chunk.len() as u64);
             }
             size = pool.in_turn(self.state.lock()).await?.size;
         }
@@ -194,7 +194,7 @@ impl SpoolState {
         if self.kept.is_none() {
             self.kept = Some(Arc::new(tempfile::tempfile().map_err(|error| cannot_keep(&error))?));
         }
-        pool.account().whole_file();
+        pool.counters().whole_file();
         self.skip = self.have;
         self.size = self.size.or(arrived.size);
         self.validator = arrived.validator;
@@ -229,7 +229,7 @@ impl SpoolState {
                 Ok(Some(mut chunk)) => {
                     let repeated = self.skip.min(chunk.len() as u64);
                     self.skip -= repeated;
-                    pool.account().payload(repeated);
+                    pool.counters().payload(repeated);
                     drop(chunk.split_to(usize::try_from(repeated).unwrap_or(chunk.len())));
                     self.pending = Some(chunk).filter(|chunk| !chunk.is_empty());
                 }

@@ -27,7 +27,7 @@ pub struct LocalSource {
     size: u64,
     /// Time of the last change when the file was opened.
     modified: Option<SystemTime>,
-    account: Arc<TransferCounters>,
+    counters: Arc<TransferCounters>,
     clock: MonotonicClock,
 }
 
@@ -39,7 +39,7 @@ impl LocalSource {
     /// [`ErrorKind::NotFound`], [`ErrorKind::PermissionDenied`], [`ErrorKind::Local`];
     /// [`ErrorKind::Invalid`] for anything but a regular file; [`ErrorKind::Unsupported`] for one
     /// whose size is not told.
-    pub fn open(path: &Path, account: Arc<TransferCounters>) -> Result<Self> {
+    pub fn open(path: &Path, counters: Arc<TransferCounters>) -> Result<Self> {
         let failed = |error: std::io::Error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -71,7 +71,7 @@ impl LocalSource {
             file: Arc::new(file),
             size: metadata.len(),
             modified: metadata.modified().ok(),
-            account,
+            counters,
             clock: MonotonicClock::start(),
         })
     }
@@ -177,8 +177,8 @@ impl Source for LocalSource {
                     ),
                 ));
             }
-            let round_trip = self.account.next_round_trip();
-            self.account.sent(round_trip, hither_core::range::total_bytes(&ranges));
+            let round_trip = self.counters.next_round_trip();
+            self.counters.sent(round_trip, hither_core::range::total_bytes(&ranges));
             for run in Self::runs(ranges) {
                 let file = Arc::clone(&self.file);
                 let read = tokio::task::spawn_blocking(move || Self::read(&file, &run)).await;
@@ -191,9 +191,9 @@ impl Source for LocalSource {
                         .with_source(error)
                     })?;
                 self.check_version()?;
-                self.account.answered(round_trip);
+                self.counters.answered(round_trip);
                 for part in parts {
-                    self.account.payload(part.bytes.len() as u64);
+                    self.counters.payload(part.bytes.len() as u64);
                     sink(part);
                 }
             }

@@ -34,7 +34,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct LocalStorage {
     root: PathBuf,
-    account: Arc<TransferCounters>,
+    counters: Arc<TransferCounters>,
 }
 
 /// The kernel reads ahead by less than this; larger reads only cost memory.
@@ -46,8 +46,8 @@ impl LocalStorage {
     /// The storage whose root is the directory `root`. A relative path starts at the working
     /// directory. Nothing is checked yet.
     #[must_use]
-    pub fn new(root: impl Into<PathBuf>, account: Arc<TransferCounters>) -> Self {
-        Self { root: root.into(), account }
+    pub fn new(root: impl Into<PathBuf>, counters: Arc<TransferCounters>) -> Self {
+        Self { root: root.into(), counters }
     }
 
     /// The path in the file system.
@@ -130,7 +130,7 @@ impl Storage for LocalStorage {
     }
 
     fn source(&self, path: &str) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(LocalSource::open(&self.place(path)?, Arc::clone(&self.account))?))
+        Ok(Arc::new(LocalSource::open(&self.place(path)?, Arc::clone(&self.counters))?))
     }
 
     async fn put(&self, path: &str, options: PutOptions) -> Result<Box<dyn Upload>> {

@@ -24,7 +24,7 @@ pub(crate) struct Http1Connection {
     pub(crate) sender: SendRequest<BoxBody>,
     /// Its sender is gone once the connection has ended, and what it held is dropped.
     pub(crate) ended: watch::Receiver<()>,
-    pub(crate) tap: Arc<ConnectionMeter>,
+    pub(crate) meter: Arc<ConnectionMeter>,
     /// The number of responses so far.
     pub(crate) answers: u64,
     /// The time at which it was last free for another request.

@@ -45,7 +45,7 @@ const EXPECTED_STREAMS: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Http2Connection {
     sender: http2::SendRequest<BoxBody>,
-    tap: Arc<ConnectionMeter>,
+    meter: Arc<ConnectionMeter>,
     allowed: Arc<Allowed>,
     /// Streams in use, changed by the pool only.
     taken: AtomicUsize,
@@ -82,7 +82,7 @@ impl Http2Connection {
     /// [`ErrorKind::Unavailable`] if the connection was closed already.
     pub(crate) async fn start(
         stream: MaybeTlsStream,
-        tap: Arc<ConnectionMeter>,
+        meter: Arc<ConnectionMeter>,
         streams: usize,
         claim: Option<Box<dyn SlotGuard>>,
     ) -> Result<(Arc<Self>, Http2Driver)> {
@@ -100,7 +100,7 @@ impl Http2Connection {
         let allowed = Arc::new(Allowed { streams: streams.into(), told: Notify::new() });
         let multiplexed = Arc::new(Self {
             sender,
-            tap,
+            meter,
             allowed: Arc::clone(&allowed),
             taken: AtomicUsize::new(0),
             failures: AtomicU64::new(0),
@@ -210,9 +210,9 @@ impl Http2Stream {
 
     /// Records that a request for `bytes_asked` bytes of a file is sent.
     pub(crate) fn begin(&mut self, bytes_asked: u64) {
-        self.round_trip = self.connection.tap.account().next_round_trip();
-        self.connection.tap.account().sent(self.round_trip, bytes_asked);
-        if let Some(recorder) = self.connection.tap.recorder() {
+        self.round_trip = self.connection.meter.counters().next_round_trip();
+        self.connection.meter.counters().sent(self.round_trip, bytes_asked);
+        if let Some(recorder) = self.connection.meter.recorder() {
             recorder.sent();
         }
     }
@@ -226,7 +226,7 @@ impl Http2Stream {
     }
 
     pub(crate) fn answered(&self) {
-        self.connection.tap.account().answered(self.round_trip);
+        self.connection.meter.counters().answered(self.round_trip);
         if self.connection.answers.fetch_add(1, Ordering::Relaxed) == 0 {
             self.connection.allowed.told.notify_one();
         }

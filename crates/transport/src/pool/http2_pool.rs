@@ -127,7 +127,7 @@ impl Pool {
         {
             return Ok(PooledConnection {
                 pool: Arc::clone(self),
-                way: Some(RequestSender::Http2(place)),
+                sender: Some(RequestSender::Http2(place)),
             });
         }
         self.acquire_now().await
@@ -142,7 +142,7 @@ impl Pool {
             return connections;
         }
         let places = MAX_CONNECTIONS.min(connections) * each;
-        places.min(self.welcome().limit().unwrap_or(usize::MAX)).max(connections)
+        places.min(self.limiter().limit().unwrap_or(usize::MAX)).max(connections)
     }
 
     /// Returns whether small requests share connections.

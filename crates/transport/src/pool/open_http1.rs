@@ -26,16 +26,17 @@ impl Pool {
         self: &Arc<Self>,
         claim: Option<Box<dyn SlotGuard>>,
     ) -> Result<(Http1Connection, Duration)> {
-        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account()), self.progress.clone()));
-        let line = self.reach(&tap).await?;
+        let meter =
+            Arc::new(ConnectionMeter::new(Arc::clone(self.counters()), self.progress.clone()));
+        let line = self.reach(&meter).await?;
         let rtt = line.rtt;
         self.measured(rtt);
         let (stream, _) = self.secure(line, AlpnChoice::Http1).await?;
-        Ok((self.start_http1(stream, tap, claim).await?, rtt))
+        Ok((self.start_http1(stream, meter, claim).await?, rtt))
     }
 
-    pub(super) async fn reach(&self, tap: &Arc<ConnectionMeter>) -> Result<DialedStream> {
-        self.shared.dialer.dial(&self.location, self.config(), self.account(), tap).await
+    pub(super) async fn reach(&self, meter: &Arc<ConnectionMeter>) -> Result<DialedStream> {
+        self.shared.dialer.dial(&self.location, self.config(), self.counters(), meter).await
     }
 
     /// The stream after TLS, and whether the server chose HTTP/2.
@@ -45,13 +46,13 @@ impl Pool {
         above: AlpnChoice,
     ) -> Result<(MaybeTlsStream, bool)> {
         let dialer = &self.shared.dialer;
-        dialer.start_tls(line, &self.location, self.config(), self.account(), above).await
+        dialer.start_tls(line, &self.location, self.config(), self.counters(), above).await
     }
 
     pub(super) async fn start_http1(
         &self,
         stream: MaybeTlsStream,
-        tap: Arc<ConnectionMeter>,
+        meter: Arc<ConnectionMeter>,
         claim: Option<Box<dyn SlotGuard>>,
     ) -> Result<Http1Connection> {
         let io = TokioIo::new(stream);
@@ -80,6 +81,6 @@ impl Pool {
             }
         });
         let idle_since = Instant::now();
-        Ok(Http1Connection { sender, ended, tap, answers: 0, idle_since, _claim: claim })
+        Ok(Http1Connection { sender, ended, meter, answers: 0, idle_since, _claim: claim })
     }
 }

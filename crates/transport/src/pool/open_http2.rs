@@ -51,17 +51,18 @@ impl Pool {
         self: &Arc<Self>,
         claim: Option<Box<dyn SlotGuard>>,
     ) -> Result<(Joined, Duration)> {
-        let tap = Arc::new(ConnectionMeter::new(Arc::clone(self.account()), self.progress.clone()));
-        let line = self.reach(&tap).await?;
+        let meter =
+            Arc::new(ConnectionMeter::new(Arc::clone(self.counters()), self.progress.clone()));
+        let line = self.reach(&meter).await?;
         let rtt = line.rtt;
         self.state().link.saw_rtt(rtt);
         self.speculate_shared(rtt);
         let (stream, multiplexes) = self.secure(line, AlpnChoice::Http2).await?;
         if !multiplexes {
-            return Ok((Joined::Http1(self.start_http1(stream, tap, claim).await?), rtt));
+            return Ok((Joined::Http1(self.start_http1(stream, meter, claim).await?), rtt));
         }
         let each = self.streams.each();
-        let (connection, driver) = Http2Connection::start(stream, tap, each, claim).await?;
+        let (connection, driver) = Http2Connection::start(stream, meter, each, claim).await?;
         let pool = Arc::downgrade(self);
         let driven = Arc::downgrade(&connection);
         let server = self.location.origin();
@@ -95,7 +96,7 @@ impl Pool {
     /// Adds a new HTTP/2 connection.
     fn joined(self: &Arc<Self>, connection: Arc<Http2Connection>, rtt: Duration) {
         debug!(server = %self.location.origin(), ?rtt, "HTTP/2 connection opened");
-        self.account().connected(rtt);
+        self.counters().connected(rtt);
         let mut state = self.streams.state();
         state.connecting -= 1;
         if state.each <= 1 {

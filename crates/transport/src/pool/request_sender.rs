@@ -35,7 +35,7 @@ impl RequestSender {
     /// Records that a request for `bytes_asked` bytes of a file is sent.
     pub(crate) fn begin(&mut self, rtt: Option<Duration>, bytes_asked: u64) {
         match self {
-            Self::Http1(connection) => connection.tap.restart(rtt, bytes_asked),
+            Self::Http1(connection) => connection.meter.restart(rtt, bytes_asked),
             Self::Http2(place) => place.begin(bytes_asked),
         }
     }
@@ -55,7 +55,7 @@ impl RequestSender {
     pub(crate) fn answered(&mut self) {
         match self {
             Self::Http1(connection) => {
-                connection.tap.answered();
+                connection.meter.answered();
                 connection.answers += 1;
             }
             Self::Http2(place) => place.answered(),
@@ -66,7 +66,7 @@ impl RequestSender {
     /// another request.
     pub(crate) fn record<B>(&self, response: &http::Response<B>) {
         if let Self::Http1(connection) = self
-            && let Some(recorder) = connection.tap.recorder()
+            && let Some(recorder) = connection.meter.recorder()
         {
             recorder.responded(response.status(), response.headers());
         }
@@ -75,7 +75,7 @@ impl RequestSender {
     /// Records that a body of `length` bytes will be read.
     pub(crate) fn expects_body(&self, length: u64) {
         if let Self::Http1(connection) = self {
-            connection.tap.expects_body(length);
+            connection.meter.expects_body(length);
         }
     }
 
@@ -102,7 +102,7 @@ impl RequestSender {
     /// it.
     pub(crate) fn bandwidth(&self) -> Option<f64> {
         match self {
-            Self::Http1(connection) => connection.tap.bandwidth(),
+            Self::Http1(connection) => connection.meter.bandwidth(),
             Self::Http2(_) => None,
         }
     }

@@ -147,14 +147,14 @@ async fn answered(
     loop {
         pool.server().wait_retry_after().await;
         let mut connection = pool.acquire().await?;
-        let Some(way) = connection.way() else {
+        let Some(sender) = connection.sender() else {
             return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
         };
         let builder = request::builder(Method::QUERY, location, pool)
             .header(header::CONTENT_TYPE, QUERY_TYPE);
         let body = BoxBody::new(Full::new(query.clone()).map_err(|never| match never {}));
-        let is_fresh = !way.has_answered();
-        match request::send(way, builder, body, location, pool, u64::MAX).await {
+        let is_fresh = !sender.has_answered();
+        match request::send(sender, builder, body, location, pool, u64::MAX).await {
             Ok(response) => {
                 let (head, body) = response.into_parts();
                 return Ok((connection, head, body));
@@ -190,7 +190,7 @@ impl TreeEvents for HttpTree {
                     return Err(self.odd(&what));
                 }
                 if let Some(mut connection) = self.connection.take() {
-                    let bandwidth = connection.way().and_then(|way| way.bandwidth());
+                    let bandwidth = connection.sender().and_then(|sender| sender.bandwidth());
                     self.pool.saw_bandwidth(bandwidth);
                     connection.give_back();
                 }

@@ -75,7 +75,7 @@ pub(super) struct DriverParts<'a> {
     /// The first commands.
     pub(super) first: Vec<SessionCommand>,
     pub(super) commands: &'a mut UnboundedReceiver<SessionCommand>,
-    pub(super) tap: Arc<ConnectionMeter>,
+    pub(super) meter: Arc<ConnectionMeter>,
     pub(super) load: Arc<SessionLoad>,
     pub(super) config: TransportConfig,
     /// The URL of the server, for messages.
@@ -102,7 +102,7 @@ pub(super) struct Driver<'a, S> {
     stream: S,
     first: Vec<SessionCommand>,
     commands: &'a mut UnboundedReceiver<SessionCommand>,
-    tap: Arc<ConnectionMeter>,
+    meter: Arc<ConnectionMeter>,
     load: Arc<SessionLoad>,
     config: TransportConfig,
     name: String,
@@ -161,7 +161,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             session,
             first,
             commands,
-            tap,
+            meter,
             load,
             config,
             name,
@@ -174,7 +174,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
             stream,
             first,
             commands,
-            tap,
+            meter,
             load,
             config,
             name,
@@ -203,8 +203,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Driver<'a, S> {
         }
     }
 
-    fn account(&self) -> &TransferCounters {
-        self.tap.account()
+    fn counters(&self) -> &TransferCounters {
+        self.meter.counters()
     }
 
     /// Runs until nobody uses the session any more, or it fails.

@@ -311,7 +311,7 @@ impl SessionPool {
 
     /// The round trip of the next request.
     pub(super) fn next_round_trip(&self) -> u64 {
-        self.shared.account.next_round_trip()
+        self.shared.counters.next_round_trip()
     }
 
     /// A new job number.

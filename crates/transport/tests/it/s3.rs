@@ -87,11 +87,11 @@ async fn the_end_of_a_file_is_read_by_a_signed_url() {
     put(&storage, "dir/a b", &content).await;
     let source = storage.source("dir/a b").unwrap();
     assert!(!format!("{source:?}").contains("Signature"), "{source:?}");
-    let before = network.account().totals().bytes_received;
+    let before = network.counters().totals().bytes_received;
     let got = crate::fixture::read_with(&*source, &[10..20], 50, None).await.unwrap();
     let size = content.len() as u64;
     got.is_exact(&content, &[10..20, size - 50..size]).unwrap();
-    let received = network.account().totals().bytes_received - before;
+    let received = network.counters().totals().bytes_received - before;
     assert!(received < 10_000, "{received} bytes for 60");
 }
 
@@ -104,7 +104,7 @@ async fn thousands_of_pieces_close_together_are_read_by_few_requests() {
     put(&storage, "file", &content).await;
     let source = storage.source("file").unwrap();
     let pieces: Vec<_> = (0..4_884_u64).map(|nth| nth * 400..nth * 400 + 100).collect();
-    let before = network.account().totals();
+    let before = network.counters().totals();
     let mut reader = Reader::new(&*source, None, ReaderConfig::default());
     reader.push(&pieces, usize::MAX);
     let mut found = vec![0; content.len()];
@@ -118,7 +118,7 @@ async fn thousands_of_pieces_close_together_are_read_by_few_requests() {
         usize::try_from(piece.start).unwrap()..usize::try_from(piece.end).unwrap()
     };
     assert!(pieces.iter().all(|piece| found[at(piece)] == content[at(piece)]));
-    let after = network.account().totals();
+    let after = network.counters().totals();
     let (requests, bytes) =
         (after.requests - before.requests, after.bytes_received - before.bytes_received);
     // One for each connection, and some that take over from slow ones.

@@ -48,7 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             SessionEvent::Data { request_id, offset, bytes } => {
                 let Some(&id) = self.requests.get(&request_id) else { return };
                 self.answered(id);
-                self.account().payload(bytes.len() as u64);
+                self.counters().payload(bytes.len() as u64);
                 if let Some(RunningJob::Fetch(fetching)) = self.jobs.get_mut(&id) {
                     if let Some(since) = fetching.awaited_since.take() {
                         self.load.saw_first_byte(since.elapsed());
@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         self.met = true;
         self.learn();
         if !std::mem::replace(&mut self.is_open, true) {
-            self.account().handshaken(self.login_round_trip, 1);
+            self.counters().handshaken(self.login_round_trip, 1);
             let waiting: Vec<u64> = self.jobs.keys().copied().collect();
             waiting.into_iter().for_each(|id| self.sent(id));
         }

@@ -177,7 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if self.jobs.is_empty() {
             self.progressed = Instant::now();
             self.midway = false;
-            self.tap.watch(Some(self.rtt));
+            self.meter.watch(Some(self.rtt));
         }
     }
 
@@ -295,7 +295,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         trace!(server = %self.name, job = id, bytes = job.bytes(), "request finished");
         self.progressed = Instant::now();
         if self.jobs.is_empty() {
-            self.load.saw_bandwidth(self.tap.bandwidth());
+            self.load.saw_bandwidth(self.meter.bandwidth());
             self.patience_until = None;
         }
         Some(job)
@@ -350,7 +350,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             // for later responses to other jobs.
             let round_trip = job.round_trip().max(self.first_round_trip);
             job.tally().round_trip = round_trip;
-            self.tap.account().sent(round_trip, job.bytes());
+            self.meter.counters().sent(round_trip, job.bytes());
             trace!(server = %self.name, job = id, bytes = job.bytes(), "request sent");
         }
     }
@@ -361,7 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
             job.note_progress();
             let tally = job.tally();
             if !std::mem::replace(&mut tally.answered, true) {
-                self.tap.account().answered(tally.round_trip);
+                self.meter.counters().answered(tally.round_trip);
             }
         }
     }

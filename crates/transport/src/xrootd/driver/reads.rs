@@ -127,7 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let further = self.read_tail(file, &fetching.fetch, facts);
         if !further.is_empty() {
             // The tail needs another round trip, and its bytes are a packet train of their own.
-            self.tap.watch(Some(self.rtt));
+            self.meter.watch(Some(self.rtt));
         }
         fetching.facts = Some(facts);
         self.sent_further(id, &mut fetching, further, 0);
@@ -146,8 +146,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         if requests.is_empty() {
             return;
         }
-        let round_trip = self.account().next_round_trip();
-        self.account().sent(round_trip, bytes);
+        let round_trip = self.counters().next_round_trip();
+        self.counters().sent(round_trip, bytes);
         fetching.tally.begin(round_trip);
         self.requests.extend(requests.iter().map(|request_id| (*request_id, id)));
         fetching.requests.extend(requests);
@@ -219,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<'_, S> {
         let file = self.files.get(&name)?.file;
         let pages: Vec<_> = damaged.iter().flat_map(pages).take(MAX_DAMAGED + 1).collect();
         fetching.repairs.damaged += pages.len();
-        self.account().damaged(pages.len() as u64);
+        self.counters().damaged(pages.len() as u64);
         let at = pages.first().map_or(0, |page| page.start);
         debug!(server = %self.name, pages = pages.len(), at, times, "damaged pages, reading them again");
         let why = match () {

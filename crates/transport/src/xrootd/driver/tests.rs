@@ -115,7 +115,7 @@ async fn read_beside(
         session: Session::new(setup),
         first: Vec::new(),
         commands: &mut commands,
-        tap: Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default())),
+        meter: Arc::new(ConnectionMeter::new(Arc::default(), PoolProgress::default())),
         load: Arc::new(SessionLoad::alone()),
         config: TransportConfig::default(),
         name: "root://test".to_owned(),

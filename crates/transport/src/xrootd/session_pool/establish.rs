@@ -59,7 +59,7 @@ pub(super) struct SessionConnector {
 struct Connected {
     session: Session,
     wire: Wire,
-    tap: Arc<ConnectionMeter>,
+    meter: Arc<ConnectionMeter>,
     rtt: Duration,
     /// The round trip of the login.
     round_trip: u64,
@@ -196,16 +196,16 @@ impl SessionConnector {
         &mut self,
         first: Vec<SessionCommand>,
     ) -> Result<SessionEnd, (Error, Vec<SessionCommand>)> {
-        let Connected { session, wire, tap, rtt, round_trip, ahead } = match self.connected().await
-        {
-            Ok(connected) => connected,
-            Err(error) => return Err((error, first)),
-        };
+        let Connected { session, wire, meter, rtt, round_trip, ahead } =
+            match self.connected().await {
+                Ok(connected) => connected,
+                Err(error) => return Err((error, first)),
+            };
         let parts = DriverParts {
             session,
             first,
             commands: &mut self.inbox,
-            tap,
+            meter,
             load: Arc::clone(&self.load),
             config: self.shared.config.clone(),
             name: self.location.origin(),
@@ -221,18 +221,18 @@ impl SessionConnector {
 
     async fn connected(&mut self) -> Result<Connected> {
         let shared = Arc::clone(&self.shared);
-        let account = &shared.account;
-        let tap = Arc::new(ConnectionMeter::new(Arc::clone(account), PoolProgress::default()));
-        let line = shared.dialer.dial(&self.location, &shared.config, account, &tap).await?;
+        let counters = &shared.counters;
+        let meter = Arc::new(ConnectionMeter::new(Arc::clone(counters), PoolProgress::default()));
+        let line = shared.dialer.dial(&self.location, &shared.config, counters, &meter).await?;
         let rtt = line.rtt;
-        account.connected(rtt);
+        counters.connected(rtt);
         debug!(server = %self.location.origin(), ?rtt, "session connecting");
         if let Some(sessions) = self.sessions.upgrade() {
             sessions.measured(rtt);
         }
         let mut round_trip = line.round_trip();
         if self.learned_of_first().await {
-            round_trip = account.next_round_trip();
+            round_trip = counters.next_round_trip();
         }
         let setup = self.setup().await?;
         let ahead = setup.pipelining == Pipelining::Full;
@@ -244,7 +244,7 @@ impl SessionConnector {
         } else {
             Wire::Plain(line.stream)
         };
-        Ok(Connected { session, wire, tap, rtt, round_trip, ahead })
+        Ok(Connected { session, wire, meter, rtt, round_trip, ahead })
     }
 
     /// Waits until the login is known, if another session is about to find out, but not longer than
@@ -271,9 +271,9 @@ impl SessionConnector {
     ) -> Result<(TlsStream<TlsUpgradeStream<MeteredStream>>, u64)> {
         let first = session.outgoing();
         let words = first.copy_to_bytes(first.remaining());
-        let NetworkContext { dialer, config, account, .. } = &*self.shared;
+        let NetworkContext { dialer, config, counters, .. } = &*self.shared;
         let (stream, answer) =
-            dialer.secure_after(words, line, &self.location, config, account).await;
+            dialer.secure_after(words, line, &self.location, config, counters).await;
         let name = self.location.origin();
         let mut answer = match (answer, &stream) {
             (Some(answer), _) => answer,

@@ -59,7 +59,7 @@ async fn exact(server: &Multiplexer, count: u64) -> Arc<Network> {
 async fn a_known_server_gets_many_requests_on_few_connections() {
     let server = Multiplexer::start(LARGE, STREAMS, Flaw::None).await;
     let network = exact(&server, 2000).await;
-    let totals = network.account().totals();
+    let totals = network.counters().totals();
     assert_eq!((totals.requests, server.requests()), (2000, 2000));
     assert_eq!(totals.connections, server.connections() as u64);
     assert_eq!(server.multiplexed(), server.connections());
@@ -100,7 +100,7 @@ async fn capabilities_are_learned_in_the_first_session_and_remembered() {
     // Until the server's limit arrives, a connection takes 100 streams (RFC 9113 section 6.5.2).
     // The server's HTTP/2 refuses those above its limit itself; its count of requests does not
     // contain them.
-    let unseen = network.account().totals().requests.checked_sub(server.requests() as u64);
+    let unseen = network.counters().totals().requests.checked_sub(server.requests() as u64);
     let most_unseen = server.multiplexed() as u64 * u64::from(100 - STREAMS);
     assert!(unseen.is_some_and(|unseen| unseen <= most_unseen), "{unseen:?}");
 }

@@ -137,7 +137,7 @@ async fn handshakes_count_as_round_trips() {
         let front = Front::of(&peer, config.unwrap()).await;
         let network = network(trusting(&authority));
         read(&source_on(&network, &front.url("localhost")), &[0..1]).await.unwrap();
-        assert_eq!(network.account().totals().round_trips, round_trips);
+        assert_eq!(network.counters().totals().round_trips, round_trips);
     }
 }
 

@@ -64,7 +64,7 @@ async fn a_large_file_that_is_sent_whole_is_read_as_far_as_needed() {
     let ranges = [10..20, LARGE as u64 - 5..LARGE as u64];
     read(&source, &ranges).await.unwrap().is_exact(&content(LARGE), &ranges).unwrap();
     assert_eq!(peer.log().len(), first, "{:#?}", peer.log());
-    assert_eq!(network.account().totals().whole_files, 1);
+    assert_eq!(network.counters().totals().whole_files, 1);
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn bytes_take_one_request_if_nothing_is_wrong() {
     assert_eq!(got.answer.size, Some(LARGE as u64));
     assert_eq!(got.answer.validator.as_deref(), Some("\"first\""));
     assert_eq!((got.retries, got.answer.unasked_bytes), (0, 0));
-    let totals = network.account().totals();
+    let totals = network.counters().totals();
     assert_eq!((totals.requests, totals.round_trips, totals.connections), (1, 1, 1));
     assert_eq!((totals.bytes_requested, totals.bytes_payload), (9_110, 9_110));
     assert_eq!((peer.log().len(), peer.connections(), peer.round_trips()), (1, 1, 1));
@@ -123,7 +123,7 @@ async fn connections_work_in_parallel() {
     let source = source_on(&network, &peer.url());
     let got = read(&source, &[0..100_000]).await.unwrap();
     got.is_exact(&content(LARGE), &[0..100_000]).unwrap();
-    assert_eq!((peer.round_trips(), network.account().totals().round_trips), (1, 1));
+    assert_eq!((peer.round_trips(), network.counters().totals().round_trips), (1, 1));
     assert_eq!((peer.log().len(), peer.connections()), (2, 2));
 }
 

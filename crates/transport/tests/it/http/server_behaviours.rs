@@ -43,7 +43,7 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
     for (seed, count) in [(1, learn), (2, RANGES)] {
         let ranges = random_ranges(seed, count);
         let wanted = range::merged(&ranges, 0);
-        let (sent, before) = (peer.log().len(), network.account().totals());
+        let (sent, before) = (peer.log().len(), network.counters().totals());
         let got = read(&source, &ranges).await.unwrap_or_else(|error| {
             panic!("{what}: {error:?} after {} requests", peer.log().len())
         });
@@ -59,13 +59,13 @@ async fn expect_on(behaviour: &HttpBehaviour, connections: usize) {
             seed == 1 || requests * 5 <= fewest * if connections == 1 { 6 } else { 10 },
             "{what}: {requests} requests, {fewest} would do; {learned:?}; {statuses:?}"
         );
-        let after = network.account().totals();
+        let after = network.counters().totals();
         let received = after.bytes_received - before.bytes_received;
         let useful = range::total_bytes(&wanted) + PART * wanted.len() as u64;
         let most = useful * 5 / 4 + ANSWER * requests as u64 + SIZE;
         assert!(received <= most, "{what}: {received} bytes received, {useful} would do");
     }
-    let whole_files = network.account().totals().whole_files;
+    let whole_files = network.counters().totals().whole_files;
     let expected = u64::from(matches!(bound, RequestBound::Whole));
     assert_eq!(whole_files, expected, "{what}");
 }

@@ -56,7 +56,7 @@ async fn scattered_bytes_are_those_of_the_file() {
             got.is_exact(&content(LARGE), &ranges).unwrap();
             assert_eq!(got.answer.size, Some(LARGE as u64));
         }
-        assert!(network.account().totals().connections <= connections as u64);
+        assert!(network.counters().totals().connections <= connections as u64);
     }
 }
 
@@ -69,9 +69,9 @@ async fn head_and_tail_take_two_round_trips_and_further_reads_one_each() {
     let got = read_with(&source, &[0..512], 8000, None).await.unwrap();
     let (size, head) = (LARGE as u64, 0..512);
     got.is_exact(&content(LARGE), &[head, size - 8000..size]).unwrap();
-    assert_eq!(network.account().totals().round_trips, 2);
+    assert_eq!(network.counters().totals().round_trips, 2);
     read(&source, &THREE).await.unwrap().is_exact(&content(LARGE), &THREE).unwrap();
-    let totals = network.account().totals();
+    let totals = network.counters().totals();
     assert_eq!((totals.round_trips, totals.connections), (3, 1));
 }
 
@@ -150,7 +150,7 @@ async fn many_files_share_sessions() {
     for got in futures_util::future::join_all(reads).await {
         got.unwrap().is_exact(&content(1000), &ranges).unwrap();
     }
-    assert!(network.account().totals().connections <= 2);
+    assert!(network.counters().totals().connections <= 2);
 }
 
 #[tokio::test]
@@ -242,7 +242,7 @@ async fn a_large_file_is_written_over_several_sessions() {
         let entry = upload.commit(None).await.unwrap().entry;
         assert_eq!((&*entry.path, entry.size), ("file", Some(bytes.len() as u64)));
         assert!(std::fs::read(folder.path().join("file")).unwrap() == bytes);
-        let sessions = network.account().totals().connections;
+        let sessions = network.counters().totals().connections;
         assert!((min..=max as u64).contains(&sessions), "{sessions} of {max}");
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
@@ -277,7 +277,7 @@ async fn a_small_file_waits_until_the_server_has_closed_it_for_a_killed_client()
     let network = network(TransportConfig::default());
     let kill = async {
         // Until the file is asked for, and some round trips longer: the server refuses to open it.
-        assert!(task_until(|| network.account().totals().requests >= 3).await);
+        assert!(task_until(|| network.counters().totals().requests >= 3).await);
         for _ in 0..20 {
             first.stat("file").await.unwrap_err();
         }
@@ -315,14 +315,14 @@ async fn a_small_file_in_a_known_directory_is_uploaded_in_three_round_trips() {
     let storage = XrootdStorage::new(place(&served, ""), Arc::clone(&network));
     storage.make_directory("tree").await.unwrap();
     for nth in 0..3 {
-        let before = network.account().totals().round_trips;
+        let before = network.counters().totals().round_trips;
         let path = format!("tree/{nth}");
         let upload = storage.put(&path, to_be_put(1000)).await.unwrap();
         upload.write(0, Bytes::from(content(1000))).await.unwrap();
         let entry = upload.commit(None).await.unwrap().entry;
         assert_eq!((&*entry.path, entry.size), (&*path, Some(1000)));
         assert_eq!(storage.stat(&path).await.unwrap(), entry);
-        let round_trips = network.account().totals().round_trips - before;
+        let round_trips = network.counters().totals().round_trips - before;
         // One of them is for the comparison.
         assert_eq!(round_trips, 3 + 1, "of file {nth}");
         assert_eq!(std::fs::read(folder.path().join(&path)).unwrap(), content(1000));
