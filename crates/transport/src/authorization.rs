@@ -2,12 +2,8 @@
 //!
 //! Every [`Location`] knows the origin of the URL that the user gave, also behind redirects: the
 //! credentials were meant for that origin. `hither-auth` decides what to send. This module puts it
-//! into requests, renews it on a thread that may block, and requests the explanation when a server
-//! rejects a request.
-//!
-//! A request that is rejected with 401 is sent once more if another credential is available: a
-//! token may have been renewed or revoked since it was read. Nothing of a rejected request was
-//! delivered, so nothing is lost or delivered twice.
+//! into requests, reads it again on a thread that may block, and requests the explanation when a
+//! server rejects a request. [`credential`](crate::layers::credential) decides when it is renewed.
 
 use crate::config::TransportConfig;
 use crate::http::server_reason::said;

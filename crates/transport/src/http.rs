@@ -1,9 +1,8 @@
 //! Files over HTTP.
 //!
-//! [`source`] reads ranges of a file: it sizes requests, follows redirects and retries.
+//! [`source`] reads ranges of a file, also the end of one of unknown size.
 //! [`exchange`] is one such request with its response, [`delivery`] the ranges that arrived.
-//! [`tail`] reads the end of a file of unknown size; [`spooled_download`] serves files whose server
-//! supports no ranges. [`call`] sends all other requests, with the bodies of [`request_body`];
+//! [`spooled_download`] serves files whose server supports no ranges. [`call`] sends all other requests, with the bodies of [`request_body`];
 //! [`call::change`] decides which changes are believed.
 //! [`status_error`] and [`scheme_mismatch`] explain errors.
 
@@ -20,6 +19,5 @@ pub(crate) mod server_reason;
 pub(crate) mod source;
 pub(crate) mod spooled_download;
 pub(crate) mod status_error;
-pub(crate) mod tail;
 pub(crate) mod tape;
 pub(crate) mod third_party;

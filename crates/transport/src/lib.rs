@@ -10,7 +10,8 @@
 //! - when a change at a server is believed: `src/http/call/change.rs`; small uploads:
 //!   `crates/transfer/src/copy/unseen.rs`;
 //! - where a secret may go: `src/location/secrets.rs`;
-//! - how redirects are followed and credentials renewed: `src/redirect.rs`;
+//! - what happens to a request that is redirected, rejected, refused, too large, or loses its
+//!   connection: `src/layers.rs`, which names the file for each;
 //! - `root://` on the client: `src/xrootd.rs`, `src/xrootd/session_pool.rs`,
 //!   `src/xrootd/driver.rs`;
 //! - several requests on one connection: `src/pool/http2_pool.rs`,
@@ -25,11 +26,11 @@ pub(crate) mod connect;
 mod context;
 mod counters;
 pub(crate) mod http;
+pub(crate) mod layers;
 pub(crate) mod local;
 mod location;
 mod network;
 mod pool;
-pub(crate) mod redirect;
 mod replica_discovery;
 #[cfg(feature = "s3")]
 mod s3;

@@ -18,7 +18,7 @@
 pub(crate) mod change;
 mod message;
 
-pub(crate) use message::BodyWatcher;
+pub(crate) use message::{BodyWatcher, is_read};
 pub use message::{HttpRequest, HttpResponse};
 
 use crate::authorization;
@@ -27,13 +27,15 @@ use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::request_body::{RequestBody, SendProgress, TrackedBody};
 use crate::http::status_error;
-use crate::location::{Location, secrets};
+use crate::layers::credential::RequestCredential;
+use crate::layers::redirects::{self, Attempts, MAX_HTTP_REDIRECTS};
+use crate::layers::stale_connections::{FailedRequest, StaleConnections};
+use crate::location::Location;
 use crate::network::Network;
 use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, http1};
-use crate::redirect::{self, Attempts, MAX_HTTP_REDIRECTS};
 use bytes::{Bytes, BytesMut};
-use hither_core::error::{Delivery, Effect, Error, ErrorKind, Failure, Result, Retry};
+use hither_core::error::{Delivery, Error, ErrorKind, Failure, Result, Retry};
 use hither_core::retry::{self, Failed};
 use hither_core::sync::lock;
 use hither_http::metalink::links;
@@ -49,12 +51,8 @@ use tracing::debug;
 /// A larger body, in bytes, is sent only after the server has accepted the request.
 const EXPECT_BYTES: u64 = 1 << 20;
 
-/// The outcome of one attempt.
-enum Attempt {
-    Answered(StatusCode, HeaderMap, Bytes),
-    /// The server had closed an idle connection, which is no error.
-    Stale(Error),
-}
+/// The status, the fields and the body of a response.
+type Answer = (StatusCode, HeaderMap, Bytes);
 
 impl Network {
     /// Sends a request and reads its response, as often as it may be repeated.
@@ -96,6 +94,7 @@ impl Network {
     /// Sends a request and reads its response, behind redirects.
     async fn call_once(&self, mut call: HttpRequest) -> Result<HttpResponse> {
         let mut attempts = Attempts::new(&call.location, MAX_HTTP_REDIRECTS);
+        let mut credential = RequestCredential::default();
         let mut expect = true;
         // A path in a federation, as long as its director has not been asked.
         let mut named = call.location.is_named().then(|| call.location.clone());
@@ -111,7 +110,7 @@ impl Network {
             }
             attempts.count()?;
             let pool = self.pool(&call.location);
-            let used = authorization::prepared(&call.location, pool.config()).await?;
+            credential.prepare(&call.location, pool.config()).await?;
             let failover = call.failover;
             call.failover |= named.is_some();
             let answer = answered(&pool, &call, expect).await;
@@ -136,27 +135,14 @@ impl Network {
                 continue;
             }
             let again = status == StatusCode::UNAUTHORIZED && call.content.is_whole();
-            if again && attempts.renew(&call.location, pool.config(), &used).await {
+            if again && credential.renew(&call.location, pool.config()).await {
                 continue;
             }
-            let can_resend = call.content.is_whole();
-            let redirect = redirect::http_redirect(
-                &call.location,
-                &call.method,
-                status,
-                &headers,
-                can_resend,
-            )?;
-            if let Some(to) = redirect {
-                let credentials = &pool.config().credentials;
-                secrets::check_redirect(&call.headers, &call.location, &to, credentials)?;
+            let credentials = &pool.config().credentials;
+            if let Some(next) = redirects::next_request(&call, status, &headers, credentials)? {
                 let links = links(&headers).resolved(|url| call.location.absolute_of(url));
-                self.learn_servers(&call.location, &call.method, &to, &links);
-                call.location = to;
-                if redirect::becomes_get(status, &call.method) {
-                    call.method = Method::GET;
-                    call.content = RequestBody::Empty;
-                }
+                self.learn_servers(&call.location, &call.method, &next.location, &links);
+                call = next;
                 continue;
             }
             let HttpRequest { location, method, effect, .. } = call;
@@ -176,30 +162,22 @@ impl Network {
 }
 
 /// Sends `call`, on another connection if one was closed meanwhile.
-async fn answered(
-    pool: &Arc<Pool>,
-    call: &HttpRequest,
-    expect: bool,
-) -> Result<(StatusCode, HeaderMap, Bytes)> {
+async fn answered(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Answer> {
     // All idle connections may have been closed meanwhile.
-    for _ in 0..=pool.max_connections() {
+    let mut stale = StaleConnections::at_most(pool.max_connections());
+    loop {
         let attempted = attempt(pool, call, expect).await;
-        let is_restarted = match &attempted {
-            Ok(Attempt::Answered(status, ..)) => is_of_proxy(*status),
-            Ok(Attempt::Stale(_)) | Err(_) => true,
-        };
-        if is_restarted {
+        if attempted.as_ref().map_or(true, |(status, ..)| is_of_proxy(*status)) {
             pool.server().note_interruption();
         }
-        match attempted? {
-            Attempt::Answered(status, headers, body) => return Ok((status, headers, body)),
-            Attempt::Stale(error) if !call.content.is_whole() => return Err(error),
-            Attempt::Stale(_) => {}
+        match attempted {
+            Ok(answer) => return Ok(answer),
+            Err(failed)
+                if call.content.is_whole()
+                    && stale.sends_again(&call.location, failed.is_stale) => {}
+            Err(failed) => return Err(failed.error),
         }
     }
-    let what = format!("{}: the server closes every connection before it responds", call.location);
-    Err(Error::new(ErrorKind::Unavailable, what)
-        .with_failure(Failure::Interrupted(Delivery::Unsent)))
 }
 
 /// Returns true for a status by which a proxy says that its server does not respond.
@@ -207,12 +185,16 @@ fn is_of_proxy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
-async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<Attempt> {
+async fn attempt(
+    pool: &Arc<Pool>,
+    call: &HttpRequest,
+    expect: bool,
+) -> Result<Answer, FailedRequest> {
     pool.server().wait_retry_after().await;
     let acquired = if call.failover { pool.acquire_now().await } else { pool.acquire().await };
     let mut leased = acquired.map_err(Error::without_connection)?;
     let Some(sender) = leased.sender() else {
-        return Err(Error::new(ErrorKind::Cancelled, "the connection was closed"));
+        return Err(Error::new(ErrorKind::Cancelled, "the connection was closed").into());
     };
     let mut builder = request::builder(call.method.clone(), &call.location, pool);
     if let Some(fields) = builder.headers_mut() {
@@ -236,17 +218,12 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
         let what = format!("{}: the URL cannot be sent in a request", call.location);
         Error::new(ErrorKind::Invalid, what).with_source(error)
     })?;
-    let reused = sender.has_answered();
+    let has_answered = sender.has_answered();
     let sent = Instant::now();
     let sent_at = SystemTime::now();
-    let response = match exchanged(sender, request, &call.location, pool, &progress).await {
-        Ok(response) => response,
-        Err(error) if reused && is_broken(&error, call.effect) => {
-            debug!(url = %call.location, "stale connection, sending the request again");
-            return Ok(Attempt::Stale(error));
-        }
-        Err(error) => return Err(error),
-    };
+    let response = exchanged(sender, request, &call.location, pool, &progress)
+        .await
+        .map_err(|error| FailedRequest::new(error, has_answered, call.effect))?;
     let (head, body) = response.into_parts();
     pool.server().saw_date(&head.headers, sent_at);
     let (body, is_read) = if head.status.is_success() {
@@ -269,7 +246,7 @@ async fn attempt(pool: &Arc<Pool>, call: &HttpRequest, expect: bool) -> Result<A
     if is_read && progress.is_done() && !http1::is_last(&head) {
         leased.give_back();
     }
-    Ok(Attempt::Answered(head.status, head.headers, body))
+    Ok((head.status, head.headers, body))
 }
 
 /// Sends a request and waits for the header of its response.
@@ -314,12 +291,6 @@ async fn exchanged(
     sender.record(&response);
     request::check_transfer_coding(&response, location)?;
     Ok(response)
-}
-
-/// Returns whether the connection was lost without a response, and the request may be repeated.
-fn is_broken(error: &Error, effect: Effect) -> bool {
-    error.kind() == ErrorKind::Unavailable
-        && !error.clone().with_effect(effect).may_have_been_carried_out()
 }
 
 /// Releases a body when the server responds with "100 Continue".

@@ -14,12 +14,13 @@ use crate::http::delivery::Delivery;
 use crate::http::spooled_download::SpooledDownload;
 use crate::http::status_error;
 use crate::http::{request, scheme_mismatch, server_reason};
+use crate::layers::stale_connections::FailedRequest;
+use crate::layers::{admission, redirects};
 use crate::location::Location;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
 use crate::pool::request_sender::RequestSender;
 use crate::pool::{Pool, PooledConnection};
-use crate::redirect;
-use hither_core::error::{Error, ErrorKind, Failure, Result, Retry};
+use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::{Limits, PartSink, Request, range};
 use hither_http::metalink::links;
 use hither_http::vector;
@@ -28,12 +29,8 @@ use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use hyper::body::{Body, Incoming};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, trace};
-
-/// The shortest pause for which a 503 asks that is taken for the time that staging a file takes.
-const MIN_STAGING: Duration = Duration::from_secs(5);
 
 /// A range request.
 #[derive(Debug)]
@@ -85,21 +82,20 @@ impl Exchange<'_> {
                 "the connection was closed",
             ));
         };
-        // On a connection that carried a response before, silence usually means that it was idle
-        // for too long.
-        let is_fresh = !sender.has_answered();
+        let has_answered = sender.has_answered();
         let sent = Instant::now();
         let response = match self.send(sender).await {
             Ok(response) => response,
             Err(error) if sender.was_refused() => {
                 return ExchangeResult { busy: true, ..ExchangeResult::failed(error) };
             }
-            Err(error) if is_fresh && error.kind() == ErrorKind::Unavailable => {
+            Err(error) if !has_answered && error.kind() == ErrorKind::Unavailable => {
                 return self.trouble(error);
             }
             Err(error) => {
-                let stale = !is_fresh && error.kind() == ErrorKind::Unavailable;
-                return ExchangeResult { stale, ..ExchangeResult::failed(error) };
+                let failed = FailedRequest::new(error, has_answered, Effect::Read);
+                let stale = failed.is_stale;
+                return ExchangeResult { stale, ..ExchangeResult::failed(failed.error) };
             }
         };
         let first_byte = sent.elapsed();
@@ -130,7 +126,7 @@ impl Exchange<'_> {
             self.pool.saw_bandwidth(sender.bandwidth());
             let bytes = range::total_bytes(&settled.delivered);
             let transfer = sent.elapsed().saturating_sub(first_byte);
-            self.pool.saw_response(first_byte, bytes, transfer, is_fresh);
+            self.pool.saw_response(first_byte, bytes, transfer, !has_answered);
         }
         settled
     }
@@ -299,28 +295,13 @@ impl Exchange<'_> {
             codec::RangeResponse::Unsatisfied { size } => self.unsatisfied(size),
             codec::RangeResponse::Redirect { location, .. } => {
                 let reusable = request::drain(body, self.pool).await;
-                let to = redirect::http_target(self.location, &Method::GET, headers, &location);
+                let to = redirects::http_target(self.location, &Method::GET, headers, &location);
                 ExchangeResult::new(to.map(ExchangeOutcome::Redirect), reusable)
             }
             codec::RangeResponse::Refused { status } => {
                 self.refused(status, headers, facts, body).await
             }
             _ => ExchangeResult::failed(self.odd(&"the response has an unknown form")),
-        }
-    }
-
-    /// Decides whether a 503 with `Retry-After` is about the file or about the server, by the rule
-    /// of [`hither_load::concurrency_limit::ConcurrencyLimit`].
-    fn judged(&self, settled: ExchangeResult) -> ExchangeResult {
-        match settled.outcome {
-            Err(error) if self.pool.limiter().is_about_the_file() => match error.retry() {
-                Retry::Busy { after } if after >= MIN_STAGING => {
-                    let later = error.with_failure(Failure::Staging { after });
-                    ExchangeResult { busy: false, outcome: Err(later), ..settled }
-                }
-                _ => ExchangeResult { outcome: Err(error), ..settled },
-            },
-            _ => settled,
         }
     }
 
@@ -368,7 +349,8 @@ impl Exchange<'_> {
             return match status {
                 StatusCode::ACCEPTED => settled,
                 StatusCode::SERVICE_UNAVAILABLE if said_when => {
-                    self.judged(ExchangeResult { busy: true, said_when, ..settled })
+                    let busy = ExchangeResult { busy: true, said_when, ..settled };
+                    admission::by_cause(self.pool, busy)
                 }
                 _ => ExchangeResult { busy: true, said_when, ..settled },
             };

@@ -2,12 +2,10 @@
 
 use crate::location::Location;
 use hither_core::ResponseMeta;
-use hither_core::error::{Error, Result, Retry};
+use hither_core::error::{Error, Result};
 use hither_http::ServerHint;
 use hither_http::metalink::MetalinkLinks;
-use hither_load::concurrency_limit::RequestOutcome;
 use std::ops::Range;
-use std::time::Duration;
 
 /// The outcome of a successful exchange.
 #[derive(Debug)]
@@ -99,20 +97,6 @@ impl ExchangeResult {
     /// A failed exchange, which leaves the connection in an unknown state.
     pub(crate) fn failed(error: Error) -> Self {
         Self::new(Err(error), false)
-    }
-
-    /// The outcome for the limit of requests at a time, and the pause that the server has asked for
-    /// where it refused one too many.
-    pub(crate) fn fate(&self) -> (RequestOutcome, Duration) {
-        match self.outcome.as_ref().err().map(Error::retry) {
-            None => (RequestOutcome::Served, Duration::ZERO),
-            Some(Retry::Later { .. }) => (RequestOutcome::RetryAfter, Duration::ZERO),
-            Some(Retry::Busy { after }) => (RequestOutcome::Overloaded, after),
-            Some(retry) if self.busy && retry != Retry::OtherServer => {
-                (RequestOutcome::Overloaded, Duration::ZERO)
-            }
-            Some(_) => (RequestOutcome::Failed, Duration::ZERO),
-        }
     }
 
     pub(crate) fn with(mut self, finding: impl Into<Option<RangeBehavior>>) -> Self {

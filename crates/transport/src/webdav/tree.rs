@@ -11,11 +11,13 @@ use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::response_body::next_chunk;
 use crate::http::{server_reason, status_error};
+use crate::layers::credential::RequestCredential;
+use crate::layers::stale_connections::{FailedRequest, StaleConnections};
 use crate::location::Location;
 use crate::pool::{Pool, PooledConnection};
 use async_trait::async_trait;
 use bytes::Bytes;
-use hither_core::error::{Error, ErrorKind, Failure, Result};
+use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::storage::{
     DirEntry, FileKind, TreeEvent, TreeEvents, TreeFile, TreeRequest, join,
 };
@@ -79,11 +81,11 @@ pub(super) async fn request(
         }
     };
     let query = Bytes::from(query.encode());
-    let used = authorization::prepared(&location, pool.config()).await?;
+    let mut credential = RequestCredential::default();
+    credential.prepare(&location, pool.config()).await?;
     let mut answer = answered(&location, &pool, &query).await?;
-    if answer.1.status == StatusCode::UNAUTHORIZED
-        && authorization::renewed(&location, pool.config(), &used).await
-    {
+    let is_rejected = answer.1.status == StatusCode::UNAUTHORIZED;
+    if is_rejected && credential.renew(&location, pool.config()).await {
         answer = answered(&location, &pool, &query).await?;
     }
     let (connection, head, body) = answer;
@@ -144,6 +146,7 @@ async fn answered(
     pool: &Arc<Pool>,
     query: &Bytes,
 ) -> Result<(PooledConnection, response::Parts, Incoming)> {
+    let mut stale = StaleConnections::at_most(pool.max_connections());
     loop {
         pool.server().wait_retry_after().await;
         let mut connection = pool.acquire().await?;
@@ -153,16 +156,18 @@ async fn answered(
         let builder = request::builder(Method::QUERY, location, pool)
             .header(header::CONTENT_TYPE, QUERY_TYPE);
         let body = BoxBody::new(Full::new(query.clone()).map_err(|never| match never {}));
-        let is_fresh = !sender.has_answered();
+        let has_answered = sender.has_answered();
         match request::send(sender, builder, body, location, pool, u64::MAX).await {
             Ok(response) => {
                 let (head, body) = response.into_parts();
                 return Ok((connection, head, body));
             }
-            Err(error) if !is_fresh && error.kind() == ErrorKind::Unavailable => {
-                debug!(url = %location, "stale connection, sending the query again");
+            Err(error) => {
+                let failed = FailedRequest::new(error, has_answered, Effect::Read);
+                if !stale.sends_again(location, failed.is_stale) {
+                    return Err(failed.error);
+                }
             }
-            Err(error) => return Err(error),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One request, sent to the server that it is redirected to.
 
 use crate::context::MonotonicClock;
+use crate::layers::credential::RequestCredential;
+use crate::layers::redirects::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::location::Location;
 use crate::network::Network;
-use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::xrootd::job::{JobError, Operation, OperationJob, OperationResponse, SessionCommand};
 use crate::xrootd::session_pool::{SessionHandle, SessionPool};
 use crate::xrootd::target::XrootdTarget;
@@ -125,6 +126,7 @@ async fn ask_once(
     let unsent = |error| (error, None);
     let mut place = XrootdTarget::new(location.clone(), network);
     let mut attempts = Attempts::new(location, MAX_XROOTD_REDIRECTS);
+    let mut credential = RequestCredential::default();
     loop {
         attempts.count().map_err(unsent)?;
         let what = make(place.path(network, &[]).await.map_err(unsent)?);
@@ -141,7 +143,7 @@ async fn ask_once(
                     place = clear;
                     continue;
                 }
-                if place.renew(network, &error, &mut attempts).await {
+                if place.renew(network, &error, &mut credential).await {
                     continue;
                 }
                 let error = place.explained(network, action, error);

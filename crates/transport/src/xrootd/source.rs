@@ -9,10 +9,11 @@
 //! so every session checks them without a round trip of its own.
 
 use crate::context::MonotonicClock;
+use crate::layers::credential::RequestCredential;
+use crate::layers::redirects::{Attempts, MAX_XROOTD_REDIRECTS};
+use crate::layers::target_memory::{CurrentTarget, TargetMemory};
 use crate::location::Location;
 use crate::network::Network;
-use crate::redirect::target_memory::{CurrentTarget, TargetMemory};
-use crate::redirect::{Attempts, MAX_XROOTD_REDIRECTS};
 use crate::xrootd::SessionPool;
 use crate::xrootd::job::{FileVersion, JobError, ReadJob, SessionCommand};
 use crate::xrootd::redirect_cache::is_plain;
@@ -145,6 +146,7 @@ impl XrootdSource {
         });
         let sink: SharedSink = Arc::new(Mutex::new(sink));
         let mut attempts = Attempts::new(self.targets.first(), MAX_XROOTD_REDIRECTS);
+        let mut credential = RequestCredential::default();
         loop {
             attempts.count()?;
             let Course { place, name, lead, turn } = self.course().await?;
@@ -166,7 +168,7 @@ impl XrootdSource {
                         self.misled(&place, turn, &error);
                         continue;
                     }
-                    if place.renew(&self.network, &error, &mut attempts).await {
+                    if place.renew(&self.network, &error, &mut credential).await {
                         self.forget_name(&place);
                         continue;
                     }

@@ -1,9 +1,9 @@
 //! The target of a request after redirects: URL, sessions, and path with credentials.
 
 use crate::authorization;
+use crate::layers::credential::RequestCredential;
 use crate::location::{Location, Protocol};
 use crate::network::Network;
-use crate::redirect::Attempts;
 use crate::xrootd::SessionPool;
 use crate::xrootd::errors;
 use hither_auth::Action;
@@ -115,7 +115,7 @@ impl XrootdTarget {
         &self,
         network: &Network,
         error: &Error,
-        attempts: &mut Attempts,
+        credential: &mut RequestCredential,
     ) -> bool {
         let location = &self.location;
         let config = network.config();
@@ -123,10 +123,8 @@ impl XrootdTarget {
             ErrorKind::Unauthenticated | ErrorKind::PermissionDenied => {}
             _ => return false,
         }
-        match authorization::prepared(location, config).await {
-            Ok(used) => attempts.renew(location, config, &used).await,
-            Err(_) => false,
-        }
+        credential.prepare(location, config).await.is_ok()
+            && credential.renew(location, config).await
     }
 
     /// The error, with the credential that was used, if the server rejected `action` because of it.

@@ -2,7 +2,6 @@
 
 use crate::http::request_body::RequestBody;
 use crate::location::Location;
-use crate::redirect;
 use bytes::Bytes;
 use hither_core::error::{Effect, Error};
 use http::header::IntoHeaderName;
@@ -117,7 +116,12 @@ impl HttpRequest {
 
 /// The effect of a request with this method.
 fn effect_of(method: &Method) -> Effect {
-    if redirect::is_read(method) { Effect::Read } else { Effect::Change }
+    if is_read(method) { Effect::Read } else { Effect::Change }
+}
+
+/// Returns true for methods that change nothing.
+pub(crate) fn is_read(method: &Method) -> bool {
+    matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PROPFIND" | "QUERY")
 }
 
 /// An HTTP response.

@@ -6,7 +6,7 @@
 //! tag back: if a server tells that tag again after another one, both with one size and one date of
 //! last change, its tags are not used any more, and date and size tell versions apart.
 
-use super::{HttpSource, HttpTarget};
+use super::targets::{HttpTarget, HttpTargets};
 use crate::http::request;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult};
 use hither_core::{Request, ResponseMeta};
@@ -47,6 +47,34 @@ impl OwnTags {
         let dated = dated.filter(|dated| dated.tag == validator);
         Some(dated.map_or(validator, |dated| &dated.date).to_owned())
     }
+
+    /// Returns true if a request for another version than that of the file shows that the tags of
+    /// the server are of no version, so that it may succeed without them, unless that was known
+    /// when it was sent.
+    pub(super) async fn are_shown(
+        &self,
+        targets: &HttpTargets,
+        target: &HttpTarget,
+        request: &Request,
+        was_known: bool,
+        result: &ExchangeResult,
+    ) -> bool {
+        if let Ok(ExchangeOutcome::Complete(ResponseMeta { validator: Some(tag), .. })) =
+            &result.outcome
+        {
+            self.first.get_or_init(|| tag.clone());
+        }
+        let Some(tag) = bound(request).filter(|_| result.has_other_tag && !was_known) else {
+            return false;
+        };
+        // A tag in a listing may be one that no file is sent with.
+        let seen = [self.first.get().map(String::as_str), request.version.validator()];
+        if !seen.contains(&Some(tag)) {
+            return false;
+        }
+        let dated = self.dated.get_or_init(|| look_for_date(targets, target, request, tag)).await;
+        dated.as_ref().is_some_and(|dated| dated.tag == tag)
+    }
 }
 
 /// The validator that a request is bound to.
@@ -54,72 +82,42 @@ fn bound(request: &Request) -> Option<&str> {
     request.validator.as_deref().or_else(|| request.version.validator())
 }
 
-impl HttpSource {
-    /// Returns true if a request for another version than that of the file shows that the tags of
-    /// the server are of no version, so that it may succeed without them, unless that was known
-    /// when it was sent.
-    pub(super) async fn has_own_tags(
-        &self,
-        place: &HttpTarget,
-        request: &Request,
-        was_known: bool,
-        settled: &ExchangeResult,
-    ) -> bool {
-        let OwnTags { first, dated } = &self.own_tags;
-        if let Ok(ExchangeOutcome::Complete(ResponseMeta { validator: Some(tag), .. })) =
-            &settled.outcome
-        {
-            first.get_or_init(|| tag.clone());
+/// The date of the version that has this tag, if the server tells another tag for it, too.
+async fn look_for_date(
+    targets: &HttpTargets,
+    target: &HttpTarget,
+    request: &Request,
+    tag: &str,
+) -> Option<DatedTag> {
+    let HttpTarget { location, pool } = target;
+    let mut version = None;
+    let mut has_tag = false;
+    let mut has_other = false;
+    for _ in 0..MAX_LOOKS {
+        let mut connection = targets.connection(target, request).await.ok()?;
+        let (told, headers) = request::head(&mut connection, location, pool).await.ok()?;
+        connection.give_back();
+        let field = |name| headers.get(name).and_then(|it| it.to_str().ok()).map(str::to_owned);
+        let now = (field(header::LAST_MODIFIED)?, told.size?);
+        if *version.get_or_insert_with(|| now.clone()) != now {
+            return None;
         }
-        let Some(tag) = bound(request).filter(|_| settled.has_other_tag && !was_known) else {
-            return false;
-        };
-        // A tag in a listing may be one that no file is sent with.
-        let seen = [first.get().map(String::as_str), request.version.validator()];
-        if !seen.contains(&Some(tag)) {
-            return false;
+        let seen = field(header::ETAG).filter(|seen| seen.starts_with('"'))?;
+        if seen == tag {
+            has_tag = true
+        } else {
+            has_other = true
         }
-        let dated = dated.get_or_init(|| self.look_for_date(place, request, tag)).await;
-        dated.as_ref().is_some_and(|dated| dated.tag == tag)
+        if has_tag && has_other {
+            // Shown without being asked for: it is an assumption.
+            warn!(
+                target: "hither_wait",
+                "{location}: the server has several entity tags for one version: what agrees in \
+                 date and size is taken for one file"
+            );
+            pool.server().learn_own_tags();
+            return Some(DatedTag { tag: tag.to_owned(), date: now.0 });
+        }
     }
-
-    /// The date of the version that has this tag, if the server tells another tag for it, too.
-    async fn look_for_date(
-        &self,
-        place: &HttpTarget,
-        request: &Request,
-        tag: &str,
-    ) -> Option<DatedTag> {
-        let HttpTarget { location, pool } = place;
-        let mut version = None;
-        let mut has_tag = false;
-        let mut has_other = false;
-        for _ in 0..MAX_LOOKS {
-            let mut connection = self.connection(place, request).await.ok()?;
-            let (told, headers) = request::head(&mut connection, location, pool).await.ok()?;
-            connection.give_back();
-            let field = |name| headers.get(name).and_then(|it| it.to_str().ok()).map(str::to_owned);
-            let now = (field(header::LAST_MODIFIED)?, told.size?);
-            if *version.get_or_insert_with(|| now.clone()) != now {
-                return None;
-            }
-            let seen = field(header::ETAG).filter(|seen| seen.starts_with('"'))?;
-            if seen == tag {
-                has_tag = true
-            } else {
-                has_other = true
-            }
-            if has_tag && has_other {
-                // Shown without being asked for: it is an assumption.
-                warn!(
-                    target: "hither_wait",
-                    "{location}: the server has several entity tags for one version: what agrees in \
-                     date and size is taken for one file"
-                );
-                pool.server().learn_own_tags();
-                return Some(DatedTag { tag: tag.to_owned(), date: now.0 });
-            }
-        }
-        None
-    }
+    None
 }

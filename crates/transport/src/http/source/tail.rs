@@ -6,12 +6,14 @@
 //! which: by position, once any response has reported the size, if need be that to a HEAD; in two
 //! parallel requests, where one cannot hold both. What arrived is not requested again.
 
+use super::HttpSource;
+use super::targets::HttpTarget;
 use crate::authorization;
 use crate::http::request;
-use crate::http::source::{HttpSource, HttpTarget};
+use crate::layers::credential::RequestCredential;
+use crate::layers::redirects::{Attempts, MAX_HTTP_REDIRECTS};
+use crate::layers::target_memory::CurrentTarget;
 use crate::pool::observation::{ExchangeOutcome, ExchangeResult, RangeBehavior};
-use crate::redirect::target_memory::CurrentTarget;
-use crate::redirect::{Attempts, MAX_HTTP_REDIRECTS};
 use futures_util::future::join_all;
 use hither_core::endpoint::RangeSupport;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -48,27 +50,26 @@ pub(crate) async fn fetch(
     attempts.count()?;
     let mut tail = Tail { left: request, size, answer: ResponseMeta::default(), attempts };
     for _ in 0..MAX_ROUNDS + MAX_HTTP_REDIRECTS {
-        let (current, _asking) = source.next_target().await?;
-        let place = &current.target;
-        place.pool.server().wait_retry_after().await;
-        tail.place();
-        let requests = match tail.next(source, place) {
+        let (current, _asking) = source.targets.next().await?;
+        let target = &current.target;
+        tail.locate();
+        let requests = match tail.next(source, target) {
             requests if !requests.is_empty() => requests,
             _ if tail.left.tail == 0 => return Ok(ResponseMeta { size: tail.size, ..tail.answer }),
             _ => {
-                let told = head(place).await?;
-                let name = place.location.to_string();
-                tail.left.version.bind(&name, told.size, told.validator.as_deref())?;
-                tail.note_answer(&told);
+                let meta = head(target).await?;
+                let name = target.location.to_string();
+                tail.left.version.bind(&name, meta.size, meta.validator.as_deref())?;
+                tail.note_answer(&meta);
                 continue;
             }
         };
-        let settled = join_all(requests.iter().map(|request| async {
+        let result = join_all(requests.iter().map(|request| async {
             let mut sink = to(&sink);
-            source.exchange(place, request, &mut sink).await
+            source.exchange(target, request, &mut sink).await
         }));
-        for (request, settled) in requests.iter().zip(settled.await) {
-            tail.note(source, &current, request, settled)?;
+        for (request, result) in requests.iter().zip(result.await) {
+            tail.note(source, &current, request, result)?;
         }
     }
     Err(Error::new(
@@ -81,32 +82,29 @@ pub(crate) async fn fetch(
 }
 
 /// Sends a HEAD request, where no other response reports the size.
-async fn head(place: &HttpTarget) -> Result<ResponseMeta> {
-    let HttpTarget { location, pool, .. } = place;
-    let used = authorization::prepared(location, pool.config()).await?;
+async fn head(target: &HttpTarget) -> Result<ResponseMeta> {
+    let HttpTarget { location, pool, .. } = target;
     let ask = async || {
         let mut connection = pool.acquire().await?;
-        let (told, _) = request::head(&mut connection, location, pool).await?;
+        let (meta, _) = request::head(&mut connection, location, pool).await?;
         connection.give_back();
-        Ok(told)
+        Ok(meta)
     };
-    let told = match ask().await {
-        Err(error) if authorization::is_refused(&error) => {
-            if authorization::renewed(location, pool.config(), &used).await {
-                ask().await?
-            } else {
-                return Err(error);
-            }
-        }
-        result => result?,
-    };
-    if told.size.is_none() {
+    let mut credential = RequestCredential::default();
+    credential.prepare(location, pool.config()).await?;
+    let mut answer = ask().await;
+    let is_rejected = answer.as_ref().is_err_and(authorization::is_refused);
+    if is_rejected && credential.renew(location, pool.config()).await {
+        answer = ask().await;
+    }
+    let meta = answer?;
+    if meta.size.is_none() {
         return Err(Error::new(
             ErrorKind::Protocol,
             format!("{location}: the server does not report the size of the file"),
         ));
     }
-    Ok(told)
+    Ok(meta)
 }
 
 /// A sink for one of several requests.
@@ -120,7 +118,7 @@ fn to(sink: &SharedSink) -> PartSink {
 
 impl Tail {
     /// Turns the tail into a range, once the size is known.
-    fn place(&mut self) {
+    fn locate(&mut self) {
         let Some(size) = self.size else { return };
         if self.left.tail > 0 {
             self.left.ranges.push(size.saturating_sub(self.left.tail)..size);
@@ -134,9 +132,9 @@ impl Tail {
 
     /// The next requests, which can be sent in parallel. None if nothing is missing, or if the size
     /// is needed first.
-    fn next(&self, source: &HttpSource, place: &HttpTarget) -> Vec<Request> {
-        let server = place.pool.server();
-        let limits = source.limits_at(place);
+    fn next(&self, source: &HttpSource, target: &HttpTarget) -> Vec<Request> {
+        let server = target.pool.server();
+        let limits = source.limits_at(target);
         let Request { ranges, tail, .. } = &self.left;
         // No range is sent, and the length of the response tells where the tail begins.
         let whole = server.ranges() == RangeSupport::Whole || source.has_whole_file();
@@ -162,27 +160,27 @@ impl Tail {
         source: &HttpSource,
         current: &CurrentTarget<HttpTarget>,
         request: &Request,
-        settled: ExchangeResult,
+        result: ExchangeResult,
     ) -> Result<()> {
         let CurrentTarget { target: HttpTarget { location: from, .. }, turn, .. } = current;
-        self.size = settled.size.or(self.size);
-        let was_too_much = matches!(settled.finding, Some(RangeBehavior::TooMany));
-        let done = match settled.outcome {
+        self.size = result.size.or(self.size);
+        let was_too_much = matches!(result.finding, Some(RangeBehavior::TooMany));
+        let done = match result.outcome {
             Ok(ExchangeOutcome::Complete(answer)) => {
                 self.note_answer(&answer);
-                source.targets().arrived();
+                source.targets.arrived();
                 true
             }
             Ok(ExchangeOutcome::Redirect(to)) => {
                 self.attempts.count()?;
-                source.follow(*turn, to);
+                source.targets.follow(*turn, to);
                 false
             }
             // The capabilities of the server were updated: there is another way.
             Err(error) if was_too_much || error.kind() == ErrorKind::TooLarge => false,
-            Err(error) => return Err(source.fall_back(*turn, from, error)),
+            Err(error) => return Err(source.targets.fall_back(*turn, from, error)),
         };
-        let got = if done { &request.ranges } else { &settled.delivered };
+        let got = if done { &request.ranges } else { &result.delivered };
         self.left.ranges = range::difference(&range::merged(&self.left.ranges, 0), got);
         if done && request.tail > 0 {
             self.left.tail = 0;

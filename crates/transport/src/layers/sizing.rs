@@ -1,0 +1,126 @@
+//! The size of range requests, as the capabilities of the server allow.
+//!
+//! A request that is larger than those that worked before is a trial. There is one at a time; others
+//! of its size are sent in pieces meanwhile ([`ServerCapabilities::size_request`]).
+//!
+//! A server may refuse several ranges with a status that says nothing of ranges. If it never sent as
+//! many, it is asked for one byte of one of them ([`byte_probe`]): if that arrives, the request was
+//! too large.
+
+use crate::pool::capabilities::{LimitProbe, RequestSizing, ServerCapabilities};
+use crate::pool::observation::{ExchangeResult, RangeBehavior};
+use hither_core::{Plan, PlanConfig, Request};
+use std::slice;
+use std::sync::Arc;
+
+/// A request as it is sent: whole or in pieces.
+#[derive(Debug)]
+pub(crate) struct SizedRequest<'r> {
+    whole: &'r Request,
+    /// Empty if it is sent whole.
+    pieces: Vec<Request>,
+    /// Held while a request is sent that is larger than those that worked before.
+    _trial: Option<LimitProbe>,
+}
+
+impl<'r> SizedRequest<'r> {
+    /// A request that is sent whole.
+    pub(crate) fn whole(request: &'r Request) -> Self {
+        Self { whole: request, pieces: Vec::new(), _trial: None }
+    }
+
+    /// The size of `request` for a server with these capabilities.
+    pub(crate) fn new(request: &'r Request, server: &Arc<ServerCapabilities>) -> Self {
+        let RequestSizing { pieces, trial } = server.size_request(request);
+        let plan = pieces
+            .map(|limits| Plan::new(&request.ranges, &limits, &PlanConfig::default()).requests);
+        let piece = |ranges| Request { ranges, ..request.clone() };
+        let pieces = plan.unwrap_or_default().into_iter().map(piece).collect();
+        Self { whole: request, pieces, _trial: trial }
+    }
+
+    /// The requests to send, one after the other.
+    pub(crate) fn requests(&self) -> &[Request] {
+        if self.pieces.is_empty() { slice::from_ref(self.whole) } else { &self.pieces }
+    }
+}
+
+/// The request for one byte that shows whether `request` was refused because of its size, if
+/// `result` leaves that open.
+pub(crate) fn byte_probe(
+    request: &Request,
+    result: &ExchangeResult,
+    server: &ServerCapabilities,
+) -> Option<Request> {
+    let first = request.ranges.first().filter(|_| result.refuses_several.is_some())?;
+    let ranges = vec![first.start..first.start + 1];
+    let byte = Request { ranges, tail: 0, ..request.clone() };
+    server.may_refuse_several(request).then_some(byte)
+}
+
+/// The result of a refused request, from its own and from that of its [`byte_probe`]. The server's
+/// capabilities learn if it was too large.
+pub(crate) fn after_probe(
+    request: &Request,
+    refused: ExchangeResult,
+    probe: &ExchangeResult,
+    server: &ServerCapabilities,
+) -> ExchangeResult {
+    match &refused.refuses_several {
+        Some(too_large) if probe.finding == Some(RangeBehavior::Ranges) => {
+            let fewer = ExchangeResult::failed(too_large.clone()).with(RangeBehavior::TooMany);
+            server.learn(request, &fewer);
+            fewer
+        }
+        _ => refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hither_core::Endpoint;
+    use hither_core::error::{Error, ErrorKind};
+
+    fn request(ranges: u64) -> Request {
+        let ranges = (0..ranges).map(|n| n * 100..n * 100 + 10).collect();
+        Request { ranges, ..Request::default() }
+    }
+
+    fn refused(several: bool) -> ExchangeResult {
+        let error = || Error::new(ErrorKind::TooLarge, "refused");
+        let refuses_several = several.then(error);
+        ExchangeResult { refuses_several, ..ExchangeResult::failed(error()) }
+    }
+
+    #[test]
+    fn one_large_request_is_tried_while_others_are_sent_in_pieces() {
+        let server = Arc::new(ServerCapabilities::new(Endpoint::default()));
+        let large = request(1000);
+        let first = SizedRequest::new(&large, &server);
+        assert_eq!(first.requests().len(), 1);
+        let second = SizedRequest::new(&large, &server);
+        assert!(second.requests().len() > 1);
+        let sent: Vec<_> =
+            second.requests().iter().flat_map(|piece| piece.ranges.clone()).collect();
+        assert_eq!(sent, large.ranges);
+        drop(first);
+        assert_eq!(SizedRequest::new(&large, &server).requests().len(), 1);
+        assert_eq!(SizedRequest::new(&request(2), &server).requests().len(), 1);
+    }
+
+    #[test]
+    fn a_byte_that_arrives_shows_that_the_request_was_too_large() {
+        let server = ServerCapabilities::new(Endpoint::default());
+        let several = request(3);
+        assert!(byte_probe(&several, &refused(false), &server).is_none());
+        let byte = byte_probe(&several, &refused(true), &server).unwrap();
+        assert_eq!(byte.ranges, [0..1]);
+        let failed = after_probe(&several, refused(true), &refused(false), &server);
+        assert_eq!(failed.finding, None);
+        let arrived = refused(false).with(RangeBehavior::Ranges);
+        let too_large = after_probe(&several, refused(true), &arrived, &server);
+        assert_eq!(too_large.finding, Some(RangeBehavior::TooMany));
+        assert_eq!(server.endpoint().range_count.rejected, 3);
+    }
+}
