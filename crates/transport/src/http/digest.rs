@@ -32,7 +32,7 @@ impl Network {
         match reply.status {
             StatusCode::OK => {}
             // XrdHttp without checksums does not know the method then.
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
+            status if status_error::lacks_method(status) => return Ok(None),
             _ => return Err(status_error::of_response(&reply, "HEAD")),
         }
         let sums = digest::digests(reply.status, &reply.headers);

@@ -68,6 +68,18 @@ fn is_trouble(status: StatusCode) -> bool {
     refusals.contains(&status) || status.is_server_error()
 }
 
+/// Returns true for a status by which a server says that it does not have the method of a request
+/// (RFC 9110 sections 15.5.6 and 15.6.2).
+pub(crate) fn lacks_method(status: StatusCode) -> bool {
+    matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
+}
+
+/// Returns true for a status by which a server says that it does not have the method of a request,
+/// or not for its type of content (RFC 9110 section 15.5.16).
+pub(crate) fn is_unsupported(status: StatusCode) -> bool {
+    lacks_method(status) || status == StatusCode::UNSUPPORTED_MEDIA_TYPE
+}
+
 /// The error for a header with a single range that is too long for the server.
 pub(crate) fn header_too_long(name: &str, status: StatusCode, text_bytes: usize) -> Error {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
@@ -155,7 +167,7 @@ pub(crate) fn of_change(
             (ErrorKind::Invalid, "what is there does not allow it")
         }
         StatusCode::PRECONDITION_FAILED => (ErrorKind::AlreadyExists, "the name exists already"),
-        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+        _ if lacks_method(status) => {
             (ErrorKind::Unsupported, "the server does not support or allow it here")
         }
         StatusCode::PAYLOAD_TOO_LARGE => {

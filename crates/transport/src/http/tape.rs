@@ -119,9 +119,7 @@ impl TapeApi {
         };
         match reply.status {
             StatusCode::OK => {}
-            StatusCode::NOT_FOUND
-            | StatusCode::METHOD_NOT_ALLOWED
-            | StatusCode::NOT_IMPLEMENTED => {
+            status if status == StatusCode::NOT_FOUND || status_error::lacks_method(status) => {
                 return Err(unsupported("the server has no tape API, so it cannot stage files"));
             }
             _ => return Err(status_error::of_response(&reply, "GET")),

@@ -78,7 +78,7 @@ impl Network {
             copy.mode == ThirdPartyMode::Push && reply.status == StatusCode::BAD_GATEWAY;
         match reply.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED => {}
-            status if is_refused || lacks_method(status) => {
+            status if is_refused || status_error::lacks_method(status) => {
                 let what = format!("{active}: the server does no third-party copies");
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
@@ -142,10 +142,6 @@ fn secret_value(other: &Location, text: &str) -> Result<HeaderValue> {
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn lacks_method(status: StatusCode) -> bool {
-    matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
 }
 
 /// The error for the failure that a server states in its report.

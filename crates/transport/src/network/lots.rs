@@ -139,12 +139,11 @@ impl LotsApi {
         let reply = self.network.call(call).await?;
         match reply.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT => Ok(reply.body),
-            StatusCode::NOT_FOUND
-            | StatusCode::METHOD_NOT_ALLOWED
-            // POST is for something else there.
-            | StatusCode::UNSUPPORTED_MEDIA_TYPE
-            | StatusCode::NOT_IMPLEMENTED
-                if id.is_none() =>
+            // Where the type is not supported, POST is for something else.
+            status
+                if id.is_none()
+                    && (status == StatusCode::NOT_FOUND
+                        || status_error::is_unsupported(status)) =>
             {
                 let what = format!("{}: the server has no lots", self.root.origin());
                 Err(Error::new(ErrorKind::Unsupported, what))

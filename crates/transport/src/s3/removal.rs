@@ -10,6 +10,7 @@ use super::S3Storage;
 use super::http_connector::{PooledHttpService, refused};
 use super::renaming::condition;
 use crate::http::call::HttpResponse;
+use crate::http::status_error;
 use bytes::Bytes;
 use futures_util::{TryStreamExt, stream};
 use hither_core::error::{Error, ErrorKind, Result};
@@ -115,7 +116,7 @@ impl S3Storage {
     pub(super) fn refused(&self, reply: &HttpResponse, key: &str) -> Error {
         let kind = match reply.status {
             StatusCode::NOT_FOUND => ErrorKind::NotFound,
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => ErrorKind::Unsupported,
+            status if status_error::lacks_method(status) => ErrorKind::Unsupported,
             _ => ErrorKind::Unavailable,
         };
         let answer = format!("{}: {}", reply.status, String::from_utf8_lossy(&reply.body));

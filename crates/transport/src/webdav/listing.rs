@@ -228,7 +228,7 @@ async fn propfind(
     if reply.status != StatusCode::MULTI_STATUS {
         let error = status_error::of_response(&reply, "PROPFIND");
         return match reply.status {
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            status if status_error::lacks_method(status) => {
                 dav.refusals.add(if directory { path } else { parent(path) });
                 Ok(Propfind::Refused(error))
             }

@@ -95,13 +95,8 @@ pub(super) async fn request(
         status if status == StatusCode::CONFLICT || status.is_redirection() => return Ok(None),
         status
             if status.is_success()
-                || matches!(
-                    status,
-                    StatusCode::BAD_REQUEST
-                        | StatusCode::METHOD_NOT_ALLOWED
-                        | StatusCode::UNSUPPORTED_MEDIA_TYPE
-                        | StatusCode::NOT_IMPLEMENTED
-                ) =>
+                || status == StatusCode::BAD_REQUEST
+                || status_error::is_unsupported(status) =>
         {
             debug!(url = %location, status = status.as_u16(), "the server rejects queries of trees");
             dav.learn(|names| names.trees = Some(false));

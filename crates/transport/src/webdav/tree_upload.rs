@@ -53,18 +53,13 @@ pub(super) async fn put(
     if is_tree(&reply.headers) {
         return results(dav, &location, directory, &reply, sent).map(Some);
     }
-    match reply.status {
-        StatusCode::NOT_FOUND
-        | StatusCode::METHOD_NOT_ALLOWED
-        | StatusCode::UNSUPPORTED_MEDIA_TYPE
-        | StatusCode::NOT_IMPLEMENTED => {
-            let status = reply.status.as_u16();
-            debug!(url = %location, status, "the server rejects uploads of trees");
-            dav.learn(|names| names.tree_uploads = Some(false));
-            Ok(None)
-        }
-        _ => Err(status_error::of_response(&reply, "POST")),
+    if reply.status == StatusCode::NOT_FOUND || status_error::is_unsupported(reply.status) {
+        let status = reply.status.as_u16();
+        debug!(url = %location, status, "the server rejects uploads of trees");
+        dav.learn(|names| names.tree_uploads = Some(false));
+        return Ok(None);
     }
+    Err(status_error::of_response(&reply, "POST"))
 }
 
 /// The body of an upload, and what is in it. Contents are dropped one by one.

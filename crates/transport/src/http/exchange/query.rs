@@ -9,7 +9,7 @@ use crate::http::delivery::Delivery;
 use crate::http::exchange::{Exchange, if_match, is_weak};
 use crate::http::request;
 use crate::http::request_body::BoxBody;
-use crate::http::response_body::next_chunk;
+use crate::http::status_error::is_unsupported;
 use crate::pool::observation::{ExchangeResult, RangeBehavior};
 use bytes::Bytes;
 use hither_http::vector::frames::{FrameEvent, FrameReader};
@@ -53,17 +53,8 @@ impl Exchange<'_> {
             }
             status
                 if status.is_success()
-                    || matches!(
-                        status,
-                        StatusCode::BAD_REQUEST
-                            | StatusCode::METHOD_NOT_ALLOWED
-                            | StatusCode::NOT_ACCEPTABLE
-                            | StatusCode::LENGTH_REQUIRED
-                            | StatusCode::PAYLOAD_TOO_LARGE
-                            | StatusCode::UNSUPPORTED_MEDIA_TYPE
-                            | StatusCode::UNPROCESSABLE_ENTITY
-                            | StatusCode::NOT_IMPLEMENTED
-                    ) =>
+                    || is_unsupported(status)
+                    || matches!(status.as_u16(), 400 | 406 | 411 | 413 | 422) =>
             {
                 Some(ExchangeResult::failed(self.too_large(status)).with(RangeBehavior::NoQuery))
             }
@@ -73,32 +64,24 @@ impl Exchange<'_> {
 
     pub(crate) async fn frames(
         &self,
-        mut body: Incoming,
+        body: Incoming,
         delivery: &mut Delivery<'_>,
     ) -> ExchangeResult {
         let mut parser = FrameReader::default();
-        loop {
-            let got = delivery.received_bytes();
-            let mut chunk = match next_chunk(&mut body, self.location, self.pool, got).await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(error) => return ExchangeResult::failed(error),
-            };
-            loop {
-                match parser.next(&mut chunk) {
-                    Ok(Some(FrameEvent::Size(size))) => {
-                        if let Err(error) = self.check_size(Some(size), None) {
-                            return ExchangeResult::failed(error);
-                        }
+        let read = self.read_body(body, delivery, |mut chunk, delivery| {
+            while let Some(event) = parser.next(&mut chunk).map_err(|error| self.garbled(&error))? {
+                match event {
+                    FrameEvent::Size(size) => {
+                        self.check_size(Some(size), None)?;
                         delivery.size = Some(size);
                     }
-                    Ok(Some(FrameEvent::Data { offset, bytes })) => delivery.deliver(offset, bytes),
-                    Ok(None) => break,
-                    Err(error) => {
-                        return ExchangeResult::failed(self.garbled(&error));
-                    }
+                    FrameEvent::Data { offset, bytes } => delivery.deliver(offset, bytes),
                 }
             }
+            Ok(())
+        });
+        if let Err(error) = read.await {
+            return ExchangeResult::failed(error);
         }
         match parser.finish() {
             Err(error) => ExchangeResult::failed(self.garbled(&error)),

@@ -5,6 +5,7 @@ use crate::http::exchange::{Exchange, RangeEncoding};
 use crate::http::response_body::next_chunk;
 use crate::http::spooled_download::WholeFileResponse;
 use crate::pool::observation::{ExchangeResult, RangeBehavior};
+use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Failure, Result};
 use hither_core::range;
 use hither_http::{MultipartError, MultipartEvent, MultipartReader, ResponseHead};
@@ -22,36 +23,32 @@ impl Exchange<'_> {
     pub(crate) async fn multipart(
         &self,
         boundary: &[u8],
-        mut body: Incoming,
+        body: Incoming,
         delivery: &mut Delivery<'_>,
     ) -> ExchangeResult {
         let mut parser = match MultipartReader::new(boundary) {
             Ok(parser) => parser,
             Err(error) => return ExchangeResult::failed(self.odd(&error)),
         };
-        loop {
-            let got = delivery.received_bytes();
-            let mut chunk = match next_chunk(&mut body, self.location, self.pool, got).await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(error) => return ExchangeResult::failed(error),
-            };
-            loop {
-                match parser.next(&mut chunk) {
-                    Ok(Some(MultipartEvent::PartStart { total, .. })) => {
-                        if let Err(error) = self.check_size(total, None) {
-                            return ExchangeResult::failed(error);
-                        }
+        let read = self.read_body(body, delivery, |mut chunk, delivery| {
+            while let Some(event) =
+                parser.next(&mut chunk).map_err(|error| self.broken_multipart(&error))?
+            {
+                match event {
+                    MultipartEvent::PartStart { total, .. } => {
+                        self.check_size(total, None)?;
                         delivery.size = delivery.size.or(total);
                     }
-                    Ok(Some(MultipartEvent::Data { offset, bytes })) => {
-                        delivery.deliver(offset, bytes)
-                    }
-                    Ok(Some(MultipartEvent::PartEnd | MultipartEvent::End)) => {}
-                    Ok(None) => break,
-                    Err(error) => return self.broken_multipart(&error),
+                    MultipartEvent::Data { offset, bytes } => delivery.deliver(offset, bytes),
+                    MultipartEvent::PartEnd | MultipartEvent::End => {}
                 }
             }
+            Ok(())
+        });
+        if let Err(error) = read.await {
+            let is_too_large = matches!(error.failure(), Failure::TooLarge);
+            return ExchangeResult::failed(error)
+                .with(is_too_large.then_some(RangeBehavior::TooMany));
         }
         let complete = delivery.is_complete(self.sent().1);
         match parser.finish() {
@@ -74,18 +71,31 @@ impl Exchange<'_> {
 
     /// An error in the middle of a multipart response means most likely too many ranges (XrdHttp
     /// 5.5 above 1,024).
-    fn broken_multipart(&self, error: &MultipartError) -> ExchangeResult {
+    fn broken_multipart(&self, error: &MultipartError) -> Error {
         match error {
             MultipartError::ServerFailed { .. }
                 if self.ranges_asked() > 1 || self.may_be_too_long() =>
             {
                 let message = format!("{}: {error}", self.location);
-                let error =
-                    Error::new(ErrorKind::TooLarge, message).with_failure(Failure::TooLarge);
-                ExchangeResult::failed(error).with(RangeBehavior::TooMany)
+                Error::new(ErrorKind::TooLarge, message).with_failure(Failure::TooLarge)
             }
-            _ => ExchangeResult::failed(self.odd(error)),
+            _ => self.odd(error),
         }
+    }
+
+    /// Reads a body to its end, and hands each chunk to `take`.
+    pub(super) async fn read_body(
+        &self,
+        mut body: Incoming,
+        delivery: &mut Delivery<'_>,
+        mut take: impl FnMut(Bytes, &mut Delivery<'_>) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(chunk) =
+            next_chunk(&mut body, self.location, self.pool, delivery.received_bytes()).await?
+        {
+            take(chunk, delivery)?;
+        }
+        Ok(())
     }
 
     /// The size of a file of which the last bytes were requested, and arrived without it. One that
@@ -200,16 +210,12 @@ impl Exchange<'_> {
 
     async fn stream(
         &self,
-        mut body: Incoming,
+        body: Incoming,
         range: Range<u64>,
         delivery: &mut Delivery<'_>,
     ) -> Result<()> {
         let mut offset = range.start;
-        loop {
-            let got = delivery.received_bytes();
-            let Some(chunk) = next_chunk(&mut body, self.location, self.pool, got).await? else {
-                break;
-            };
+        self.read_body(body, delivery, |chunk, delivery| {
             let len = chunk.len() as u64;
             if len > range.end - offset {
                 let what = format!(
@@ -220,7 +226,9 @@ impl Exchange<'_> {
             }
             delivery.deliver(offset, chunk);
             offset += len;
-        }
+            Ok(())
+        })
+        .await?;
         if offset < range.end {
             return Err(self.garbled(&"the response ended early"));
         }
