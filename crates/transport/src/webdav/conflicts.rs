@@ -5,7 +5,7 @@
 //! have made it since the request, so what can be sent again is sent once more. A piece of a file
 //! is not: the file that it belongs to may be gone, and a server would begin another one.
 
-use super::WebDavStorage;
+use super::session::WebDavSession;
 use crate::http::call::change::{self, ChangeOutcome};
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
@@ -14,7 +14,7 @@ use hither_core::error::{ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, parent};
 use http::header;
 
-impl WebDavStorage {
+impl WebDavSession {
     /// Sends a request that changes something: it makes `name`, or removes it.
     pub(super) async fn change(&self, call: HttpRequest, name: &str) -> Result<ChangeOutcome> {
         let is_whole = !matches!(call.content, RequestBody::Stream(_))

@@ -1,8 +1,8 @@
 //! Listings by directory indexes.
 
-use super::WebDavStorage;
 use super::autoindex::{self, AutoindexEntry, PageUrl};
 use super::listing::{head, is_elsewhere, not_listed};
+use super::session::WebDavSession;
 use crate::http::call::HttpRequest;
 use crate::http::status_error;
 use crate::location::Location;
@@ -31,7 +31,7 @@ pub(super) fn page_url(location: &Location) -> PageUrl {
 
 /// Reads the directory index of the server.
 pub(super) async fn read_page(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     path: &str,
     arriving: Option<UnboundedSender<Bytes>>,
 ) -> Result<Listing> {
@@ -76,7 +76,7 @@ pub(super) async fn read_page(
 /// exactly. A name that cannot be looked at stays, with what is known of it. Once the server has
 /// let one such question wait in vain (`is_slow`), no more are asked.
 async fn of_page(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     path: &str,
     found: AutoindexEntry,
     is_slow: &AtomicBool,

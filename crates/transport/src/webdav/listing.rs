@@ -1,7 +1,7 @@
 //! Metadata and listings by PROPFIND, HEAD and directory indexes.
 
-use super::WebDavStorage;
 use super::index_listing::{page_url, read_page};
+use super::session::WebDavSession;
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request;
 use crate::http::request_body::RequestBody;
@@ -23,13 +23,29 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
+impl WebDavSession {
+    /// The entry of a name; `None` if there is none.
+    pub(super) async fn look(&self, path: &str) -> Result<Option<DirEntry>> {
+        self.look_for(path, self.is_known_directory(path)).await
+    }
+
+    /// As [`Self::look`]; for a directory, the request ends with a slash.
+    pub(super) async fn look_for(&self, path: &str, directory: bool) -> Result<Option<DirEntry>> {
+        match stat_as(self, path, directory).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// The metadata of a name.
-pub(super) async fn stat(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+pub(super) async fn stat(dav: &WebDavSession, path: &str) -> Result<DirEntry> {
     stat_as(dav, path, dav.is_known_directory(path)).await
 }
 
 /// The metadata of a name. For a directory, requests end with a slash.
-pub(super) async fn stat_as(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
+pub(super) async fn stat_as(dav: &WebDavSession, path: &str, directory: bool) -> Result<DirEntry> {
     let was_refused = dav.refusals.any();
     if let Some(entry) = told_properties(dav, path, directory).await? {
         return Ok(entry);
@@ -50,13 +66,13 @@ pub(super) async fn stat_as(dav: &WebDavStorage, path: &str, directory: bool) ->
 }
 
 /// The metadata of a name, with its size.
-pub(super) async fn sized(dav: &WebDavStorage, path: &str) -> Result<DirEntry> {
+pub(super) async fn sized(dav: &WebDavSession, path: &str) -> Result<DirEntry> {
     with_size(dav, stat(dav, path).await?).await
 }
 
 /// The entry with its size: that of a file which the server does not tell so is asked for by a GET
 /// of its first byte.
-pub(super) async fn with_size(dav: &WebDavStorage, mut entry: DirEntry) -> Result<DirEntry> {
+pub(super) async fn with_size(dav: &WebDavSession, mut entry: DirEntry) -> Result<DirEntry> {
     if entry.kind == FileKind::File && entry.size.is_none() {
         let place = dav.root.below(&entry.path, false);
         let source = HttpSource::new(place, Arc::clone(&dav.network));
@@ -71,14 +87,14 @@ pub(super) async fn with_size(dav: &WebDavStorage, mut entry: DirEntry) -> Resul
 /// The metadata of a name by PROPFIND; `None` if the server does not support it, or has refused it
 /// before.
 pub(super) async fn told_properties(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     path: &str,
     directory: bool,
 ) -> Result<Option<DirEntry>> {
     if dav.refusals.any() { Ok(None) } else { properties(dav, path, directory).await }
 }
 
-async fn properties(dav: &WebDavStorage, path: &str, directory: bool) -> Result<Option<DirEntry>> {
+async fn properties(dav: &WebDavSession, path: &str, directory: bool) -> Result<Option<DirEntry>> {
     let asked = propfind(dav, path, directory || path.is_empty(), "0", None).await?;
     let Propfind::Told(reply, resources) = asked else { return Ok(None) };
     let found = resources.into_iter().find(|resource| resource.path.is_empty());
@@ -90,13 +106,13 @@ async fn properties(dav: &WebDavStorage, path: &str, directory: bool) -> Result<
 }
 
 /// The entries of a directory, sorted.
-pub(super) async fn list(dav: &WebDavStorage, path: &str) -> Result<Listing> {
+pub(super) async fn list(dav: &WebDavSession, path: &str) -> Result<Listing> {
     list_to(dav, path, None).await
 }
 
 /// The entries of a directory as they arrive.
 pub(super) fn list_batches<'a>(
-    dav: &'a WebDavStorage,
+    dav: &'a WebDavSession,
     path: &'a str,
 ) -> BoxStream<'a, Result<Listing>> {
     let page = page_url(&dav.root.below(path, true));
@@ -130,7 +146,7 @@ pub(super) fn list_batches<'a>(
 
 /// The entries of a directory, sorted. The receiver gets the body of its listing as it arrives.
 async fn list_to(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     path: &str,
     arriving: Option<UnboundedSender<Bytes>>,
 ) -> Result<Listing> {
@@ -171,7 +187,7 @@ async fn list_to(
 ///
 /// [`ErrorKind::Invalid`] if something is in it, or may be; [`ErrorKind::Unsupported`] if nothing
 /// is seen in it, and the server does not show everything.
-pub(super) async fn check_empty(dav: &WebDavStorage, path: &str) -> Result<()> {
+pub(super) async fn check_empty(dav: &WebDavSession, path: &str) -> Result<()> {
     let listing = list(dav, path).await?;
     let refused = |kind, why: &str| {
         let place = dav.root.below(path, true);
@@ -188,14 +204,14 @@ pub(super) async fn check_empty(dav: &WebDavStorage, path: &str) -> Result<()> {
 
 /// The error for a directory that cannot be listed. A server may report a file as missing when its
 /// URL ends with a slash.
-pub(super) async fn not_listed(dav: &WebDavStorage, path: &str, error: Error) -> Error {
+pub(super) async fn not_listed(dav: &WebDavSession, path: &str, error: Error) -> Error {
     match dav.look(path).await {
         Ok(Some(there)) if there.kind != FileKind::Directory => no_directory(dav, path),
         _ => error,
     }
 }
 
-fn no_directory(dav: &WebDavStorage, path: &str) -> Error {
+fn no_directory(dav: &WebDavSession, path: &str) -> Error {
     let place = dav.root.below(path, false);
     Error::new(ErrorKind::Invalid, format!("{place} is not a directory"))
 }
@@ -210,7 +226,7 @@ enum Propfind {
 
 /// Requests properties.
 async fn propfind(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     path: &str,
     directory: bool,
     depth: &str,
@@ -269,7 +285,7 @@ fn is_doubtful(status: StatusCode, has_propfind: bool) -> bool {
 }
 
 fn children(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     path: &str,
     reply: &HttpResponse,
     mut resources: Vec<Resource>,
@@ -340,7 +356,7 @@ pub(super) fn is_elsewhere(path: &str, location: &Location) -> bool {
 }
 
 /// The metadata of a name, without PROPFIND. For a directory, the request ends with a slash.
-pub(super) async fn head(dav: &WebDavStorage, path: &str, directory: bool) -> Result<DirEntry> {
+pub(super) async fn head(dav: &WebDavSession, path: &str, directory: bool) -> Result<DirEntry> {
     let has_no_propfind = dav.refusals.any();
     let asked = dav.root.below(path, directory || path.is_empty());
     let directory = DirEntry::new(path, FileKind::Directory, 0);

@@ -1,6 +1,7 @@
 //! MOVE: renaming files and directories, and giving a file that was uploaded its name.
 
-use super::{WebDavStorage, X_OC_MTIME, listing};
+use super::listing;
+use super::session::{WebDavSession, X_OC_MTIME};
 use crate::http::call::HttpRequest;
 use crate::http::call::change::Seen;
 use crate::http::request;
@@ -13,7 +14,7 @@ use hither_http::date::LAST_SECOND;
 use http::{StatusCode, header};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-impl WebDavStorage {
+impl WebDavSession {
     /// Sends a MOVE, with the time of the file if there is one. An existing `to` is
     /// [`ErrorKind::AlreadyExists`] unless `replace`; so is one with another entity tag than `tag`,
     /// where the server compares it.

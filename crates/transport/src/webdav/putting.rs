@@ -1,6 +1,6 @@
 //! PUT: the trial of an unknown server, and what a response says.
 
-use super::WebDavStorage;
+use super::session::WebDavSession;
 use crate::http::call::HttpRequest;
 use crate::http::call::change::ChangeOutcome;
 use crate::http::request_body::RequestBody;
@@ -10,7 +10,7 @@ use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, FileKind, parent, sibling, unique_partial_name};
 use http::{Method, StatusCode};
 
-impl WebDavStorage {
+impl WebDavSession {
     /// Tests what the server supports. Returns the name to write to, and whether to send pieces.
     pub(super) async fn try_out(
         &self,
@@ -75,6 +75,6 @@ impl WebDavStorage {
 
     /// The signs so far that the server may have been restarted.
     pub(super) fn interruptions(&self) -> u64 {
-        self.network.pool(&self.root).interruptions()
+        self.pool().interruptions()
     }
 }

@@ -5,7 +5,7 @@
 //! on: paths lead nowhere else, a walk is in order and names nothing twice, and of a list each path
 //! is answered once.
 
-use super::WebDavStorage;
+use super::session::WebDavSession;
 use crate::authorization;
 use crate::http::request;
 use crate::http::request_body::BoxBody;
@@ -56,7 +56,7 @@ enum Expected {
 
 /// Sends a query; none if the server has no trees.
 pub(super) async fn request(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     directory: &str,
     wanted: TreeRequest,
 ) -> Result<Option<HttpTree>> {

@@ -5,7 +5,7 @@
 //! in their order. A server that stops early answers for those that came before, also with a status
 //! that is an error.
 
-use super::WebDavStorage;
+use super::session::WebDavSession;
 use super::tree::directory_entry;
 use crate::http::call::{HttpRequest, HttpResponse};
 use crate::http::request_body::RequestBody;
@@ -34,7 +34,7 @@ struct Sent {
 
 /// Sends files; none if the server does not take uploads of trees.
 pub(super) async fn put(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     directory: &str,
     files: Vec<TreeUpload>,
 ) -> Result<Option<Vec<Result<StoredEntry>>>> {
@@ -97,7 +97,7 @@ fn encode(location: &Location, files: Vec<TreeUpload>) -> (Vec<u8>, VecDeque<Sen
 
 /// The results of the files that were sent; fewer if the server stopped early.
 fn results(
-    dav: &WebDavStorage,
+    dav: &WebDavSession,
     location: &Location,
     directory: &str,
     reply: &HttpResponse,

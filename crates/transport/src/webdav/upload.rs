@@ -24,7 +24,8 @@
 
 mod feeding;
 
-use super::{WebDavStorage, X_OC_MTIME, listing};
+use super::listing;
+use super::session::{WebDavSession, X_OC_MTIME};
 use crate::http::call::HttpRequest;
 use crate::http::request_body::{RequestBody, StreamedBody};
 use async_trait::async_trait;
@@ -34,7 +35,7 @@ use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::Source;
 use hither_core::error::{Effect, Error, ErrorKind, Result};
 use hither_core::storage::{
-    CommittedFile, DirEntry, FileKind, PutOptions, Storage, Upload, file_name, hide_partial_name,
+    CommittedFile, DirEntry, FileKind, PutOptions, Upload, file_name, hide_partial_name,
     is_same_version, parent, partial_token, read_back, sibling, unique_partial_name,
 };
 use hither_core::sync::lock;
@@ -50,7 +51,7 @@ const PARALLEL: usize = 32;
 /// A file that is being written to a WebDAV server.
 #[derive(Debug)]
 pub(super) struct WebDavUpload {
-    dav: WebDavStorage,
+    dav: WebDavSession,
     path: String,
     size: u64,
     options: PutOptions,
@@ -72,7 +73,7 @@ enum Way {
 
 impl WebDavUpload {
     pub(super) async fn start(
-        dav: WebDavStorage,
+        dav: WebDavSession,
         path: String,
         options: &PutOptions,
     ) -> Result<Self> {
@@ -332,7 +333,7 @@ impl WebDavUpload {
                 }
                 let bytes = lock(buffer).clone().freeze();
                 let put = self.put_together(&self.path, bytes).await;
-                if let Some(doubt) = put.map_err(WebDavStorage::refused_both_ways)? {
+                if let Some(doubt) = put.map_err(WebDavSession::refused_both_ways)? {
                     return Err(doubt);
                 }
                 let named = DirEntry { path: self.path.clone(), ..file };
@@ -407,15 +408,13 @@ impl WebDavUpload {
 impl Upload for WebDavUpload {
     fn parallel(&self) -> usize {
         match self.way {
-            Way::Pieces => {
-                self.dav.network.pool(&self.dav.root).max_connections().clamp(1, PARALLEL)
-            }
+            Way::Pieces => self.dav.pool().max_connections().clamp(1, PARALLEL),
             Way::Together(_) | Way::Stream(_) => 1,
         }
     }
 
     fn max_small_files(&self) -> usize {
-        let pool = self.dav.network.pool(&self.dav.root);
+        let pool = self.dav.pool();
         connections::for_small_files(&pool.link(), pool.max_connections())
     }
 
@@ -496,7 +495,7 @@ impl Upload for WebDavUpload {
 
 /// The name that an earlier attempt used, if it can be resumed. It need not have its length yet:
 /// the last piece sets it.
-async fn resumed(dav: &WebDavStorage, path: &str, options: &PutOptions) -> Result<Option<String>> {
+async fn resumed(dav: &WebDavSession, path: &str, options: &PutOptions) -> Result<Option<String>> {
     let Some(token) = options.resume.as_deref().and_then(partial_token) else { return Ok(None) };
     let at = sibling(path, token);
     let there = dav.look(&at).await?;

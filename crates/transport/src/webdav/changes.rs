@@ -1,0 +1,136 @@
+//! Changes that are looked at, and removal.
+
+use super::listing;
+use super::session::WebDavSession;
+use crate::context::MonotonicClock;
+use crate::http::call::HttpRequest;
+use crate::http::call::HttpResponse;
+use crate::http::call::change::{self, ChangeOutcome, Seen};
+use crate::http::status_error;
+use futures_core::future::BoxFuture;
+use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
+use hither_core::retry::{self, Failed};
+use hither_core::storage::{DirEntry, FileKind};
+use hither_http::conditions::IF_EMPTY;
+use http::header;
+
+impl WebDavSession {
+    /// Carries out a change of `name` that `look` sees ([`change::carry_out`]). Returns the
+    /// response of a server that refuses it.
+    pub(super) async fn carry_out<L>(
+        &self,
+        name: &str,
+        request: impl Fn() -> HttpRequest + Send + Sync,
+        look: impl Fn() -> L + Send + Sync,
+    ) -> Result<Option<HttpResponse>>
+    where
+        L: Future<Output = Result<Seen>> + Send,
+    {
+        let policy = self.network.config().retry_policy();
+        change::carry_out(&policy, || self.change(request(), name), look).await
+    }
+
+    /// Removes what `before` is the entry of; a directory that is not empty only if `whole`, where
+    /// the server compares that.
+    pub(super) async fn delete(&self, before: &DirEntry, whole: bool) -> Result<()> {
+        let refused = self.try_delete(before, whole).await?;
+        refused.map_or(Ok(()), |reply| Err(status_error::of_response(&reply, "DELETE")))
+    }
+
+    /// The same. Returns the response of a server that refuses it.
+    pub(super) async fn try_delete(
+        &self,
+        before: &DirEntry,
+        whole: bool,
+    ) -> Result<Option<HttpResponse>> {
+        let path = &*before.path;
+        let directory = before.kind == FileKind::Directory;
+        let request = || {
+            let delete = self.request(b"DELETE", path, directory);
+            if directory && !whole { delete.with(IF_EMPTY, "?1") } else { delete }
+        };
+        let look = || async {
+            let now = self.look_for(path, directory).await?;
+            Ok(Seen::removed(before, now.as_ref()))
+        };
+        self.carry_out(path, request, look).await
+    }
+
+    /// Removes a file of the version of `entry`, where the server can compare it in one step.
+    /// Returns false if its version has no tag to compare: dates are the same within a second, and a
+    /// look before the request is no condition.
+    pub(super) async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
+        let Some(tag) = entry.strong_tag() else { return Ok(false) };
+        let path = &*entry.path;
+        let request = self.request(b"DELETE", path, false).with(header::IF_MATCH, tag);
+        match self.change(request, path).await? {
+            ChangeOutcome::Done(_) => Ok(true),
+            ChangeOutcome::Refused(reply) => Err(status_error::of_response(&reply, "DELETE")),
+            ChangeOutcome::Unseen(error) => Err(error),
+        }
+    }
+
+    /// Removes the partial file of an upload that was interrupted: the server may need some time to
+    /// notice.
+    pub(super) async fn discard(&self, path: &str) -> Result<()> {
+        let attempt = || async {
+            let delete = self.request(b"DELETE", path, false).with_effect(Effect::Own);
+            let error = match self.change(delete, path).await.map_err(Failed::from)? {
+                ChangeOutcome::Done(_) => return Ok(()),
+                ChangeOutcome::Refused(reply) => status_error::of_response(&reply, "DELETE"),
+                ChangeOutcome::Unseen(error) => error,
+            };
+            match self.look(path).await.map_err(Failed::finally)? {
+                Some(_) => Err(Failed::from(error)),
+                None => Ok(()),
+            }
+        };
+        let policy = self.network.config().retry_policy();
+        retry::run(&policy, &MonotonicClock::start(), attempt).await
+    }
+
+    /// Removes a file, or a directory with all that is in it; entry by entry if the server removes
+    /// only empty ones.
+    pub(super) fn remove_entry<'a>(&'a self, entry: &'a DirEntry) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let error = match self.try_delete(entry, true).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(reply)) if change::is_of_link(&reply) => {
+                    // It is listed as the directory that it leads to.
+                    let link = &reply.location;
+                    let what = format!("{link} is a link, which the server does not remove");
+                    return Err(Error::new(ErrorKind::Unsupported, what));
+                }
+                Ok(Some(reply)) => status_error::of_response(&reply, "DELETE"),
+                Err(error) => error,
+            };
+            let kind = error.kind();
+            // What was lost may still be going on.
+            let is_over = matches!(error.failure(), Failure::Status { .. })
+                || !error.may_have_been_carried_out();
+            if entry.kind != FileKind::Directory
+                || !is_over
+                || matches!(kind, ErrorKind::PermissionDenied | ErrorKind::Unauthenticated)
+            {
+                return Err(error);
+            }
+            // Either it removes empty directories only, or the reason shows now.
+            for inner in listing::list(self, &entry.path).await?.entries {
+                self.remove_entry(&inner).await?;
+            }
+            self.delete(entry, true).await
+        })
+    }
+
+    /// Fails unless the file has its size on the server.
+    pub(super) async fn check_size(&self, file: &DirEntry) -> Result<DirEntry> {
+        let there = listing::sized(self, &file.path).await?;
+        if change::is_as_large(&there, file) {
+            return Ok(there);
+        }
+        let place = self.root.below(&file.path, false);
+        let seen = there.shown_size();
+        let what = format!("{place} has {seen} on the server, expected {}", file.shown_size());
+        Err(Error::new(ErrorKind::Corrupt, what))
+    }
+}
