@@ -25,7 +25,7 @@ use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use hither_netem::link::Link;
 use hither_netem::turns::Turns;
-use pipe::{Flow, ProxyLink, Way};
+use pipe::{Direction, Flow, ProxyLink};
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -232,9 +232,15 @@ async fn connect(client: TcpStream, shared: Arc<Shared>, fault: Option<Fault>, n
     let (server_in, server_out) = server.into_split();
     let established = accepted + shared.config.link.rtt;
     let TcpProxyConfig { flips, seed, .. } = shared.config;
-    let flips = |way| Flips::new(flips, seed ^ (2 * number + way));
-    let up = Flow { way: Way::ToServer, not_before: established, fault: None, flips: flips(0) };
-    let down = Flow { way: Way::ToClient, not_before: accepted, fault, flips: flips(1) };
+    let flips = |direction| Flips::new(flips, seed ^ (2 * number + direction));
+    let up = Flow {
+        direction: Direction::ToServer,
+        not_before: established,
+        fault: None,
+        flips: flips(0),
+    };
+    let down =
+        Flow { direction: Direction::ToClient, not_before: accepted, fault, flips: flips(1) };
     let up = up.carry(client_in, server_out, &shared);
     let down = down.carry(server_in, client_out, &shared);
     tokio::pin!(up, down);

@@ -58,7 +58,7 @@ impl ProxyLink {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     ToServer,
     ToClient,
 }
@@ -71,7 +71,7 @@ struct Chunk {
 
 /// One direction of one connection.
 pub(super) struct Flow {
-    pub(super) way: Way,
+    pub(super) direction: Direction,
     /// Bytes read earlier enter the link at this time.
     pub(super) not_before: Instant,
     pub(super) fault: Option<Fault>,
@@ -88,11 +88,11 @@ impl Flow {
         shared: &Shared,
     ) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
-        let way = self.way;
+        let direction = self.direction;
         let fault = self.fault;
         tokio::try_join!(
             self.take_in(from, sender, shared),
-            hand_out(receiver, to, way, fault, shared)
+            hand_out(receiver, to, direction, fault, shared)
         )?;
         Ok(())
     }
@@ -103,9 +103,9 @@ impl Flow {
         sender: mpsc::Sender<Chunk>,
         shared: &Shared,
     ) -> io::Result<()> {
-        let line = match self.way {
-            Way::ToServer => &shared.up,
-            Way::ToClient => &shared.down,
+        let line = match self.direction {
+            Direction::ToServer => &shared.up,
+            Direction::ToClient => &shared.down,
         };
         let mut buffer = vec![0; line.chunk];
         loop {
@@ -113,7 +113,7 @@ impl Flow {
                 shared.alarm.until(room_at).await;
             }
             let length = from.read(&mut buffer).await?;
-            if length > 0 && self.way == Way::ToServer {
+            if length > 0 && self.direction == Direction::ToServer {
                 let mut seen = shared.seen();
                 seen.turns.sends();
                 seen.counts.to_server_bytes += u64::try_from(length).unwrap_or_default();
@@ -123,9 +123,9 @@ impl Flow {
             let flipped = self.flips.strike(&mut bytes);
             if flipped > 0 {
                 let counts = &mut shared.seen().counts;
-                match self.way {
-                    Way::ToServer => counts.to_server_flips += flipped,
-                    Way::ToClient => counts.to_client_flips += flipped,
+                match self.direction {
+                    Direction::ToServer => counts.to_server_flips += flipped,
+                    Direction::ToClient => counts.to_client_flips += flipped,
                 }
             }
             let chunk = Chunk { due: line.put(now, length), bytes };
@@ -141,7 +141,7 @@ impl Flow {
 async fn hand_out(
     mut receiver: mpsc::Receiver<Chunk>,
     mut to: OwnedWriteHalf,
-    way: Way,
+    direction: Direction,
     fault: Option<Fault>,
     shared: &Shared,
 ) -> io::Result<()> {
@@ -153,7 +153,7 @@ async fn hand_out(
         }
         let passed = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.bytes.len());
         let bytes = chunk.bytes.get(..passed).unwrap_or_default();
-        if way == Way::ToClient && passed > 0 {
+        if direction == Direction::ToClient && passed > 0 {
             // Before writing: the client may send as soon as it has them.
             let mut seen = shared.seen();
             seen.turns.receives();

@@ -29,13 +29,13 @@ pub(crate) struct LocalUpload {
     path: String,
     place: PathBuf,
     file: Arc<File>,
-    way: Way,
+    method: UploadMethod,
     size: u64,
     modified: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone)]
-enum Way {
+enum UploadMethod {
     /// Under a temporary name in the same directory, to be renamed.
     Aside { name: String, at: PathBuf, overwrite: bool, expected: Option<DirEntry> },
     /// Directly into a pipe, a terminal or a device, in order.
@@ -58,8 +58,8 @@ impl LocalUpload {
             if !kind.is_file() && !kind.is_symlink() {
                 let file = OpenOptions::new().write(true).open(&place).map_err(starting)?;
                 let null = kind.is_char_device() && there.rdev() == NULL_DEVICE;
-                let way = if null { Way::Null } else { Way::Stream };
-                return Ok(Self { path, place, file: Arc::new(file), way, size, modified });
+                let method = if null { UploadMethod::Null } else { UploadMethod::Stream };
+                return Ok(Self { path, place, file: Arc::new(file), method, size, modified });
             }
             if !options.overwrite {
                 return Err(starting(io::ErrorKind::AlreadyExists.into()));
@@ -82,14 +82,14 @@ impl LocalUpload {
             return Err(starting(error));
         }
         let expected = options.expected.clone();
-        let way = Way::Aside { name, at, overwrite: options.overwrite, expected };
-        Ok(Self { path, place, file: Arc::new(file), way, size, modified })
+        let method = UploadMethod::Aside { name, at, overwrite: options.overwrite, expected };
+        Ok(Self { path, place, file: Arc::new(file), method, size, modified })
     }
 
     /// Checks the file and renames it. If that fails, it has to be written again.
     fn finish(self, checksum: Option<&Checksum>) -> Result<DirEntry> {
         let finished = self.finished(checksum);
-        if let (Way::Aside { at, .. }, Err(_)) = (&self.way, &finished) {
+        if let (UploadMethod::Aside { at, .. }, Err(_)) = (&self.method, &finished) {
             // The first error is reported. After a rename the file does not exist any more.
             drop(std::fs::remove_file(at));
         }
@@ -98,7 +98,7 @@ impl LocalUpload {
 
     fn finished(&self, checksum: Option<&Checksum>) -> Result<DirEntry> {
         let finishing = |error| failed("write", &self.place, error);
-        if let Way::Aside { at, overwrite, expected, .. } = &self.way {
+        if let UploadMethod::Aside { at, overwrite, expected, .. } = &self.method {
             if let Some(expected) = checksum {
                 let seen = summed(&self.file, expected.algorithm()).map_err(finishing)?;
                 if seen != *expected {
@@ -129,20 +129,20 @@ impl LocalUpload {
 #[async_trait]
 impl Upload for LocalUpload {
     fn parallel(&self) -> usize {
-        match self.way {
-            Way::Aside { .. } | Way::Null => PARALLEL,
-            Way::Stream => 1,
+        match self.method {
+            UploadMethod::Aside { .. } | UploadMethod::Null => PARALLEL,
+            UploadMethod::Stream => 1,
         }
     }
 
     fn takes_any_bytes(&self) -> bool {
-        !matches!(self.way, Way::Stream)
+        !matches!(self.method, UploadMethod::Stream)
     }
 
     fn token(&self) -> Option<String> {
-        match &self.way {
-            Way::Aside { name, .. } => Some(name.clone()),
-            Way::Stream | Way::Null => None,
+        match &self.method {
+            UploadMethod::Aside { name, .. } => Some(name.clone()),
+            UploadMethod::Stream | UploadMethod::Null => None,
         }
     }
 
@@ -159,10 +159,10 @@ impl Upload for LocalUpload {
                 ),
             ));
         }
-        let stream = match self.way {
-            Way::Null => return Ok(()),
-            Way::Stream => true,
-            Way::Aside { .. } => false,
+        let stream = match self.method {
+            UploadMethod::Null => return Ok(()),
+            UploadMethod::Stream => true,
+            UploadMethod::Aside { .. } => false,
         };
         let file = Arc::clone(&self.file);
         let place = self.place.clone();
@@ -181,17 +181,17 @@ impl Upload for LocalUpload {
     }
 
     async fn commit(self: Box<Self>, checksum: Option<Checksum>) -> Result<CommittedFile> {
-        let is_compared = checksum.is_some() && matches!(self.way, Way::Aside { .. });
+        let is_compared = checksum.is_some() && matches!(self.method, UploadMethod::Aside { .. });
         let entry = blocking(move || self.finish(checksum.as_ref())).await?;
         Ok(CommittedFile { is_compared, ..entry.into() })
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {
-        blocking(move || match &self.way {
-            Way::Aside { at, .. } => {
+        blocking(move || match &self.method {
+            UploadMethod::Aside { at, .. } => {
                 std::fs::remove_file(at).map_err(|error| failed("remove", at, error))
             }
-            Way::Stream | Way::Null => Ok(()),
+            UploadMethod::Stream | UploadMethod::Null => Ok(()),
         })
         .await
     }

@@ -40,16 +40,16 @@ pub(super) struct S3Upload {
     is_read_back: bool,
     /// The caller looks at the object when it has written others beside it.
     is_looked_at: bool,
-    way: Way,
+    method: UploadMethod,
 }
 
 #[derive(Debug)]
-enum Way {
+enum UploadMethod {
     Together(Mutex<BytesMut>),
     Parts { id: String, part_bytes: u64, done: Mutex<BTreeMap<u64, String>> },
 }
 
-impl Way {
+impl UploadMethod {
     /// The tag of the object that was sent, as stores make it that do not encrypt with keys of
     /// their own: the MD5 of the bytes; for parts that of their MD5s, and their number (S3,
     /// "Checking object integrity").
@@ -82,22 +82,22 @@ impl S3Upload {
         if !overwrite || expected.is_some() {
             s3.check_target(path, overwrite, expected.as_ref()).await?;
         }
-        let way = if size <= PART_BYTES {
-            Way::Together(Mutex::default())
-        } else if let Some(way) = resumed(&s3, path, &key, &options).await? {
-            way
+        let method = if size <= PART_BYTES {
+            UploadMethod::Together(Mutex::default())
+        } else if let Some(method) = resumed(&s3, path, &key, &options).await? {
+            method
         } else {
             let id = s3.store.create_multipart(&key).await.map_err(|e| s3.failed(path, e))?;
             let part_bytes = size.div_ceil(MAX_PARTS).next_multiple_of(1 << 20).max(PART_BYTES);
-            Way::Parts { id, part_bytes, done: Mutex::default() }
+            UploadMethod::Parts { id, part_bytes, done: Mutex::default() }
         };
         let PutOptions { read_back: is_read_back, is_looked_at, .. } = options;
         let path = path.to_owned();
-        Ok(Self { s3, path, key, size, overwrite, expected, is_read_back, is_looked_at, way })
+        Ok(Self { s3, path, key, size, overwrite, expected, is_read_back, is_looked_at, method })
     }
 
     async fn write_part(&self, offset: u64, bytes: Bytes) -> Result<()> {
-        let Way::Parts { id, part_bytes, done } = &self.way else { return Ok(()) };
+        let UploadMethod::Parts { id, part_bytes, done } = &self.method else { return Ok(()) };
         let len = bytes.len() as u64;
         let expected = self.size.saturating_sub(offset).min(*part_bytes);
         if !offset.is_multiple_of(*part_bytes) || len != expected {
@@ -148,7 +148,7 @@ impl S3Upload {
         carry_out(&self.s3.network.config().retry_policy(), send, look).await?;
         let validator = tag.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Only who has the bytes can compute their tag.
-        let has_bytes = self.is_tag(&validator) && matches!(self.way, Way::Together(_));
+        let has_bytes = self.is_tag(&validator) && matches!(self.method, UploadMethod::Together(_));
         let is_seen = !(has_bytes && self.is_looked_at);
         if is_seen {
             match self.check_stored(&validator, before.as_ref()).await {
@@ -167,8 +167,8 @@ impl S3Upload {
 
     /// Creates the object, and returns its entity tag.
     async fn store(&self) -> Result<Option<String>> {
-        let stored = match &self.way {
-            Way::Together(buffer) => {
+        let stored = match &self.method {
+            UploadMethod::Together(buffer) => {
                 let bytes = PutPayload::from(lock(buffer).clone().freeze());
                 self.check_whole(bytes.content_length() as u64)?;
                 let mode = self.mode();
@@ -188,7 +188,7 @@ impl S3Upload {
                     put => put,
                 }
             }
-            Way::Parts { id, part_bytes, done } => {
+            UploadMethod::Parts { id, part_bytes, done } => {
                 let parts: Vec<_> = lock(done).values().cloned().collect();
                 self.check_whole((parts.len() as u64 * part_bytes).min(self.size))?;
                 let parts = parts.into_iter().map(|content_id| PartId { content_id }).collect();
@@ -219,13 +219,16 @@ impl S3Upload {
     /// Returns true if an object with this tag is what was sent.
     fn is_tag(&self, tag: &Option<String>) -> bool {
         let tag = tag.as_deref().map(|tag| tag.trim_matches('"'));
-        tag.is_some() && tag == self.way.tag().as_deref()
+        tag.is_some() && tag == self.method.tag().as_deref()
     }
 
     /// The object that will be replaced, where a look is needed; fails if it may not be. A whole
     /// object is compared by its bytes.
     async fn look_before(&self) -> Result<Option<ObjectMeta>> {
-        if self.overwrite && self.expected.is_none() && matches!(self.way, Way::Together(_)) {
+        if self.overwrite
+            && self.expected.is_none()
+            && matches!(self.method, UploadMethod::Together(_))
+        {
             return Ok(None);
         }
         self.s3.check_target(&self.path, self.overwrite, self.expected.as_ref()).await
@@ -248,12 +251,12 @@ impl S3Upload {
             return Ok(());
         }
         // Not every store tells the same tag for the same object.
-        let is_it = match &self.way {
-            Way::Together(buffer) => {
+        let is_it = match &self.method {
+            UploadMethod::Together(buffer) => {
                 let sent = Hasher::of(Algorithm::Md5, &lock(buffer));
                 self.read_back(Algorithm::Md5).await? == sent
             }
-            Way::Parts { .. } => before != Some(&there),
+            UploadMethod::Parts { .. } => before != Some(&there),
         };
         if is_it { Ok(()) } else { Err(self.s3.unseen(&self.path, "another object")) }
     }
@@ -284,7 +287,7 @@ impl S3Upload {
     }
 
     async fn give_up(&self) -> Result<()> {
-        let Way::Parts { id, .. } = &self.way else { return Ok(()) };
+        let UploadMethod::Parts { id, .. } = &self.method else { return Ok(()) };
         let given_up = self.s3.store.abort_multipart(&self.key, id).await;
         given_up.map_err(|error| self.s3.failed(&self.path, error))
     }
@@ -293,21 +296,21 @@ impl S3Upload {
 #[async_trait]
 impl Upload for S3Upload {
     fn parallel(&self) -> usize {
-        match self.way {
-            Way::Together(_) => 1,
-            Way::Parts { .. } => PARALLEL,
+        match self.method {
+            UploadMethod::Together(_) => 1,
+            UploadMethod::Parts { .. } => PARALLEL,
         }
     }
 
     fn block_bytes(&self) -> u64 {
-        match self.way {
-            Way::Together(_) => 1,
-            Way::Parts { part_bytes, .. } => part_bytes,
+        match self.method {
+            UploadMethod::Together(_) => 1,
+            UploadMethod::Parts { part_bytes, .. } => part_bytes,
         }
     }
 
     fn present(&self) -> Vec<Range<u64>> {
-        let Way::Parts { part_bytes, done, .. } = &self.way else { return Vec::new() };
+        let UploadMethod::Parts { part_bytes, done, .. } = &self.method else { return Vec::new() };
         let part = |number: &u64| {
             let start = number * part_bytes;
             start..(start + part_bytes).min(self.size)
@@ -316,7 +319,7 @@ impl Upload for S3Upload {
     }
 
     fn token(&self) -> Option<String> {
-        let Way::Parts { id, part_bytes, done } = &self.way else { return None };
+        let UploadMethod::Parts { id, part_bytes, done } = &self.method else { return None };
         let mut token = format!("{part_bytes} {id}");
         for (number, tag) in lock(done).iter() {
             token.push_str(&format!("\n{number} {tag}"));
@@ -325,9 +328,9 @@ impl Upload for S3Upload {
     }
 
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
-        match &self.way {
-            Way::Parts { .. } => self.write_part(offset, bytes).await,
-            Way::Together(buffer) => {
+        match &self.method {
+            UploadMethod::Parts { .. } => self.write_part(offset, bytes).await,
+            UploadMethod::Together(buffer) => {
                 let mut buffer = lock(buffer);
                 let end = offset.checked_add(bytes.len() as u64);
                 if buffer.len() as u64 != offset || end.is_none_or(|end| end > self.size) {
@@ -364,7 +367,11 @@ mod tests {
     fn an_object_of_parts_has_a_tag_of_its_own() {
         let parts = |tags: &[&str]| {
             let numbered = (0..).zip(tags.iter().map(|&tag| tag.to_owned()));
-            Way::Parts { id: "u".to_owned(), part_bytes: 1, done: Mutex::new(numbered.collect()) }
+            UploadMethod::Parts {
+                id: "u".to_owned(),
+                part_bytes: 1,
+                done: Mutex::new(numbered.collect()),
+            }
         };
         // The MD5 of "a" and of "b".
         let (a, b) = ("0cc175b9c0f1b6a831c399e269772661", "\"92eb5ffee6ae2fec3ad71c777531578f\"");
@@ -374,7 +381,7 @@ mod tests {
         assert_ne!(parts(&[a, a]).tag(), tag);
         // Of tags that are no MD5 nothing follows.
         assert_eq!(parts(&[a, "of-its-own"]).tag(), None);
-        let together = Way::Together(Mutex::new(BytesMut::from(&b"a"[..])));
+        let together = UploadMethod::Together(Mutex::new(BytesMut::from(&b"a"[..])));
         assert_eq!(together.tag().as_deref(), Some(a));
     }
 }

@@ -61,11 +61,11 @@ pub(super) struct WebDavUpload {
     mtime: Option<String>,
     /// The name to write to; the file's own name where it cannot be moved.
     at: String,
-    way: Way,
+    method: UploadMethod,
 }
 
 #[derive(Debug)]
-enum Way {
+enum UploadMethod {
     Together(Mutex<BytesMut>),
     Pieces,
     Stream(tokio::sync::Mutex<Feeding>),
@@ -101,7 +101,7 @@ impl WebDavUpload {
         let is_sure = dav.root.is_in_federation() || dav.unmoved.has(parent(&path));
         let is_put_in_place = is_refused && (before.is_none() || is_sure);
         let moves = dav.names().moves.filter(|moves| *moves || is_put_in_place);
-        let upload = |at, way| Self {
+        let upload = |at, method| Self {
             dav: dav.clone(),
             path: path.clone(),
             size,
@@ -109,7 +109,7 @@ impl WebDavUpload {
             before: before.clone(),
             mtime,
             at,
-            way,
+            method,
         };
         dav.check_replaceable(before.as_ref().filter(|_| is_put_in_place)).await?;
         if is_doubtful && dav.names().replaces {
@@ -121,18 +121,22 @@ impl WebDavUpload {
         if size <= TOGETHER_BYTES {
             // An invalid name is rejected when the file is sent, before it has its final name.
             let at = if is_put_in_place { path.clone() } else { options.partial_path(&path) };
-            return Ok(upload(at, Way::Together(Mutex::default())));
+            return Ok(upload(at, UploadMethod::Together(Mutex::default())));
         }
         if let Some(at) = resumed(&dav, &path, options).await? {
-            return Ok(upload(at, Way::Pieces));
+            return Ok(upload(at, UploadMethod::Pieces));
         }
         let (at, pieces) = match (moves, dav.names().pieces) {
             (Some(true), Some(pieces)) => (sibling(&path, &unique_partial_name(&path)), pieces),
             (Some(false), _) => (path.clone(), false),
             _ => dav.try_out(&path, size, before.as_ref()).await?,
         };
-        let way = if pieces { Way::Pieces } else { Way::Stream(tokio::sync::Mutex::default()) };
-        Ok(upload(at, way))
+        let method = if pieces {
+            UploadMethod::Pieces
+        } else {
+            UploadMethod::Stream(tokio::sync::Mutex::default())
+        };
+        Ok(upload(at, method))
     }
 
     fn is_aside(&self) -> bool {
@@ -151,7 +155,7 @@ impl WebDavUpload {
         // A file that is written under its own name can at least be protected against replacement.
         let call = if at == self.path { self.dav.conditional(call, &self.options) } else { call };
         // A file in pieces gets its time with its name: each piece is a change.
-        let mtime = self.mtime.as_deref().filter(|_| !matches!(self.way, Way::Pieces));
+        let mtime = self.mtime.as_deref().filter(|_| !matches!(self.method, UploadMethod::Pieces));
         let call = if let Some(mtime) = mtime { call.with(X_OC_MTIME, mtime) } else { call };
         call.with_content(content)
     }
@@ -223,8 +227,8 @@ impl WebDavUpload {
             let what = format!("{}: {seen} of {} bytes were written", self.path, self.size);
             Error::new(ErrorKind::Invalid, what)
         };
-        let doubt = match &self.way {
-            Way::Together(buffer) => {
+        let doubt = match &self.method {
+            UploadMethod::Together(buffer) => {
                 let bytes = lock(buffer).clone().freeze();
                 if bytes.len() as u64 != self.size {
                     return Err(missing(bytes.len() as u64));
@@ -238,7 +242,7 @@ impl WebDavUpload {
                 }
                 doubt
             }
-            Way::Stream(feeding) => {
+            UploadMethod::Stream(feeding) => {
                 let mut feeding = feeding.lock().await;
                 if feeding.fed != self.size {
                     return Err(missing(feeding.fed));
@@ -246,7 +250,7 @@ impl WebDavUpload {
                 feeding.feed = None;
                 self.answered(&mut feeding).await?
             }
-            Way::Pieces => None,
+            UploadMethod::Pieces => None,
         };
         let seen = self.dav.check_size(&self.file()).await;
         let Some(doubt) = doubt else { return seen.map(|_| true) };
@@ -260,7 +264,7 @@ impl WebDavUpload {
     /// Returns true if the server has what was sent, by its checksum where it tells one or the
     /// bytes are still here, else because the file is not the one that was there before.
     async fn is_what_was_sent(&self, seen: &DirEntry) -> Result<bool> {
-        if let Way::Together(buffer) = &self.way
+        if let UploadMethod::Together(buffer) = &self.method
             && !self.dav.root.is_in_federation()
         {
             let expected = Hasher::of(Algorithm::Adler32, &lock(buffer));
@@ -313,14 +317,16 @@ impl WebDavUpload {
         if !self.is_aside() {
             return Ok(());
         }
-        let mtime = self.mtime.as_deref().filter(|_| matches!(self.way, Way::Pieces));
+        let mtime = self.mtime.as_deref().filter(|_| matches!(self.method, UploadMethod::Pieces));
         let file = self.file();
         let moved = self.dav.give_name(&file, &self.path, &self.options, !is_seen, mtime).await;
-        match (&moved, &self.way) {
+        match (&moved, &self.method) {
             (Ok(()), _) if self.dav.names().moves != Some(true) => {
                 self.dav.learn(|names| names.moves = Some(true));
             }
-            (Err(error), Way::Together(buffer)) if self.dav.cannot_move(error, &self.path) => {
+            (Err(error), UploadMethod::Together(buffer))
+                if self.dav.cannot_move(error, &self.path) =>
+            {
                 let there = self.dav.look(&self.path).await?;
                 if let Some(there) = &there {
                     if !self.options.overwrite {
@@ -407,9 +413,9 @@ impl WebDavUpload {
 #[async_trait]
 impl Upload for WebDavUpload {
     fn parallel(&self) -> usize {
-        match self.way {
-            Way::Pieces => self.dav.pool().max_connections().clamp(1, PARALLEL),
-            Way::Together(_) | Way::Stream(_) => 1,
+        match self.method {
+            UploadMethod::Pieces => self.dav.pool().max_connections().clamp(1, PARALLEL),
+            UploadMethod::Together(_) | UploadMethod::Stream(_) => 1,
         }
     }
 
@@ -419,7 +425,7 @@ impl Upload for WebDavUpload {
     }
 
     fn token(&self) -> Option<String> {
-        matches!(self.way, Way::Pieces).then(|| file_name(&self.at).to_owned())
+        matches!(self.method, UploadMethod::Pieces).then(|| file_name(&self.at).to_owned())
     }
 
     async fn write(&self, offset: u64, bytes: Bytes) -> Result<()> {
@@ -431,13 +437,13 @@ impl Upload for WebDavUpload {
             let what = format!("{place}: bytes beyond the declared size of {}", self.size);
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        let written = match &self.way {
-            Way::Pieces => self.write_piece(offset, bytes).await,
-            Way::Stream(feeding) => {
+        let written = match &self.method {
+            UploadMethod::Pieces => self.write_piece(offset, bytes).await,
+            UploadMethod::Stream(feeding) => {
                 let mut feeding = feeding.lock().await;
                 self.feed(&mut feeding, offset, bytes).await
             }
-            Way::Together(buffer) => {
+            UploadMethod::Together(buffer) => {
                 let mut buffer = lock(buffer);
                 if buffer.len() as u64 != offset {
                     let what = format!(
@@ -455,7 +461,7 @@ impl Upload for WebDavUpload {
 
     fn interruptions(&self) -> u64 {
         // The others have not confirmed anything yet.
-        if matches!(self.way, Way::Pieces) { self.dav.interruptions() } else { 0 }
+        if matches!(self.method, UploadMethod::Pieces) { self.dav.interruptions() } else { 0 }
     }
 
     async fn written_checksum(&self, algorithm: Algorithm) -> Result<Option<Checksum>> {
@@ -472,10 +478,10 @@ impl Upload for WebDavUpload {
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {
-        match &self.way {
-            Way::Together(_) => return Ok(()),
-            Way::Pieces => {}
-            Way::Stream(feeding) => {
+        match &self.method {
+            UploadMethod::Together(_) => return Ok(()),
+            UploadMethod::Pieces => {}
+            UploadMethod::Stream(feeding) => {
                 let mut feeding = feeding.lock().await;
                 feeding.feed = None;
                 if feeding.fed == self.size {

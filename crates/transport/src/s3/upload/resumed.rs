@@ -1,6 +1,6 @@
 //! An upload that an earlier attempt began.
 
-use super::{PART_BYTES, Way};
+use super::{PART_BYTES, UploadMethod};
 use crate::s3::S3Storage;
 use crate::s3::parts::StoredPart;
 use hither_core::error::{ErrorKind, Result};
@@ -24,16 +24,16 @@ pub(super) async fn resumed(
     path: &str,
     key: &Path,
     options: &PutOptions,
-) -> Result<Option<Way>> {
+) -> Result<Option<UploadMethod>> {
     use ErrorKind::{PermissionDenied, Timeout, Unauthenticated, Unavailable};
-    let way = options.resume.as_deref().and_then(|token| parse(token, options.size));
-    let Some(way) = way else { return Ok(None) };
-    let Way::Parts { id, part_bytes, done } = &way else { return Ok(None) };
+    let method = options.resume.as_deref().and_then(|token| parse(token, options.size));
+    let Some(method) = method else { return Ok(None) };
+    let UploadMethod::Parts { id, part_bytes, done } = &method else { return Ok(None) };
     let told = match s3.parts(path, key, id).await {
         // Who may upload may not always list. The store compares the tags of all parts when the
         // upload is completed.
         Err(error) if matches!(error.kind(), PermissionDenied | Unauthenticated) => {
-            return Ok(Some(way));
+            return Ok(Some(method));
         }
         Err(error) if matches!(error.kind(), Unavailable | Timeout) => return Err(error),
         told => told,
@@ -49,7 +49,7 @@ pub(super) async fn resumed(
         part.is_some_and(|part| part.bytes == bytes && has_tag(part))
     };
     if lock(done).iter().all(is_stored) && told.is_ok() {
-        return Ok(Some(way));
+        return Ok(Some(method));
     }
     debug!(path, ?told, "an upload cannot be continued");
     // Its parts would be kept, and paid for.
@@ -58,7 +58,7 @@ pub(super) async fn resumed(
 }
 
 /// Parses the value of [`Upload::token`], if it fits a file of this size.
-fn parse(token: &str, size: u64) -> Option<Way> {
+fn parse(token: &str, size: u64) -> Option<UploadMethod> {
     let mut lines = token.lines();
     let (part_bytes, id) = lines.next()?.split_once(' ')?;
     let part_bytes = part_bytes.parse().ok().filter(|&bytes: &u64| bytes >= PART_BYTES)?;
@@ -69,5 +69,5 @@ fn parse(token: &str, size: u64) -> Option<Way> {
         let number = number.parse().ok().filter(|&number: &u64| number < parts)?;
         done.insert(number, tag.to_owned());
     }
-    Some(Way::Parts { id: id.to_owned(), part_bytes, done: Mutex::new(done) })
+    Some(UploadMethod::Parts { id: id.to_owned(), part_bytes, done: Mutex::new(done) })
 }
