@@ -10,6 +10,7 @@
 //!  hither_xrd::client::Session     the protocol (sans-I/O)
 //! ```
 
+mod checksum;
 mod driver;
 mod errors;
 mod job;
@@ -23,8 +24,8 @@ mod staging;
 mod storage;
 mod target;
 
+pub(crate) use checksum::XrootdDigest;
 pub use path_ops::{ExtendedAttribute, PrepareAction, ReplicaServer, XrootdPath};
 pub(crate) use session_pool::SessionPool;
 pub use source::XrootdSource;
-pub(crate) use storage::XrootdDigest;
 pub use storage::XrootdStorage;

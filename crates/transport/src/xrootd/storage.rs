@@ -20,13 +20,12 @@ use crate::http::call::change::{ChangeOutcome, Seen, carry_out};
 use crate::location::Location;
 use crate::network::Network;
 use crate::replica_discovery::ReplicaFinder;
+use crate::xrootd::checksum::checksum;
 use crate::xrootd::job::{Operation, OperationResponse, validator};
 use crate::xrootd::request::ask;
 use crate::xrootd::source::XrootdSource;
-use crate::xrootd::storage::third_party::with_words;
 use crate::xrootd::storage::upload::XrootdUpload;
 use async_trait::async_trait;
-use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hither_auth::Action;
@@ -38,9 +37,8 @@ use hither_core::storage::{
 };
 use hither_core::sync::lock;
 use hither_core::{ReplicaSet, Source};
-use hither_replicas::ChecksumQuery;
 use hither_xrd::client::Completion;
-use hither_xrd::wire::{self, Request, StatInfo, query_kind};
+use hither_xrd::wire::{self, Request, StatInfo};
 use std::any::Any;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -435,51 +433,4 @@ impl Storage for XrootdStorage {
         check(path)?;
         self.told_checksum(path, algorithm).await
     }
-}
-
-/// A file whose server can be asked for its checksum.
-#[derive(Debug)]
-pub(crate) struct XrootdDigest {
-    location: Location,
-    network: Arc<Network>,
-}
-
-impl XrootdDigest {
-    /// The file at `location`.
-    pub(crate) fn new(location: Location, network: Arc<Network>) -> Self {
-        Self { location, network }
-    }
-}
-
-impl ChecksumQuery for XrootdDigest {
-    fn checksum(&self, algorithm: Algorithm) -> BoxFuture<'_, Result<Option<Checksum>>> {
-        Box::pin(checksum(&self.network, &self.location, algorithm))
-    }
-}
-
-/// The checksum of the file at `location`, if its server can report it.
-async fn checksum(
-    network: &Network,
-    location: &Location,
-    algorithm: Algorithm,
-) -> Result<Option<Checksum>> {
-    let query = |path: String| {
-        let text = with_words(path, &format!("cks.type={}", algorithm.name()));
-        Operation::Request(Request::Query { kind: query_kind::CHECKSUM, text })
-    };
-    let told = match ask(network, location, Action::Read, query).await {
-        Ok(asked) => match asked.answered.reply {
-            Completion::Text(text) => wire::checksum(&text).ok(),
-            _ => None,
-        },
-        Err(error) => match error.kind() {
-            // The server computes no checksum, or none of this kind.
-            ErrorKind::Unsupported | ErrorKind::Invalid => None,
-            // XRootD says so by a code for internal errors.
-            _ if error.to_string().contains("not supported") => None,
-            _ => return Err(error),
-        },
-    };
-    let told = told.filter(|(name, _)| name == algorithm.name());
-    Ok(told.and_then(|(_, value)| Checksum::from_hex(algorithm, &value).ok()))
 }

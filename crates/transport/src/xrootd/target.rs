@@ -138,3 +138,11 @@ impl XrootdTarget {
         error.map_message(|message| format!("{message}: {why}"))
     }
 }
+
+/// The path with these parameters.
+pub(super) fn with_words(path: String, words: &str) -> String {
+    match words {
+        "" => path,
+        _ => format!("{path}{}{words}", if path.contains('?') { '&' } else { '?' }),
+    }
+}

@@ -24,7 +24,7 @@ use crate::xrootd::request::{Asked, ask};
 use crate::xrootd::shared_file::SharedFile;
 use crate::xrootd::storage::XrootdStorage;
 use crate::xrootd::storage::write_sessions::{OpenedFile, open_first};
-use crate::xrootd::target::XrootdTarget;
+use crate::xrootd::target::{XrootdTarget, with_words};
 use hither_auth::Action;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{sibling, unique_partial_name};
@@ -242,14 +242,6 @@ fn unsupported(place: &XrootdTarget) -> Error {
         place.location.origin()
     );
     Error::new(ErrorKind::Unsupported, what)
-}
-
-/// The path with these parameters.
-pub(super) fn with_words(path: String, words: &str) -> String {
-    match words {
-        "" => path,
-        _ => format!("{path}{}{words}", if path.contains('?') { '&' } else { '?' }),
-    }
 }
 
 /// A key that nobody can guess: its hashers have random keys.
