@@ -9,11 +9,10 @@ mod query;
 mod response_form;
 mod version_check;
 
-use crate::authorization;
 use crate::http::delivery::Delivery;
 use crate::http::spooled_download::SpooledDownload;
 use crate::http::status_error;
-use crate::http::{request, scheme_mismatch, server_reason};
+use crate::http::{request, scheme_mismatch};
 use crate::layers::stale_connections::FailedRequest;
 use crate::layers::{admission, redirects};
 use crate::location::Location;
@@ -334,16 +333,15 @@ impl Exchange<'_> {
         facts: &ResponseHead,
         body: Incoming,
     ) -> ExchangeResult {
-        let name = self.location.to_string();
-        let retry_after = facts.retry_after.as_ref();
         let (body, reusable) =
             request::reason(status, headers, body, self.location, self.pool).await;
+        let config = self.pool.config();
+        let error =
+            status_error::of_read(self.location, config, &Method::GET, status, headers, &body);
         if matches!(
             status,
             StatusCode::ACCEPTED | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         ) {
-            let said = server_reason::said(headers, &body);
-            let error = status_error::of_status(status, &name, &said, retry_after);
             let settled = ExchangeResult::new(Err(error), reusable);
             let said_when = facts.retry_after.is_some();
             return match status {
@@ -367,13 +365,6 @@ impl Exchange<'_> {
             }
             _ => {}
         }
-        let config = self.pool.config();
-        let explained =
-            authorization::refusal(self.location, config, &Method::GET, status, headers, &body);
-        let error = explained.unwrap_or_else(|| {
-            let said = server_reason::said(headers, &body);
-            status_error::of_status(status, &name, &said, retry_after)
-        });
         match status {
             // s3s, for a suffix that is longer than the object.
             StatusCode::INTERNAL_SERVER_ERROR if self.asks_for_a_tail_only() => {

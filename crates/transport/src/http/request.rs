@@ -154,22 +154,14 @@ pub(crate) async fn head(
     let (head, body) = response.into_parts();
     let facts = pool.server().head(head.status, &head.headers);
     if head.status != StatusCode::OK {
-        let refusal = authorization::refusal(
+        let (status, config) = (head.status, pool.config());
+        return Err(status_error::of_read(
             location,
-            pool.config(),
+            config,
             &Method::HEAD,
-            head.status,
+            status,
             &head.headers,
             &[],
-        );
-        if let Some(error) = refusal {
-            return Err(error);
-        }
-        return Err(status_error::of_status(
-            head.status,
-            &location.to_string(),
-            "",
-            facts.retry_after.as_ref(),
         ));
     }
     drain(body, pool).await;

@@ -1,10 +1,13 @@
 //! The error that an HTTP status stands for (RFC 4918 section 11, RFC 9110 section 15).
 
+use crate::authorization;
+use crate::config::TransportConfig;
 use crate::http::call::HttpResponse;
 use crate::http::server_reason::said;
+use crate::location::Location;
 use hither_core::error::{Error, ErrorKind, Failure};
 use hither_http::{ResponseHead, RetryAfter};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use std::time::SystemTime;
 
 /// The fact that a retry is decided by, of a response.
@@ -21,6 +24,23 @@ fn of_facts(status: StatusCode, retry_after: Option<&RetryAfter>) -> Failure {
 pub(crate) fn shown(status: StatusCode) -> String {
     let reason = status.canonical_reason().unwrap_or("no standard meaning");
     format!("{} ({reason})", status.as_u16())
+}
+
+/// The error for a response to a read, with the likely reason if the server rejects its credential.
+pub(crate) fn of_read(
+    location: &Location,
+    config: &TransportConfig,
+    method: &Method,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Error {
+    let refusal = authorization::refusal(location, config, method, status, headers, body);
+    refusal.unwrap_or_else(|| {
+        let facts = ResponseHead::of(status, headers);
+        let said = said(headers, body);
+        of_status(status, &location.to_string(), &said, facts.retry_after.as_ref())
+    })
 }
 
 /// The error for a status without bytes of the file. `said` is the server's own reason, as

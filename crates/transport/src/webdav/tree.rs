@@ -6,11 +6,10 @@
 //! is answered once.
 
 use super::session::WebDavSession;
-use crate::authorization;
 use crate::http::request;
 use crate::http::request_body::BoxBody;
 use crate::http::response_body::next_chunk;
-use crate::http::{server_reason, status_error};
+use crate::http::status_error;
 use crate::layers::credential::RequestCredential;
 use crate::layers::stale_connections::{FailedRequest, StaleConnections};
 use crate::location::Location;
@@ -21,7 +20,6 @@ use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::storage::{
     DirEntry, FileKind, TreeEvent, TreeEvents, TreeFile, TreeRequest, join,
 };
-use hither_http::ResponseHead;
 use hither_http::tree::{
     QUERY_TYPE, TreeEntry, TreeQuery, TreeReader, TreeRecord, WalkOrder, is_tree,
 };
@@ -124,15 +122,7 @@ async fn refused(
     body: Incoming,
 ) -> Error {
     let (body, _) = request::reason(status, &head.headers, body, location, pool).await;
-    let config = pool.config();
-    let explained =
-        authorization::refusal(location, config, &Method::QUERY, status, &head.headers, &body);
-    explained.unwrap_or_else(|| {
-        let said = server_reason::said(&head.headers, &body);
-        let facts = ResponseHead::of(status, &head.headers);
-        let name = location.to_string();
-        status_error::of_status(status, &name, &said, facts.retry_after.as_ref())
-    })
+    status_error::of_read(location, pool.config(), &Method::QUERY, status, &head.headers, &body)
 }
 
 /// Sends a query, on another connection if the server had closed an idle one.
