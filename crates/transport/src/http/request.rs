@@ -154,21 +154,17 @@ pub(crate) async fn head(
     let (head, body) = response.into_parts();
     let facts = pool.server().head(head.status, &head.headers);
     if head.status != StatusCode::OK {
-        let (status, config) = (head.status, pool.config());
-        return Err(status_error::of_read(
-            location,
-            config,
-            &Method::HEAD,
-            status,
-            &head.headers,
-            &[],
-        ));
+        let config = pool.config();
+        let fields = &head.headers;
+        let error =
+            status_error::of_read(location, config, &Method::HEAD, head.status, fields, &[]);
+        return Err(error);
     }
     drain(body, pool).await;
     let validator = facts.validator.as_ref().and_then(|v| v.if_range().to_str().ok());
     let validator = validator.map(str::to_owned);
-    let told = ResponseMeta { size: facts.size, validator, ..ResponseMeta::default() };
-    Ok((told, head.headers))
+    let meta = ResponseMeta { size: facts.size, validator, ..ResponseMeta::default() };
+    Ok((meta, head.headers))
 }
 
 /// Returns true if the content of a response is an HTML page.

@@ -3,8 +3,7 @@
 //! It is read before the request is sent ([`authorization`] says which one a server gets). After a
 //! rejection it is read again, since a token may have been renewed or revoked meanwhile, and the
 //! request is sent once more if that is another one: once for each request, because the new one may
-//! be rejected as well. Nothing of a rejected request was delivered, so nothing is lost or delivered
-//! twice.
+//! be rejected as well. A rejected request delivers nothing, so nothing is lost or comes twice.
 
 use crate::authorization;
 use crate::config::TransportConfig;
@@ -35,8 +34,8 @@ impl RequestCredential {
         Ok(())
     }
 
-    /// Reads the credential again after the server of `location` has rejected it, once. Returns true
-    /// if it is another one, so that the request can be sent again.
+    /// Reads the credential again after the server of `location` has rejected it, once. Returns
+    /// true if it is another one, so that the request can be sent again.
     pub(crate) async fn renew(&mut self, location: &Location, config: &TransportConfig) -> bool {
         if let (Some(used), false) = (&self.used, self.is_renewed) {
             self.is_renewed = authorization::renewed(location, config, used).await;

@@ -64,7 +64,7 @@ impl Attempts {
 /// # Errors
 ///
 /// [`ErrorKind::Protocol`] for a redirect that cannot be followed; [`ErrorKind::PermissionDenied`]
-/// if a field of the request is a secret that the target may not get; the errors of [`http_target`].
+/// if a field of the request is a secret that the target may not get; those of [`http_target`].
 pub(crate) fn next_request(
     call: &HttpRequest,
     status: StatusCode,

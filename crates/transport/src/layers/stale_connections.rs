@@ -1,15 +1,14 @@
 //! Connections that a server has closed.
 //!
 //! A server may close an idle connection at any time, also while a request is on its way to it (RFC
-//! 9112 section 9.3.1). The connection is *stale* then, which is no error: the request is sent again
-//! at once, on another connection. Those beside it may be stale, too.
+//! 9112 section 9.3.1). The connection is *stale* then, and the request is sent again at once, on
+//! another connection. Those beside it may be stale, too.
 //!
 //! Only a connection that has carried a response before is taken for stale. On a new one, the
 //! server may have ended because of the request. And only a request that may be repeated is sent
 //! again: one that reads, or a change of which the server has not got everything. Any other change
-//! may have been carried out, so its error says that
-//! ([`Error::may_have_been_carried_out`]), and the server is looked at
-//! ([`call::change`](crate::http::call::change)).
+//! may have been carried out. Its error says so ([`Error::may_have_been_carried_out`]), and a look
+//! at the server decides ([`call::change`](crate::http::call::change)).
 
 use crate::location::Location;
 use hither_core::error::{Effect, Error, ErrorKind};

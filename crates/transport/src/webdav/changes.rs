@@ -57,8 +57,8 @@ impl WebDavSession {
     }
 
     /// Removes a file of the version of `entry`, where the server can compare it in one step.
-    /// Returns false if its version has no tag to compare: dates are the same within a second, and a
-    /// look before the request is no condition.
+    /// Returns false if its version has no tag to compare: dates are the same within a second, and
+    /// a look before the request is no condition.
     pub(super) async fn remove_version(&self, entry: &DirEntry) -> Result<bool> {
         let Some(tag) = entry.strong_tag() else { return Ok(false) };
         let path = &*entry.path;
