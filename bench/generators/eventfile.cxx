@@ -1,16 +1,12 @@
-// Writes and reads the events of eventfile.py. Compiled by ROOT's interpreter, after `open_url` of
-// harness/pyroot.py; peers/columns/root_sum.py reads with the same code.
+// Writes the events of eventfile.py. Compiled by ROOT's interpreter.
 #pragma cling optimize(2)
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 #include "TFile.h"
 #include "TTree.h"
-#include "TTreeCache.h"
 
 namespace events {
 
@@ -58,51 +54,6 @@ int write(const char *path, long long entries, int branches)
    file.Write();
    file.Close();
    return 0;
-}
-
-struct Result {
-   double open = 0, read = 0, sum = 0;
-   long long values = -1, reads = 0, bytes = 0;
-};
-
-// Sums every second branch over all entries. cache < 0 keeps ROOT's default size of the cache.
-Result sum(const char *url, bool web, long long cache)
-{
-   using Clock = std::chrono::steady_clock;
-   const auto since = [](Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); };
-   Result result;
-   auto mark = Clock::now();
-   std::unique_ptr<TFile> file(open_url(url, web));
-   if (!file || file->IsZombie()) return result;
-   auto tree = file->Get<TTree>("Events");
-   if (!tree) return result;
-   result.open = since(mark);
-   mark = Clock::now();
-   const int branches = tree->GetListOfBranches()->GetEntries();
-   std::vector<std::vector<float>> buffers((branches + 1) / 2, std::vector<float>(kLength));
-   if (cache >= 0) tree->SetCacheSize(cache);
-   tree->SetBranchStatus("*", false);
-   for (int b = 0; b < branches; b += 2) {
-      tree->SetBranchStatus(name(b).c_str(), true);
-      tree->SetBranchAddress(name(b).c_str(), buffers[b / 2].data());
-      tree->AddBranchToCache(name(b).c_str(), true);
-   }
-   tree->StopCacheLearningPhase();
-   result.values = 0;
-   const long long entries = tree->GetEntries();
-   for (long long entry = 0; entry < entries; ++entry) {
-      if (tree->GetEntry(entry) <= 0) {
-         result.values = -1;
-         return result;
-      }
-      for (const auto &buffer : buffers)
-         for (float value : buffer) result.sum += value;
-      result.values += kLength;
-   }
-   result.read = since(mark);
-   result.reads = file->GetReadCalls();
-   result.bytes = file->GetBytesRead();
-   return result;
 }
 
 } // namespace events

@@ -1,9 +1,9 @@
-"""Generates a file of 700 MB with 12,000 events, of which a job reads half of the branches.
+"""Generates a file of 700 MB with 12,000 events.
 
-That is the job of the talk on davix (Devresse, Furano: "Efficient HTTP based I/O on very large
-datasets"). Its file is not public; this one has 600 branches of 38 floats with 11 bits of mantissa,
-and everything else as ROOT chooses: zlib level 1, baskets and clusters of its own. Needs ROOT.
-events.json beside events.root holds the facts, among them ROOT's sum of every second branch.
+It resembles the file of the talk on davix (Devresse, Furano: "Efficient HTTP based I/O on very
+large datasets"), which is not public: it has 600 branches of 38 floats with 11 bits of mantissa,
+and everything else is as ROOT chooses: zlib level 1, baskets and clusters of its own. Needs ROOT.
+events.json beside events.root holds the facts.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.generators.generate_once import generate_once, recipe
 from bench.harness.paths import DATA
-from bench.harness.pyroot import OPEN_URL, declare, import_root
+from bench.harness.pyroot import declare, import_root
 
 SCRIPT = Path(__file__).with_suffix(".cxx")
 DEFAULT_OUTPUT = DATA / "events.root"
@@ -20,34 +20,12 @@ EVENTS = 12_000
 BRANCHES = 600
 
 
-def job_branches() -> list[str]:
-    """The branches that the job reads."""
-    return [f"b{n}" for n in range(0, BRANCHES, 2)]
-
-
-def expression() -> str:
-    """Their sum, element by element, as a balanced tree: the depth of an expression is limited."""
-    terms = job_branches()
-    while len(terms) > 1:
-        pairs = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2], strict=False)]
-        terms = pairs + terms[len(pairs) * 2 :]
-    return terms[0]
-
-
 def ensure(output: Path = DEFAULT_OUTPUT, events: int = EVENTS) -> dict:
     """Writes the file unless it exists; returns its facts."""
 
     def write(part: Path) -> dict:
         write_events(part, events, BRANCHES)
-        answer = import_root().events.sum(str(part), False, -1)
-        return {
-            "tree": TREE,
-            "entries": events,
-            "branches": BRANCHES,
-            "values": answer.values,
-            "sum": answer.sum,
-            "job_bytes": answer.bytes,
-        }
+        return {"tree": TREE, "entries": events, "branches": BRANCHES}
 
     return generate_once(output, recipe(Path(__file__), SCRIPT, events=events), write)
 
@@ -57,7 +35,7 @@ def write_events(path: Path, events: int, branches: int) -> None:
     ROOT = import_root()
     if ROOT is None:
         raise RuntimeError(f"{path} is written by ROOT, which is not installed (tools/setup-peers)")
-    declare(ROOT, "events", OPEN_URL + SCRIPT.read_text())
+    declare(ROOT, "events", SCRIPT.read_text())
     if ROOT.events.write(str(path), events, branches) != 0:
         raise RuntimeError(f"ROOT cannot write {path}")
 

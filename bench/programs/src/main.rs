@@ -6,9 +6,7 @@
 mod dump_columns;
 mod flips;
 mod known_work;
-mod load;
 mod many_readers;
-mod open_many_files;
 mod read_ranges;
 mod workload;
 
@@ -24,9 +22,7 @@ fn main() -> ExitCode {
         "dump-columns" => dump_columns::run(words),
         "flips" => on_a_runtime(flips::run(words)),
         "known-work" => known_work::run(words),
-        "load" => on_a_runtime(load::run(words)),
         "many-readers" => many_readers::run(words),
-        "open-many-files" => open_many_files::run(words),
         "read-ranges" => read_ranges::run(words),
         "workload" => workload::run(words),
         other => {
