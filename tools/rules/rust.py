@@ -8,7 +8,7 @@ from rules.finding import Finding
 from rules.flakiness import VIRTUAL_TIME, check_rust_tests
 
 MAX_LIB_LINES = 120
-PURE_CRATES = {"checksum", "core", "load", "tune", "read", "replicas", "explain", "http", "xrd", "formats", "query", "netem"}
+PURE_CRATES = {"chart", "checksum", "core", "load", "tune", "read", "replicas", "explain", "http", "xrd", "formats", "query", "netem"}
 ENVIRONMENT_CRATES = {"cli", "testkit", "wan"}
 
 ENVIRONMENT = re.compile(r"\benv::(vars?|vars?_os|set_var|remove_var)\b")

@@ -1,20 +1,18 @@
 //! Histogram plots: text for a terminal, SVG, PNG.
 //!
-//! Ticks and numbers are computed once, in `axis`, for all three. SVG and PNG are the same drawing
+//! Ticks and numbers are computed once, in `hither_chart::axis`, for all three. SVG and PNG are the same drawing
 //! (`image`, with plotters) on two surfaces. Text is measured in both, and drawn in the PNG, with
 //! DejaVu Sans, which the crate `dejavu` carries (Bitstream Vera licence: free to embed), so that a
 //! plot looks the same on a machine without fonts. If a histogram has more bins than the plot has
 //! room for, neighbouring bins are added.
 
-mod axis;
 mod image;
 mod text;
-
-pub(crate) use axis::grouped;
 
 use crate::arguments::ImageFiles;
 use crate::exit::CommandError;
 use hither::Histogram;
+use hither_chart::axis::{grouped, labels, number, ticks};
 use std::path::Path;
 
 /// The histogram as text, as wide as the terminal.
@@ -80,14 +78,14 @@ impl From<&Histogram> for PlotData {
     fn from(histogram: &Histogram) -> Self {
         let mut facts = vec![
             ("values", grouped(histogram.selected)),
-            ("mean", axis::number(histogram.mean, 5)),
-            ("std dev", axis::number(histogram.stddev, 5)),
+            ("mean", number(histogram.mean, 5)),
+            ("std dev", number(histogram.stddev, 5)),
         ];
         if histogram.underflow != 0.0 {
-            facts.push(("underflow", axis::number(histogram.underflow, 7)));
+            facts.push(("underflow", number(histogram.underflow, 7)));
         }
         if histogram.overflow != 0.0 {
-            facts.push(("overflow", axis::number(histogram.overflow, 7)));
+            facts.push(("overflow", number(histogram.overflow, 7)));
         }
         let lo = histogram.lo;
         let hi = histogram.hi;
@@ -124,7 +122,7 @@ impl Bars {
         #[expect(clippy::cast_precision_loss, reason = "there are at most a million bins")]
         let width = (data.hi - data.lo) / data.counts.len().max(1) as f64 * merged as f64;
         let counted = match &data.marks {
-            None => format!("{} per {}", data.counted, axis::number(width, 4)),
+            None => format!("{} per {}", data.counted, number(width, 4)),
             Some(_) => data.counted.to_owned(),
         };
         Self {
@@ -142,8 +140,8 @@ impl Bars {
     /// names are given, which are short.
     fn marks(&self, max: usize) -> Vec<(f64, String)> {
         let Some(marks) = &self.marks else {
-            let ticks = axis::ticks(self.lo, self.hi, max);
-            let labels = axis::labels(&ticks);
+            let ticks = ticks(self.lo, self.hi, max);
+            let labels = labels(&ticks);
             return ticks.into_iter().zip(labels).collect();
         };
         let every = marks.len().div_ceil((max * 2).max(1)).max(1);

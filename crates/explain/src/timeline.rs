@@ -3,6 +3,7 @@
 use super::JobEvidence;
 use super::activity::{JobPhase, Segment, segments};
 use crate::evidence::{float, ratio};
+use hither_chart::svg::{Anchor, BLACK, Svg};
 use std::fmt::Write;
 
 /// The colours of the phases in an image, in their order.
@@ -12,6 +13,8 @@ const COLOURS: [&str; 7] =
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const WIDTH: f64 = 800.0;
 const ROW: f64 = 24.0;
+/// From the top of a row to the base line of its text.
+const BASE: f64 = ROW * 0.65;
 const LABELS: f64 = 130.0;
 
 /// The timeline in lines of `columns` characters, one for each phase that there is, and one for the
@@ -57,56 +60,42 @@ fn bar(share: f64) -> char {
     BARS.get(eighths).copied().unwrap_or(' ')
 }
 
-/// The timeline as an SVG image: a row for each phase, a row for the rate, and a row of bars for
-/// each of the first connections.
+/// The timeline as an SVG image: a row for each phase, and a row of bars for each of the first
+/// connections.
 #[must_use]
 pub fn to_svg(job: &JobEvidence) -> String {
-    let scale = ratio(WIDTH, job.seconds);
-    let mut rows = String::new();
-    let mut top = 4.0;
-    let label = |rows: &mut String, top: f64, text: &str| {
-        let text = text.replace('&', "&amp;").replace('<', "&lt;");
-        let y = top + ROW * 0.65;
-        let _ = writeln!(rows, "<text x=\"4\" y=\"{y:.1}\">{text}</text>");
-    };
-    let rectangle = |rows: &mut String, top: f64, from: f64, to: f64, colour: &str| {
-        let x = LABELS + from * scale;
-        let width = ((to - from) * scale).max(0.5);
-        let height = ROW - 6.0;
-        let _ = writeln!(
-            rows,
-            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{colour}\"/>"
-        );
-    };
     let all = segments(job);
+    let of = |phase| all.iter().filter(move |it| it.phase == phase);
+    let mut rows = Vec::new();
     for (phase, colour) in JobPhase::ALL.into_iter().zip(COLOURS) {
-        let mut of_phase = all.iter().filter(|it| it.phase == phase).peekable();
-        if of_phase.peek().is_none() {
-            continue;
+        let bars: Vec<_> = of(phase).map(|it| (it.start, it.end, colour)).collect();
+        if !bars.is_empty() {
+            rows.push((phase.name(), bars));
         }
-        label(&mut rows, top, phase.name());
-        for it in of_phase {
-            rectangle(&mut rows, top, it.start, it.end, colour);
-        }
-        top += ROW;
     }
     for connection in job.connections.iter().take(16) {
-        label(&mut rows, top, connection.server.rsplit("//").next().unwrap_or_default());
         let opened = connection.secured.or(connection.connected).unwrap_or(job.seconds);
-        rectangle(&mut rows, top, connection.dialed, opened, "#ddaa33");
+        let mut bars = vec![(connection.dialed, opened, "#ddaa33")];
         for request in &connection.requests {
             let first = request.first_byte.unwrap_or(request.last_byte);
-            rectangle(&mut rows, top, request.sent, first, "#ee7733");
-            rectangle(&mut rows, top, first, request.last_byte, "#4477aa");
+            bars.push((request.sent, first, "#ee7733"));
+            bars.push((first, request.last_byte, "#4477aa"));
+        }
+        rows.push((connection.server.rsplit("//").next().unwrap_or_default(), bars));
+    }
+    let scale = ratio(WIDTH, job.seconds);
+    let end = LABELS + WIDTH;
+    let mut top = 4.0;
+    let mut svg = Svg::new(end + 10.0, top + ROW * float(rows.len() as u64 + 1));
+    for (name, bars) in rows {
+        svg.text((4.0, top + BASE), Anchor::Start, BLACK, name);
+        for (from, to, colour) in bars {
+            let width = ((to - from) * scale).max(0.5);
+            svg.rectangle((LABELS + from * scale, top), (width, ROW - 6.0), colour);
         }
         top += ROW;
     }
-    let end = LABELS + WIDTH;
-    let width = end + 10.0;
-    let height = top + ROW;
-    let y = top + ROW * 0.65;
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n{rows}<text x=\"{LABELS}\" y=\"{y:.1}\">0</text>\n<text x=\"{end}\" y=\"{y:.1}\" text-anchor=\"end\">{:.3} s</text>\n</svg>\n",
-        job.seconds
-    )
+    svg.text((LABELS, top + BASE), Anchor::Start, BLACK, "0");
+    svg.text((end, top + BASE), Anchor::End, BLACK, &format!("{:.3} s", job.seconds));
+    svg.to_file()
 }

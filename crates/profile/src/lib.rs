@@ -46,6 +46,6 @@ pub use connections::Connection;
 pub use counters::Counters;
 pub use off_cpu::OffCpu;
 pub use profile::{Options, Profiler, Progress, TargetError};
-pub use report::{Profile, Sampling, html};
+pub use report::{Profile, Sampling};
 pub use tally::ModuleId;
 pub use target::Target;

@@ -1,6 +1,6 @@
 //! The result of a profile.
 
-pub mod html;
+mod html;
 mod text;
 
 use crate::category::Category;

@@ -2,11 +2,11 @@
 
 use std::error::Error;
 
+use hither_chart::axis::{labels, ticks};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
 
-use super::axis::{labels, ticks};
 use super::{Bars, printable};
 
 /// Width and height in pixels.

@@ -3,8 +3,8 @@
 //! One column of the plot is one bar, or half of one, or several. Blocks of eighths of a line show
 //! its height; without Unicode, `#` and `:` show halves.
 
-use super::axis::{labels, number, ticks};
 use super::{Bars, PlotData, printable};
+use hither_chart::axis::{labels, number, ticks};
 
 /// The size and character set of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

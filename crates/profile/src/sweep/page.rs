@@ -5,7 +5,9 @@
 
 use super::experiment::Axis;
 use super::report::{Interval, PointReport, SweepReport, digits, short};
-use crate::report::html::{escape, head};
+use hither_chart::axis::round_steps;
+use hither_chart::html;
+use hither_chart::svg::{Anchor, BLACK, Svg};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -26,27 +28,26 @@ struct Line<'a> {
 }
 
 pub(super) fn page(report: &SweepReport) -> String {
-    let mut page = head(&format!("Sweep of {}", report.experiment));
+    let mut plots = String::new();
     for (axis, settings) in report.axes() {
         if settings.len() < 2 {
             continue;
         }
         let lines = lines(report, axis);
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(page, "<h2>{}</h2>", axis.key());
+        let _ = writeln!(plots, "<h2>{}</h2>", axis.key());
         for (result, title) in TITLES.iter().enumerate() {
-            page += &plot(title, axis, &settings, &lines, |it| it.results()[result]);
+            plots += &plot(title, axis, &settings, &lines, |it| it.results()[result]);
         }
-        page += "<p>";
+        plots += "<p>";
         for Line { colour, points } in &lines {
             let name = points.first().map(|it| name(report, it, axis)).unwrap_or_default();
-            let name = escape(&name);
-            let _ = writeln!(page, "<span style=\"color:{colour}\">&#9632;</span> {name}<br>");
+            let name = html::escape(&name);
+            let _ = writeln!(plots, "<span style=\"color:{colour}\">&#9632;</span> {name}<br>");
         }
-        page += "</p>\n";
+        plots += "</p>\n";
     }
-    let _ = writeln!(page, "<pre>{}</pre></html>", escape(&report.to_text()));
-    page
+    html::page(&format!("Sweep of {}", report.experiment), &plots, &report.to_text())
 }
 
 /// The lines over an axis.
@@ -90,66 +91,33 @@ fn plot(
     let Some(highest) = measured.map(|it| it.high).reduce(f64::max).filter(|it| *it > 0.0) else {
         return String::new();
     };
-    let tick = tick(highest);
+    let Some(tick) = round_steps(highest / MAX_TICKS).next() else { return String::new() };
     let top = tick * (highest / tick).ceil();
     let x = |setting: &str| {
         let at = settings.iter().position(|it| *it == setting).unwrap_or_default();
         ROOM + WIDTH * (at as f64 + 0.5) / settings.len() as f64
     };
     let y = |value: f64| 20.0 + HEIGHT * (1.0 - value / top);
-    let mut svg = format!(
-        "<svg width=\"{}\" height=\"{}\" font-size=\"12\"><text x=\"{ROOM}\" y=\"12\">{title}</text>",
-        ROOM + WIDTH + 10.0,
-        HEIGHT + 45.0
-    );
+    let mut svg = Svg::new(ROOM + WIDTH + 10.0, HEIGHT + 45.0);
+    svg.text((ROOM, 12.0), Anchor::Start, BLACK, title);
     let ticks = std::iter::successors(Some(0.0), |it| Some(it + tick));
     for value in ticks.take_while(|it| *it < top + tick / 2.0) {
-        let _ = write!(
-            svg,
-            "<path stroke=\"#ddd\" d=\"M{ROOM} {0:.1}h{WIDTH}\"/>\
-             <text text-anchor=\"end\" x=\"{1}\" y=\"{0:.1}\">{2}</text>",
-            y(value),
-            ROOM - 5.0,
-            digits(value)
-        );
+        svg.line(&[(ROOM, y(value)), (ROOM + WIDTH, y(value))], 1.0, "#ddd");
+        svg.text((ROOM - 5.0, y(value)), Anchor::End, BLACK, &digits(value));
     }
     for setting in settings {
-        let label = escape(&short(setting));
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{}\">{label}</text>",
-            x(setting),
-            HEIGHT + 38.0
-        );
+        svg.text((x(setting), HEIGHT + 38.0), Anchor::Middle, BLACK, &short(setting));
     }
     for Line { colour, points } in lines {
-        let mut path = String::new();
+        let mut medians = Vec::new();
         let found = points.iter().filter_map(|it| Some((it.settings.get(&axis)?, result(it)?)));
         for (setting, Interval { median, low, high }) in found {
-            let command = if path.is_empty() { 'M' } else { 'L' };
-            let _ = write!(path, "{command}{:.1} {:.1}", x(setting), y(median));
-            let _ = write!(
-                svg,
-                "<path stroke=\"{colour}\" d=\"M{0:.1} {1:.1}V{2:.1}\"/>\
-                 <circle fill=\"{colour}\" r=\"3\" cx=\"{0:.1}\" cy=\"{3:.1}\"/>",
-                x(setting),
-                y(low),
-                y(high),
-                y(median)
-            );
+            let x = x(setting);
+            svg.line(&[(x, y(low)), (x, y(high))], 1.0, colour);
+            svg.dot((x, y(median)), 3.0, colour);
+            medians.push((x, y(median)));
         }
-        let _ = write!(
-            svg,
-            "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"{path}\"/>"
-        );
+        svg.line(&medians, 2.0, colour);
     }
-    svg + "</svg>\n"
-}
-
-/// A round distance of which a few reach up to `highest`.
-fn tick(highest: f64) -> f64 {
-    let least = highest / MAX_TICKS;
-    let decade = 10.0_f64.powf(least.log10().floor());
-    let steps = [1.0, 2.0, 5.0].map(|it| it * decade);
-    steps.into_iter().find(|it| *it >= least).unwrap_or(10.0 * decade)
+    svg.to_element()
 }

@@ -7,16 +7,16 @@
 
 use super::report::{milliseconds, rate, seconds, size};
 use super::{Case, Grid, JobSettings, Method};
-use std::fmt::Write;
+use hither_chart::svg::{Anchor, BLACK, Svg};
 
 /// Pixels of a field.
-const WIDTH: usize = 92;
+const WIDTH: f64 = 92.0;
 /// See [`WIDTH`].
-const HEIGHT: usize = 34;
+const HEIGHT: f64 = 34.0;
 /// Pixels for the names of the rows, and for those of the columns.
-const ROOM: usize = 110;
+const ROOM: f64 = 110.0;
 /// See [`ROOM`].
-const TOP: usize = 46;
+const TOP: f64 = 46.0;
 
 /// A setting with several values.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,45 +128,28 @@ fn draw(
     field: impl Fn(&str, &str) -> Option<f64>,
     limits: std::ops::Range<f64>,
 ) -> String {
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-size=\"12\" \
-         font-family=\"sans-serif\">\
-         <text x=\"{ROOM}\" y=\"14\">{}</text><text x=\"2\" y=\"{}\">{}</text>",
-        ROOM + WIDTH * across.values.len() + 4,
-        TOP + HEIGHT * down.values.len() + 4,
-        across.kind.title(),
-        TOP - 10,
-        down.kind.title(),
-    );
+    #[expect(clippy::cast_precision_loss, reason = "a few rows and columns")]
+    let corner = |x: usize, y: usize| (ROOM + WIDTH * x as f64, TOP + HEIGHT * y as f64);
+    let (right, bottom) = corner(across.values.len(), down.values.len());
+    let mut svg = Svg::new(right + 4.0, bottom + 4.0);
+    svg.text((ROOM, 14.0), Anchor::Start, BLACK, across.kind.title());
+    svg.text((2.0, TOP - 10.0), Anchor::Start, BLACK, down.kind.title());
     for (x, column) in across.values.iter().enumerate() {
-        let at = ROOM + x * WIDTH + WIDTH / 2;
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"middle\" x=\"{at}\" y=\"{}\">{column}</text>",
-            TOP - 10
-        );
+        let middle = corner(x, 0).0 + WIDTH / 2.0;
+        svg.text((middle, TOP - 10.0), Anchor::Middle, BLACK, column);
     }
     for (y, row) in down.values.iter().enumerate() {
-        let top = TOP + y * HEIGHT;
-        let middle = top + HEIGHT / 2 + 4;
-        let _ =
-            write!(svg, "<text text-anchor=\"end\" x=\"{}\" y=\"{middle}\">{row}</text>", ROOM - 8);
+        let base = corner(0, y).1 + HEIGHT / 2.0 + 4.0;
+        svg.text((ROOM - 8.0, base), Anchor::End, BLACK, row);
         for (x, column) in across.values.iter().enumerate() {
-            let left = ROOM + x * WIDTH;
+            let (left, top) = corner(x, y);
             let Some(duration) = field(column, row) else { continue };
             let (fill, ink) = colours(duration, &limits);
-            let _ = write!(
-                svg,
-                "<rect x=\"{left}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-                 fill=\"{fill}\" stroke=\"#fff\"/><text text-anchor=\"middle\" x=\"{}\" \
-                 y=\"{middle}\" fill=\"{ink}\">{}</text>",
-                left + WIDTH / 2,
-                seconds(duration)
-            );
+            svg.rectangle((left + 0.5, top + 0.5), (WIDTH - 1.0, HEIGHT - 1.0), &fill);
+            svg.text((left + WIDTH / 2.0, base), Anchor::Middle, ink, &seconds(duration));
         }
     }
-    svg + "</svg>\n"
+    svg.to_element()
 }
 
 /// The colour of a field, from pale yellow to dark violet, and that of the text on it.
@@ -176,6 +159,6 @@ fn colours(duration: f64, limits: &std::ops::Range<f64>) -> (String, &'static st
         if span > 0.0 && span.is_finite() { (duration / limits.start).ln() / span } else { 0.0 };
     let mix = |short: f64, long: f64| short + (long - short) * share.clamp(0.0, 1.0);
     let [red, green, blue] = [mix(255.0, 74.0), mix(243.0, 20.0), mix(196.0, 110.0)];
-    let ink = if share > 0.5 { "#fff" } else { "#000" };
+    let ink = if share > 0.5 { "#fff" } else { BLACK };
     (format!("rgb({red:.0},{green:.0},{blue:.0})"), ink)
 }

@@ -3,6 +3,7 @@
 use super::heat_map::{Axis, heat_maps};
 use super::sweep::{Case, Grid};
 use super::{Job, JobReport, JobResult, JobSettings, Method};
+use hither_chart::html;
 use hither_core::error::counted;
 use serde::Serialize;
 use std::fmt::Write;
@@ -175,11 +176,13 @@ impl SimulationReport {
         text
     }
 
-    /// Heat maps of the duration as SVG elements with their titles; none where only one setting
-    /// varies.
+    /// A page with the table, and with heat maps of the duration if several settings vary.
     #[must_use]
-    pub fn heat_maps(&self) -> Vec<(String, String)> {
-        heat_maps(&self.axes, &self.cases)
+    pub fn to_html(&self, title: &str) -> String {
+        let maps = heat_maps(&self.axes, &self.cases);
+        let maps =
+            maps.iter().map(|(title, svg)| format!("<h2>{}</h2>\n{svg}", html::escape(title)));
+        html::page(title, &maps.collect::<String>(), &self.to_text())
     }
 }
 

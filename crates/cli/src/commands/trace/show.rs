@@ -6,6 +6,7 @@ use crate::output::{human_bytes, print, print_notices};
 use crate::plot::{self, PlotData};
 use hither::counted;
 use hither::trace::{self, Bin, FileStatistics, TraceSummary};
+use hither_chart::axis::grouped;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -127,8 +128,8 @@ fn percent(share: f64) -> String {
 fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str) {
     let away = &file.displacements;
     let facts = vec![
-        ("ranges", plot::grouped(file.ranges)),
-        ("sequential", plot::grouped(away.sequential)),
+        ("ranges", grouped(file.ranges)),
+        ("sequential", grouped(away.sequential)),
         ("within 500 kB", percent(away.near_share())),
     ];
     match histogram {
@@ -144,8 +145,8 @@ fn data(file: &FileStatistics, histogram: Histogram) -> (PlotData, &'static str)
                 facts: [
                     facts,
                     vec![
-                        ("below", plot::grouped(away.plain.below)),
-                        ("above", plot::grouped(away.plain.above)),
+                        ("below", grouped(away.plain.below)),
+                        ("above", grouped(away.plain.above)),
                     ],
                 ]
                 .concat(),

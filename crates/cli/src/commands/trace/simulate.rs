@@ -8,8 +8,7 @@ use crate::interrupt;
 use crate::output::{print, print_notices};
 use hither::trace;
 use hither_netem::Link;
-use hither_profile::html::{escape, head};
-use hither_simulate::job::{Grid, Job, SimulationReport, sweep};
+use hither_simulate::job::{Grid, Job, sweep};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +54,8 @@ pub(in super::super) fn run(request: &Simulate, common: &GlobalArgs) -> Result<(
         show(&bar, bar.elapsed(), how_far);
     })?;
     bar.finish_and_clear();
-    write(request.html.as_deref(), || page(request, &report))?;
+    let name = request.file.file_name().unwrap_or_default().to_string_lossy();
+    write(request.html.as_deref(), || report.to_html(&format!("Simulation of {name}")))?;
     let object = || format!("{}\n", json!({ "trace": request.file, "simulation": report }));
     Ok(print(&if common.json { object() } else { report.to_text() })?)
 }
@@ -88,14 +88,4 @@ fn measured(
     let is_limited = profile.limit == hither::PathLimit::Connection;
     let each = one.filter(|_| is_limited).map(bits);
     Ok((Link { each, ..Link::new(rtt, all.map(bits)) }, request.saturating_sub(rtt)))
-}
-
-/// The page with heat maps and the tables.
-fn page(request: &Simulate, report: &SimulationReport) -> String {
-    let name = request.file.file_name().unwrap_or_default().to_string_lossy();
-    let mut page = head(&format!("Simulation of {name}"));
-    for (title, svg) in report.heat_maps() {
-        page += &format!("<h2>{}</h2>\n{svg}", escape(&title));
-    }
-    page + &format!("<pre>{}</pre></html>\n", escape(&report.to_text()))
 }

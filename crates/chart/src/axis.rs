@@ -2,37 +2,42 @@
 
 /// Round numbers from `lo` to `hi`, at most `max` of them (if that is at least 2): multiples of 1,
 /// 2 or 5 times a power of ten.
-pub(super) fn ticks(lo: f64, hi: f64, max: usize) -> Vec<f64> {
+#[must_use]
+pub fn ticks(lo: f64, hi: f64, max: usize) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "there are a few ticks")]
     let smallest = (hi / max.max(1) as f64) - (lo / max.max(1) as f64);
     if !(smallest > 0.0 && smallest.is_finite()) {
         return Vec::new();
     }
-    let mut decade = 10_f64.powf(smallest.log10().floor());
-    for _ in 0..2 {
-        for digit in [1.0, 2.0, 5.0] {
-            let step = digit * decade;
-            let first = (lo / step).ceil();
-            let last = (hi / step).floor();
-            #[expect(clippy::cast_precision_loss, reason = "there are a few ticks")]
-            let fits = last - first < max as f64;
-            if step >= smallest * 0.999_999 && fits {
-                let mut ticks = Vec::new();
-                let mut at = first;
-                while at <= last && ticks.len() < max.max(2) {
-                    ticks.push(if at == 0.0 { 0.0 } else { at * step });
-                    at += 1.0;
-                }
-                return ticks;
+    for step in round_steps(smallest * 0.999_999).take(6) {
+        let first = (lo / step).ceil();
+        let last = (hi / step).floor();
+        #[expect(clippy::cast_precision_loss, reason = "there are a few ticks")]
+        let fits = last - first < max as f64;
+        if fits {
+            let mut ticks = Vec::new();
+            let mut at = first;
+            while at <= last && ticks.len() < max.max(2) {
+                ticks.push(if at == 0.0 { 0.0 } else { at * step });
+                at += 1.0;
             }
+            return ticks;
         }
-        decade *= 10.0;
     }
     Vec::new()
 }
 
+/// Multiples of powers of ten by 1, 2 and 5, ascending, from the first that is at least `least`.
+pub fn round_steps(least: f64) -> impl Iterator<Item = f64> {
+    let decade = 10_f64.powf(least.log10().floor());
+    let decades = std::iter::successors(Some(decade), |it| Some(it * 10.0));
+    let steps = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * decade));
+    steps.skip_while(move |step| *step < least)
+}
+
 /// Labels of `ticks` with as many digits as it takes to tell them apart.
-pub(super) fn labels(ticks: &[f64]) -> Vec<String> {
+#[must_use]
+pub fn labels(ticks: &[f64]) -> Vec<String> {
     let distinct = |texts: &[String]| texts.windows(2).all(|pair| pair[0] != pair[1]);
     let exact = |texts: &[String]| {
         let scale = ticks.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
@@ -53,7 +58,8 @@ pub(super) fn labels(ticks: &[f64]) -> Vec<String> {
 }
 
 /// `x` with `digits` significant digits, without zeros at the end.
-pub(super) fn number(x: f64, digits: usize) -> String {
+#[must_use]
+pub fn number(x: f64, digits: usize) -> String {
     if x == 0.0 || !x.is_finite() {
         return if x == 0.0 { "0".to_owned() } else { x.to_string() };
     }
@@ -77,7 +83,8 @@ fn trimmed(text: &str) -> String {
 }
 
 /// A count with its thousands marked.
-pub(crate) fn grouped(count: u64) -> String {
+#[must_use]
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
