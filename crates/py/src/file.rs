@@ -56,7 +56,8 @@ impl File {
 
     /// The file as it is open in this process.
     fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteFile)> {
-        self.opened.get_or(py, &self.client, |client| client.open_with(&self.url, self.options))
+        let open = |client: &hither::Client| client.open_with(&self.url, self.options);
+        self.opened.get_or(py, || self.client.get().handle(), open)
     }
 }
 

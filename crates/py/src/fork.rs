@@ -1,6 +1,5 @@
 //! Clients, files and trees after `fork`: each process makes its own.
 
-use crate::client::Client;
 use crate::error::to_exception;
 use hither::{PerProcess, lock};
 use pyo3::prelude::*;
@@ -20,20 +19,20 @@ impl<T> Default for ReopenedAfterFork<T> {
 }
 
 impl<T: Clone + Send> ReopenedAfterFork<T> {
-    /// The open file or tree, and its client; calls `open` unless it is open.
+    /// The open file or tree, and its client; calls `client` and `open` unless it is open.
     ///
     /// The lock is taken with the GIL held, as the client's is, but not during `open`, which may
     /// wait: a Metalink document is fetched when it is opened.
     pub(crate) fn get_or(
         &self,
         py: Python<'_>,
-        client: &Py<Client>,
+        client: impl FnOnce() -> PyResult<Arc<ClientHandle>>,
         open: impl FnOnce(&hither::Client) -> Result<T, hither::Error> + Send,
     ) -> PyResult<WithClient<T>> {
         if let Some(opened) = lock(&self.0).as_ref().and_then(PerProcess::get) {
             return Ok(opened.clone());
         }
-        let handle = client.get().handle()?;
+        let handle = client()?;
         let value = py.detach(|| open(handle.client())).map_err(|error| to_exception(&error))?;
         let mut opened = lock(&self.0);
         if let Some(first) = opened.as_ref().and_then(PerProcess::get) {

@@ -33,7 +33,7 @@ impl Tree {
     /// The tree as it is open in this process.
     fn opened(&self, py: Python<'_>) -> PyResult<(Arc<ClientHandle>, RemoteTree)> {
         let open = |client: &hither::Client| client.open_tree(&self.url, self.path.as_deref());
-        self.opened.get_or(py, &self.client, open)
+        self.opened.get_or(py, || self.client.get().handle(), open)
     }
 }
 

@@ -23,7 +23,7 @@ mod send_queue;
 use crate::client::event::{File, RequestError, RequestId, SessionError, SessionEvent};
 use crate::client::frame_reader::Frames;
 use crate::client::session_config::{ServerProfile, SessionConfig};
-use crate::client::stream_ids::StreamIds;
+use crate::client::stream_ids::{StreamIds, SubrequestId};
 use crate::client::subrequest::Subrequest;
 use crate::wire::{FileHandle, StreamId, VectorLimits, WriteQueue};
 use bytes::Bytes;
@@ -33,10 +33,6 @@ use open_files::OpenFile;
 use responses::Current;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-
-/// The receiver of a response: a part, or a step of the login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct SubrequestId(pub(super) u64);
 
 /// The relation of a part to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

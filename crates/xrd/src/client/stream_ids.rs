@@ -1,13 +1,16 @@
 //! The stream ids in use. An id is free again when its last response has come, even if the request
 //! was cancelled: a late response must not be taken for that of another request.
 
-use crate::client::session::SubrequestId;
 use crate::wire::StreamId;
 use std::collections::{HashMap, VecDeque};
 
 /// Freed ids are reused only when this many are free, or there are no others: late reuse makes
 /// recordings easier to read.
 const RESTING: usize = 64;
+
+/// The receiver of a response: a part, or a step of the login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct SubrequestId(pub(super) u64);
 
 /// The stream ids of a connection.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@
 //! the lowest number that could be free belongs to a close in flight, nothing is predicted: a read
 //! on it might still reach the file that had it.
 
-use super::SubrequestId;
 use crate::client::HandleNumbering;
+use crate::client::stream_ids::SubrequestId;
 use crate::wire::FileHandle;
 use std::collections::{HashMap, HashSet};
 

@@ -9,10 +9,11 @@
 //! either. A server that differs from its profile then closes the connection: requests before a
 //! required authentication make it do so, sometimes before its response to the login was read.
 
-use super::{Session, SubrequestId};
+use super::Session;
 use crate::client::credential::advice;
 use crate::client::event::{RequestId, SessionError, SessionEvent};
 use crate::client::session_config::{Pipelining, ServerProfile, TlsMode};
+use crate::client::stream_ids::SubrequestId;
 use crate::client::subrequest::{BufferedResponse, Subrequest};
 use crate::wire::{
     ErrorCode, ErrorResponse, HANDSHAKE, LoginRequest, LoginResponse, PROTOCOL_VERSION,

@@ -16,8 +16,9 @@
 //! cannot reach a file that is being closed. Only reads are sent on a prediction. Nothing is
 //! predicted for managers, and nothing beyond the first file for servers with another numbering.
 
-use super::{PartState, Role, Session, SubrequestId};
+use super::{PartState, Role, Session};
 use crate::client::event::{Completion, File, RequestError, SessionEvent};
+use crate::client::stream_ids::SubrequestId;
 use crate::client::subrequest::{BufferedResponse, Subrequest};
 use crate::client::{HandleNumbering, Pipelining, RequestId};
 use crate::wire::{FileHandle, OpenResponse, Request};

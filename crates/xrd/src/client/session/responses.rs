@@ -1,8 +1,9 @@
 //! Dispatch of responses to their requests.
 
-use super::{PartState, Role, Session, SubrequestId};
+use super::{PartState, Role, Session};
 use crate::client::event::{Completion, RequestError, RequestId, SessionError, SessionEvent};
 use crate::client::frame_reader::Piece;
+use crate::client::stream_ids::SubrequestId;
 use crate::client::subrequest::{Outcome, Sink};
 use crate::wire::{
     ErrorCode, ErrorResponse, Redirect, StatusHead, StreamId, WaitResponse, WireError, status_code,

@@ -1,7 +1,8 @@
 //! Parts that can be sent, and sending them.
 
-use super::{Exchange, Part, PartState, Role, Session, SubrequestId};
+use super::{Exchange, Part, PartState, Role, Session};
 use crate::client::event::{Completion, RequestError, RequestId, SessionEvent};
+use crate::client::stream_ids::SubrequestId;
 use crate::client::subrequest::Subrequest;
 use crate::wire::FileHandle;
 
