@@ -84,8 +84,7 @@ pub use hither_transfer::{
     BandwidthLimit, BandwidthLimiter, CheckOptions, CheckSummary, CompareBy, CopyControl,
     CopyFailure, CopyOptions, CopyPath, CopyProgress, CopyStages, CopySummary, DifferenceKind,
     FileChecksum, Filter, FilterOptions, MetPaths, OverwritePolicy, ProgressSnapshot, StageTimes,
-    SyncOptions, TreeDifference, Verify, WRITE_BYTES as COPY_WRITE_BYTES, next_pause,
-    refuse_clashes,
+    SyncOptions, TreeDifference, Verify, WRITE_BYTES as COPY_WRITE_BYTES, refuse_clashes,
 };
 #[cfg(feature = "s3")]
 pub use hither_transport::S3Config;

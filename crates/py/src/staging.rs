@@ -46,13 +46,7 @@ impl Staging {
         let Requested { client, requests, files } = self.requested()?.clone();
         let progress = async move {
             let mut states = vec![StagingState::Waiting; files];
-            for request in &*requests {
-                for (nth, state) in request.urls.iter().zip(request.progress().await?) {
-                    if let Some(slot) = states.get_mut(*nth) {
-                        *slot = state;
-                    }
-                }
-            }
+            StagingRequest::poll(&requests, &mut states).await?;
             Ok(states)
         };
         Ok(Job::new(&client, progress, names))

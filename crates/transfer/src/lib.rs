@@ -47,7 +47,7 @@ pub use file::fetch::WRITE_BYTES;
 pub use filter::{Filter, FilterOptions};
 pub use options::{CopyOptions, OverwritePolicy, TuningMemory, UploadState, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};
-pub use server_actions::staging::next_pause;
+pub use server_actions::staging::StagingWait;
 pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdPartyMover};
 pub use stage_clocks::{CopyStages, StageTimes};
 pub use summary::{CopyFailure, CopySummary, FileChecksum};

@@ -20,7 +20,7 @@ pub trait Stager: Send + Sync + Debug {
 }
 
 /// Files that have been asked for.
-pub trait Staging: Send {
+pub trait Staging: Send + Debug {
     /// The states of all files, in the order in which they were given.
     fn progress(&mut self) -> BoxFuture<'_, Result<Vec<StagingState>>>;
     /// Facts for the user.

@@ -4,7 +4,7 @@ use crate::client::Client;
 use futures_util::future::BoxFuture;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{StagingState, Storage};
-use hither_transfer::{Stager, Staging, next_pause};
+use hither_transfer::{Stager, Staging, StagingWait};
 use hither_transport::{
     FileLocality, Location, Network, PrepareAction, Protocol, TapeApi, XrootdPath,
 };
@@ -44,9 +44,30 @@ impl StagingRequest {
         }
     }
 
-    /// Polls until none of the files of `requests` is waited for any more. `states` has an element
-    /// for each file of the caller's list, [`StagingState::Waiting`] at first. Calls `came` with
-    /// the index of each file that has come to disk.
+    /// Asks for the states of the files of `requests`, but not where none is waited for. `states`
+    /// has an element for each file of the caller's list, [`StagingState::Waiting`] at first.
+    ///
+    /// # Errors
+    ///
+    /// As [`StagingRequest::progress`].
+    pub async fn poll(requests: &[Self], states: &mut [StagingState]) -> Result<()> {
+        for request in requests {
+            let is_waiting = |nth: &usize| states.get(*nth) == Some(&StagingState::Waiting);
+            if !request.urls.iter().any(is_waiting) {
+                continue;
+            }
+            for (nth, state) in request.urls.iter().zip(request.progress().await?) {
+                if let Some(slot) = states.get_mut(*nth) {
+                    *slot = state;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls until none of the files of `requests` is waited for any more, with `states` as in
+    /// [`StagingRequest::poll`]. Calls `came` with the index of each file that has come to disk.
+    /// Servers may be out of reach for some polls, as during a copy.
     ///
     /// # Errors
     ///
@@ -56,27 +77,21 @@ impl StagingRequest {
         states: &mut [StagingState],
         mut came: impl FnMut(usize),
     ) -> Result<()> {
-        let mut pause = None;
+        let staged = StagedFiles { states: states.to_vec(), requests: requests.to_vec() };
+        let mut wait = StagingWait::new(Box::new(staged), states.len());
         loop {
-            for request in requests {
-                let is_waiting = |nth: &usize| states.get(*nth) == Some(&StagingState::Waiting);
-                if !request.urls.iter().any(is_waiting) {
-                    continue;
+            let settled = wait.next().await?;
+            if settled.is_empty() {
+                return Ok(());
+            }
+            for (nth, state) in settled {
+                if state == StagingState::Online {
+                    came(nth);
                 }
-                for (nth, state) in request.urls.iter().zip(request.progress().await?) {
-                    let Some(slot) = states.get_mut(*nth) else { continue };
-                    if *slot == StagingState::Waiting && state == StagingState::Online {
-                        came(*nth);
-                    }
+                if let Some(slot) = states.get_mut(nth) {
                     *slot = state;
                 }
             }
-            if !states.contains(&StagingState::Waiting) {
-                return Ok(());
-            }
-            let next = next_pause(pause);
-            pause = Some(next);
-            tokio::time::sleep(next).await;
         }
     }
 }
@@ -260,6 +275,7 @@ impl Stager for ClientStager {
     }
 }
 
+#[derive(Debug)]
 struct StagedFiles {
     states: Vec<StagingState>,
     requests: Vec<StagingRequest>,
@@ -268,18 +284,7 @@ struct StagedFiles {
 impl Staging for StagedFiles {
     fn progress(&mut self) -> BoxFuture<'_, Result<Vec<StagingState>>> {
         Box::pin(async move {
-            for request in &self.requests {
-                let is_waiting =
-                    |nth: &usize| self.states.get(*nth) == Some(&StagingState::Waiting);
-                if !request.urls.iter().any(is_waiting) {
-                    continue;
-                }
-                for (nth, state) in request.urls.iter().zip(request.progress().await?) {
-                    if let Some(slot) = self.states.get_mut(*nth) {
-                        *slot = state;
-                    }
-                }
-            }
+            StagingRequest::poll(&self.requests, &mut self.states).await?;
             Ok(self.states.clone())
         })
     }

@@ -5,9 +5,9 @@
 
 use crate::copy::context::CopyContext;
 use crate::file::CopyItem;
-use crate::server_actions::Stager;
+use crate::server_actions::{Stager, Staging};
 use hither_core::storage::StagingState;
-use hither_core::{Error, ErrorKind};
+use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::debug;
@@ -18,10 +18,69 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Questions in a row that may fail.
 const MAX_FAILURES: u32 = 10;
 
-/// Returns the pause after a pause of this length.
-#[must_use]
-pub fn next_pause(pause: Option<Duration>) -> Duration {
-    pause.map_or(FIRST_PAUSE, |pause| pause.mul_f64(1.5).min(MAX_PAUSE))
+/// Waits for files that are brought to disk.
+#[derive(Debug)]
+pub struct StagingWait {
+    staging: Box<dyn Staging>,
+    states: Vec<StagingState>,
+    pause: Option<Duration>,
+    failures: u32,
+}
+
+impl StagingWait {
+    /// Waits for so many files.
+    #[must_use]
+    pub fn new(staging: Box<dyn Staging>, files: usize) -> Self {
+        let states = vec![StagingState::Waiting; files];
+        Self { staging, states, pause: None, failures: 0 }
+    }
+
+    /// Polls until files are on disk or have failed that were not before. Returns their numbers and
+    /// states; none if no file is waited for any more.
+    ///
+    /// # Errors
+    ///
+    /// The error of a poll: of the tenth in a row if servers cannot be reached.
+    pub async fn next(&mut self) -> Result<Vec<(usize, StagingState)>> {
+        while self.states.contains(&StagingState::Waiting) {
+            if let Some(pause) = self.pause {
+                tokio::time::sleep(pause).await;
+            }
+            let next = self.pause.map_or(FIRST_PAUSE, |it| it.mul_f64(1.5).min(MAX_PAUSE));
+            self.pause = Some(next);
+            match self.staging.progress().await {
+                Ok(states) => {
+                    self.failures = 0;
+                    let settled = self.settled(states);
+                    if !settled.is_empty() {
+                        return Ok(settled);
+                    }
+                }
+                Err(error) => {
+                    self.failures += 1;
+                    debug!(%error, self.failures, "staging cannot be followed");
+                    let is_final =
+                        !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
+                    if is_final || self.failures >= MAX_FAILURES {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The files that are waited for no more.
+    fn settled(&mut self, states: Vec<StagingState>) -> Vec<(usize, StagingState)> {
+        let mut settled = Vec::new();
+        for (nth, (slot, state)) in self.states.iter_mut().zip(states).enumerate() {
+            if *slot == StagingState::Waiting && state != StagingState::Waiting {
+                *slot = state.clone();
+                settled.push((nth, state));
+            }
+        }
+        settled
+    }
 }
 
 /// Stages all files that were found, and queues each when it is on disk.
@@ -32,62 +91,97 @@ pub(crate) async fn run(shared: &CopyContext, stager: &dyn Stager) {
     }
     let files = items.iter().map(|item| (Arc::clone(&item.storage), item.path.clone())).collect();
     let mut waiting: Vec<Option<CopyItem>> = items.into_iter().map(Some).collect();
-    let mut staging = match stager.stage(files).await {
+    let staging = match stager.stage(files).await {
         Ok(staging) => staging,
         Err(error) => return fail_all(shared, waiting, &error),
     };
     staging.notices().into_iter().for_each(|notice| shared.note(notice));
-    let mut pause = None;
-    let mut failures = 0;
+    let mut wait = StagingWait::new(staging, waiting.len());
     loop {
-        match staging.progress().await {
-            Ok(states) => {
-                failures = 0;
-                for (slot, state) in waiting.iter_mut().zip(states) {
-                    settle(shared, slot, state).await;
+        match wait.next().await {
+            Ok(settled) if settled.is_empty() => return,
+            Ok(settled) => {
+                for (nth, state) in settled {
+                    if let Some(item) = waiting.get_mut(nth).and_then(Option::take) {
+                        settle(shared, item, state).await;
+                    }
                 }
             }
-            Err(error) => {
-                failures += 1;
-                debug!(%error, failures, "staging cannot be followed");
-                let is_final = !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
-                if is_final || failures >= MAX_FAILURES {
-                    return fail_all(shared, waiting, &error);
-                }
-            }
+            Err(error) => return fail_all(shared, waiting, &error),
         }
-        if waiting.iter().all(Option::is_none) {
-            return;
-        }
-        let next = next_pause(pause);
-        pause = Some(next);
-        tokio::time::sleep(next).await;
     }
 }
 
-async fn settle(shared: &CopyContext, slot: &mut Option<CopyItem>, state: StagingState) {
-    match state {
-        StagingState::Waiting => {}
-        StagingState::Online => {
-            if let Some(mut item) = slot.take() {
-                // The file on disk has another validator than its stub.
-                if let Some(entry) = &mut item.entry {
-                    entry.validator = None;
-                }
-                shared.queue.found(item).await;
-            }
-        }
-        StagingState::Failed(why) => {
-            if let Some(item) = slot.take() {
-                let what = format!("{} cannot be staged: {why:?}", item.name);
-                shared.failed(item.name, Error::new(ErrorKind::Unavailable, what));
-            }
-        }
+async fn settle(shared: &CopyContext, mut item: CopyItem, state: StagingState) {
+    if let StagingState::Failed(why) = state {
+        let what = format!("{} cannot be staged: {why:?}", item.name);
+        return shared.failed(item.name, Error::new(ErrorKind::Unavailable, what));
     }
+    // The file on disk has another validator than its stub.
+    if let Some(entry) = &mut item.entry {
+        entry.validator = None;
+    }
+    shared.queue.found(item).await;
 }
 
 fn fail_all(shared: &CopyContext, waiting: Vec<Option<CopyItem>>, error: &Error) {
     for item in waiting.into_iter().flatten() {
         shared.failed(item.name, error.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_core::future::BoxFuture;
+    use std::collections::VecDeque;
+    use tokio::time::Instant;
+
+    /// The answers to polls.
+    #[derive(Debug)]
+    struct Answers(VecDeque<Result<Vec<StagingState>>>);
+
+    impl Staging for Answers {
+        fn progress(&mut self) -> BoxFuture<'_, Result<Vec<StagingState>>> {
+            Box::pin(async { self.0.pop_front().unwrap() })
+        }
+
+        fn notices(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn wait(answers: impl IntoIterator<Item = Result<Vec<StagingState>>>) -> StagingWait {
+        StagingWait::new(Box::new(Answers(answers.into_iter().collect())), 2)
+    }
+
+    fn unreachable() -> Result<Vec<StagingState>> {
+        Err(Error::new(ErrorKind::Unavailable, "the server is down"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_handed_out_once_as_they_settle() {
+        use StagingState::{Online, Waiting};
+        let lost = StagingState::Failed("no tape".to_owned());
+        let mut wait = wait([
+            Ok(vec![Waiting, Online]),
+            unreachable(),
+            Ok(vec![Waiting, Waiting]),
+            Ok(vec![lost.clone(), Online]),
+        ]);
+        let begun = Instant::now();
+        assert_eq!(wait.next().await.unwrap(), [(1, Online)]);
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert_eq!(wait.next().await.unwrap(), [(0, lost)]);
+        assert_eq!(begun.elapsed(), Duration::from_millis(200 + 300 + 450));
+        assert_eq!(wait.next().await.unwrap(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_polls_in_a_row_may_fail_and_no_refusal() {
+        let mut lasting = wait(std::iter::repeat_with(unreachable).take(10));
+        assert_eq!(lasting.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
+        let refused = || Err(Error::new(ErrorKind::PermissionDenied, "no"));
+        assert!(wait([refused()]).next().await.is_err());
     }
 }
