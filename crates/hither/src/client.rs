@@ -22,6 +22,7 @@ pub(crate) mod write_behind;
 pub(crate) mod xrootd;
 
 use crate::Report;
+use crate::open_ahead::queue::OpenAheadQueue;
 use config::ClientConfig;
 use context::ClientContext;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -34,6 +35,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Client {
     pub(crate) context: Arc<ClientContext>,
+    pub(crate) open_ahead: Arc<OpenAheadQueue>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -57,7 +59,8 @@ impl Client {
                 Error::new(ErrorKind::Local, format!("cannot start I/O threads: {error}"))
             })?;
         let context = Arc::new(ClientContext::new(config, runtime.handle())?);
-        Ok(Self { context, runtime })
+        let open_ahead = OpenAheadQueue::new(runtime.handle().clone());
+        Ok(Self { context, open_ahead, runtime })
     }
 
     /// The configuration.

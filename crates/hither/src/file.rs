@@ -72,7 +72,7 @@ impl Client {
     pub fn open_with(&self, url: &str, options: OpenOptions) -> Result<RemoteFile> {
         let file = self.file_with(url, options)?;
         if let Some(task) = file.path.open_ahead().filter(|_| options.open_ahead) {
-            self.context.open_ahead.was_opened(task);
+            self.open_ahead.was_opened(task);
         }
         Ok(file)
     }
@@ -89,7 +89,7 @@ impl Client {
 
     fn file_with(&self, url: &str, options: OpenOptions) -> Result<RemoteFile> {
         let location = self.locate_file(url)?;
-        let (origin, path) = compose(&self.context, location, options)?;
+        let (origin, path) = compose(&self.context, &self.open_ahead, location, options)?;
         Ok(RemoteFile { origin, path: Arc::new(path) })
     }
 

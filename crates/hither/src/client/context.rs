@@ -3,7 +3,6 @@
 use crate::client::config::{ClientConfig, DiskCacheConfig};
 use crate::client::write_behind::WriteBehindQueue;
 use crate::file::disk_cache::DiskCacheSlot;
-use crate::open_ahead::queue::OpenAheadQueue;
 use crate::trace::recorder::TraceFileSink;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::{Endpoint, EndpointStore, SlotClaim};
@@ -26,7 +25,6 @@ pub(crate) struct ClientContext {
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) decoders: rayon::ThreadPool,
-    pub(crate) open_ahead: Arc<OpenAheadQueue>,
     pub(crate) disk_cache: Option<Arc<DiskCacheSlot>>,
     pub(crate) writes: Arc<WriteBehindQueue>,
     /// The trace that is being written.
@@ -63,7 +61,6 @@ impl ClientContext {
         Ok(Self {
             network: Network::new(config.transport.clone(), runtime.clone(), endpoints),
             health: Health::new(Arc::new(MonotonicClock::start())),
-            open_ahead: OpenAheadQueue::new(runtime.clone()),
             trace: config.trace.as_deref().map(TraceFileSink::start).transpose()?.map(Arc::new),
             cache: Arc::new(Cache::new(config.cache)),
             store,

@@ -8,7 +8,6 @@
 //! fails costs the requests that it would have saved, and nothing else.
 
 use crate::client::write_behind::WriteBehindQueue;
-use crate::file::origin::FileOrigin;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hither_core::error::Result;
@@ -60,13 +59,13 @@ struct Confirmed {
 type Arrived = Arc<Mutex<Vec<(u64, Bytes)>>>;
 
 impl DiskCacheSource {
-    /// The disk cache over the source of a file; none if the client has no disk cache, or the file
-    /// has no key.
-    pub(crate) fn over(origin: &FileOrigin) -> Option<Arc<Self>> {
-        let disk = Arc::clone(origin.context.disk_cache.as_ref()?);
-        let file = origin.metadata_key()?;
-        let inner = Arc::clone(&origin.source);
-        Some(Arc::new(Self { inner, disk, file, confirmed: Mutex::default() }))
+    /// The disk cache over the source of the file with this key.
+    pub(crate) fn over(
+        disk: &Arc<DiskCacheSlot>,
+        inner: Arc<dyn Source>,
+        file: MetadataKey,
+    ) -> Arc<Self> {
+        Arc::new(Self { inner, disk: Arc::clone(disk), file, confirmed: Mutex::default() })
     }
 
     /// Opens the blocks of the version that the server has named.

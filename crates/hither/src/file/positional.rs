@@ -167,7 +167,7 @@ impl RemoteFile {
         if let Some(task) = self.path.open_ahead() {
             task.set_tail(tail);
             self.origin.source.expect_bulk();
-            self.origin.context.open_ahead.enqueue(task);
+            task.queue.enqueue(task);
         }
     }
 

@@ -25,6 +25,7 @@ use crate::file::open_options::OpenOptions;
 use crate::file::origin::{FileLocation, FileOrigin, version_of};
 use crate::open_ahead::gate::{GatedPrefetcher, ReadAheadGate};
 use crate::open_ahead::prefetched::PrefetchedEnds;
+use crate::open_ahead::queue::OpenAheadQueue;
 use crate::open_ahead::task::OpenAheadTask;
 use crate::tree_cache::LazyTreeOpener;
 use crate::tree_cache::learning::attach;
@@ -74,6 +75,7 @@ pub(crate) struct CachedReads {
 /// As [`FileOrigin::open`].
 pub(crate) fn compose(
     context: &Arc<ClientContext>,
+    queue: &Arc<OpenAheadQueue>,
     location: FileLocation,
     options: OpenOptions,
 ) -> Result<(Arc<FileOrigin>, ReadPath)> {
@@ -81,10 +83,13 @@ pub(crate) fn compose(
     if let Some(size) = origin.local_size() {
         return Ok((origin, ReadPath::Direct { size }));
     }
-    let open_ahead = OpenAheadTask::new(Arc::clone(&origin));
+    let open_ahead = OpenAheadTask::new(Arc::clone(&origin), Arc::clone(queue));
     let below = Arc::clone(&origin);
     let cached: LazyCached = LazyLock::new(Box::new(move || {
-        let disk = DiskCacheSource::over(&below);
+        let disk = below.context.disk_cache.as_ref().and_then(|disk| {
+            let key = below.metadata_key()?;
+            Some(DiskCacheSource::over(disk, Arc::clone(&below.source), key))
+        });
         let source = match &disk {
             Some(disk) => Arc::clone(disk) as Arc<dyn Source>,
             None => Arc::clone(&below.source),
@@ -125,9 +130,11 @@ impl ReadPath {
         origin: &Arc<FileOrigin>,
         options: OpenOptions,
     ) -> Result<Self> {
-        let first = match self.seeded(origin).await? {
-            SeededPath::Direct { size } => return Ok(Self::Direct { size }),
-            SeededPath::Cached(first) => first,
+        let (open_ahead, first) = match (self, self.seeded(origin).await?) {
+            (Self::Cached { open_ahead, .. }, SeededPath::Cached(first)) => (open_ahead, first),
+            (&Self::Direct { size }, _) | (_, SeededPath::Direct { size }) => {
+                return Ok(Self::Direct { size });
+            }
         };
         if first.file.confirmed_version().is_none() {
             first.settle(&origin.first_byte(None).await?);
@@ -137,7 +144,8 @@ impl ReadPath {
         cached.seeded.set(None).ok();
         let cached: LazyCached = LazyLock::new(Box::new(move || cached));
         LazyLock::force(&cached);
-        Ok(Self::Cached { open_ahead: OpenAheadTask::new(Arc::clone(origin)), cached })
+        let open_ahead = OpenAheadTask::new(Arc::clone(origin), Arc::clone(&open_ahead.queue));
+        Ok(Self::Cached { open_ahead, cached })
     }
 
     /// The version of which the file was read, if that is known with its size.

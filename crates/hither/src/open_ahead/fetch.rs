@@ -5,7 +5,6 @@
 //! trip. Metadata younger than [`crate::ClientConfig::staleness`] is used without validation.
 
 use crate::open_ahead::prefetched::{PrefetchedEnds, missing};
-use crate::open_ahead::queue::OpenAheadQueue;
 use crate::open_ahead::task::OpenAheadTask;
 use bytes::Bytes;
 use hither_core::error::{Error, ErrorKind, Result};
@@ -20,10 +19,8 @@ use std::time::SystemTime;
 use tokio::task::spawn_blocking;
 
 /// Opens a file: from the store if the stored metadata are still valid, else from its server.
-pub(crate) async fn open(
-    file: &Arc<OpenAheadTask>,
-    queue: &Arc<OpenAheadQueue>,
-) -> Result<PrefetchedEnds> {
+pub(crate) async fn open(file: &Arc<OpenAheadTask>) -> Result<PrefetchedEnds> {
+    let queue = &file.queue;
     let (key, known) = stored(file).await;
     if let Some(known) = known {
         if file.origin.context.is_fresh(&known) {

@@ -64,7 +64,7 @@ impl Iterator for OpenMany<'_> {
                 Ok(file) => {
                     let task = file.path.open_ahead().map(Arc::clone);
                     if let Some(task) = &task {
-                        self.client.context.open_ahead.enqueue(task);
+                        self.client.open_ahead.enqueue(task);
                     }
                     async move {
                         let opened = match task {

@@ -141,7 +141,7 @@ impl OpenAheadQueue {
 
     /// Opens a file, and queues it again if that is needed.
     async fn run(self: Arc<Self>, file: Arc<OpenAheadTask>) {
-        let outcome = file.run(&self).await;
+        let outcome = file.run().await;
         let server_name = file.server().to_owned();
         if let Some(server) = self.servers().get_mut(&server_name) {
             server.running = server.running.saturating_sub(1);

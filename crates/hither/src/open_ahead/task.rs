@@ -22,6 +22,7 @@ const MAX_TAIL_BYTES: u64 = 1 << 20;
 /// A file that may be opened ahead.
 pub(crate) struct OpenAheadTask {
     pub(crate) origin: Arc<FileOrigin>,
+    pub(crate) queue: Arc<OpenAheadQueue>,
     /// The server of the file, whose queue it waits in.
     server: String,
     state: Mutex<TaskState>,
@@ -89,10 +90,11 @@ impl fmt::Debug for OpenAheadTask {
 }
 
 impl OpenAheadTask {
-    pub(crate) fn new(origin: Arc<FileOrigin>) -> Arc<Self> {
+    pub(crate) fn new(origin: Arc<FileOrigin>, queue: Arc<OpenAheadQueue>) -> Arc<Self> {
         Arc::new(Self {
             server: origin.server(),
             origin,
+            queue,
             state: Mutex::new(TaskState::Idle),
             changed: Notify::new(),
             used: AtomicBool::new(false),
@@ -140,7 +142,7 @@ impl OpenAheadTask {
     pub(crate) async fn first_use(self: &Arc<Self>) -> Result<Option<Arc<PrefetchedEnds>>> {
         self.used.store(true, Ordering::Relaxed);
         if self.start_now() {
-            self.origin.context.open_ahead.start(Arc::clone(self));
+            self.queue.start(Arc::clone(self));
         }
         self.wait().await
     }
@@ -170,7 +172,7 @@ impl OpenAheadTask {
     /// The error of opening the file.
     pub(crate) async fn ready(self: &Arc<Self>) -> Result<()> {
         self.awaited.store(true, Ordering::Relaxed);
-        self.origin.context.open_ahead.enqueue(self);
+        self.queue.enqueue(self);
         self.wait().await.map(drop)
     }
 
@@ -229,13 +231,13 @@ impl OpenAheadTask {
 
     /// The access pattern of the folder of the file.
     pub(crate) fn folder(&self) -> &Arc<FolderAccess> {
-        self.folder.get_or_init(|| self.origin.context.open_ahead.folder(&self.origin.folder()))
+        self.folder.get_or_init(|| self.queue.folder(&self.origin.folder()))
     }
 
     /// Records reads in the access pattern of the folder.
     pub(crate) fn record_reads(&self, ends: &PrefetchedEnds, ranges: &[Range<u64>]) {
         if self.folder().record_reads(ends, ranges) {
-            self.origin.context.open_ahead.pattern_changed(self.server(), self.folder());
+            self.queue.pattern_changed(self.server(), self.folder());
         }
     }
 
@@ -250,7 +252,7 @@ impl OpenAheadTask {
     /// Leaves the queue to be opened at once. Without memory for its prefetched bytes, the file is
     /// not opened ahead.
     fn start_now(&self) -> bool {
-        let has_room = self.origin.context.open_ahead.has_room();
+        let has_room = self.queue.has_room();
         let mut state = self.state();
         let TaskState::Queued(attempts) = &*state else { return false };
         let starts = has_room || attempts.ends.is_some();
@@ -260,7 +262,7 @@ impl OpenAheadTask {
     }
 
     /// Makes one attempt to open the file, or to fetch further ranges of it.
-    pub(crate) async fn run(self: &Arc<Self>, queue: &Arc<OpenAheadQueue>) -> TaskOutcome {
+    pub(crate) async fn run(self: &Arc<Self>) -> TaskOutcome {
         let before = match &*self.state() {
             TaskState::Running(attempts) => attempts.ends.clone(),
             _ => return TaskOutcome::Done,
@@ -272,7 +274,7 @@ impl OpenAheadTask {
                 self.changed.notify_waiters();
                 return TaskOutcome::Done;
             }
-            None => (fetch::open(self, queue).await.map(Arc::new), true),
+            None => (fetch::open(self).await.map(Arc::new), true),
             Some(ends) => {
                 // If that fails, the reads of these ranges ask again.
                 let fetched = fetch::fetch_missing(self, &ends).await.is_ok();
