@@ -7,7 +7,8 @@ const STYLE: &str = "body{font:15px sans-serif;max-width:60em;margin:2em auto}td
 /// A page with a title, `content` in HTML, and the report as text.
 #[must_use]
 pub fn page(title: &str, content: &str, report: &str) -> String {
-    let (title, report) = (escape(title), escape(report));
+    let title = escape(title);
+    let report = escape(report);
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\n\
          <style>{STYLE}</style>\n<h1>{title}</h1>\n{content}<pre>{report}</pre></html>\n"

@@ -28,7 +28,7 @@ pub struct StagingWait {
 }
 
 impl StagingWait {
-    /// Waits for so many files.
+    /// Waits for all files of `staging`, in this number.
     #[must_use]
     pub fn new(staging: Box<dyn Staging>, files: usize) -> Self {
         let states = vec![StagingState::Waiting; files];
