@@ -79,11 +79,6 @@ impl CopyControl {
         self.is_part.load(Ordering::Acquire)
     }
 
-    /// Returns true if a copy may choose its numbers by measurement.
-    pub(crate) fn is_tuned(&self) -> bool {
-        !self.is_part() && self.workers().is_none()
-    }
-
     /// The number of files at a time that was set.
     pub(crate) fn transfers(&self) -> Option<usize> {
         Some(self.transfers.load(Ordering::Acquire)).filter(|files| *files > 0)

@@ -4,8 +4,8 @@
 //! files, fetch and write pieces, and finish files that are complete. Walkers (`walk`) fill the
 //! queue while workers empty it. One large file occupies all workers with its pieces; of many small
 //! files each worker has its own. The number of workers follows from the link once the first
-//! response has shown it ([`hither_load::connections::for_bulk`]), and then from what other
-//! numbers bring (`tuning`).
+//! response has shown it, and then from what other numbers bring
+//! ([`hither_tune::ConcurrencyController`]).
 //!
 //! Small files out of a tree move in batches where the server has streams of them
 //! ([`crate::tree`]).
@@ -17,6 +17,7 @@
 pub(crate) mod archive;
 pub(crate) mod bandwidth_limiter;
 pub(crate) mod blocking_queue;
+pub(crate) mod concurrency;
 pub(crate) mod context;
 pub(crate) mod job_clock;
 pub(crate) mod listed;
@@ -25,7 +26,6 @@ pub(crate) mod piece_size;
 pub(crate) mod queue;
 pub(crate) mod setup;
 pub(crate) mod target_directory;
-pub(crate) mod tuning;
 pub(crate) mod unseen;
 pub(crate) mod walk;
 pub(crate) mod worker;
@@ -142,7 +142,7 @@ pub(crate) fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
     let shared = Arc::try_unwrap(shared).map_err(|_| {
         Error::new(ErrorKind::Local, "a task of the copy is still running after its end")
     })?;
-    let tuning = shared.tuning.end(shared.options.tuning.as_deref());
+    let tuning = shared.concurrency.end();
     let mut summary = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.tuning = tuning;
     summary.bytes_arrived = shared.progress.figures().bytes_arrived;

@@ -233,7 +233,7 @@ impl FileCopy {
         }
         let in_flight: u64 = state.running.iter().map(|piece| piece.buffer.progress().1).sum();
         let left_bytes = state.blocks.untaken_bytes() + in_flight;
-        self.shared.rates.piece_bytes(worker, self.shared.workers(), left_bytes, rtt)
+        self.shared.rates.piece_bytes(worker, self.shared.concurrency.workers(), left_bytes, rtt)
     }
 
     /// The latency by which pieces are balanced; none if that does not pay.
@@ -243,7 +243,7 @@ impl FileCopy {
             Some(replicas) if replicas.usable().len() > 1 => {
                 Some(latency.unwrap_or_default().max(REPLICA_BALANCING_RTT))
             }
-            _ if self.shared.tuning.has_more_workers() => {
+            _ if self.shared.concurrency.has_more_workers() => {
                 Some(latency.unwrap_or_default().max(MIN_BALANCING_RTT))
             }
             _ => latency.filter(|latency| *latency >= MIN_BALANCING_RTT),
@@ -394,7 +394,7 @@ impl FileCopy {
     pub(crate) async fn max_small_uploads(&self) -> Option<usize> {
         let Sink::Upload(upload) = &self.sink else { return None };
         let most = upload.read().await.as_ref().map_or(0, |upload| upload.max_small_files());
-        Some(if most > 0 { most } else { self.shared.workers() })
+        Some(if most > 0 { most } else { self.shared.concurrency.workers() })
     }
 
     /// Writes must be whole blocks.

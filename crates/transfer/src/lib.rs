@@ -45,7 +45,7 @@ pub use destination::folding::MetPaths;
 pub use destination::{CopyPath, Destination};
 pub use file::fetch::WRITE_BYTES;
 pub use filter::{Filter, FilterOptions};
-pub use options::{CopyOptions, OverwritePolicy, TuningMemory, UploadState, Verify};
+pub use options::{CopyOptions, OverwritePolicy, Verify};
 pub use progress::{CopyProgress, ProgressSnapshot};
 pub use server_actions::staging::StagingWait;
 pub use server_actions::{MovedBytes, Stager, Staging, ThirdPartyMove, ThirdPartyMover};

@@ -7,11 +7,9 @@ use crate::server_actions::{Stager, ThirdPartyMover};
 use hither_checksum::{Algorithm, Checksum};
 use hither_core::RetryPolicy;
 use hither_core::storage::DirEntry;
-use hither_tune::PathSignal;
-use std::fmt::Debug;
+use hither_tune::TuningMemory;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Treatment of targets that exist.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,30 +63,6 @@ impl Verify {
     pub(crate) fn is_explicit(&self) -> bool {
         matches!(self, Self::Algorithm(_) | Self::Value(_))
     }
-}
-
-/// The knowledge of tuners from outside of the copy.
-pub trait TuningMemory: Send + Sync + Debug {
-    /// The setting that was remembered under `key`, if it is recent enough.
-    fn recall(&self, key: &str) -> Option<usize>;
-    /// Remembers a setting under `key`.
-    fn remember(&self, key: &str, setting: usize);
-    /// The state of the path by the connections that receive data now.
-    fn path_signal(&self) -> PathSignal;
-    /// The state of uploads by the connections that send data now.
-    fn upload_state(&self) -> UploadState;
-}
-
-/// The state of uploads, by the kernel's statistics of connections.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct UploadState {
-    /// Bytes that servers' kernels have confirmed so far: known at once, where a server's answer
-    /// comes when it has a whole block or file.
-    pub confirmed_bytes: u64,
-    /// The longest of the round-trip times to their addresses.
-    pub latency: Duration,
-    /// The state of the path.
-    pub signal: PathSignal,
 }
 
 /// Options of a copy.

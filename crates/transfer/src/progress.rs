@@ -1,8 +1,7 @@
 //! Counters that a display reads while the job runs.
 
-use crate::copy::tuning::CopyTuning;
 use crate::stage_clocks::{CopyStages, StageClock};
-use hither_tune::TuningDecision;
+use hither_tune::{JobTuners, TuningDecision};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +19,7 @@ pub struct CopyProgress {
     pub(crate) verify: StageClock,
     pub(crate) write: StageClock,
     /// The tuners of the first copy that has this progress.
-    pub(crate) tuning: OnceLock<Arc<CopyTuning>>,
+    tuners: OnceLock<Arc<JobTuners>>,
 }
 
 /// The figures of [`CopyProgress`] at one instant.
@@ -65,7 +64,13 @@ impl CopyProgress {
     /// The decisions of the tuners of a copy that is under way, the oldest first for each knob.
     #[must_use]
     pub fn tuning(&self) -> Vec<TuningDecision> {
-        self.tuning.get().map(|tuning| tuning.decisions()).unwrap_or_default()
+        self.tuners.get().map(|tuners| tuners.decisions()).unwrap_or_default()
+    }
+
+    /// Shows the decisions of the tuners of a copy. A second copy with the same progress is shown
+    /// by its own summary only.
+    pub(crate) fn show_tuners(&self, tuners: &Arc<JobTuners>) {
+        let _shown = self.tuners.set(Arc::clone(tuners));
     }
 
     pub(crate) fn found_file(&self) {

@@ -135,7 +135,7 @@ impl TreeWalk<'_> {
 /// Makes the directory at the target, once the server has begun to answer.
 async fn begin(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<TreeRoot> {
     shared.make_directory(target).await?;
-    shared.add_workers_for(&*source.storage.source(&source.path)?, 1, usize::MAX);
+    shared.concurrency.add_workers_for(&*source.storage.source(&source.path)?);
     Ok(TreeRoot::new(source, target, shared))
 }
 

@@ -7,17 +7,25 @@
 //!   [`ConnectionTrial`](hither_core::source::connection_trial::ConnectionTrial) that a reader
 //!   begins where a server may limit each of its connections.
 //!
+//! - [`ConcurrencyController`] has the tuners of a job that moves files, and sets how many workers,
+//!   uploads and small files it has at a time.
+//!
 //! It is pure: nothing here measures, opens a connection or starts a worker. The first setting
 //! follows from the path, by the rules of the crate load.
 //!
 //! # Where to start reading
 //!
 //! - how many connections, small files and uploads at a time a copy settles on: `src/tuner.rs`,
-//!   `crates/transfer/src/copy/tuning.rs`.
+//!   `src/controller.rs`.
 
+mod controller;
 mod read_trial;
 mod tuner;
 
+pub use controller::{
+    ConcurrencyController, ConcurrencyLimits, ControlledJob, ControllerOptions, FileLimits,
+    JobTotals, JobTuners, MovedFiles, SAMPLE_INTERVAL, SmallFileLimits, TuningMemory, UploadState,
+};
 pub use read_trial::ReadTrial;
 pub use tuner::{
     Bottleneck, CongestionControl, Observation, PathSignal, Reason, StageTimes, TunedKnob, Tuner,

@@ -2,9 +2,8 @@
 
 use hither_core::sync::lock;
 use hither_store::Store;
-use hither_transfer::{TuningMemory, UploadState};
 use hither_transport::{Network, TcpInfo};
-use hither_tune::{CongestionControl, PathSignal};
+use hither_tune::{CongestionControl, PathSignal, TuningMemory, UploadState};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

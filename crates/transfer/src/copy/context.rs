@@ -2,11 +2,11 @@
 
 use crate::copy::archive::{self, DirectoryAttributes};
 use crate::copy::blocking_queue::BlockingQueue;
+use crate::copy::concurrency::{CopyConcurrency, CopyJob};
 use crate::copy::job_clock::JobClock;
 use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::piece_size::WorkerRates;
-use crate::copy::queue::{FileLimits, Queue};
-use crate::copy::tuning::CopyTuning;
+use crate::copy::queue::Queue;
 use crate::copy::unseen::UnseenUploads;
 use crate::copy::walk;
 use crate::destination::Target;
@@ -23,12 +23,9 @@ use crate::tree::small_files::{SmallFile, TreeRoot};
 use hither_core::storage::{MAX_SMALL_BYTES, TreeFile};
 use hither_core::sync::lock;
 use hither_core::{DirEntry, Error, FileKind, Result, SourceReport};
-use hither_load::connections;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Notify;
 use tracing::warn;
 
 /// State that all tasks of a job share.
@@ -39,10 +36,10 @@ pub(crate) struct CopyContext {
     pub(crate) clock: JobClock,
     /// Name of the job.
     pub(crate) job: String,
-    pub(crate) budget: MemoryBudget,
+    pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) journal: Option<Journal>,
     pub(crate) progress: Arc<CopyProgress>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Arc<Queue>,
     /// Files that are not asked for yet, if they are to be staged.
     pub(crate) to_stage: Mutex<Vec<CopyItem>>,
     pub(crate) rates: WorkerRates,
@@ -51,19 +48,7 @@ pub(crate) struct CopyContext {
     pub(crate) folders: Mutex<BTreeSet<PathBuf>>,
     /// The check of names that the destination may take for one.
     pub(crate) pairs: PairCheck,
-    /// Number of workers that help by now.
-    pub(crate) workers: AtomicUsize,
-    /// Workers that have a piece in hand, those above the limit that finish theirs included.
-    pub(crate) fetching: AtomicUsize,
-    /// Files that servers move at the moment.
-    pub(crate) moving: AtomicUsize,
-    /// Large uploads that help at a time by now.
-    pub(crate) uploads: AtomicUsize,
-    /// The numbers of workers, uploads and small files by measurement.
-    pub(crate) tuning: Arc<CopyTuning>,
-    pub(crate) workers_changed: Notify,
-    /// Small files that help at a time by now.
-    pub(crate) small_files: AtomicUsize,
+    pub(crate) concurrency: CopyConcurrency,
     pub(crate) group_sync: GroupSync,
     pub(crate) unseen: UnseenUploads,
     /// The work of small files that may block.
@@ -95,15 +80,14 @@ impl CopyContext {
         journal: Option<Journal>,
         progress: Arc<CopyProgress>,
     ) -> Arc<Self> {
-        let tuning = Arc::new(CopyTuning::default());
-        // A second copy with the same progress is shown by its own summary only.
-        let _shown = progress.tuning.set(Arc::clone(&tuning));
+        let budget = Arc::new(MemoryBudget::new(options.budget_bytes));
+        let queue = Arc::new(queue);
+        let concurrency = CopyJob::controlled(&options, &progress, &budget, &queue);
         Arc::new(Self {
-            budget: MemoryBudget::new(options.budget_bytes),
+            budget,
             queue,
             to_stage: Mutex::default(),
             rates: WorkerRates::default(),
-            workers: AtomicUsize::new(connections::MIN_BULK.min(options.max_workers).max(1)),
             options,
             clock: JobClock::start(),
             job: Journal::name_of(journal.as_ref(), &job),
@@ -112,12 +96,7 @@ impl CopyContext {
             tally: Mutex::default(),
             folders: Mutex::default(),
             pairs: PairCheck::default(),
-            fetching: AtomicUsize::new(0),
-            moving: AtomicUsize::new(0),
-            tuning,
-            uploads: AtomicUsize::new(usize::MAX),
-            workers_changed: Notify::new(),
-            small_files: AtomicUsize::new(connections::MIN_SMALL_FILES),
+            concurrency,
             group_sync: GroupSync::default(),
             unseen: UnseenUploads::default(),
             blocking: Arc::default(),
@@ -125,33 +104,12 @@ impl CopyContext {
         })
     }
 
-    /// Number of workers that help by now.
-    pub(crate) fn workers(&self) -> usize {
-        let control = &self.options.control;
-        let workers = control.workers().unwrap_or_else(|| self.workers.load(Ordering::Acquire));
-        workers.min(control.max_workers())
-    }
-
-    /// Most files that are copied at a time.
-    pub(crate) fn file_limits(&self) -> FileLimits {
-        let control = &self.options.control;
-        let set = control.transfers().or(self.options.transfers);
-        let large = set.unwrap_or_else(|| self.options.max_workers.max(self.workers())).max(1);
-        // Whoever sets the workers has as many uploads.
-        let is_set = control.workers().is_some();
-        let uploads = if is_set { usize::MAX } else { self.uploads.load(Ordering::Acquire) };
-        let large = large.min(uploads);
-        let small = self.small_files.load(Ordering::Acquire);
-        let small = small.min(control.workers().unwrap_or(usize::MAX)).max(1);
-        FileLimits { large, small, all: set.unwrap_or(usize::MAX).max(1) }
-    }
-
     /// The next small file, if one more may be under way.
     pub(crate) fn next_small(self: &Arc<Self>) -> Option<(CopyItem, SmallSlot)> {
         if !self.budget.has_room() {
             return None;
         }
-        let item = self.queue.take_small(self.file_limits())?;
+        let item = self.queue.take_small(self.concurrency.file_limits())?;
         let bytes = item.counted_bytes();
         self.budget.hold(bytes);
         Some((item, SmallSlot { shared: Arc::clone(self), bytes }))

@@ -158,7 +158,7 @@ async fn batches(
     if !root.takes_batches || !source.storage.has_trees() || files.max_connections() < 2 {
         return Ok(None);
     }
-    shared.add_workers_for(&*files, 1, usize::MAX);
+    shared.concurrency.add_workers_for(&*files);
     Ok(Some(Arc::new(root)))
 }
 

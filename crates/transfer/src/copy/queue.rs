@@ -14,6 +14,7 @@ use crate::file::piece::Piece;
 use crate::file::{CopyItem, FileCopy};
 use crate::tree::small_files::{SmallFile, SmallFiles, TreeBatch};
 use hither_core::sync::lock;
+use hither_tune::FileLimits;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,17 +25,6 @@ use tokio::sync::futures::Notified;
 /// directory is listed; a megabyte or two of memory. As many small files at most are written and
 /// wait for the disk and their names.
 pub(crate) const MAX_FOUND: usize = 4096;
-
-/// The most files at a time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FileLimits {
-    /// Large ones.
-    pub(crate) large: usize,
-    /// Small ones that are being fetched or uploaded.
-    pub(crate) small: usize,
-    /// Both together.
-    pub(crate) all: usize,
-}
 
 /// Next task of a worker.
 #[derive(Debug)]

@@ -98,7 +98,7 @@ impl TreeRoot {
             return Ok(None);
         }
         if let Target::Remote(storage, path) = target {
-            shared.add_workers_for(&*storage.source(path)?, 1, usize::MAX);
+            shared.concurrency.add_workers_for(&*storage.source(path)?);
         }
         Ok(Some(Arc::new(root)))
     }

@@ -1,0 +1,155 @@
+//! The concurrency of a copy: what its [`ConcurrencyController`] measures, and what it turns.
+
+use crate::control::CopyControl;
+use crate::copy::bandwidth_limiter::BandwidthLimiter;
+use crate::copy::job_clock::JobClock;
+use crate::copy::memory_budget::MemoryBudget;
+use crate::copy::queue::{MAX_FOUND, Queue};
+use crate::file::{CopyItem, FileCopy, Sink};
+use crate::options::CopyOptions;
+use crate::progress::CopyProgress;
+use hither_core::Clock;
+use hither_tune::{
+    ConcurrencyController, ConcurrencyLimits, ControlledJob, ControllerOptions, JobTotals,
+    MovedFiles, TunedKnob, TuningMemory,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The controller of a copy.
+pub(crate) type CopyConcurrency = ConcurrencyController<CopyJob>;
+
+/// A copy, as its controller sees it.
+#[derive(Debug)]
+pub(crate) struct CopyJob {
+    clock: JobClock,
+    control: Arc<CopyControl>,
+    /// Most files at a time by the options.
+    transfers: Option<usize>,
+    memory: Option<Arc<dyn TuningMemory>>,
+    progress: Arc<CopyProgress>,
+    budget: Arc<MemoryBudget>,
+    queue: Arc<Queue>,
+    /// Workers that have a piece in hand, those above the limit that finish theirs included.
+    fetching: AtomicUsize,
+    workers_changed: Notify,
+}
+
+impl CopyJob {
+    /// The controller of a copy that begins. `progress` shows its decisions.
+    pub(crate) fn controlled(
+        options: &CopyOptions,
+        progress: &Arc<CopyProgress>,
+        budget: &Arc<MemoryBudget>,
+        queue: &Arc<Queue>,
+    ) -> CopyConcurrency {
+        let limits = ControllerOptions {
+            max_workers: options.max_workers,
+            max_small_files: MAX_FOUND / 2,
+            budget_bytes: options.budget_bytes,
+        };
+        let job = Self {
+            clock: JobClock::start(),
+            control: Arc::clone(&options.control),
+            transfers: options.transfers,
+            memory: options.tuning.clone(),
+            progress: Arc::clone(progress),
+            budget: Arc::clone(budget),
+            queue: Arc::clone(queue),
+            fetching: AtomicUsize::new(0),
+            workers_changed: Notify::new(),
+        };
+        let controller = ConcurrencyController::new(limits, job);
+        progress.show_tuners(controller.tuners());
+        controller
+    }
+
+    /// Counts a piece that a worker has in hand from now on.
+    pub(crate) fn begin_piece(&self) {
+        self.fetching.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Counts a piece that a worker had in hand.
+    pub(crate) fn end_piece(&self) {
+        self.fetching.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Done when more workers may run, or samples are to be taken.
+    pub(crate) async fn more_workers(&self) {
+        self.workers_changed.notified().await;
+    }
+}
+
+impl ControlledJob for CopyJob {
+    fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn limits(&self) -> ConcurrencyLimits {
+        let control = &self.control;
+        ConcurrencyLimits {
+            workers: control.workers(),
+            max_workers: control.max_workers(),
+            files: control.transfers().or(self.transfers),
+            is_part: control.is_part(),
+        }
+    }
+
+    fn totals(&self) -> JobTotals {
+        let figures = self.progress.figures();
+        JobTotals {
+            bytes_arrived: figures.bytes_arrived,
+            bytes_moved_by_servers: self.progress.bytes_moved_by_servers(),
+            files_done: figures.files_done,
+            stages: self.progress.fetch.times().into(),
+            fetching: self.fetching.load(Ordering::Acquire),
+            open_files: self.queue.in_hand(),
+            is_full: !self.budget.has_room(),
+            has_small_files: self.queue.has_small(),
+        }
+    }
+
+    fn memory(&self) -> Option<&dyn TuningMemory> {
+        self.memory.as_deref()
+    }
+
+    fn workers_changed(&self) {
+        self.workers_changed.notify_one();
+    }
+
+    fn take_back(&self, workers: usize) {
+        self.queue.take_back(workers);
+    }
+}
+
+/// The names of the servers between which a file moves.
+pub(crate) fn servers_of(item: &CopyItem) -> String {
+    format!("{} {}", item.storage.name(), item.target.server())
+}
+
+/// The files that move as `file` does.
+pub(crate) fn moved_files<'a>(
+    file: &'a FileCopy,
+    limiter: Option<&Arc<BandwidthLimiter>>,
+) -> MovedFiles<'a> {
+    let item = &file.item;
+    let knob = match &file.sink {
+        Sink::Upload(_) if file.is_stream() => Some(TunedKnob::Uploads),
+        Sink::Upload(_) => Some(TunedKnob::Blocks),
+        _ if item.local.is_none() && !file.is_exact() => Some(TunedKnob::Connections),
+        _ => None,
+    };
+    MovedFiles {
+        source: &file.source,
+        replicas: file.replicas.as_deref(),
+        servers: servers_of(item),
+        size: file.size,
+        block_bytes: file.block_bytes(),
+        by_bandwidth: limiter.map_or(usize::MAX, |limiter| limiter.max_workers(item.directions())),
+        // An upload limits the blocks in flight itself; other targets take any number.
+        target_blocks: if file.is_exact() { file.max_pieces } else { 1 },
+        knob,
+    }
+}
