@@ -322,9 +322,10 @@ pub trait Storage: Send + Sync + Debug {
         }
         self.remove(&entry.path).await.map(|()| true)
     }
-    /// Removes what is listed as a directory if it is empty, and follows no link. Storages that
-    /// list links as links need not try, and return [`DirectoryRemoval::NotEmpty`].
-    async fn remove_directory(&self, _path: &str) -> Result<DirectoryRemoval> {
+    /// Removes what is listed as a directory if it is empty, and follows no link. A link in its
+    /// place is removed only if it `may_be_link`. Storages that list links as links need not try,
+    /// and return [`DirectoryRemoval::NotEmpty`].
+    async fn remove_directory(&self, _path: &str, _may_be_link: bool) -> Result<DirectoryRemoval> {
         Ok(DirectoryRemoval::NotEmpty)
     }
     /// Removes a file, or a directory with all that is in it. Links in it are removed, not

@@ -145,9 +145,22 @@ impl Storage for WebDavStorage {
         self.session.remove_version(entry).await
     }
 
+    async fn remove_directory(&self, path: &str, may_be_link: bool) -> Result<DirectoryRemoval> {
+        check_name(path, &self.session.root)?;
+        if !may_be_link || !self.session.tells_links_by_removal() {
+            return Ok(DirectoryRemoval::NotEmpty);
+        }
+        let entry = DirEntry::new(path, FileKind::Directory, 0);
+        let is_removed = self.session.remove_link(&entry).await?;
+        Ok(if is_removed { DirectoryRemoval::Removed } else { DirectoryRemoval::NotEmpty })
+    }
+
     async fn remove_tree(&self, path: &str) -> Result<()> {
         check_name(path, &self.session.root)?;
         let entry = listing::stat(&self.session, path).await?;
+        if entry.kind == FileKind::Directory {
+            self.session.check_listed(path).await?;
+        }
         self.session.remove_entry(&entry).await
     }
 

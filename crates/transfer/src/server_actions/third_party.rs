@@ -154,7 +154,7 @@ enum Before {
 }
 
 impl Before {
-    /// Looks at the target. Of many files of a directory, its listing tells.
+    /// Returns what is at the target now. Of many files of a directory, its listing tells.
     async fn look(item: &CopyItem, target: &dyn Storage, path: &str) -> Self {
         if let Some(directory) = item.directory.as_ref().filter(|_| item.backoff.failures() == 0)
             && let Some(listed) = directory.listed(path).await

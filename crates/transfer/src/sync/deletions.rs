@@ -195,9 +195,10 @@ impl Deletions {
         let mut left = BTreeSet::new();
         for directories in self.entered().into_values() {
             let waiting = directories.into_iter().filter(|path| !is_below(path, &left));
-            let waiting: Vec<String> = waiting.collect();
-            let tried = stream::iter(waiting).map(|path| async move {
-                let result = target.storage.remove_directory(&target.below(&path).0).await;
+            let waiting: Vec<(String, bool)> =
+                waiting.map(|path| (path.clone(), self.may_go(&path))).collect();
+            let tried = stream::iter(waiting).map(|(path, may_go)| async move {
+                let result = target.storage.remove_directory(&target.below(&path).0, may_go).await;
                 (path, result)
             });
             let mut tried = tried.buffer_unordered(AT_ONCE);
@@ -211,6 +212,11 @@ impl Deletions {
         }
         self.files.retain(|path| !is_below(path, &left));
         self.directories.retain(|path| !left.contains(path) && !is_below(path, &left));
+    }
+
+    /// Returns true if the directory is to be deleted with all that is in it.
+    fn may_go(&self, path: &str) -> bool {
+        self.directories.contains(path) && !self.kept.contains(path)
     }
 
     /// The directories that deletions are in, and those to be deleted, by depth.
@@ -236,7 +242,7 @@ impl Deletions {
         path: &str,
         result: Result<DirectoryRemoval>,
     ) {
-        let may_go = self.directories.contains(path) && !self.kept.contains(path);
+        let may_go = self.may_go(path);
         let result = match result {
             Ok(DirectoryRemoval::Link) if may_go => {
                 let (_, result) = remove(target, path.to_owned()).await;

@@ -108,7 +108,7 @@ impl Storage for Misbehaving {
     async fn remove(&self, path: &str) -> Result<()> {
         self.inner.remove(path).await
     }
-    async fn remove_directory(&self, path: &str) -> Result<DirectoryRemoval> {
+    async fn remove_directory(&self, path: &str, _: bool) -> Result<DirectoryRemoval> {
         match self.listing {
             Some(Listing::Tried(outcome)) if path == self.directory => {
                 outcome.map_err(|kind| Error::new(kind, "as told"))

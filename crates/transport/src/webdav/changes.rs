@@ -10,7 +10,7 @@ use crate::http::status_error;
 use futures_core::future::BoxFuture;
 use hither_core::error::{Effect, Error, ErrorKind, Failure, Result};
 use hither_core::retry::{self, Failed};
-use hither_core::storage::{DirEntry, FileKind};
+use hither_core::storage::{DirEntry, FileKind, parent};
 use hither_http::conditions::IF_EMPTY;
 use http::header;
 
@@ -89,10 +89,52 @@ impl WebDavSession {
         retry::run(&policy, &MonotonicClock::start(), attempt).await
     }
 
+    /// Returns true for nginx: it lists links to directories as directories, and removes what they
+    /// lead to if the URL ends with a slash, else the link. It refuses to remove a directory by a
+    /// URL without a slash (`ngx_http_dav_module`, 409).
+    pub(super) fn tells_links_by_removal(&self) -> bool {
+        self.refusals.any() && matches!(self.software(), "nginx" | "openresty")
+    }
+
+    /// Removes the link that is listed as the directory `entry`. Returns false if it is one. See
+    /// [`Self::tells_links_by_removal`].
+    pub(super) async fn remove_link(&self, entry: &DirEntry) -> Result<bool> {
+        let request = || self.request(b"DELETE", &entry.path, false);
+        let look = || async {
+            let now = self.look_for(&entry.path, true).await?;
+            Ok(Seen::removed(entry, now.as_ref()))
+        };
+        Ok(self.carry_out(&entry.path, request, look).await?.is_none())
+    }
+
+    /// Fails if the directory at `path` may be a link that its server would follow: Apache lists no
+    /// links, and a request to remove one removes what is in the directory that it leads to.
+    pub(super) async fn check_listed(&self, path: &str) -> Result<()> {
+        if path.is_empty() || self.software() != "apache" {
+            return Ok(());
+        }
+        let listing = listing::list(self, parent(path)).await?;
+        if listing.entries.iter().any(|entry| entry.path == path) {
+            return Ok(());
+        }
+        let place = self.root.below(path, true);
+        let what = format!(
+            "{place} is not in the listing of its directory: it may be a link, and the server would \
+             remove what it leads to"
+        );
+        Err(Error::new(ErrorKind::Unsupported, what))
+    }
+
     /// Removes a file, or a directory with all that is in it; entry by entry if the server removes
-    /// only empty ones.
+    /// only empty ones, or would follow links.
     pub(super) fn remove_entry<'a>(&'a self, entry: &'a DirEntry) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
+            if entry.kind == FileKind::Directory && self.tells_links_by_removal() {
+                if self.remove_link(entry).await? {
+                    return Ok(());
+                }
+                return self.remove_entries(entry).await;
+            }
             let error = match self.try_delete(entry, true).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(reply)) if change::is_of_link(&reply) => {
@@ -115,11 +157,16 @@ impl WebDavSession {
                 return Err(error);
             }
             // Either it removes empty directories only, or the reason shows now.
-            for inner in listing::list(self, &entry.path).await?.entries {
-                self.remove_entry(&inner).await?;
-            }
-            self.delete(entry, true).await
+            self.remove_entries(entry).await
         })
+    }
+
+    /// Removes what is in a directory, and then the directory.
+    async fn remove_entries(&self, directory: &DirEntry) -> Result<()> {
+        for inner in listing::list(self, &directory.path).await?.entries {
+            self.remove_entry(&inner).await?;
+        }
+        self.delete(directory, true).await
     }
 
     /// Fails unless the file has its size on the server.

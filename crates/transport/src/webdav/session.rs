@@ -13,8 +13,11 @@ use hither_core::Source;
 use hither_core::endpoint::NamespaceSupport;
 use hither_core::error::{Error, ErrorKind, Result};
 use hither_core::storage::{DirEntry, check_path};
+use hither_core::sync::lock;
+use hither_http::server_hint::server_hint;
 use http::Method;
-use std::sync::Arc;
+use http::header::SERVER;
+use std::sync::{Arc, Mutex};
 
 /// The field with the time of the last change of a file that is uploaded, in seconds since 1970.
 pub(super) const X_OC_MTIME: &str = "x-oc-mtime";
@@ -30,6 +33,8 @@ pub(super) struct WebDavSession {
     pub(super) refusals: Arc<MethodRefusals>,
     /// The directories in which the server has refused MOVE.
     pub(super) unmoved: Arc<MethodRefusals>,
+    /// The make of the server, as its last response states; empty if it is not known.
+    software: Arc<Mutex<&'static str>>,
 }
 
 impl WebDavSession {
@@ -38,7 +43,12 @@ impl WebDavSession {
         let directory = String::new();
         let refusals = Arc::default();
         let unmoved = Arc::default();
-        Self { network, root, directory, refusals, unmoved }
+        Self { network, root, directory, refusals, unmoved, software: Arc::default() }
+    }
+
+    /// The make of the server; empty if it is not known.
+    pub(super) fn software(&self) -> &'static str {
+        *lock(&self.software)
     }
 
     /// The connections to the server.
@@ -81,6 +91,9 @@ impl WebDavSession {
         if reply.location.origin() != self.root.origin() {
             return Ok(reply);
         }
+        let server = reply.headers.get(SERVER).and_then(|server| server.to_str().ok());
+        let hint = server.and_then(|server| server_hint(server, None));
+        *lock(&self.software) = hint.map_or("", |hint| hint.software);
         if self.names().trees != Some(true) && hither_http::tree::is_understood(&reply.headers) {
             self.learn(|names| names.trees = Some(true));
         }

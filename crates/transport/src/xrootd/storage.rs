@@ -384,7 +384,7 @@ impl Storage for XrootdStorage {
         }
     }
 
-    async fn remove_directory(&self, path: &str) -> Result<DirectoryRemoval> {
+    async fn remove_directory(&self, path: &str, _: bool) -> Result<DirectoryRemoval> {
         self.check_name(path)?;
         self.remove_as_directory(&DirEntry::new(path, FileKind::Directory, 0)).await
     }
