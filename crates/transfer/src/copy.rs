@@ -15,23 +15,23 @@
 //! takes blocks in order.
 
 pub(crate) mod archive;
+pub(crate) mod attempt;
 pub(crate) mod bandwidth_limiter;
-pub(crate) mod blocking_queue;
 pub(crate) mod concurrency;
 pub(crate) mod context;
-pub(crate) mod job_clock;
 pub(crate) mod listed;
-pub(crate) mod memory_budget;
 pub(crate) mod piece_size;
 pub(crate) mod queue;
+pub(crate) mod resources;
 pub(crate) mod setup;
+pub(crate) mod small_slot;
 pub(crate) mod target_directory;
-pub(crate) mod unseen;
 pub(crate) mod walk;
 pub(crate) mod worker;
 
 use crate::copy::context::CopyContext;
 use crate::copy::queue::Queue;
+use crate::copy::resources::CopyResources;
 use crate::destination::{CopyPath, Destination};
 use crate::journal::Journal;
 use crate::options::{CopyOptions, Verify};
@@ -40,7 +40,7 @@ use crate::server_actions::staging;
 use crate::summary::CopySummary;
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use tokio::task::JoinSet;
 use tracing::debug;
 
@@ -82,8 +82,8 @@ pub async fn copy(
     let max_open = if one_at_a_time { 1 } else { usize::MAX };
     // Whoever stages files finds them once more.
     let queue = Queue::new(max_open, sources.len() + usize::from(options.stager.is_some()));
-    let shared = CopyContext::new(job, options, queue, journal, progress);
-    shared.tally().notices = notices;
+    let shared = CopyContext::new(&job, options, queue, journal, progress);
+    shared.results().summary().notices = notices;
     if into {
         setup::refuse_alike_targets(&sources, &destination).await?;
     }
@@ -94,7 +94,7 @@ pub async fn copy(
         finders.spawn(async move {
             let name = source.name();
             if let Err(error) = setup::begin(&shared, source, target).await {
-                shared.failed(name, error);
+                shared.results().failed(name, error);
             }
             shared.queue.found_all();
         });
@@ -121,34 +121,37 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, finders: JoinSet<()>) {
     };
     let find = async {
         finders.join_all().await;
-        if let Some(stager) = &shared.options.stager {
+        if let Some(stager) = &shared.resources.options.stager {
             staging::run(shared, &**stager).await;
             shared.queue.found_all();
         }
     };
     futures_util::future::join(work, find).await;
-    shared.look_at_unseen(true).await;
-    let missing = shared.options.filter.missing();
-    shared.tally().failures.extend(missing);
+    let resources = &shared.resources;
+    resources.results.look_at_unseen(true, resources.journal.as_ref()).await;
+    let missing = shared.resources.options.filter.missing();
+    shared.results().summary().failures.extend(missing);
     let attributes = std::mem::take(&mut *lock(&shared.attributes));
     for (target, error) in archive::set_attributes(attributes) {
-        shared.failed(target.display().to_string(), error);
+        shared.results().failed(target.display().to_string(), error);
     }
-    shared.sync_folders();
+    shared.results().sync_folders();
 }
 
 /// Returns the summary, and removes the journal if nothing is left to do.
 pub(crate) fn conclude(shared: Arc<CopyContext>) -> Result<CopySummary> {
-    let shared = Arc::try_unwrap(shared).map_err(|_| {
-        Error::new(ErrorKind::Local, "a task of the copy is still running after its end")
-    })?;
     let tuning = shared.concurrency.end();
-    let mut summary = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let resources = Arc::into_inner(shared).and_then(|it| Arc::into_inner(it.resources));
+    let Some(CopyResources { results, progress, journal, .. }) = resources else {
+        let what = "a task of the copy is still running after its end";
+        return Err(Error::new(ErrorKind::Local, what));
+    };
+    let mut summary = results.into_summary();
     summary.tuning = tuning;
-    summary.bytes_arrived = shared.progress.figures().bytes_arrived;
-    summary.bytes_resent += shared.progress.useless_bytes();
-    debug!(stages = ?shared.progress.stages(), "copy ended");
-    if let Some(journal) = shared.journal {
+    summary.bytes_arrived = progress.figures().bytes_arrived;
+    summary.bytes_resent += progress.useless_bytes();
+    debug!(stages = ?progress.stages(), "copy ended");
+    if let Some(journal) = journal {
         if let Some(error) = journal.trouble() {
             let notice = format!("{error}: what was copied after that cannot be resumed");
             summary.notices.push(notice);

@@ -380,7 +380,7 @@ pub(crate) fn short_name(job: &str) -> String {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
-    let kind = crate::file::partial_file::kind_of(error);
+    let kind = crate::file::target::partial_file::kind_of(error);
     Error::new(kind, format!("journal {}: {error}", path.display()))
 }
 

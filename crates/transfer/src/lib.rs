@@ -11,7 +11,7 @@
 //! - how a copy is divided among workers: `src/copy.rs`, `crates/tune/src/tuner.rs`,
 //!   `src/file/fetch.rs`, `src/copy/piece_size.rs`;
 //! - how hundreds of small files are in flight: `src/copy/worker.rs`,
-//!   `src/copy/blocking_queue.rs`, `src/tree/group_sync.rs`;
+//!   `src/copy/resources/blocking_queue.rs`, `src/tree/group_sync.rs`;
 //! - how small files move together: `docs/protocols/tree.md`, then `src/tree.rs`,
 //!   `crates/server/src/method/tree.rs`, `crates/server/src/method/tree/upload.rs`;
 //! - how trees are compared and mirrored: `src/compare.rs`, `src/sync.rs`, `src/filter.rs`;

@@ -22,10 +22,9 @@ use crate::compare::{DifferenceKind, Finding, TreeDifference, compare};
 use crate::copy;
 use crate::copy::context::CopyContext;
 use crate::copy::queue::Queue;
-use crate::copy::target_directory::TargetDirectory;
-use crate::copy::walk;
+use crate::copy::target_directory::{TargetDirectory, make_directory};
 use crate::destination::CopyPath;
-use crate::file::CopyItem;
+use crate::file::item::CopyItem;
 use crate::journal::Journal;
 use crate::options::{CopyOptions, OverwritePolicy, Verify};
 use crate::progress::CopyProgress;
@@ -117,7 +116,7 @@ pub async fn sync(
     if delete {
         job.delete(&shared).await;
     }
-    job.note_times(&mut shared.tally());
+    job.note_times(&mut shared.results().summary());
     copy::conclude(shared)
 }
 
@@ -141,8 +140,8 @@ impl Sync {
         // What was done before is found by comparing, and may have been undone since.
         journal.iter().for_each(Journal::forget_done);
         let queue = Queue::new(usize::MAX, 1);
-        let context = CopyContext::new(name, options, queue, journal, progress);
-        context.tally().notices = notices;
+        let context = CopyContext::new(&name, options, queue, journal, progress);
+        context.results().summary().notices = notices;
         Ok(context)
     }
 
@@ -154,11 +153,11 @@ impl Sync {
         found: &(dyn Fn(&TreeDifference) + Send + std::marker::Sync),
     ) {
         let uploads = self.upload_root(shared).await.unwrap_or_else(|error| {
-            shared.failed(self.pair.target.name(), error);
+            shared.results().failed(self.pair.target.name(), error);
             None
         });
         let uploads = uploads.as_ref();
-        let filter = &shared.options.filter;
+        let filter = &shared.resources.options.filter;
         let take = |finding| -> BoxFuture<'_, ()> {
             Box::pin(async move {
                 match finding {
@@ -171,7 +170,7 @@ impl Sync {
                         if let Err(error) =
                             self.differs(shared, difference, &directory, uploads).await
                         {
-                            shared.failed(path, error);
+                            shared.results().failed(path, error);
                         }
                     }
                     Finding::Directory(Side::Target, path, _) => {
@@ -180,46 +179,46 @@ impl Sync {
                     Finding::Directory(Side::Source, path, directory) => {
                         // With a filter, only directories of files that it includes are made.
                         let made = match uploads {
-                            _ if !shared.options.filter.is_empty() => Ok(()),
+                            _ if !shared.resources.options.filter.is_empty() => Ok(()),
                             Some(uploads) => {
-                                uploads.queue_directory(shared, &path).await;
+                                shared.queue.found_small(uploads.directory(&path)).await;
                                 Ok(())
                             }
-                            None => directory.make(shared).await,
+                            None => directory.make(shared.results()).await,
                         };
                         if let Err(error) = made {
-                            shared.failed(path, error);
+                            shared.results().failed(path, error);
                         }
                     }
                     Finding::Kept(path) => lock(&self.deletions).keep(&path),
-                    Finding::LeftOut(notice) => shared.note(notice),
+                    Finding::LeftOut(notice) => shared.results().note(notice),
                     Finding::Hidden(why) => {
-                        shared.note_once(why.clone());
+                        shared.results().note_once(why.clone());
                         lock(&self.deletions).refuse(why);
                     }
-                    Finding::Failed(path, error) => shared.failed(path, error),
+                    Finding::Failed(path, error) => shared.results().failed(path, error),
                 }
             })
         };
-        compare(&self.pair, filter, &self.comparison, &shared.progress, &take).await;
+        compare(&self.pair, filter, &self.comparison, &shared.resources.progress, &take).await;
     }
 
     /// The tree of an upload in batches, in a directory that is there.
     async fn upload_root(&self, shared: &CopyContext) -> Result<Option<Arc<TreeRoot>>> {
         let TreePair { source, target, has_target, .. } = &self.pair;
-        if target.local.is_some() || !has_target && !shared.options.filter.is_empty() {
+        if target.local.is_some() || !has_target && !shared.resources.options.filter.is_empty() {
             return Ok(None);
         }
         if !has_target {
             // The response says whether the server takes uploads in batches.
-            shared.make_directory(&target.target()).await?;
+            make_directory(shared.results(), &target.target()).await?;
         }
-        TreeRoot::of_files(shared, source, &target.target())
+        shared.tree_of_files(source, &target.target())
     }
 
     fn skipped(&self, shared: &CopyContext) {
         self.has_files.store(true, Ordering::Relaxed);
-        shared.tally().files_skipped += 1;
+        shared.results().summary().files_skipped += 1;
     }
 
     /// Copies a file, or notes it for deletion.
@@ -247,8 +246,8 @@ impl Sync {
             complete(&self.pair.source, &mut entry).await?;
         }
         let target = directory.target.join(file_name(&path))?;
-        directory.make(shared).await?;
-        let item = walk::item(&self.pair.source.storage, entry, local, target);
+        directory.make(shared.results()).await?;
+        let item = CopyItem::listed(&self.pair.source.storage, entry, local, target);
         shared.found(CopyItem { directory: Some(Arc::clone(directory)), ..item }).await;
         Ok(())
     }
@@ -256,16 +255,20 @@ impl Sync {
     /// Deletes what only the destination has, if that is safe.
     async fn delete(&self, shared: &CopyContext) {
         let deletions = std::mem::take(&mut *lock(&self.deletions));
-        if deletions.found() == 0 || refuses(&mut shared.tally(), &deletions) {
+        if deletions.found() == 0 || refuses(&mut shared.results().summary(), &deletions) {
             return;
         }
         let has_files = self.has_files.load(Ordering::Relaxed);
         if let Err(error) = deletions.check(has_files, &self.pair).await {
-            shared.tally().failures.push(CopyFailure { source: self.pair.target.name(), error });
+            shared
+                .results()
+                .summary()
+                .failures
+                .push(CopyFailure { source: self.pair.target.name(), error });
             return;
         }
         let removed = deletions.run(&self.pair.target).await;
-        let mut tally = shared.tally();
+        let mut tally = shared.results().summary();
         tally.files_deleted = removed.files;
         tally.directories_deleted = removed.directories;
         tally.notices.extend(removed.notices);

@@ -26,10 +26,10 @@ pub(crate) mod send_batch;
 pub(crate) mod small_files;
 
 use crate::copy::context::CopyContext;
-use crate::copy::walk::item;
+use crate::copy::target_directory::make_directory;
 use crate::destination::folding::MetPaths;
 use crate::destination::{CopyPath, Target};
-use crate::file::CopyItem;
+use crate::file::item::CopyItem;
 use crate::tree::small_files::TreeRoot;
 use hither_core::retry::{self, Failed, Retryable};
 use hither_core::storage::{
@@ -63,8 +63,8 @@ pub(crate) async fn walk(
 ) -> Result<WalkResult> {
     let CopyPath { storage, path: directory, .. } = source;
     // With a filter, directories that it excludes are not even listed.
-    let is_filtered = !shared.options.filter.is_empty();
-    if !storage.has_trees() || !shared.options.recursive || is_filtered {
+    let is_filtered = !shared.resources.options.filter.is_empty();
+    if !storage.has_trees() || !shared.resources.options.recursive || is_filtered {
         return Ok(WalkResult::Unsupported);
     }
     let files = storage.source(directory)?;
@@ -75,7 +75,7 @@ pub(crate) async fn walk(
     files.expect_bulk();
     let progress = TreePosition::default();
     let walk = TreeWalk { shared, source, target, progress, root: None };
-    retry::run(&shared.options.retry, &shared.clock, walk).await
+    retry::run(&shared.resources.options.retry, &shared.resources.clock, walk).await
 }
 
 /// A walk through a tree, which continues after the last name that came.
@@ -134,9 +134,9 @@ impl TreeWalk<'_> {
 
 /// Makes the directory at the target, once the server has begun to answer.
 async fn begin(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<TreeRoot> {
-    shared.make_directory(target).await?;
+    make_directory(shared.results(), target).await?;
     shared.concurrency.add_workers_for(&*source.storage.source(&source.path)?);
-    Ok(TreeRoot::new(source, target, shared))
+    Ok(TreeRoot::new(source, target, &shared.resources.options))
 }
 
 /// Queues what a walk names, and keeps its position.
@@ -156,11 +156,11 @@ async fn follow(
                 TreeEvent::Directory(path) => {
                     if is_taken(shared, root, &path, progress).await {
                         let made = match root.target_of(&path) {
-                            Ok(target) => shared.make_directory(&target).await,
+                            Ok(target) => make_directory(shared.results(), &target).await,
                             Err(error) => Err(error),
                         };
                         if let Err(error) = made {
-                            shared.failed(root.name_of(&path), error);
+                            shared.results().failed(root.name_of(&path), error);
                         }
                     } else {
                         progress.left_out.get_or_insert_with(|| path.clone() + "/");
@@ -175,14 +175,14 @@ async fn follow(
                     progress.last = next;
                 }
                 TreeEvent::Failed(path, error) => {
-                    shared.failed(root.name_of(&path), error);
-                    if shared.tally().failures.len() > MAX_FAILURES {
+                    shared.results().failed(root.name_of(&path), error);
+                    if shared.results().summary().failures.len() > MAX_FAILURES {
                         let what = format!("more than {MAX_FAILURES} files failed");
                         return Err(Error::new(ErrorKind::Protocol, what));
                     }
                 }
                 TreeEvent::LeftOut(path, reason) => {
-                    shared.note(format!("{}: {reason}, left out", root.name_of(&path)));
+                    shared.results().note(format!("{}: {reason}, left out", root.name_of(&path)));
                 }
             }
         }
@@ -212,7 +212,7 @@ async fn is_taken(
         }
         Err(error) => Err(error),
     };
-    checked.map_err(|error| shared.failed(root.name_of(path), error)).is_ok()
+    checked.map_err(|error| shared.results().failed(root.name_of(path), error)).is_ok()
 }
 
 /// Queues a file, among the small ones if it may be one of a batch.
@@ -224,9 +224,9 @@ async fn queue(shared: &Arc<CopyContext>, root: &Arc<TreeRoot>, file: TreeFile) 
         return shared.found_small(root, file).await;
     }
     match root.target_of(&file.relative) {
-        Err(error) => shared.failed(root.name_of(&file.relative), error),
+        Err(error) => shared.results().failed(root.name_of(&file.relative), error),
         Ok(target) => {
-            let item = item(&root.storage, file.entry, None, target);
+            let item = CopyItem::listed(&root.storage, file.entry, None, target);
             shared.found(CopyItem { mode: file.mode, ..item }).await;
         }
     }

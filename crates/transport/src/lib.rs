@@ -8,7 +8,7 @@
 //! # Where to start reading
 //!
 //! - when a change at a server is believed: `src/http/call/change.rs`; small uploads:
-//!   `crates/transfer/src/copy/unseen.rs`;
+//!   `crates/transfer/src/copy/resources/unseen.rs`;
 //! - where a secret may go: `src/location/secrets.rs`;
 //! - what happens to a request that is redirected, rejected, refused, too large, or loses its
 //!   connection: `src/layers.rs`, which names the file for each;

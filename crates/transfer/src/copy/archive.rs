@@ -4,7 +4,7 @@
 //! A directory gets them when everything in it is done: each new name in it would change its time,
 //! and one that may not be written could not be filled. The list of directories is in memory.
 
-use crate::file::partial_file;
+use crate::file::target::partial_file;
 use crate::options::OverwritePolicy;
 use hither_core::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};

@@ -2,8 +2,8 @@
 //!
 //! Bytes that have arrived are taken from a token bucket, and while that is in debt no worker asks
 //! its connection for more: the kernel's buffers fill up and TCP stops the sender, as with
-//! [`super::memory_budget`]. What is uploaded arrives first, from wherever it comes, so the same
-//! place limits both directions.
+//! [`super::resources::memory_budget`]. What is uploaded arrives first, from wherever it comes, so
+//! the same limiter serves both directions.
 
 use futures_core::future::BoxFuture;
 use hither_core::Clock;

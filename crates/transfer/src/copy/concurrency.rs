@@ -2,11 +2,12 @@
 
 use crate::control::CopyControl;
 use crate::copy::bandwidth_limiter::BandwidthLimiter;
-use crate::copy::job_clock::JobClock;
-use crate::copy::memory_budget::MemoryBudget;
 use crate::copy::queue::{MAX_FOUND, Queue};
-use crate::file::{CopyItem, FileCopy, Sink};
-use crate::options::CopyOptions;
+use crate::copy::resources::CopyResources;
+use crate::copy::resources::job_clock::JobClock;
+use crate::copy::resources::memory_budget::MemoryBudget;
+use crate::file::FileCopy;
+use crate::file::item::CopyItem;
 use crate::progress::CopyProgress;
 use hither_core::Clock;
 use hither_tune::{
@@ -38,13 +39,9 @@ pub(crate) struct CopyJob {
 }
 
 impl CopyJob {
-    /// The controller of a copy that begins. `progress` shows its decisions.
-    pub(crate) fn controlled(
-        options: &CopyOptions,
-        progress: &Arc<CopyProgress>,
-        budget: &Arc<MemoryBudget>,
-        queue: &Arc<Queue>,
-    ) -> CopyConcurrency {
+    /// The controller of a copy that begins. Its progress shows the decisions.
+    pub(crate) fn controlled(resources: &CopyResources, queue: &Arc<Queue>) -> CopyConcurrency {
+        let CopyResources { options, progress, budget, .. } = resources;
         let limits = ControllerOptions {
             max_workers: options.max_workers,
             max_small_files: MAX_FOUND / 2,
@@ -134,22 +131,25 @@ pub(crate) fn moved_files<'a>(
     file: &'a FileCopy,
     limiter: Option<&Arc<BandwidthLimiter>>,
 ) -> MovedFiles<'a> {
-    let item = &file.item;
-    let knob = match &file.sink {
-        Sink::Upload(_) if file.is_stream() => Some(TunedKnob::Uploads),
-        Sink::Upload(_) => Some(TunedKnob::Blocks),
-        _ if item.local.is_none() && !file.is_exact() => Some(TunedKnob::Connections),
-        _ => None,
+    let item = file.item();
+    let source = file.source();
+    let target = file.target();
+    let is_exact = target.is_exact();
+    let knob = match target.upload() {
+        Some(_) if target.is_stream() => Some(TunedKnob::Uploads),
+        Some(_) => Some(TunedKnob::Blocks),
+        None if item.local.is_none() && !is_exact => Some(TunedKnob::Connections),
+        None => None,
     };
     MovedFiles {
-        source: &file.source,
-        replicas: file.replicas.as_deref(),
+        source: source.source(),
+        replicas: source.replicas().map(|replicas| &**replicas),
         servers: servers_of(item),
-        size: file.size,
-        block_bytes: file.block_bytes(),
+        size: source.size(),
+        block_bytes: file.blocks().block_bytes(),
         by_bandwidth: limiter.map_or(usize::MAX, |limiter| limiter.max_workers(item.directions())),
         // An upload limits the blocks in flight itself; other targets take any number.
-        target_blocks: if file.is_exact() { file.max_pieces } else { 1 },
+        target_blocks: if is_exact { file.blocks().max_pieces() } else { 1 },
         knob,
     }
 }

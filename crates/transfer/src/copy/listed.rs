@@ -13,9 +13,8 @@ use crate::copy::context::CopyContext;
 use crate::copy::queue::Queue;
 use crate::copy::setup;
 use crate::copy::target_directory::TargetDirectory;
-use crate::copy::walk::item;
 use crate::destination::{CopyPath, Destination, Target};
-use crate::file::CopyItem;
+use crate::file::item::CopyItem;
 use crate::file::upload_range::UploadRange;
 use crate::options::CopyOptions;
 use crate::progress::CopyProgress;
@@ -66,9 +65,9 @@ pub async fn copy_range(
     // A local target is an upload, too: the file is not this copy's own.
     let target = CopyPath { local: None, ..target };
     copied(source, target, options, progress, async move |shared, source, target| {
-        shared.progress.found_file();
-        shared.progress.found_bytes(range::len(&range));
-        let item = item(&source.storage, entry, source.local.clone(), target);
+        shared.resources.progress.found_file();
+        shared.resources.progress.found_bytes(range::len(&range));
+        let item = CopyItem::listed(&source.storage, entry, source.local.clone(), target);
         let range = Some(Arc::new(UploadRange { range, token }));
         shared.queue.found(CopyItem { range, ..item }).await;
         Ok(())
@@ -86,10 +85,10 @@ async fn copied(
     let job = setup::job_name(std::slice::from_ref(&source), &Destination::Place(target.clone()));
     let options = CopyOptions { journal: None, ..options };
     let queue = Queue::new(usize::MAX, 1);
-    let shared = CopyContext::new(job, options, queue, None, progress);
+    let shared = CopyContext::new(&job, options, queue, None, progress);
     let finding = async {
         if let Err(error) = find(&shared, &source, target.target()).await {
-            shared.failed(source.name(), error);
+            shared.results().failed(source.name(), error);
         }
         shared.queue.found_all();
     };
@@ -112,7 +111,7 @@ async fn find(
             let directory = directories.of(parent(&relative))?;
             let tree = tree.as_ref().filter(|tree| tree.takes(&file.entry));
             if !tree.is_some_and(|tree| tree.is_sent()) {
-                directory.make(shared).await?;
+                directory.make(shared.results()).await?;
             }
             if let Some(tree) = tree {
                 shared.found_small(tree, file).await;
@@ -120,13 +119,13 @@ async fn find(
             }
             let target = directory.target.join(file_name(&relative))?;
             let local = source.local.as_ref().map(|local| local.join(&relative));
-            let item = item(&source.storage, file.entry, local, target);
+            let item = CopyItem::listed(&source.storage, file.entry, local, target);
             let directory = Some(directory);
             shared.found(CopyItem { mode: file.mode, directory, ..item }).await;
             Ok(())
         };
         if let Err(error) = queued.await {
-            shared.failed(source_name(source, &relative), error);
+            shared.results().failed(source_name(source, &relative), error);
         }
     }
     Ok(())
@@ -145,7 +144,7 @@ async fn batches(
     target: &Target,
 ) -> Result<Option<Arc<TreeRoot>>> {
     if source.local.is_some() {
-        return TreeRoot::of_files(shared, source, target);
+        return shared.tree_of_files(source, target);
     }
     let files = source.storage.source(&source.path)?;
     files.expect_small_files();
@@ -153,7 +152,7 @@ async fn batches(
         // The response says whether the server has streams. If it fails, so will each file.
         drop(source.storage.stat_directory(&source.path).await);
     }
-    let root = TreeRoot::new(source, target, shared);
+    let root = TreeRoot::new(source, target, &shared.resources.options);
     // A stream of files must not be in the way of the others.
     if !root.takes_batches || !source.storage.has_trees() || files.max_connections() < 2 {
         return Ok(None);

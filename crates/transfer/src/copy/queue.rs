@@ -10,8 +10,11 @@
 //! ([`crate::copy::worker`]): hundreds of them are under way at a time where the server takes that
 //! many requests. Beside large files they get half of what `--transfers` allows.
 
-use crate::file::piece::Piece;
-use crate::file::{CopyItem, FileCopy};
+use crate::copy::resources::memory_budget::MemoryBudget;
+use crate::copy::small_slot::{SmallSlot, SmallSlots};
+use crate::file::blocks::piece::Piece;
+use crate::file::item::CopyItem;
+use crate::file::{AskingWorker, FileCopy};
 use crate::tree::small_files::{SmallFile, SmallFiles, TreeBatch};
 use hither_core::sync::lock;
 use hither_tune::FileLimits;
@@ -42,8 +45,9 @@ pub(crate) enum NextTask {
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
+    /// Small files that are being fetched or uploaded.
+    slots: Arc<SmallSlots>,
     changed: Notify,
-    small_changed: Notify,
     room: Notify,
 }
 
@@ -54,9 +58,8 @@ struct State {
     small: SmallFiles,
     /// Small files that are copied one by one.
     singles: VecDeque<CopyItem>,
-    /// Those of them that are under way, and those among them that are being fetched or uploaded.
+    /// Those of them that are under way.
     singles_in_hand: usize,
-    fetching: usize,
     open: Vec<Arc<FileCopy>>,
     /// Large files being opened, and open ones that are not in `open` yet or any more, but not
     /// done.
@@ -88,7 +91,6 @@ impl Queue {
             small: SmallFiles::default(),
             singles: VecDeque::new(),
             singles_in_hand: 0,
-            fetching: 0,
             open: Vec::new(),
             in_hand: 0,
             finders,
@@ -97,8 +99,8 @@ impl Queue {
         };
         Self {
             state: Mutex::new(state),
+            slots: Arc::default(),
             changed: Notify::new(),
-            small_changed: Notify::new(),
             room: Notify::new(),
         }
     }
@@ -111,7 +113,7 @@ impl Queue {
             (list.len() < MAX_FOUND).then_some(list)
         })
         .await;
-        if is_small { &self.small_changed } else { &self.changed }.notify_one();
+        if is_small { self.slots.notify() } else { self.changed.notify_one() }
     }
 
     /// Adds files that a worker had and that are copied by themselves now. It does not wait for
@@ -122,7 +124,7 @@ impl Queue {
         state.singles.extend(small);
         state.found.extend(large);
         drop(state);
-        self.small_changed.notify_one();
+        self.slots.notify();
         self.changed.notify_waiters();
     }
 
@@ -182,23 +184,29 @@ impl Queue {
     }
 
     /// The next small file, if one more may be under way. It is in hand until [`Queue::closed`].
-    pub(crate) fn take_small(&self, limits: FileLimits) -> Option<CopyItem> {
+    /// Its room in memory is of `budget`.
+    pub(crate) fn take_small(
+        &self,
+        limits: FileLimits,
+        budget: &Arc<MemoryBudget>,
+    ) -> Option<(CopyItem, SmallSlot)> {
         let mut state = self.state();
         let has_others = !state.open.is_empty() || !state.found.is_empty();
         let share = if has_others { limits.all.div_ceil(2) } else { limits.all };
-        if state.fetching >= limits.small.min(share)
-            || state.fetching + state.in_hand >= limits.all
+        let fetching = self.slots.taken();
+        if fetching >= limits.small.min(share)
+            || fetching + state.in_hand >= limits.all
             || state.singles_in_hand >= MAX_FOUND
         {
             return None;
         }
         let item = state.singles.pop_front()?;
         state.singles_in_hand += 1;
-        state.fetching += 1;
         if state.singles.len() == MAX_FOUND / 2 {
             self.room.notify_waiters();
         }
-        Some(item)
+        let slot = self.slots.take(budget, item.counted_bytes());
+        Some((item, slot))
     }
 
     /// Large files that were begun and are not done.
@@ -211,22 +219,15 @@ impl Queue {
         !self.state().singles.is_empty()
     }
 
-    /// A small file is fetched or uploaded, or will not be.
-    pub(crate) fn fetched_small(&self) {
-        let mut state = self.state();
-        state.fetching = state.fetching.saturating_sub(1);
-        drop(state);
-        self.small_changed.notify_one();
-    }
-
     /// Done when there may be one more small file to take.
     pub(crate) fn small_changed(&self) -> Notified<'_> {
-        self.small_changed.notified()
+        self.slots.changed()
     }
 
-    /// The next task of `worker`, one of `workers`. A file that is to be opened is in the worker's
+    /// The next task of `worker`. A file that is to be opened is in the worker's
     /// hand until [`Queue::opened`] or [`Queue::closed`].
-    pub(crate) fn take(&self, worker: usize, limits: FileLimits, workers: usize) -> NextTask {
+    pub(crate) fn take(&self, worker: AskingWorker, limits: FileLimits) -> NextTask {
+        let workers = worker.workers;
         let mut state = self.state();
         // Half of the workers move small files as long as there are others.
         let has_others = !state.open.is_empty() || !state.found.is_empty();
@@ -240,12 +241,13 @@ impl Queue {
         }
         let is_last = state.has_found_all();
         let may_open = state.in_hand < state.max_open.min(limits.large)
-            && state.fetching + state.in_hand < limits.all;
+            && self.slots.taken() + state.in_hand < limits.all;
         let of_file = |file: &Arc<FileCopy>| {
             let piece = file.take(worker, is_last)?;
             Some(NextTask::Piece(Arc::clone(file), piece))
         };
-        let has_worker = |file: &&Arc<FileCopy>| file.is_stream() && file.is_under_way();
+        let has_worker =
+            |file: &&Arc<FileCopy>| file.target().is_stream() && file.blocks().is_under_way();
         if let Some(task) = state.open.iter().filter(|it| !has_worker(it)).find_map(of_file) {
             return task;
         }
@@ -310,7 +312,7 @@ impl Queue {
             again => state.found.extend(again),
         }
         drop(state);
-        self.small_changed.notify_one();
+        self.slots.notify();
         if wakes_workers {
             self.changed.notify_waiters();
         }
@@ -351,13 +353,14 @@ mod tests {
         let item = CopyItem::new(source, None, Target::Discard);
         let all = FileLimits { large: usize::MAX, small: 1, all: usize::MAX };
         let queue = Queue::new(usize::MAX, 1);
+        let worker = AskingWorker { number: 0, workers: 1, has_more_workers: false };
         for _ in 0..MAX_FOUND {
             queue.found(item.clone()).now_or_never().unwrap();
         }
         let mut waiting = Box::pin(queue.found(item.clone()));
         assert!(waiting.as_mut().now_or_never().is_none());
         while queue.state().found.len() >= MAX_FOUND / 2 {
-            assert!(matches!(queue.take(0, all, 1), NextTask::Open(_)));
+            assert!(matches!(queue.take(worker, all), NextTask::Open(_)));
         }
         assert!(waiting.now_or_never().is_some());
         queue.close();

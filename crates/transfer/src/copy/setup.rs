@@ -3,11 +3,12 @@
 
 use crate::copy::archive::LINK_AS_FILE;
 use crate::copy::context::CopyContext;
+use crate::copy::target_directory::create_directory;
 use crate::copy::walk;
 use crate::destination::folding::{DirectoryAnswers, Folding, clash};
 use crate::destination::{CopyPath, Destination, Target};
-use crate::file::CopyItem;
-use crate::file::partial_file;
+use crate::file::item::CopyItem;
+use crate::file::target::partial_file;
 use crate::tree;
 use hither_core::{DirEntry, Error, ErrorKind, FileKind, Result};
 use std::collections::HashMap;
@@ -105,7 +106,7 @@ pub(crate) async fn goes_into(destination: &Destination, several: bool) -> Resul
         )),
         Some(_) => Ok(false),
         None if several || place.is_directory => {
-            walk::make_directory(&destination_target(place)).await?;
+            create_directory(&destination_target(place)).await?;
             Ok(true)
         }
         None => Ok(false),
@@ -125,12 +126,15 @@ pub(crate) async fn begin(
     source: CopyPath,
     target: Target,
 ) -> Result<()> {
-    if let (Some(link), true) = (&source.local, shared.options.archive && !source.is_directory)
+    if let (Some(link), true) =
+        (&source.local, shared.resources.options.archive && !source.is_directory)
         && link.is_symlink()
     {
         match &target {
             Target::Local(path) => return shared.copy_link(link, path),
-            Target::Remote(..) => shared.note(format!("{}: {LINK_AS_FILE}", link.display())),
+            Target::Remote(..) => {
+                shared.results().note(format!("{}: {LINK_AS_FILE}", link.display()))
+            }
             Target::Output | Target::Discard => {}
         }
     }
@@ -159,19 +163,19 @@ enum Looked {
 
 /// Returns true if a source that is copied as a tree may be a file.
 fn may_be_file(shared: &CopyContext, source: &CopyPath) -> bool {
-    shared.options.recursive && source.local.is_none() && !source.is_directory
+    shared.resources.options.recursive && source.local.is_none() && !source.is_directory
 }
 
 /// Finds out what a source is, and walks through a directory.
 async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> Result<Looked> {
-    if shared.options.recursive && source.storage.has_trees() {
+    if shared.resources.options.recursive && source.storage.has_trees() {
         // It tells whether it is a directory, too.
         match tree::walk(shared, source, target).await? {
             tree::WalkResult::Done => return Ok(Looked::Walked),
             tree::WalkResult::Unsupported => {}
         }
     }
-    let is_tree = shared.options.recursive && source.local.is_none();
+    let is_tree = shared.resources.options.recursive && source.local.is_none();
     if is_tree {
         source.storage.source(&source.path)?.expect_small_files();
     }
@@ -197,7 +201,7 @@ async fn look(shared: &Arc<CopyContext>, source: &CopyPath, target: &Target) -> 
     if entry.as_ref().is_none_or(|entry| entry.kind != FileKind::Directory) {
         return Ok(Looked::File(entry));
     }
-    if !shared.options.recursive {
+    if !shared.resources.options.recursive {
         let message = format!("{} is a directory: copy it with -r", source.name());
         return Err(Error::new(ErrorKind::Invalid, message));
     }

@@ -1,11 +1,12 @@
 //! A directory at the target, made when something is to be in it, and listed when several files ask
 //! what is there.
 
-use crate::copy::context::CopyContext;
+use crate::copy::resources::results::CopyResults;
 use crate::destination::Target;
+use crate::file::target::partial_file;
 use futures_util::StreamExt;
 use hither_core::storage::file_name;
-use hither_core::{DirEntry, Listing, Result};
+use hither_core::{DirEntry, ErrorKind, Listing, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,11 +47,11 @@ impl TargetDirectory {
     }
 
     /// Makes the directory, and those that it is in, where that is not done yet.
-    pub(crate) async fn make(&self, shared: &CopyContext) -> Result<()> {
+    pub(crate) async fn make(&self, results: &CopyResults) -> Result<()> {
         let chain = std::iter::successors(Some(self), |directory| directory.parent.as_deref());
         let chain: Vec<_> = chain.take_while(|directory| !directory.made.initialized()).collect();
         for directory in chain.into_iter().rev() {
-            let make = || shared.make_directory(&directory.target);
+            let make = || make_directory(results, &directory.target);
             directory.made.get_or_try_init(make).await?;
         }
         Ok(())
@@ -89,5 +90,41 @@ impl TargetDirectory {
             }
         }
         Some(listed)
+    }
+}
+
+/// Makes a directory at the target if it is not there, and records that.
+pub(crate) async fn make_directory(results: &CopyResults, target: &Target) -> Result<()> {
+    if create_directory(target).await? {
+        results.note_directory(target);
+    }
+    Ok(())
+}
+
+/// Makes a directory if it is not there. Returns true if it was made.
+pub(crate) async fn create_directory(target: &Target) -> Result<bool> {
+    match target {
+        Target::Output | Target::Discard => Ok(false),
+        Target::Local(path) => match std::fs::create_dir(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+                    return Ok(false);
+                }
+                Err(partial_file::failed("cannot make the directory", path, error))
+            }
+            Err(error) => Err(partial_file::failed("cannot make the directory", path, error)),
+        },
+        Target::Remote(storage, path) if path.is_empty() => {
+            let _ = storage;
+            Ok(false)
+        }
+        Target::Remote(storage, path) => match storage.make_directory(path).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            // Directories come with their files there, or a file will fail for the same reason.
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+            Err(error) => Err(error),
+        },
     }
 }

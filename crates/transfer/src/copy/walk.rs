@@ -16,8 +16,7 @@ use crate::copy::context::CopyContext;
 use crate::copy::target_directory::TargetDirectory;
 use crate::destination::folding::MetNames;
 use crate::destination::{CopyPath, Target};
-use crate::file::CopyItem;
-use crate::file::partial_file;
+use crate::file::item::CopyItem;
 use crate::tree::small_files::TreeRoot;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hither_core::storage::{TreeFile, file_name, is_partial};
@@ -67,11 +66,11 @@ pub(crate) async fn walk(
     refuse_nesting(&source, &target)?;
     let directory = TargetDirectory::new(target, None);
     let is_upload = source.local.is_some() && matches!(directory.target, Target::Remote(..));
-    if is_upload && shared.options.filter.is_empty() {
+    if is_upload && shared.resources.options.filter.is_empty() {
         // The response says whether the server takes uploads in batches.
-        directory.make(shared).await?;
+        directory.make(shared.results()).await?;
     }
-    let tree = TreeRoot::of_files(shared, &source, &directory.target)?;
+    let tree = shared.tree_of_files(&source, &directory.target)?;
     let CopyPath { storage, path, local, .. } = source;
     let root = path.clone();
     let top = Arc::clone(&directory);
@@ -91,7 +90,7 @@ pub(crate) async fn walk(
         match listing.next().await {
             None => return Ok(()),
             Some(Ok(found)) => waiting.extend(found),
-            Some(Err((name, error))) => shared.failed(name, error),
+            Some(Err((name, error))) => shared.results().failed(name, error),
         }
     }
 }
@@ -112,27 +111,27 @@ impl Walk<'_> {
     /// Records what of a listing is not copied: names that cannot be used, and those that the
     /// server may not show.
     fn tell_missing(&self, folder: &Folder, listing: &Listing) {
-        let filter = &self.shared.options.filter;
+        let filter = &self.shared.resources.options.filter;
         for (path, error) in &listing.failed {
             let relative = relative_to(self.root, path);
             if filter.includes_file(relative) || filter.includes_directory(relative) {
                 let name =
                     format!("{}/{}", self.name(folder).trim_end_matches('/'), file_name(path));
-                self.shared.failed(name, error.clone());
+                self.shared.results().failed(name, error.clone());
             }
         }
         for gap in &listing.gaps {
-            self.shared.failed(self.name(folder), gap.clone());
+            self.shared.results().failed(self.name(folder), gap.clone());
         }
         if let Some(hidden) = listing.hidden {
-            self.shared.note_once(format!("{}: {hidden}", self.storage.name()));
+            self.shared.results().note_once(format!("{}: {hidden}", self.storage.name()));
         }
     }
 
     /// Notes what a directory of an archive gets at the end.
     fn note_attributes(&self, folder: &Folder) {
         if let Target::Local(target) = &folder.directory.target
-            && self.shared.options.archive
+            && self.shared.resources.options.archive
         {
             lock(&self.shared.attributes).push(DirectoryAttributes {
                 target: target.clone(),
@@ -144,11 +143,11 @@ impl Walk<'_> {
 
     /// Makes the directory, queues its files as they are listed, and returns the directories in it.
     async fn list(&self, folder: &Folder) -> Result<Vec<Folder>> {
-        let is_filtered = !self.shared.options.filter.is_empty();
+        let is_filtered = !self.shared.resources.options.filter.is_empty();
         let uploads = self.tree.as_ref().filter(|tree| tree.is_sent());
         let make = async || {
             let is_wanted = !is_filtered && uploads.is_none();
-            if is_wanted { folder.directory.make(self.shared).await } else { Ok(()) }
+            if is_wanted { folder.directory.make(self.shared.results()).await } else { Ok(()) }
         };
         let mut folders = Vec::new();
         let mut met = MetNames::default();
@@ -169,7 +168,7 @@ impl Walk<'_> {
             && !is_filtered
             && !relative.is_empty()
         {
-            uploads.queue_directory(self.shared, relative).await;
+            self.shared.queue.found_small(uploads.directory(relative)).await;
         }
         Ok(folders)
     }
@@ -184,27 +183,31 @@ impl Walk<'_> {
         target: &Target,
     ) -> Result<Option<DirEntry>> {
         let Self { shared, storage, root, .. } = self;
-        if let (true, Some(source), Target::Local(path)) = (shared.options.archive, local, target) {
-            shared.options.filter.met(relative_to(root, &link.path));
-            folder.directory.make(shared).await?;
+        if let (true, Some(source), Target::Local(path)) =
+            (shared.resources.options.archive, local, target)
+        {
+            shared.resources.options.filter.met(relative_to(root, &link.path));
+            folder.directory.make(shared.results()).await?;
             if let Err(error) = shared.copy_link(source, path) {
-                shared.failed(self.name_in(folder, link), error);
+                shared.results().failed(self.name_in(folder, link), error);
             }
             return Ok(None);
         }
         let name = self.name_in(folder, link);
         match storage.stat(&link.path).await {
             Ok(file) if file.kind == FileKind::File => {
-                if shared.options.archive {
-                    shared.note(format!("{name}: {LINK_AS_FILE}"));
+                if shared.resources.options.archive {
+                    shared.results().note(format!("{name}: {LINK_AS_FILE}"));
                 }
                 return Ok(Some(file));
             }
-            Ok(_) => shared.note(format!("{name}: a link to something else than a file, left out")),
+            Ok(_) => shared
+                .results()
+                .note(format!("{name}: a link to something else than a file, left out")),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                shared.note(format!("{name}: broken link, left out"));
+                shared.results().note(format!("{name}: broken link, left out"));
             }
-            Err(error) => shared.failed(name, error),
+            Err(error) => shared.results().failed(name, error),
         }
         Ok(None)
     }
@@ -216,8 +219,9 @@ impl Walk<'_> {
         mut entry: DirEntry,
         met: &mut MetNames,
     ) -> Result<Option<Folder>> {
-        let Self { shared, storage, root, top, tree } = self;
-        let filter = &shared.options.filter;
+        let Self { shared, storage, root, .. } = self;
+        let results = shared.results();
+        let filter = &shared.resources.options.filter;
         let relative = relative_to(root, &entry.path);
         let is_excluded = match entry.kind {
             FileKind::Directory => !filter.includes_directory(relative),
@@ -229,7 +233,7 @@ impl Walk<'_> {
         if entry.kind == FileKind::Unnamed {
             let name = self.name_in(folder, &entry);
             let what = format!("{name} cannot be copied: its name is not UTF-8: rename it");
-            shared.failed(name, Error::new(ErrorKind::Unsupported, what));
+            results.failed(name, Error::new(ErrorKind::Unsupported, what));
             return Ok(None);
         }
         if is_partial(&entry.path) {
@@ -237,17 +241,17 @@ impl Walk<'_> {
         }
         let last = file_name(&entry.path);
         if met.add(last) {
-            folder.directory.make(shared).await?;
+            folder.directory.make(results).await?;
             let target = &folder.directory.target;
             if let Err(error) = shared.pairs.check(&***storage, &entry.path, target, met).await {
-                shared.failed(self.name_in(folder, &entry), error);
+                results.failed(self.name_in(folder, &entry), error);
                 return Ok(None);
             }
         }
         let target = match folder.directory.target.join(last) {
             Ok(target) => target,
             Err(error) => {
-                shared.failed(self.name(folder), error);
+                results.failed(self.name(folder), error);
                 return Ok(None);
             }
         };
@@ -261,14 +265,14 @@ impl Walk<'_> {
         match entry.kind {
             FileKind::Link | FileKind::Other | FileKind::Unnamed => {
                 let name = self.name_in(folder, &entry);
-                shared.note(format!("{name}: neither a file nor a directory, left out"));
+                results.note(format!("{name}: neither a file nor a directory, left out"));
             }
             FileKind::Directory
                 if relative_to(root, &entry.path).split('/').count() > MAX_LEVELS =>
             {
                 let what = format!("more than {MAX_LEVELS} directories in each other, left out");
                 let name = self.name_in(folder, &entry);
-                shared.failed(name, Error::new(ErrorKind::TooLarge, what));
+                results.failed(name, Error::new(ErrorKind::TooLarge, what));
             }
             FileKind::Directory => {
                 let parent = Some(Arc::clone(&folder.directory));
@@ -276,70 +280,42 @@ impl Walk<'_> {
                 let modified = entry.modified;
                 return Ok(Some(Folder { path: entry.path, local, directory, modified }));
             }
-            FileKind::File => {
-                let relative = relative_to(root, &entry.path).to_owned();
-                filter.met(&relative);
-                let tree = tree.as_ref().filter(|tree| tree.takes(&entry));
-                match tree {
-                    Some(tree) if tree.is_sent() => top.make(shared).await?,
-                    _ => folder.directory.make(shared).await?,
-                }
-                if let Some(tree) = tree {
-                    let file = TreeFile { relative, entry, mode: None };
-                    shared.found_small(tree, file).await;
-                    return Ok(None);
-                }
-                let directory = Some(Arc::clone(&folder.directory));
-                shared.found(CopyItem { directory, ..item(storage, entry, local, target) }).await;
-            }
+            FileKind::File => self.found_file(folder, entry, local, target).await?,
         }
         Ok(None)
+    }
+
+    /// Queues a file, for a batch if it may be one of a batch.
+    async fn found_file(
+        &self,
+        folder: &Folder,
+        entry: DirEntry,
+        local: Option<PathBuf>,
+        target: Target,
+    ) -> Result<()> {
+        let Self { shared, storage, root, top, tree } = self;
+        let relative = relative_to(root, &entry.path).to_owned();
+        shared.resources.options.filter.met(&relative);
+        let tree = tree.as_ref().filter(|tree| tree.takes(&entry));
+        match tree {
+            Some(tree) if tree.is_sent() => top.make(shared.results()).await?,
+            _ => folder.directory.make(shared.results()).await?,
+        }
+        if let Some(tree) = tree {
+            let file = TreeFile { relative, entry, mode: None };
+            shared.found_small(tree, file).await;
+        } else {
+            let directory = Some(Arc::clone(&folder.directory));
+            let item = CopyItem::listed(storage, entry, local, target);
+            shared.found(CopyItem { directory, ..item }).await;
+        }
+        Ok(())
     }
 }
 
 /// The part of `path` below `root`.
 pub(crate) fn relative_to<'a>(root: &str, path: &'a str) -> &'a str {
     path.strip_prefix(root).unwrap_or(path).trim_start_matches('/')
-}
-
-pub(crate) fn item(
-    storage: &Arc<dyn Storage>,
-    entry: DirEntry,
-    local: Option<PathBuf>,
-    target: Target,
-) -> CopyItem {
-    let storage = Arc::clone(storage);
-    let path = entry.path.clone();
-    let source = CopyPath { storage, path, local, is_directory: false, contents: false };
-    CopyItem::new(source, Some(entry), target)
-}
-
-/// Makes a directory if it is not there. Whether it was made.
-pub(crate) async fn make_directory(target: &Target) -> Result<bool> {
-    match target {
-        Target::Output | Target::Discard => Ok(false),
-        Target::Local(path) => match std::fs::create_dir(path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-                    return Ok(false);
-                }
-                Err(partial_file::failed("cannot make the directory", path, error))
-            }
-            Err(error) => Err(partial_file::failed("cannot make the directory", path, error)),
-        },
-        Target::Remote(storage, path) if path.is_empty() => {
-            let _ = storage;
-            Ok(false)
-        }
-        Target::Remote(storage, path) => match storage.make_directory(path).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            // Directories come with their files there, or a file will fail for the same reason.
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-            Err(error) => Err(error),
-        },
-    }
 }
 
 /// A directory that is copied into itself would never end.

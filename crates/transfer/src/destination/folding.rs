@@ -8,7 +8,7 @@
 //! to be made is like the one that it will be in.
 
 use crate::destination::Target;
-use crate::file::partial_file;
+use crate::file::target::partial_file;
 use hither_core::storage::{PutOptions, file_name, join, parent, unique_partial_name};
 use hither_core::{Error, ErrorKind, Result, Storage};
 use icu_normalizer::ComposingNormalizerBorrowed;

@@ -10,10 +10,12 @@
 //! A request that fails is sent again for the rest of the piece ([`hither_core::retry`]). A byte is
 //! progress.
 
-use crate::file::{FileCopy, Piece};
+use crate::file::FileCopy;
+use crate::file::blocks::piece::Piece;
+use crate::file::write;
 use futures_core::future::BoxFuture;
 use hither_core::retry::{self, Failed};
-use hither_core::{Error, ErrorKind, Failure, Part, Request, ResponseMeta, Result, range};
+use hither_core::{Error, ErrorKind, Failure, Part, ResponseMeta, Result, range};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -32,7 +34,7 @@ const MAX_WAITING_BYTES: u64 = 2 * WRITE_BYTES;
 /// Fetches and writes a piece.
 pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> {
     if file.is_local_copy() {
-        return file.copy_piece(piece).await;
+        return write::copy_piece(file, piece).await;
     }
     let attempt = || async {
         let missing = piece.buffer.missing();
@@ -44,7 +46,7 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
             write: None,
             is_full: false,
             pause: None,
-            times: PieceTimes::begin(file.source.clock().now()),
+            times: PieceTimes::begin(file.source.now()),
         };
         let fetched = worker.await.map_err(Failed::finally)?;
         let still_missing = piece.buffer.missing();
@@ -58,26 +60,18 @@ pub(crate) async fn run(file: &Arc<FileCopy>, piece: &Arc<Piece>) -> Result<()> 
         });
         let offset = still_missing.start;
         debug!(file = file.item.name, offset, bytes, %error, "piece failed");
-        if file.is_over() {
+        if file.blocks.is_over() {
             return Err(Failed::finally(error));
         }
         Err(Failed::from(error).after_progress(offset > missing.start))
     };
-    retry::run(&file.shared.options.retry, file.source.clock(), attempt).await
+    retry::run(&file.resources.options.retry, file.source.source().clock(), attempt).await
 }
 
 /// The request for what is missing of a piece.
 fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Result<()>> {
-    let missing = piece.buffer.missing();
-    let request = Request {
-        ranges: vec![missing],
-        validator: file.validator(),
-        size: Some(file.size),
-        version: file.binding.clone(),
-        refuses_pages: file.item.refuses_pages(),
-        ..Request::default()
-    };
-    let shared = Arc::clone(&file.shared);
+    let request = file.source.request(piece.buffer.missing());
+    let resources = Arc::clone(&file.resources);
     let directions = file.item.directions();
     let buffer_of = Arc::clone(piece);
     let keep = !file.is_blind();
@@ -85,21 +79,21 @@ fn fetch<'a>(file: &'a Arc<FileCopy>, piece: &Arc<Piece>) -> BoxFuture<'a, Resul
     let sink = Box::new(move |part: Part| {
         let came = part.bytes.len() as u64;
         let taken = buffer_of.buffer.accept(&part, keep);
-        shared.note_arrived(came, taken);
-        if let Some(limiter) = &shared.options.bandwidth {
+        resources.results.note_arrived(came, taken);
+        if let Some(limiter) = &resources.options.bandwidth {
             limiter.take(came, directions);
         }
         if needs_room {
-            shared.budget.hold(taken);
+            resources.budget.hold(taken);
         }
         if !keep {
-            shared.progress.done_bytes(taken);
+            resources.progress.done_bytes(taken);
         }
     });
     Box::pin(async move {
-        let response: ResponseMeta = file.source.fetch(request, sink).await?;
+        let response: ResponseMeta = file.source.source().fetch(request, sink).await?;
         file.note_version();
-        file.check_response(&response)
+        file.source.check_response(&response)
     })
 }
 
@@ -150,8 +144,8 @@ impl PieceTimes {
 
 impl Drop for PieceFetch<'_> {
     fn drop(&mut self) {
-        let now = self.file.source.clock().now();
-        let progress = &self.file.shared.progress;
+        let now = self.file.source.now();
+        let progress = &self.file.resources.progress;
         self.times.block(false, now);
         let times = &self.times;
         let fetching = times.fetched_at.unwrap_or(now).saturating_sub(times.began);
@@ -165,22 +159,22 @@ impl Drop for PieceFetch<'_> {
 }
 
 impl PieceFetch<'_> {
-    /// Starts writing what waits, if that is worth it by now and nothing is being written.
+    /// Starts writing what waits, if that is worth it and nothing is being written.
     fn start_write(&mut self) -> bool {
         if self.write.is_some() {
             return false;
         }
-        let batch = if self.file.is_exact() {
-            self.piece.buffer.take(self.file.block_bytes(), true)
+        let batch = if self.file.target.is_exact() {
+            self.piece.buffer.take(self.file.blocks.block_bytes(), true)
         } else {
-            let min_bytes = match self.file.writes_in_place() {
+            let min_bytes = match self.file.target.writes_in_place() {
                 _ if self.is_full || self.fetch.is_none() => 1,
                 true => WRITE_IN_PLACE_BYTES,
                 false => WRITE_BYTES,
             };
             self.piece.buffer.take(min_bytes, false)
         };
-        self.write = batch.map(|batch| Box::pin(Arc::clone(self.file).write(batch)) as _);
+        self.write = batch.map(|batch| Box::pin(write::write(Arc::clone(self.file), batch)) as _);
         if self.write.is_some() {
             self.times.writing_since = Some(self.now());
         }
@@ -188,7 +182,7 @@ impl PieceFetch<'_> {
     }
 
     fn now(&self) -> Duration {
-        self.file.source.clock().now()
+        self.file.source.now()
     }
 
     /// Ready when the limit of bandwidth allows more.
@@ -200,7 +194,7 @@ impl PieceFetch<'_> {
             }
             let now = self.now();
             let directions = self.file.item.directions();
-            let limiter = self.file.shared.options.bandwidth.as_ref();
+            let limiter = self.file.resources.options.bandwidth.as_ref();
             let Some(pause) = limiter.and_then(|limiter| limiter.pause(directions)) else {
                 return Poll::Ready(());
             };
@@ -213,13 +207,13 @@ impl PieceFetch<'_> {
     /// of workers: the one whose turn it is must never wait for the others.
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         ready!(self.poll_bandwidth(context));
-        let exact = self.file.is_exact();
-        let max_bytes = if exact { 2 * self.file.block_bytes() } else { MAX_WAITING_BYTES };
+        let exact = self.file.target.is_exact();
+        let max_bytes = if exact { 2 * self.file.blocks.block_bytes() } else { MAX_WAITING_BYTES };
         if self.write.is_some() && self.piece.buffer.waiting_bytes() >= max_bytes {
             // The write under way wakes this worker.
             return Poll::Pending;
         }
-        if exact { Poll::Ready(()) } else { self.file.shared.budget.poll_room(context) }
+        if exact { Poll::Ready(()) } else { self.file.resources.budget.poll_room(context) }
     }
 }
 
@@ -245,7 +239,7 @@ impl Future for PieceFetch<'_> {
             if self.start_write() {
                 continue;
             }
-            if self.piece.buffer.may_be_cut_off() || self.file.is_over() {
+            if self.piece.buffer.may_be_cut_off() || self.file.blocks.is_over() {
                 self.fetch = None;
             }
             if self.fetch.is_none() {

@@ -5,18 +5,18 @@
 //! differently the second time were damaged on the way. If the checksum is still wrong, the file is
 //! damaged where it comes from, or what it was compared with is; nothing gets the final name then.
 
-use crate::copy::unseen::UnseenFile;
+use crate::copy::resources::unseen::UnseenFile;
 use crate::destination::Target;
-use crate::file::block_map::BlockChecksums;
-use crate::file::partial_file::PartialFile;
+use crate::file::FileCopy;
+use crate::file::blocks::block_map::BlockChecksums;
+use crate::file::target::Sink;
+use crate::file::target::partial_file::PartialFile;
 use crate::file::upload_sink;
 use crate::file::version::FileVersion;
 use crate::file::write::over;
-use crate::file::{FileCopy, Sink};
 use crate::options::Verify;
 use crate::summary::FileChecksum;
 use hither_checksum::{Algorithm, Checksum};
-use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     check_local_source(file).await?;
     let again = match upload_sink::verify_doubtful(file).await {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
-            abandon(file).await;
+            file.abandon().await;
             return Err(error);
         }
         again => again?,
@@ -49,75 +49,97 @@ pub(crate) async fn finish(file: &Arc<FileCopy>) -> Result<Finished> {
     if file.item.range.is_some() {
         return finish_range(file).await;
     }
-    let began = file.source.clock().now();
+    let began = file.source.now();
     let checksum = computed(file).await?;
-    let computed_at = file.source.clock().now();
+    let computed_at = file.source.now();
     let expected = expected(file).await;
-    let verify = &file.shared.progress.verify;
+    let verify = &file.resources.progress.verify;
     verify.busy(computed_at.saturating_sub(began));
-    verify.blocked(file.source.clock().now().saturating_sub(computed_at));
+    verify.blocked(file.source.now().saturating_sub(computed_at));
     if let (Some(checksum), Some(expected)) = (&checksum, &expected)
         && checksum != expected
     {
-        let can_again = matches!(file.sink, Sink::Part(_) | Sink::Discard);
-        let of_replicas =
-            if matches!(file.sink, Sink::Part(_)) { file.try_next_replica() } else { None };
+        let is_kept = file.target.part().is_some();
+        let of_replicas = if is_kept { file.source.try_next_replica(&file.blocks) } else { None };
         if let Some(bytes) = of_replicas {
             return Ok(Finished::Again(bytes));
         }
-        if can_again && lock(&file.trials).is_none() && file.fetch_again() {
+        let can_again = file.target.can_begin_again() && !file.source.has_tried_replicas();
+        if can_again && fetch_again(file) {
             warn!(file = file.item.name, %checksum, %expected, "checksum differs, fetching again");
-            return Ok(Finished::Again(file.size));
+            return Ok(Finished::Again(file.source.size()));
         }
         file.note_replicas();
-        abandon(file).await;
+        file.abandon().await;
         return Err(Error::new(ErrorKind::Corrupt, mismatch(file, checksum, expected)));
     }
     if let (Some(checksum), Some(_)) = (&checksum, &expected) {
         debug!(file = file.item.name, %checksum, "file verified");
     }
-    file.conclude_replicas();
-    if let Some(damaged) = file.damaged() {
+    let damaged = file.blocks.damaged();
+    conclude_replicas(file);
+    if let Some(damaged) = damaged {
         let blocks = match damaged.len() {
             1 => "1 damaged block was".to_owned(),
             number => format!("{number} damaged blocks were"),
         };
-        file.shared.note(format!("{}: {blocks} fetched again", file.item.name));
+        let notice = format!("{}: {blocks} fetched again", file.item.name);
+        file.resources.results.note(notice);
     }
-    // The target with what arrived: of a server's file that is half of the way.
+    // The storage compares its target with what arrived. Of a file of a server, the first half of
+    // the path is not covered by that.
     let is_target_compared = give_name(file, checksum.as_ref()).await?;
-    let explicit = file.shared.options.verify.is_explicit();
+    let explicit = file.resources.options.verify.is_explicit();
     if let Some(checksum) = checksum.filter(|_| explicit || expected.is_some()) {
         let compared = expected.is_some() || is_target_compared && file.item.local.is_some();
-        file.shared.note_checksum(FileChecksum { target: file.key.clone(), checksum, compared });
+        let target = file.key.clone();
+        file.resources.results.note_checksum(FileChecksum { target, checksum, compared });
     }
     Ok(Finished::Done)
 }
 
+/// Begins again, because the bytes were not what they should be. Returns false if that was done
+/// before.
+fn fetch_again(file: &FileCopy) -> bool {
+    let begins = file.blocks.fetch_all_again();
+    if begins {
+        file.target.advance(|| 0);
+        file.checks.restart();
+    }
+    begins
+}
+
+/// Excludes replicas that have sent wrong bytes, and notes the exclusions.
+fn conclude_replicas(file: &FileCopy) {
+    file.source.conclude(&file.blocks.damaged().unwrap_or_default());
+    file.note_replicas();
+}
+
 /// Puts a range on the disk. Its file is committed by whoever began it.
 async fn finish_range(file: &Arc<FileCopy>) -> Result<Finished> {
-    if let Sink::Upload(upload) = &file.sink {
+    if let Some(upload) = file.target.upload() {
         upload.write().await.take().ok_or_else(over)?.sync().await?;
     }
-    file.conclude_replicas();
-    if let Some(BlockChecksums { crc32c, adler32 }) = file.checksums() {
+    conclude_replicas(file);
+    if let Some(BlockChecksums { crc32c, adler32 }) = file.blocks.checksums() {
         for checksum in [Some(crc32c), adler32].into_iter().flatten() {
             let target = file.key.clone();
-            file.shared.note_checksum(FileChecksum { target, checksum, compared: false });
+            let checked = FileChecksum { target, checksum, compared: false };
+            file.resources.results.note_checksum(checked);
         }
     }
     Ok(Finished::Done)
 }
 
 fn mismatch(file: &FileCopy, checksum: &Checksum, expected: &Checksum) -> String {
-    let told_by = match file.shared.options.verify {
+    let told_by = match file.resources.options.verify {
         Verify::Value(_) => "given by the user",
-        _ if file.replicas.as_ref().is_some_and(|it| it.expected_checksum().is_some()) => {
+        _ if file.source.replicas().is_some_and(|it| it.expected_checksum().is_some()) => {
             "stated by the catalogue"
         }
         _ => "stated by the server",
     };
-    let again = match file.damaged() {
+    let again = match file.blocks.damaged() {
         None => String::new(),
         Some(blocks) if blocks.is_empty() => ", and fetching again gave the same bytes".to_owned(),
         Some(blocks) => format!(", and {} blocks differed when fetched again", blocks.len()),
@@ -131,8 +153,8 @@ async fn check_local_source(file: &FileCopy) -> Result<()> {
         return Ok(());
     }
     let now = FileVersion::of(&file.item.storage.stat(&file.item.path).await?);
-    if now != file.version {
-        abandon(file).await;
+    if now != *file.source.version() {
+        file.abandon().await;
         let message = format!("{} changed while it was copied", file.item.name);
         return Err(Error::new(ErrorKind::Changed, message));
     }
@@ -141,13 +163,12 @@ async fn check_local_source(file: &FileCopy) -> Result<()> {
 
 /// The checksum of what was written.
 async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
-    let Some(algorithm) = file.algorithm else { return Ok(None) };
+    let Some(algorithm) = file.checks.algorithm() else { return Ok(None) };
     match algorithm {
-        Algorithm::Crc32c => Ok(file.checksums().map(|checksums| checksums.crc32c)),
-        Algorithm::Adler32 => Ok(file.checksums().and_then(|checksums| checksums.adler32)),
-        _ if file.chain.is_some() => Ok(file.chained()),
-        _ => match file.known_by_pieces() {
-            Some(stated) => Ok(Some(stated)),
+        Algorithm::Crc32c => Ok(file.blocks.checksums().map(|checksums| checksums.crc32c)),
+        Algorithm::Adler32 => Ok(file.blocks.checksums().and_then(|checksums| checksums.adler32)),
+        _ => match file.checks.chained().or_else(|| file.known_by_pieces()) {
+            Some(known) => Ok(Some(known)),
             None => file.blocking(summed_up).await,
         },
     }
@@ -156,47 +177,43 @@ async fn computed(file: &Arc<FileCopy>) -> Result<Option<Checksum>> {
 /// The checksum of bytes that came in any order: of what has not been summed up yet. Blocks the
 /// thread.
 fn summed_up(file: &FileCopy) -> Result<Option<Checksum>> {
-    let (Some(prefix), Sink::Part(part)) = (&file.prefix, &file.sink) else { return Ok(None) };
-    prefix.finish(|at| file.state().blocks.written_from(at), part).map(Some)
+    let (Some(prefix), Some(part)) = (file.checks.prefix(), file.target.part()) else {
+        return Ok(None);
+    };
+    prefix.finish(|at| file.blocks.written_from(at), part).map(Some)
 }
 
 /// The expected checksum, if the user or the server gave one.
 async fn expected(file: &FileCopy) -> Option<Checksum> {
-    if let Verify::Value(value) = &file.shared.options.verify {
+    if let Verify::Value(value) = &file.resources.options.verify {
         return Some(value.clone());
     }
-    if let Some(replicas) = &file.replicas {
-        let asking = file.take_asking();
-        if let Some(mut asking) = asking {
+    if let Some(replicas) = file.source.replicas() {
+        if let Some(mut asking) = file.checks.take_asking() {
             // Once one has told, the others get a moment more: one of them may be down.
             while tokio::time::timeout(CHECKSUM_GRACE, &mut asking).await.is_err()
                 && replicas.agreed_checksum().is_none()
             {}
         }
-        let agreed = replicas.agreed_checksum();
-        file.set_server_checksum(agreed.filter(|sum| Some(sum.algorithm()) == file.algorithm));
-    } else if let Some(asking) = file.take_asking() {
+        file.checks.set_comparable(replicas.agreed_checksum());
+    } else if let Some(asking) = file.checks.take_asking() {
         // A server that cannot tell is no failure: most cannot.
-        let server_checksum = asking.await.ok().and_then(Result::ok).flatten();
-        file.set_server_checksum(
-            server_checksum
-                .filter(|server_checksum| Some(server_checksum.algorithm()) == file.algorithm),
-        );
+        file.checks.set_comparable(asking.await.ok().and_then(Result::ok).flatten());
     }
-    file.server_checksum()
+    file.checks.stated()
 }
 
 /// Returns true if the target's storage has compared the checksum.
 async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<bool> {
     let mut is_compared = false;
-    let seen = match &file.sink {
+    let seen = match file.target.sink() {
         Sink::Output | Sink::Discard => return Ok(false),
         Sink::Part(part) => {
             put_on_disk(file, part).await?;
             let seen = file.blocking(|file| {
-                let Sink::Part(part) = &file.sink else { return Ok(None) };
-                let replace = file.shared.options.existing.replaces();
-                part.finish(file.version.modified(), replace)?;
+                let Some(part) = file.target.part() else { return Ok(None) };
+                let replace = file.resources.options.existing.replaces();
+                part.finish(file.source.version().modified(), replace)?;
                 crate::file::open::local_version(part.target())
             });
             let seen = seen.await?;
@@ -212,43 +229,44 @@ async fn give_name(file: &Arc<FileCopy>, checksum: Option<&Checksum>) -> Result<
                 upload_sink::confirm(file).await?;
             }
             let version = FileVersion::of(&done.entry);
-            file.shared.note_uploaded(done.entry);
+            file.resources.results.note_uploaded(done.entry);
             if !done.is_seen {
-                file.note_unseen();
+                note_unseen(file);
             }
             done.is_seen.then_some(version)
         }
     };
-    if let (Some(journal), Some(seen)) = (&file.shared.journal, seen) {
+    if let (Some(journal), Some(seen)) = (&file.resources.journal, seen) {
         journal.done(&file.key, &file.version_now(), &seen);
     }
     Ok(is_compared)
 }
 
-impl FileCopy {
-    /// Notes that the file has its name, and that nothing has shown its size.
-    fn note_unseen(&self) {
-        let Target::Remote(storage, path) = &self.item.target else { return };
-        let source = self.item.name.clone();
-        let key = self.key.clone();
-        let version = self.version_now();
-        let file = UnseenFile { source, key, path: path.clone(), version, size: self.size };
-        self.shared.unseen.add(storage, file);
-    }
+/// Notes that the file has its name, and that nothing has shown its size.
+fn note_unseen(file: &FileCopy) {
+    let Target::Remote(storage, path) = &file.item.target else { return };
+    let unseen = UnseenFile {
+        source: file.item.name.clone(),
+        key: file.key.clone(),
+        path: path.clone(),
+        version: file.version_now(),
+        size: file.source.size(),
+    };
+    file.resources.results.note_unseen(storage, unseen);
 }
 
 /// Returns when a small file is on the disk, with others that wait for that.
 async fn put_on_disk(file: &Arc<FileCopy>, part: &PartialFile) -> Result<()> {
-    if part.device().is_some() && file.size == 0 {
-        let create = file.blocking(|file| match &file.sink {
-            Sink::Part(part) => part.write(0, &[], &file.shared.group_sync),
-            _ => Ok(()),
+    if part.device().is_some() && file.source.size() == 0 {
+        let create = file.blocking(|file| match file.target.part() {
+            Some(part) => part.write(0, &[], &file.resources.group_sync),
+            None => Ok(()),
         });
         create.await?;
     }
     let Some(device) = part.device() else { return Ok(()) };
     file.free_slot();
-    file.shared.group_sync.sync(device, Some(part.part())).await
+    file.resources.group_sync.sync(device, Some(part.part())).await
 }
 
 /// Leaves what was written to the next attempt, and gives back the room that was reserved for the
@@ -256,26 +274,10 @@ async fn put_on_disk(file: &Arc<FileCopy>, part: &PartialFile) -> Result<()> {
 pub(crate) async fn leave(file: &Arc<FileCopy>, error: Error) -> Error {
     let first = error.clone();
     let left = file.blocking(move |file| {
-        let Sink::Part(part) = &file.sink else { return Ok(error) };
-        let blocks = file.state().blocks.whole_blocks();
+        let Some(part) = file.target.part() else { return Ok(error) };
+        let blocks = file.blocks.whole_blocks();
         let kept: Vec<_> = blocks.iter().map(|(at, (bytes, _))| *at..*at + *bytes).collect();
         Ok(part.leave(error, &kept))
     });
     left.await.unwrap_or(first)
-}
-
-/// Removes what was written: it is of no use.
-pub(crate) async fn abandon(file: &FileCopy) {
-    match &file.sink {
-        Sink::Part(part) => part.remove(),
-        Sink::Upload(upload) => {
-            if let Some(upload) = upload.write().await.take()
-                && file.item.range.is_none()
-            {
-                // The reason for giving up is the error to tell.
-                drop(upload.abort().await);
-            }
-        }
-        Sink::Output | Sink::Discard => {}
-    }
 }

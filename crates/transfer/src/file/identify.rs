@@ -1,38 +1,18 @@
 //! The version of a file to be copied: as it was listed, or as the server states it.
 
-use crate::copy::context::CopyContext;
-use crate::file::CopyItem;
-use crate::file::piece_buffer::{PieceBuffer, WriteBatch};
+use crate::file::blocks::piece_buffer::{PieceBuffer, WriteBatch};
+use crate::file::item::CopyItem;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
 use hither_core::source::link::INITIAL_REQUEST_BYTES;
-use hither_core::storage::{file_name, is_page};
 use hither_core::{
     DirEntry, Error, ErrorKind, FileKind, Request, ResponseMeta, Result, RetryPolicy, Source, retry,
 };
 use std::sync::Arc;
 
-impl CopyItem {
-    /// Returns true if the file was listed, and not under the name of a page.
-    pub(crate) fn refuses_pages(&self) -> bool {
-        self.entry.is_some() && !is_page(&self.path)
-    }
-
-    /// Returns true if the name of the file has an ending, and not that of a page.
-    fn is_named_as_data(&self) -> bool {
-        let (stem, ending) = file_name(&self.path).rsplit_once('.').unwrap_or_default();
-        !stem.is_empty() && !ending.is_empty() && !is_page(&self.path)
-    }
-
-    /// The size of its directory entry, for progress.
-    pub(crate) fn counted_bytes(&self) -> u64 {
-        self.entry.as_ref().map_or(0, DirEntry::counted_bytes)
-    }
-}
-
 /// The version of the source, and its first bytes if they had to be asked for.
 pub(crate) async fn identify(
-    shared: &CopyContext,
+    policy: &RetryPolicy,
     item: &CopyItem,
     source: &Arc<dyn Source>,
     known: Option<&Known>,
@@ -50,7 +30,6 @@ pub(crate) async fn identify(
         }
         Some(entry) => {
             let listed = FileVersion::of(entry);
-            let policy = &shared.options.retry;
             let refuses = item.refuses_pages();
             let mut probed = probe(item, source, policy, refuses, INITIAL_REQUEST_BYTES).await;
             let is_beyond = |probed: &Result<_>| {
@@ -68,7 +47,7 @@ pub(crate) async fn identify(
             let validator = version.validator.or(listed.validator);
             Ok((FileVersion { size: version.size, validator, ..listed }, head))
         }
-        None => match probe_unlisted(item, source, &shared.options.retry).await {
+        None => match probe_unlisted(item, source, policy).await {
             // A page about a directory has no validator, as most servers send it.
             Ok((version, head)) if version.validator.is_none() => {
                 if let Ok(entry) = item.storage.stat(&item.path).await {

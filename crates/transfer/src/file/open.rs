@@ -5,28 +5,28 @@
 //! its first bytes instead, which tells the size and the version as well as a question for them
 //! would, and brings a small file whole.
 
-use crate::copy::context::{CopyContext, SmallSlot};
+use crate::copy::resources::CopyResources;
+use crate::copy::small_slot::SmallSlot;
 use crate::destination::Target;
-use crate::file::block_map::BlockMap;
+use crate::file::blocks::FileBlocks;
+use crate::file::blocks::block_map::BlockMap;
+use crate::file::checks::{self, ByteOrder, FileChecks};
 use crate::file::identify::{identify, of_file, unknown_size};
-use crate::file::partial_file;
-use crate::file::partial_file::PartialFile;
-use crate::file::prefix_sum::PrefixSum;
-use crate::file::sequencer::Sequencer;
-use crate::file::suspects;
+use crate::file::item::CopyItem;
+use crate::file::source::{FileSource, Replicas};
+use crate::file::target::partial_file::{self, PartialFile};
+use crate::file::target::sequencer::Sequencer;
+use crate::file::target::{FileTarget, Sink};
 use crate::file::version::FileVersion;
-use crate::file::{CopyItem, FileCopy, FileCopyState, Sink, upload_sink};
+use crate::file::{FileCopy, upload_sink, write};
 use crate::journal::Known;
 use crate::options::{OverwritePolicy, Verify};
-use hither_checksum::{Algorithm, Checksum, Hasher};
+use hither_checksum::{Algorithm, Checksum};
 use hither_core::storage::{FileTimes, since_1970};
-use hither_core::{
-    Error, ErrorKind, FileKind, PutOptions, ReplicaSet, Result, Source, VersionBinding,
-};
+use hither_core::{Error, ErrorKind, FileKind, PutOptions, ReplicaSet, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use tokio::task::spawn_blocking;
 use tracing::debug;
@@ -39,102 +39,90 @@ pub(crate) enum OpenResult {
     Skipped(u64),
 }
 
-/// Pieces of a copy within this machine at a time. The kernel lets one thread write to a file, and
-/// others spin for it; the checksums of a piece are computed while the next is copied.
-const LOCAL_PIECES: usize = 2;
 /// Workers that read ahead for a target that takes blocks in order: enough to hide a round trip.
 const READ_AHEAD: usize = 16;
 
 /// Opens a file. A small one has a slot.
 pub(crate) async fn open(
-    shared: &Arc<CopyContext>,
+    resources: &Arc<CopyResources>,
     item: CopyItem,
     slot: Option<SmallSlot>,
 ) -> Result<OpenResult> {
+    let CopyResources { options, journal, progress, results, .. } = &**resources;
     let key = item.target.name();
-    let known = shared.journal.as_ref().and_then(|journal| journal.take(&key));
-    let (source, replicas) = source_of(&item)?;
-    let (mut version, head) = identify(shared, &item, &source, known.as_ref()).await?;
+    let known = journal.as_ref().and_then(|journal| journal.take(&key));
+    let replicas = Replicas::of(&item)?;
+    let (mut version, head) =
+        identify(&options.retry, &item, replicas.source(), known.as_ref()).await?;
     let size = version.size.ok_or_else(|| unknown_size(&item.name))?;
     if item.backoff.failures() == 0 && !item.restarted {
-        shared.progress.found_bytes(size.saturating_sub(item.counted_bytes()));
+        progress.found_bytes(size.saturating_sub(item.counted_bytes()));
     }
-    if is_to_be_skipped(shared, &item, &version, known.as_ref()).await? {
+    if is_to_be_skipped(resources, &item, &version, known.as_ref()).await? {
         debug!(file = item.name, bytes = size, "file skipped");
         return Ok(OpenResult::Skipped(size));
     }
-    if let Some(replicas) = &replicas {
-        of_replicas(&**replicas, &mut version, known.as_ref()).await;
+    if let Some(all) = replicas.all() {
+        of_replicas(&**all, &mut version, known.as_ref()).await;
     }
     let known = known.filter(|known| known.version.is_surely(&version));
-    let catalogued = replicas.as_ref().and_then(|replicas| replicas.expected_checksum());
-    let algorithm = algorithm(shared, &item, size, catalogued.as_ref());
-    let pieces = replicas.as_ref().and_then(|replicas| replicas.pieces());
-    let block_bytes = suspects::block_bytes(shared.options.block_bytes, pieces.as_deref());
+    let catalogued = replicas.all().and_then(|all| all.expected_checksum());
+    let algorithm = algorithm(resources, &item, size, catalogued.as_ref());
+    let pieces = replicas.all().and_then(|all| all.pieces());
+    let block_bytes = checks::block_bytes(options.block_bytes, pieces.as_deref());
     let (sink, mut blocks, is_new) =
-        sink(shared, &item, &version, size, known, algorithm, block_bytes).await?;
-    let pieces = FileCopy::fitting_pieces(pieces, size, blocks.block_bytes());
-    let SinkAbilities { parallel, token, takes_any_bytes } = sink.abilities(&item, algorithm).await;
-    let chained = algorithm.filter(|algorithm| !algorithm.is_combinable());
-    let in_order = parallel == 1 || chained.is_some() && !matches!(sink, Sink::Part(_));
-    let read_ahead = read_ahead(shared, blocks.block_bytes());
+        sink(resources, &item, &version, known, algorithm, block_bytes).await?;
+    let abilities = sink.abilities(&item, algorithm.is_some()).await;
+    let is_chained = algorithm.is_some_and(|algorithm| !algorithm.is_combinable());
+    let is_ordered = abilities.parallel == 1 || is_chained && !matches!(sink, Sink::Part(_));
+    let max_pieces = if is_ordered {
+        read_ahead(options.budget_bytes, blocks.block_bytes())
+    } else {
+        abilities.parallel.max(1)
+    };
     let arrived_bytes = head.as_ref().map_or(0, |head| head.bytes);
-    if let Some(limiter) = &shared.options.bandwidth {
+    if let Some(limiter) = &options.bandwidth {
         limiter.take(arrived_bytes, item.directions());
     }
-    let first_missing = blocks.first_missing();
+    let byte_order = if is_ordered { ByteOrder::InOrder } else { ByteOrder::Any };
+    let checks = FileChecks::new(algorithm, byte_order, pieces, &blocks);
+    let token = abilities.token.clone();
     // An upload may take nothing but whole blocks.
-    let fits = takes_any_bytes || !matches!(sink, Sink::Upload(_)) || arrived_bytes == size;
+    let fits =
+        abilities.takes_any_bytes || !matches!(sink, Sink::Upload(_)) || arrived_bytes == size;
+    let order = is_ordered.then(|| Sequencer::new(blocks.first_missing()));
+    let target = FileTarget::new(sink, abilities, order, item.is_small);
     let head = head.filter(|head| fits && blocks.written_bytes() == 0 && head.bytes > 0);
-    shared.note_arrived(arrived_bytes, head.as_ref().map_or(0, |head| head.bytes));
+    results.note_arrived(arrived_bytes, head.as_ref().map_or(0, |head| head.bytes));
     // Written below.
     head.iter().for_each(|head| blocks.take_exactly(&head.range()));
     log_begin(&item.name, size, blocks.written_bytes());
     let file = Arc::new(FileCopy {
-        shared: Arc::clone(shared),
+        resources: Arc::clone(resources),
         key,
-        source,
-        replicas,
-        is_resumed: blocks.written_bytes() > 0,
-        pieces,
-        rejections: Mutex::default(),
-        rejected_bytes: AtomicU64::new(0),
-        writes_are_quick: AtomicBool::new(false),
-        trials: Mutex::default(),
+        source: FileSource::new(&item, replicas, version, size),
+        blocks: FileBlocks::new(blocks, max_pieces, target.is_exact()),
+        target,
+        checks,
+        is_journaled: size > options.block_bytes,
         journaled: Mutex::default(),
-        sink,
-        order: in_order.then(|| Sequencer::new(first_missing)),
-        takes_any_bytes,
         slot: Mutex::new(slot),
-        max_pieces: if in_order { read_ahead } else { parallel.max(1) },
-        algorithm,
-        is_journaled: size > shared.options.block_bytes,
-        chain: chained.filter(|_| in_order).map(|it| Mutex::new(Hasher::new(it))),
-        prefix: chained.filter(|_| !in_order).map(PrefixSum::new),
-        asking: Mutex::default(),
-        server_checksum: Mutex::default(),
-        validator: Mutex::new(version.validator.clone()),
-        binding: VersionBinding::default(),
-        token: Mutex::new(token.clone()),
-        state: Mutex::new(FileCopyState::new(blocks)),
-        version,
-        size,
         item,
     });
     if is_new && let (Some(journal), Some(part)) = (file.journal(), token) {
-        journal.file(&file.key, &file.version, Some(&part));
+        journal.file(&file.key, file.source.version(), Some(&part));
     }
     if let Some(head) = head {
         file.hold(head.bytes);
-        Arc::clone(&file).write(head).await?;
+        write::write(Arc::clone(&file), head).await?;
     }
-    file.ask_for_checksum(algorithm);
+    ask_for_checksum(&file);
     Ok(OpenResult::File(file))
 }
 
 /// The pieces that are read ahead for a target that takes blocks in order.
-fn read_ahead(shared: &CopyContext, block_bytes: u64) -> usize {
-    let room = shared.options.budget_bytes / (2 * block_bytes);
+fn read_ahead(budget_bytes: u64, block_bytes: u64) -> usize {
+    let room = budget_bytes / (2 * block_bytes);
     usize::try_from(room).unwrap_or(READ_AHEAD).clamp(1, READ_AHEAD)
 }
 
@@ -142,45 +130,6 @@ fn log_begin(file: &str, bytes: u64, resumed: u64) {
     match resumed {
         0 => debug!(file, bytes, "file begun"),
         _ => debug!(file, bytes, resumed, "file resumed"),
-    }
-}
-
-/// The source of a file, and the same with its replicas where there may be some.
-type SourceAndReplicas = (Arc<dyn Source>, Option<Arc<dyn ReplicaSet>>);
-
-fn source_of(item: &CopyItem) -> Result<SourceAndReplicas> {
-    let replicas = item.storage.replicas(&item.path)?;
-    let Some(all) = &replicas else { return Ok((item.storage.source(&item.path)?, None)) };
-    all.begin_bulk();
-    Ok((Arc::clone(all) as Arc<dyn Source>, replicas))
-}
-
-/// How a sink takes bytes.
-struct SinkAbilities {
-    /// Most blocks at the same time.
-    parallel: usize,
-    /// Where the bytes are until the file is whole.
-    token: Option<String>,
-    takes_any_bytes: bool,
-}
-
-impl Sink {
-    async fn abilities(&self, item: &CopyItem, algorithm: Option<Algorithm>) -> SinkAbilities {
-        let is_local = item.local.is_some() && algorithm.is_none();
-        let of = |parallel, token| SinkAbilities { parallel, token, takes_any_bytes: false };
-        match self {
-            Self::Upload(upload) => match &*upload.read().await {
-                Some(upload) => SinkAbilities {
-                    takes_any_bytes: upload.takes_any_bytes(),
-                    ..of(upload.parallel(), upload.token())
-                },
-                None => of(1, None),
-            },
-            Self::Part(part) if is_local => of(LOCAL_PIECES, Some(part.part_name())),
-            Self::Part(part) => of(usize::MAX, Some(part.part_name())),
-            Self::Output => of(1, None),
-            Self::Discard => of(usize::MAX, None),
-        }
     }
 }
 
@@ -202,12 +151,12 @@ async fn of_replicas(replicas: &dyn ReplicaSet, version: &mut FileVersion, known
 /// The checksum to compute; none if nothing could be compared with it and none was requested.
 /// That of a `catalogue` costs no question.
 fn algorithm(
-    shared: &CopyContext,
+    resources: &CopyResources,
     item: &CopyItem,
     size: u64,
     catalogue: Option<&Checksum>,
 ) -> Option<Algorithm> {
-    let verify = &shared.options.verify;
+    let verify = &resources.options.verify;
     if let (Verify::Automatic, Some(catalogue), false) =
         (verify, catalogue, matches!(item.target, Target::Discard))
     {
@@ -218,20 +167,20 @@ fn algorithm(
         Target::Local(_) => item.local.is_some(),
         Target::Remote(..) | Target::Output => false,
     };
-    let small = size < shared.options.block_bytes;
+    let small = size < resources.options.block_bytes;
     verify.algorithm().filter(|_| verify.is_explicit() || !no_checksum_expected && !small)
 }
 
 /// Returns true if the target is to be left as it is.
 pub(crate) async fn is_to_be_skipped(
-    shared: &CopyContext,
+    resources: &CopyResources,
     item: &CopyItem,
     version: &FileVersion,
     known: Option<&Known>,
 ) -> Result<bool> {
     let done =
         known.and_then(|known| known.done.as_ref().filter(|_| known.version.is_surely(version)));
-    let existing = shared.options.existing;
+    let existing = resources.options.existing;
     let seen = match &item.target {
         Target::Local(path) => local_version(path)?,
         Target::Remote(storage, path)
@@ -268,28 +217,28 @@ pub(crate) async fn is_to_be_skipped(
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     let times = item.storage.file_times();
-    should_skip(shared, &item.target, version, times, known, &seen)
+    should_skip(resources, &item.target, version, times, known, &seen)
 }
 
 /// Decides whether a file is left as it is, because an earlier attempt has copied it or by the rule
 /// for existing targets. `version` is that of the source, with the times there, and `seen` is what
 /// is at the target.
 pub(crate) fn should_skip(
-    shared: &CopyContext,
+    resources: &CopyResources,
     target: &Target,
     version: &FileVersion,
     times: FileTimes,
     known: Option<&Known>,
     seen: &FileVersion,
 ) -> Result<bool> {
-    if shared.options.existing == OverwritePolicy::Refuse {
+    if resources.options.existing == OverwritePolicy::Refuse {
         let message = format!("{} exists already", target.name());
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     if known.is_some_and(|known| known.is_done(version, seen)) {
         return Ok(true);
     }
-    Ok(match shared.options.existing {
+    Ok(match resources.options.existing {
         OverwritePolicy::Replace | OverwritePolicy::Refuse => false,
         OverwritePolicy::Keep => true,
         OverwritePolicy::Update => {
@@ -330,22 +279,22 @@ pub(crate) fn local_version(path: &Path) -> Result<Option<FileVersion>> {
 
 /// The sink, the blocks already there, and true if the journal needs a record of a new file.
 async fn sink(
-    shared: &Arc<CopyContext>,
+    resources: &CopyResources,
     item: &CopyItem,
     version: &FileVersion,
-    size: u64,
     known: Option<Known>,
     algorithm: Option<Algorithm>,
     block_bytes: u64,
 ) -> Result<(Sink, BlockMap, bool)> {
+    let size = version.size.unwrap_or_default();
     let blocks = BlockMap::new(size, block_bytes);
     match &item.target {
         Target::Output => Ok((Sink::Output, blocks, false)),
         Target::Discard => Ok((Sink::Discard, blocks, false)),
         Target::Local(path) => {
-            let name = PartialFile::name(path, &shared.job);
+            let name = PartialFile::name(path, &resources.job);
             let bits = item.local.as_ref().and_then(|path| partial_file::mode_of(path));
-            let mode = bits.or(item.mode).map(|bits| shared.file_mode(bits));
+            let mode = bits.or(item.mode).map(|bits| resources.file_mode(bits));
             if item.is_small {
                 let part = PartialFile::small(path, &name, size, mode, version.modified());
                 return Ok((Sink::Part(part), blocks, false));
@@ -376,34 +325,34 @@ async fn sink(
             let opened = opened.await.unwrap_or_else(died)?;
             match opened.1.written_bytes() {
                 bytes if is_new => {
-                    shared.note_arrived(bytes, bytes);
-                    shared.progress.done_bytes(bytes);
+                    resources.results.note_arrived(bytes, bytes);
+                    resources.progress.done_bytes(bytes);
                 }
-                bytes => shared.note_resumed(bytes),
+                bytes => resources.results.note_resumed(bytes),
             }
             Ok(opened)
         }
         Target::Remote(storage, path) => {
             // Without a journal, nothing keeps another process from doing the same.
-            let partial = shared
+            let partial = resources
                 .journal
                 .as_ref()
-                .map(|_| PartialFile::name(Path::new(&item.target.name()), &shared.job));
+                .map(|_| PartialFile::name(Path::new(&item.target.name()), &resources.job));
             let options = PutOptions {
                 size,
-                overwrite: shared.options.existing.replaces(),
-                expected: shared.options.expected.clone(),
+                overwrite: resources.options.existing.replaces(),
+                expected: resources.options.expected.clone(),
                 resume: None,
                 modified: version.modified(),
                 partial,
                 is_looked_at: item.is_small && item.directory.is_some(),
-                read_back: shared.options.verify.is_explicit(),
+                read_back: resources.options.verify.is_explicit(),
             };
             if let Some(part) = &item.range {
-                let block_bytes = shared.options.block_bytes;
+                let block_bytes = resources.options.block_bytes;
                 return upload_sink::range(&**storage, path, options, part, block_bytes).await;
             }
-            upload_sink::whole(shared, item, &**storage, path, options, known, algorithm).await
+            upload_sink::whole(resources, item, &**storage, path, options, known, algorithm).await
         }
     }
 }
@@ -436,37 +385,34 @@ fn verified(
     blocks
 }
 
-impl FileCopy {
-    /// Asks the server for its checksum, while the bytes move.
-    fn ask_for_checksum(self: &Arc<Self>, algorithm: Option<Algorithm>) {
-        let verify = &self.shared.options.verify;
-        let given = matches!(verify, Verify::Value(_));
-        let is_asked = self.item.local.is_none() && !given && self.item.range.is_none();
-        let Some(algorithm) = algorithm.filter(|_| is_asked) else {
-            return;
-        };
-        if let Some(replicas) = &self.replicas {
-            let is_catalogued = replicas.expected_checksum().is_some();
-            if is_catalogued && self.size < self.shared.options.block_bytes {
-                return;
-            }
-            let replicas = Arc::clone(replicas);
-            let file = Arc::downgrade(self);
-            self.set_asking(tokio::spawn(async move {
-                replicas.ask_checksums(algorithm).await;
-                // The odd one is excluded as soon as it is known.
-                let agreed = replicas.agreed_checksum();
-                if let Some(file) = file.upgrade() {
-                    file.set_server_checksum(agreed.clone());
-                    file.note_version();
-                }
-                Ok(agreed)
-            }));
+/// Asks the server for its checksum, while the bytes move.
+fn ask_for_checksum(file: &Arc<FileCopy>) {
+    let options = &file.resources.options;
+    let given = matches!(options.verify, Verify::Value(_));
+    let is_asked = file.item.local.is_none() && !given && file.item.range.is_none();
+    let Some(algorithm) = file.checks.algorithm().filter(|_| is_asked) else {
+        return;
+    };
+    if let Some(replicas) = file.source.replicas() {
+        let is_catalogued = replicas.expected_checksum().is_some();
+        if is_catalogued && file.source.size() < options.block_bytes {
             return;
         }
-        let storage = Arc::clone(&self.item.storage);
-        let path = self.item.path.clone();
-        let asking = tokio::spawn(async move { storage.checksum(&path, algorithm).await });
-        self.set_asking(asking);
+        let replicas = Arc::clone(replicas);
+        let asked = Arc::downgrade(file);
+        file.checks.set_asking(tokio::spawn(async move {
+            replicas.ask_checksums(algorithm).await;
+            // The odd one is excluded as soon as it is known.
+            let agreed = replicas.agreed_checksum();
+            if let Some(file) = asked.upgrade() {
+                file.checks.set_stated(agreed.clone());
+                file.note_version();
+            }
+            Ok(agreed)
+        }));
+        return;
     }
+    let storage = Arc::clone(&file.item.storage);
+    let path = file.item.path.clone();
+    file.checks.set_asking(tokio::spawn(async move { storage.checksum(&path, algorithm).await }));
 }

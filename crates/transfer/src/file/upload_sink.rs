@@ -10,23 +10,24 @@
 //! that afterwards, as the file may have all of its length already. What it loses when all is
 //! compared and the name is being given is found by a look at the whole, [`confirm`].
 
-use crate::copy::context::CopyContext;
+use crate::copy::resources::CopyResources;
 use crate::destination::Target;
-use crate::file::block_map::{BlockChecksums, BlockMap};
-use crate::file::partial_file::failed;
+use crate::file::FileCopy;
+use crate::file::blocks::block_map::{BlockChecksums, BlockMap};
+use crate::file::item::CopyItem;
+use crate::file::target::Sink;
+use crate::file::target::partial_file::failed;
 use crate::file::upload_range::UploadRange;
-use crate::file::{CopyItem, FileCopy, Sink};
 use crate::journal::Known;
 use futures_util::future::try_join_all;
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::storage::read_back;
-use hither_core::{Error, ErrorKind, PutOptions, Result, Storage, range};
+use hither_core::{Error, ErrorKind, PutOptions, Result, Storage};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
@@ -38,7 +39,7 @@ const READ_BYTES: usize = 1 << 20;
 /// The sink of a file that is uploaded whole, the blocks already there, and true if the journal
 /// needs a record of a new file.
 pub(crate) async fn whole(
-    shared: &Arc<CopyContext>,
+    resources: &CopyResources,
     item: &CopyItem,
     storage: &dyn Storage,
     path: &str,
@@ -48,7 +49,7 @@ pub(crate) async fn whole(
 ) -> Result<(Sink, BlockMap, bool)> {
     // The sums of blocks that went in an earlier attempt are not all known, and some are of no use
     // for that of the file: where one was asked for, or cannot be put together, all go again.
-    let is_explicit = shared.options.verify.is_explicit();
+    let is_explicit = resources.options.verify.is_explicit();
     let is_resumable = |algorithm: Algorithm| !is_explicit && algorithm.is_combinable();
     let known = known.filter(|_| algorithm.is_none_or(is_resumable));
     let size = options.size;
@@ -56,14 +57,15 @@ pub(crate) async fn whole(
     let options = PutOptions { resume: resume.clone(), ..options };
     let upload = storage.put(path, options).await?;
     let block_bytes = match upload.block_bytes() {
-        0 | 1 => shared.options.block_bytes,
+        0 | 1 => resources.options.block_bytes,
         unit => unit,
     };
     let mut blocks = BlockMap::new(size, block_bytes);
     let is_new = resume.is_none() || upload.token() != resume;
     if resume.is_some() && is_new {
         let name = item.target.name();
-        shared.note(format!("{name}: the upload of an earlier attempt is gone: begun anew"));
+        let notice = format!("{name}: the upload of an earlier attempt is gone: begun anew");
+        resources.results.note(notice);
     }
     let known = known.filter(|_| !is_new).unwrap_or_default().blocks;
     let with_adler32 = algorithm == Some(Algorithm::Adler32);
@@ -73,7 +75,7 @@ pub(crate) async fn whole(
             blocks.present(range, checksums);
         }
     }
-    shared.note_resumed(blocks.written_bytes());
+    resources.results.note_resumed(blocks.written_bytes());
     Ok((Sink::Upload(RwLock::new(Some(upload))), blocks, is_new))
 }
 
@@ -126,15 +128,15 @@ fn summed(
 /// Compares what the server may have lost with what it has now that it has all of the file. Returns
 /// the bytes of the blocks that are to be uploaded again.
 pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
-    let Sink::Upload(upload) = &file.sink else { return Ok(0) };
+    let Some(upload) = file.target.upload() else { return Ok(0) };
     let upload = upload.read().await;
     let Some(upload) = upload.as_ref().filter(|it| !it.resumes_verified()) else { return Ok(0) };
-    let doubtful = file.state().blocks.take_doubtful(upload.interruptions());
+    let doubtful = file.blocks.take_doubtful(upload.interruptions());
     if doubtful.is_empty() {
         return Ok(0);
     }
     if file.item.range.is_none()
-        && let Some(BlockChecksums { crc32c, adler32 }) = file.checksums()
+        && let Some(BlockChecksums { crc32c, adler32 }) = file.blocks.checksums()
     {
         let expected = adler32.unwrap_or(crc32c);
         let told = upload.written_checksum(expected.algorithm()).await;
@@ -146,12 +148,12 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
     let Some(source) = upload.written_source() else {
         let bytes: u64 = doubtful.values().map(|(bytes, _)| bytes).sum();
         let name = &file.key;
-        file.shared.note(format!(
+        file.resources.results.note(format!(
             "{name}: {bytes} bytes that went before an interruption are not verified"
         ));
         return Ok(0);
     };
-    let policy = &file.shared.options.retry;
+    let policy = &file.resources.options.retry;
     let blocks: Vec<_> = doubtful.into_iter().collect();
     let mut again = 0;
     for blocks in blocks.chunks(READ_AT_ONCE) {
@@ -160,14 +162,12 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
             read_back(&*source, block, expected.algorithm(), policy)
         });
         for ((at, (_, expected)), seen) in blocks.iter().zip(try_join_all(reading).await?) {
-            if seen != *expected
-                && let Some((block, _)) = file.state().blocks.reopen(*at)
-            {
-                again += range::len(&block);
+            if seen != *expected {
+                again += file.blocks.reopen(*at);
             }
         }
     }
-    if again > 0 && file.order.is_some() {
+    if again > 0 && file.target.is_ordered() {
         // Blocks go in order, and this one is behind: the next attempt begins anew.
         let name = &file.key;
         let what =
@@ -175,10 +175,11 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
         return Err(Error::new(ErrorKind::Corrupt, what));
     }
     if again > 0 {
-        file.state().over = false;
-        file.shared.note_lost(again);
+        file.blocks.go_on();
+        let results = &file.resources.results;
+        results.note_lost(again);
         let name = &file.key;
-        file.shared.note(format!("{name}: the server had lost {again} bytes: uploaded again"));
+        results.note(format!("{name}: the server had lost {again} bytes: uploaded again"));
     }
     Ok(again)
 }
@@ -190,15 +191,15 @@ pub(crate) async fn verify_doubtful(file: &FileCopy) -> Result<u64> {
 /// [`ErrorKind::Corrupt`] if it has.
 pub(crate) async fn confirm(file: &FileCopy) -> Result<()> {
     let Target::Remote(storage, path) = &file.item.target else { return Ok(()) };
-    let Some(BlockChecksums { crc32c, adler32 }) = file.checksums() else { return Ok(()) };
+    let Some(BlockChecksums { crc32c, adler32 }) = file.blocks.checksums() else { return Ok(()) };
     let expected = adler32.unwrap_or(crc32c);
     let told = storage.checksum(path, expected.algorithm()).await;
     let seen = match told.ok().flatten() {
         Some(told) => told,
         None => {
             let source = storage.source(path)?;
-            let policy = &file.shared.options.retry;
-            read_back(&*source, 0..file.size, expected.algorithm(), policy).await?
+            let policy = &file.resources.options.retry;
+            read_back(&*source, 0..file.source.size(), expected.algorithm(), policy).await?
         }
     };
     if seen == expected {

@@ -4,7 +4,7 @@
 //! it reads by where it lies. Each is copied as soon as it is on disk.
 
 use crate::copy::context::CopyContext;
-use crate::file::CopyItem;
+use crate::file::item::CopyItem;
 use crate::server_actions::{Stager, Staging};
 use hither_core::storage::StagingState;
 use hither_core::{Error, ErrorKind, Result};
@@ -95,7 +95,7 @@ pub(crate) async fn run(shared: &CopyContext, stager: &dyn Stager) {
         Ok(staging) => staging,
         Err(error) => return fail_all(shared, waiting, &error),
     };
-    staging.notices().into_iter().for_each(|notice| shared.note(notice));
+    staging.notices().into_iter().for_each(|notice| shared.results().note(notice));
     let mut wait = StagingWait::new(staging, waiting.len());
     loop {
         match wait.next().await {
@@ -115,7 +115,7 @@ pub(crate) async fn run(shared: &CopyContext, stager: &dyn Stager) {
 async fn settle(shared: &CopyContext, mut item: CopyItem, state: StagingState) {
     if let StagingState::Failed(why) = state {
         let what = format!("{} cannot be staged: {why:?}", item.name);
-        return shared.failed(item.name, Error::new(ErrorKind::Unavailable, what));
+        return shared.results().failed(item.name, Error::new(ErrorKind::Unavailable, what));
     }
     // The file on disk has another validator than its stub.
     if let Some(entry) = &mut item.entry {
@@ -126,7 +126,7 @@ async fn settle(shared: &CopyContext, mut item: CopyItem, state: StagingState) {
 
 fn fail_all(shared: &CopyContext, waiting: Vec<Option<CopyItem>>, error: &Error) {
     for item in waiting.into_iter().flatten() {
-        shared.failed(item.name, error.clone());
+        shared.results().failed(item.name, error.clone());
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
-use crate::file::CopyItem;
+use crate::file::item::CopyItem;
 use crate::file::open::is_to_be_skipped;
 use crate::file::version::FileVersion;
 use crate::options::{OverwritePolicy, Verify};
@@ -32,7 +32,7 @@ pub(crate) enum MoveResult {
 
 /// Moves a file, if its target is on a server.
 pub(crate) async fn run(
-    shared: &Arc<CopyContext>,
+    shared: &CopyContext,
     mover: &dyn ThirdPartyMover,
     item: &CopyItem,
 ) -> Result<MoveResult> {
@@ -46,7 +46,7 @@ pub(crate) async fn run(
             None => item.storage.stat(&item.path).await?,
         };
         if item.entry.is_none() {
-            shared.progress.found_bytes(entry.counted_bytes());
+            shared.resources.progress.found_bytes(entry.counted_bytes());
         }
         let mut backoff = Backoff::default();
         let mut others = 0;
@@ -58,18 +58,23 @@ pub(crate) async fn run(
                 return Err(error);
             }
             let server = item.target.server();
-            shared.note_once(format!("{server} moves no more files at a time: others wait"));
+            shared
+                .results()
+                .note_once(format!("{server} moves no more files at a time: others wait"));
             // As long as others of this job are moved, its turn comes.
-            let policy = &shared.options.retry;
-            let Some(pause) = backoff.next(policy, retry, others > 0, &shared.clock) else {
+            let policy = &shared.resources.options.retry;
+            let Some(pause) = backoff.next(policy, retry, others > 0, &shared.resources.clock)
+            else {
                 return Err(error);
             };
-            others = shared.wait_to_move(pause).await;
+            others = shared.concurrency.refuse_move();
+            tokio::time::sleep(pause).await;
+            shared.concurrency.begin_move();
         }
     };
     match moved.await {
         Err(error) if mover.falls_back(&error) => {
-            shared.note_once(format!("copied through this machine: {error}"));
+            shared.results().note_once(format!("copied through this machine: {error}"));
             Ok(MoveResult::FallBack)
         }
         result => result,
@@ -77,7 +82,7 @@ pub(crate) async fn run(
 }
 
 async fn move_between(
-    shared: &Arc<CopyContext>,
+    shared: &CopyContext,
     mover: &dyn ThirdPartyMover,
     item: &CopyItem,
     entry: &DirEntry,
@@ -90,9 +95,9 @@ async fn move_between(
         return Err(Error::new(ErrorKind::Unsupported, what));
     };
     let version = FileVersion::of(entry);
-    let known = shared.journal.as_ref().and_then(|journal| journal.known(&key));
-    if is_to_be_skipped(shared, item, &version, known.as_ref()).await? {
-        shared.progress.done_bytes(size);
+    let known = shared.resources.journal.as_ref().and_then(|journal| journal.known(&key));
+    if is_to_be_skipped(&shared.resources, item, &version, known.as_ref()).await? {
+        shared.resources.progress.done_bytes(size);
         return Ok(MoveResult::Skipped);
     }
     let file = ThirdPartyMove {
@@ -101,12 +106,12 @@ async fn move_between(
         target,
         target_path,
         size,
-        overwrite: shared.options.existing.replaces(),
+        overwrite: shared.resources.options.existing.replaces(),
     };
     let counted = Arc::new(AtomicU64::new(0));
     let moved = {
         let counted = Arc::clone(&counted);
-        let progress = Arc::clone(&shared.progress);
+        let progress = Arc::clone(&shared.resources.progress);
         // Markers may come twice, and count what is written twice.
         Arc::new(move |bytes: u64| {
             let bytes = bytes.min(size);
@@ -115,7 +120,7 @@ async fn move_between(
         })
     };
     let result = async {
-        let before = match shared.options.existing {
+        let before = match shared.resources.options.existing {
             // What is there would have been kept.
             OverwritePolicy::Keep => Before::Absent,
             existing if existing.replaces() => Before::look(item, target, target_path).await,
@@ -128,19 +133,19 @@ async fn move_between(
     let counted = counted.load(Ordering::Relaxed);
     match result {
         Ok(seen) => {
-            shared.progress.moved_by_servers(size.saturating_sub(counted));
+            shared.resources.progress.moved_by_servers(size.saturating_sub(counted));
             debug!(file = item.name, bytes = size, "file moved by the servers");
-            let mut tally = shared.tally();
+            let mut tally = shared.results().summary();
             tally.files += 1;
             tally.bytes += size;
             drop(tally);
-            if let Some(journal) = &shared.journal {
+            if let Some(journal) = &shared.resources.journal {
                 journal.done(&key, &version, &FileVersion::of(&seen));
             }
             Ok(MoveResult::Moved)
         }
         Err(error) => {
-            shared.progress.undone_bytes(counted);
+            shared.resources.progress.undone_bytes(counted);
             Err(error)
         }
     }
@@ -194,7 +199,7 @@ async fn verify(
 ) -> Result<DirEntry> {
     let seen = file.target.stat(file.target_path).await?;
     let wrong = if seen.size == Some(file.size) {
-        let options = &shared.options;
+        let options = &shared.resources.options;
         let is_doubtful = options.verify.is_explicit() || before.may_be(&seen);
         let asked = is_doubtful || file.size >= options.block_bytes;
         match options.verify.algorithm().filter(|_| asked) {
@@ -235,13 +240,13 @@ fn compare(
     let is_told = there.is_some() && expected.is_some();
     if is_doubtful && !is_told {
         let name = item.target.name();
-        shared.note(format!("{name}: not compared, because a server tells no checksum"));
+        shared.results().note(format!("{name}: not compared, because a server tells no checksum"));
     }
     let checksum = there?;
     let compared = expected.is_some();
     if let Some(expected) = expected.filter(|expected| *expected != checksum) {
         return Some(format!("the server states {checksum}, expected {expected}"));
     }
-    shared.note_checksum(FileChecksum { target: item.target.name(), checksum, compared });
+    shared.results().note_checksum(FileChecksum { target: item.target.name(), checksum, compared });
     None
 }

@@ -7,7 +7,7 @@
 use crate::copy::context::CopyContext;
 use crate::destination::Target;
 use crate::file::open::{local_version, should_skip};
-use crate::file::partial_file::{self, PartialFile};
+use crate::file::target::partial_file::{self, PartialFile};
 use crate::file::version::FileVersion;
 use crate::tree::small_files::{TreeBatch, TreeRoot};
 use bytes::Bytes;
@@ -71,14 +71,14 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, batch: TreeBatch) {
         Some(_) => fetch.copy(&order).await,
         None => {
             let requests = BatchRequests { batch: &mut fetch, order: &order };
-            retry::run(&shared.options.retry, &shared.clock, requests).await
+            retry::run(&shared.resources.options.retry, &shared.resources.clock, requests).await
         }
     };
     fetch.settle().await;
     fetch.finish().await;
     if let Err(error) = fetched {
         for file in fetch.missing.into_values() {
-            shared.failed(root.name_of(&file.relative), error.clone());
+            shared.results().failed(root.name_of(&file.relative), error.clone());
         }
     }
 }
@@ -98,15 +98,15 @@ async fn without_skipped(
                 Ok(false) => left.push(file),
                 Ok(true) => {
                     debug!(file = file.relative, "file skipped");
-                    context.skipped(file.entry.counted_bytes());
+                    context.results().skipped(file.entry.counted_bytes());
                 }
-                Err(error) => context.failed(tree.name_of(&file.relative), error),
+                Err(error) => context.results().failed(tree.name_of(&file.relative), error),
             }
         }
         left
     });
     looked.await.unwrap_or_else(|error| {
-        shared.failed(root.name_of(""), panicked(error));
+        shared.results().failed(root.name_of(""), panicked(error));
         Vec::new()
     })
 }
@@ -114,11 +114,11 @@ async fn without_skipped(
 fn is_skipped(shared: &CopyContext, root: &TreeRoot, file: &TreeFile) -> Result<bool> {
     let target = root.target_of(&file.relative)?;
     let Target::Local(path) = &target else { return Ok(false) };
-    let known = shared.journal.as_ref().and_then(|journal| journal.take(&target.name()));
+    let known = shared.resources.journal.as_ref().and_then(|journal| journal.take(&target.name()));
     let version = FileVersion::of(&file.entry);
     let Some(seen) = local_version(path)? else { return Ok(false) };
     let times = root.storage.file_times();
-    should_skip(shared, &target, &version, times, known.as_ref(), &seen)
+    should_skip(&shared.resources, &target, &version, times, known.as_ref(), &seen)
 }
 
 /// The requests for the files of a batch, in this order, until all have come or failed.
@@ -167,7 +167,7 @@ impl BatchFetch<'_> {
             let files: Vec<_> = files.map(|file| (file, Vec::new())).collect();
             self.written().await;
             let bytes = files.iter().map(|(file, _)| file.entry.counted_bytes()).sum();
-            self.shared.note_arrived(bytes, bytes);
+            self.shared.results().note_arrived(bytes, bytes);
             self.start_writing(files, 0);
         }
         Ok(())
@@ -176,9 +176,9 @@ impl BatchFetch<'_> {
     async fn follow(&mut self, events: &mut dyn TreeEvents) -> Result<()> {
         loop {
             // Nobody reads the connection while there is no room; what this batch holds is written.
-            if !self.shared.budget.has_room() {
+            if !self.shared.resources.budget.has_room() {
                 self.settle().await;
-                self.shared.budget.room().await;
+                self.shared.resources.budget.room().await;
             }
             let some = events.next().await?;
             if some.is_empty() {
@@ -201,17 +201,17 @@ impl BatchFetch<'_> {
                 let bytes = file.entry.counted_bytes();
                 let walked_bytes = walked.entry.counted_bytes();
                 if bytes != walked_bytes {
-                    self.shared.progress.found_bytes(bytes.saturating_sub(walked_bytes));
-                    self.shared.progress.done_bytes(walked_bytes.saturating_sub(bytes));
+                    self.shared.resources.progress.found_bytes(bytes.saturating_sub(walked_bytes));
+                    self.shared.resources.progress.done_bytes(walked_bytes.saturating_sub(bytes));
                 }
-                self.shared.note_arrived(bytes, bytes);
-                self.shared.budget.hold(bytes);
+                self.shared.results().note_arrived(bytes, bytes);
+                self.shared.resources.budget.hold(bytes);
                 self.arrived_bytes += bytes;
                 self.arrived.push((file, pieces));
             }
             TreeEvent::Failed(path, error) => {
                 if self.missing.remove(&path).is_some() {
-                    self.shared.failed(self.root.name_of(&path), error);
+                    self.shared.results().failed(self.root.name_of(&path), error);
                 }
             }
             TreeEvent::LeftOut(path, reason) => {
@@ -226,7 +226,7 @@ impl BatchFetch<'_> {
         if self.missing.remove(path).is_some() {
             let name = self.root.name_of(path);
             let message = format!("{name} changed while it was copied: {how}");
-            self.shared.failed(name, Error::new(ErrorKind::Changed, message));
+            self.shared.results().failed(name, Error::new(ErrorKind::Changed, message));
         }
     }
 
@@ -249,17 +249,17 @@ impl BatchFetch<'_> {
     async fn written(&mut self) {
         let Some((writing, bytes)) = self.writing.take() else { return };
         let written = writing.await;
-        self.shared.budget.release(bytes);
+        self.shared.resources.budget.release(bytes);
         match written {
             Ok((written, failed)) => {
                 let done = written.iter().map(|one| one.file.entry.counted_bytes()).sum();
-                self.shared.progress.done_bytes(done);
+                self.shared.resources.progress.done_bytes(done);
                 self.written.extend(written);
                 for (file, error) in failed {
-                    self.shared.failed(self.root.name_of(&file.relative), error);
+                    self.shared.results().failed(self.root.name_of(&file.relative), error);
                 }
             }
-            Err(error) => self.shared.failed(self.root.name_of(""), panicked(error)),
+            Err(error) => self.shared.results().failed(self.root.name_of(""), panicked(error)),
         }
     }
 
@@ -276,10 +276,12 @@ impl BatchFetch<'_> {
         let written = std::mem::take(&mut self.written);
         let devices: BTreeSet<_> = written.iter().filter_map(|one| one.part.device()).collect();
         for device in devices {
-            let synced = self.shared.group_sync.sync(device, None).await;
+            let synced = self.shared.resources.group_sync.sync(device, None).await;
             if let Err(error) = synced {
                 for one in written {
-                    self.shared.failed(self.root.name_of(&one.file.relative), error.clone());
+                    self.shared
+                        .results()
+                        .failed(self.root.name_of(&one.file.relative), error.clone());
                 }
                 return;
             }
@@ -288,7 +290,7 @@ impl BatchFetch<'_> {
         let root = Arc::clone(self.root);
         let named = spawn_blocking(move || give_names(&shared, &root, written)).await;
         if let Err(error) = named {
-            self.shared.failed(self.root.name_of(""), panicked(error));
+            self.shared.results().failed(self.root.name_of(""), panicked(error));
         }
     }
 }
@@ -319,15 +321,15 @@ fn write_file(
     let Target::Local(target) = root.target_of(&file.relative)? else {
         return Err(Error::new(ErrorKind::Invalid, "the target is no file of this machine"));
     };
-    let name = PartialFile::name(&target, &shared.job);
+    let name = PartialFile::name(&target, &shared.resources.job);
     let TreeFile { entry, mode, relative } = file;
     let small = |mode: Option<u32>| {
-        let mode = mode.map(|bits| shared.file_mode(bits));
+        let mode = mode.map(|bits| shared.resources.file_mode(bits));
         PartialFile::small(&target, &name, entry.counted_bytes(), mode, entry.modified)
     };
     let Some(folder) = &root.local else {
         let part = small(*mode);
-        part.write(0, pieces, &shared.group_sync)?;
+        part.write(0, pieces, &shared.resources.group_sync)?;
         return Ok(part);
     };
     let path = folder.join(relative);
@@ -338,7 +340,7 @@ fn write_file(
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     let part = small(Some(from.metadata().map_err(failed)?.mode()));
-    part.copy_from(&from, 0..entry.counted_bytes(), &shared.group_sync)?;
+    part.copy_from(&from, 0..entry.counted_bytes(), &shared.resources.group_sync)?;
     let FileVersion { size, modified, .. } = FileVersion::of(entry);
     let seen = local_version(&path)?;
     if seen.is_none_or(|seen| (seen.size, seen.modified) != (size, modified)) {
@@ -351,25 +353,21 @@ fn write_file(
 
 /// Gives files their names, and notes them as done.
 fn give_names(shared: &CopyContext, root: &TreeRoot, written: Vec<Written>) {
-    let replace = shared.options.existing.replaces();
+    let replace = shared.resources.options.existing.replaces();
     let mut done = Vec::with_capacity(written.len());
     for Written { file, part } in written {
         match part.finish(None, replace) {
             Ok(()) => done.push((file, part.target().to_owned())),
             Err(error) => {
                 part.remove();
-                shared.failed(root.name_of(&file.relative), error);
+                shared.results().failed(root.name_of(&file.relative), error);
             }
         }
     }
-    let mut folders = shared.folders();
     for (_, target) in &done {
-        if let Some(folder) = target.parent().filter(|folder| !folders.contains(*folder)) {
-            folders.insert(folder.to_owned());
-        }
+        shared.results().note_folder(target.parent());
     }
-    drop(folders);
-    if let Some(journal) = &shared.journal {
+    if let Some(journal) = &shared.resources.journal {
         let records = done.iter().map(|(file, target)| {
             let version = FileVersion::of(&file.entry);
             // The target has the time of the source.
@@ -379,10 +377,10 @@ fn give_names(shared: &CopyContext, root: &TreeRoot, written: Vec<Written>) {
         });
         journal.done_together(records);
     }
-    let mut tally = shared.tally();
+    let mut tally = shared.results().summary();
     for (file, _) in &done {
         tally.files += 1;
         tally.bytes += file.entry.counted_bytes();
-        shared.progress.done_file();
+        shared.resources.progress.done_file();
     }
 }

@@ -10,7 +10,7 @@
 //! one is kept from before the first write, and an error fails all tickets that the sync would have
 //! covered.
 
-use crate::file::partial_file::failed;
+use crate::file::target::partial_file::failed;
 use hither_core::sync::lock;
 use hither_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;

@@ -7,10 +7,11 @@
 //! that are in the way.
 
 use crate::copy::context::CopyContext;
+use crate::copy::target_directory::make_directory;
 use crate::destination::Target;
-use crate::file::CopyItem;
+use crate::file::item::CopyItem;
 use crate::file::open::should_skip;
-use crate::file::partial_file;
+use crate::file::target::partial_file;
 use crate::file::version::FileVersion;
 use crate::journal::Known;
 use crate::options::OverwritePolicy;
@@ -70,9 +71,11 @@ pub(crate) async fn run(shared: &Arc<CopyContext>, TreeBatch { root, files }: Tr
     let batch = BatchUpload { shared, root: &root, storage, directory, is_again: false };
     let waiting = batch.without_skipped(files).await;
     let mut requests = BatchRequests { batch, waiting };
-    if let Err(error) = retry::run(&shared.options.retry, &shared.clock, &mut requests).await {
+    if let Err(error) =
+        retry::run(&shared.resources.options.retry, &shared.resources.clock, &mut requests).await
+    {
         for file in requests.waiting {
-            shared.failed(root.name_of(&file.relative), error.clone());
+            shared.results().failed(root.name_of(&file.relative), error.clone());
         }
     }
 }
@@ -107,13 +110,16 @@ impl BatchUpload<'_> {
     /// The files that are to be copied.
     async fn without_skipped(&self, files: Vec<TreeFile>) -> Vec<TreeFile> {
         let Self { shared, root, .. } = self;
-        let asks =
-            matches!(shared.options.existing, OverwritePolicy::Keep | OverwritePolicy::Update);
+        let asks = matches!(
+            shared.resources.options.existing,
+            OverwritePolicy::Keep | OverwritePolicy::Update
+        );
         let mut left = Vec::with_capacity(files.len());
         let mut asked: Vec<(TreeFile, Option<Known>)> = Vec::new();
         for file in files {
             let target = root.target_of(&file.relative);
-            let journal = shared.journal.as_ref().filter(|_| file.entry.kind == FileKind::File);
+            let journal =
+                shared.resources.journal.as_ref().filter(|_| file.entry.kind == FileKind::File);
             let known = journal.zip(target.ok()).and_then(|(it, target)| it.take(&target.name()));
             let is_done = known.as_ref().is_some_and(|known| known.done.is_some());
             if file.entry.kind == FileKind::File && (asks || is_done) {
@@ -135,10 +141,10 @@ impl BatchUpload<'_> {
             match seen.and_then(|seen| self.is_skipped(&file, known.as_ref(), seen)) {
                 Ok(true) => {
                     debug!(file = file.relative, "file skipped");
-                    shared.skipped(file.entry.counted_bytes());
+                    shared.results().skipped(file.entry.counted_bytes());
                 }
                 Ok(false) => left.push(file),
-                Err(error) => shared.failed(root.name_of(&file.relative), error),
+                Err(error) => shared.results().failed(root.name_of(&file.relative), error),
             }
         }
         left
@@ -154,7 +160,14 @@ impl BatchUpload<'_> {
         let target = self.root.target_of(&file.relative)?;
         let version = FileVersion::of(&file.entry);
         let times = self.root.storage.file_times();
-        should_skip(self.shared, &target, &version, times, known, &FileVersion::of(&seen))
+        should_skip(
+            &self.shared.resources,
+            &target,
+            &version,
+            times,
+            known,
+            &FileVersion::of(&seen),
+        )
     }
 
     /// Asks for the entries at some paths.
@@ -166,7 +179,8 @@ impl BatchUpload<'_> {
                 entries => Ok(entries?),
             }
         };
-        retry::run(&self.shared.options.retry, &self.shared.clock, attempt).await
+        retry::run(&self.shared.resources.options.retry, &self.shared.resources.clock, attempt)
+            .await
     }
 
     async fn ask(&self, paths: Vec<String>) -> Result<Entries> {
@@ -205,12 +219,12 @@ impl BatchUpload<'_> {
         let shared = self.shared;
         let bytes = files.iter().map(|file| file.entry.counted_bytes()).sum();
         let began = Instant::now();
-        poll_fn(|context| shared.budget.poll_room(context)).await;
-        shared.progress.fetch.blocked(began.elapsed());
+        poll_fn(|context| shared.resources.budget.poll_room(context)).await;
+        shared.resources.progress.fetch.blocked(began.elapsed());
         // Before they are read, so that not all workers begin to.
-        shared.budget.hold(bytes);
+        shared.resources.budget.hold(bytes);
         let sent = self.send_now(files).await;
-        shared.budget.release(bytes);
+        shared.resources.budget.release(bytes);
         sent
     }
 
@@ -218,18 +232,18 @@ impl BatchUpload<'_> {
         let Self { shared, root, .. } = self;
         let began = Instant::now();
         let tree = Arc::clone(root);
-        let replace = shared.options.existing.replaces();
+        let replace = shared.resources.options.existing.replaces();
         let read = match spawn_blocking(move || read_files(&tree, files, replace)).await {
             Ok(read) => read,
             Err(error) => {
-                shared.failed(root.name_of(""), panicked(error));
+                shared.results().failed(root.name_of(""), panicked(error));
                 return (Vec::new(), Ok(()));
             }
         };
-        shared.progress.fetch.busy(began.elapsed());
+        shared.resources.progress.fetch.busy(began.elapsed());
         let ReadFiles { uploads, sent, bytes, mut later, large, failed } = read;
         for (file, error) in failed {
-            shared.failed(root.name_of(&file.relative), error);
+            shared.results().failed(root.name_of(&file.relative), error);
         }
         if !large.is_empty() {
             self.alone(large).await;
@@ -237,10 +251,10 @@ impl BatchUpload<'_> {
         if uploads.is_empty() {
             return (later, Ok(()));
         }
-        shared.note_arrived(bytes, if self.is_again { 0 } else { bytes });
+        shared.results().note_arrived(bytes, if self.is_again { 0 } else { bytes });
         let began = Instant::now();
         let results = self.storage.put_tree(self.directory, uploads).await;
-        shared.progress.write.busy(began.elapsed());
+        shared.resources.progress.write.busy(began.elapsed());
         let (left, ended) = match results {
             Ok(Some(results)) => self.take(sent, results).await,
             Ok(None) => {
@@ -271,7 +285,7 @@ impl BatchUpload<'_> {
             match results.next() {
                 None => left.push((file, is_parent)),
                 Some(Ok(stored)) if is_directory => {
-                    shared.tally().directories += u64::from(stored.is_new);
+                    shared.results().summary().directories += u64::from(stored.is_new);
                 }
                 Some(Ok(stored)) => done.push((file, stored.entry)),
                 Some(Err(error)) if is_parent => {
@@ -285,7 +299,7 @@ impl BatchUpload<'_> {
                     let is_missing = error.kind() == ErrorKind::NotFound;
                     let reason = parents.find_map(|it| not_made.get(it)).filter(|_| is_missing);
                     let error = reason.cloned().unwrap_or(error);
-                    shared.failed(root.name_of(&file.relative), error);
+                    shared.results().failed(root.name_of(&file.relative), error);
                 }
             }
         }
@@ -314,7 +328,7 @@ impl BatchUpload<'_> {
             };
             match entry.filter(is_own) {
                 Some(entry) => done.push((file, entry)),
-                None => self.shared.failed(self.root.name_of(&file.relative), error),
+                None => self.shared.results().failed(self.root.name_of(&file.relative), error),
             }
         }
     }
@@ -322,19 +336,19 @@ impl BatchUpload<'_> {
     /// Notes files as done, each with its entry at the target.
     fn done(&self, files: &[(TreeFile, DirEntry)]) {
         let Self { shared, root, .. } = self;
-        if let Some(journal) = &shared.journal {
+        if let Some(journal) = &shared.resources.journal {
             let records = files.iter().filter_map(|(file, entry)| {
                 let target = root.target_of(&file.relative).ok()?;
                 Some((target.name(), FileVersion::of(&file.entry), FileVersion::of(entry)))
             });
             journal.done_together(records);
         }
-        let mut tally = shared.tally();
+        let mut tally = shared.results().summary();
         for (file, _) in files {
             tally.files += 1;
             tally.bytes += file.entry.counted_bytes();
-            shared.progress.done_bytes(file.entry.counted_bytes());
-            shared.progress.done_file();
+            shared.resources.progress.done_bytes(file.entry.counted_bytes());
+            shared.resources.progress.done_file();
         }
     }
 
@@ -351,13 +365,13 @@ impl BatchUpload<'_> {
             for path in parents(&file.relative).chain(own) {
                 if ready.is_ok() && made.insert(path.to_owned()) {
                     ready = match root.target_of(path) {
-                        Ok(target) => shared.make_directory(&target).await,
+                        Ok(target) => make_directory(shared.results(), &target).await,
                         Err(error) => Err(error),
                     };
                 }
             }
             match ready.and_then(|()| root.item(file)) {
-                Err(error) => shared.failed(name, error),
+                Err(error) => shared.results().failed(name, error),
                 Ok(_) if is_directory => {}
                 Ok(item) => items.push(CopyItem { is_small: shared.is_small(&item), ..item }),
             }

@@ -4,11 +4,9 @@
 //! workers begin at once with a few files each; later, batches are large, and a round trip is small
 //! beside them; and at the end, all workers end at nearly the same time.
 
-use crate::copy::context::CopyContext;
-use crate::copy::walk;
 use crate::destination::{CopyPath, Target};
-use crate::file::CopyItem;
-use crate::options::Verify;
+use crate::file::item::CopyItem;
+use crate::options::{CopyOptions, Verify};
 use hither_core::storage::{MAX_SMALL_BYTES, TreeFile, join};
 use hither_core::{DirEntry, FileKind, Result, Storage};
 use std::collections::VecDeque;
@@ -61,8 +59,7 @@ pub(crate) struct SmallFiles {
 }
 
 impl TreeRoot {
-    pub(crate) fn new(source: &CopyPath, target: &Target, shared: &CopyContext) -> Self {
-        let options = &shared.options;
+    pub(crate) fn new(source: &CopyPath, target: &Target, options: &CopyOptions) -> Self {
         // Where a checksum is asked for, each file is compared with what the server says of it; and
         // these limits are about files and their pieces. Staged files come one by one.
         let is_limited =
@@ -87,34 +84,18 @@ impl TreeRoot {
         }
     }
 
-    /// The tree of files of this machine that are copied in batches; none if they go one by one.
-    pub(crate) fn of_files(
-        shared: &CopyContext,
-        source: &CopyPath,
-        target: &Target,
-    ) -> Result<Option<Arc<Self>>> {
-        let root = Self::new(source, target, shared);
-        if source.local.is_none() || !root.takes_batches {
-            return Ok(None);
-        }
-        if let Target::Remote(storage, path) = target {
-            shared.concurrency.add_workers_for(&*storage.source(path)?);
-        }
-        Ok(Some(Arc::new(root)))
-    }
-
     /// True if the files are uploaded.
     pub(crate) fn is_sent(&self) -> bool {
         matches!(self.target, Target::Remote(..))
     }
 
-    /// Queues a directory that is to be made, with those that it is in.
-    pub(crate) async fn queue_directory(self: &Arc<Self>, shared: &CopyContext, relative: &str) {
+    /// A directory that is to be made, with those that it is in.
+    pub(crate) fn directory(self: &Arc<Self>, relative: &str) -> SmallFile {
         let relative = relative.to_owned();
         let path = join(&self.directory, &relative);
         let entry = DirEntry::new(path, FileKind::Directory, 0);
         let file = TreeFile { relative, entry, mode: None };
-        shared.queue.found_small(SmallFile { root: Arc::clone(self), file }).await;
+        SmallFile { root: Arc::clone(self), file }
     }
 
     /// The target of a path in the tree; of the tree itself for an empty one.
@@ -131,7 +112,7 @@ impl TreeRoot {
     /// A file in the tree that is copied by itself.
     pub(crate) fn item(&self, TreeFile { relative, entry, .. }: TreeFile) -> Result<CopyItem> {
         let local = self.local.as_ref().map(|local| local.join(&relative));
-        Ok(walk::item(&self.storage, entry, local, self.target_of(&relative)?))
+        Ok(CopyItem::listed(&self.storage, entry, local, self.target_of(&relative)?))
     }
 
     /// The path of a file in the tree, for messages.

@@ -24,9 +24,15 @@ const OPTIONS: ControllerOptions =
 
 /// A clock that is moved by hand, in milliseconds.
 #[derive(Debug, Default)]
-struct ManualClock(AtomicU64);
+struct VirtualTime(AtomicU64);
 
-impl Clock for ManualClock {
+impl VirtualTime {
+    fn new() -> Arc<Self> {
+        Arc::default()
+    }
+}
+
+impl Clock for VirtualTime {
     fn now(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::SeqCst))
     }
@@ -43,7 +49,7 @@ impl Clock for ManualClock {
 /// A file on a server whose handshake took `latency`.
 #[derive(Debug)]
 struct Server {
-    clock: Arc<ManualClock>,
+    clock: Arc<VirtualTime>,
     latency: Duration,
     max_small_files: usize,
     preconnected: Mutex<Vec<usize>>,
@@ -121,7 +127,7 @@ impl TuningMemory for Memory {
 /// A job that records what is turned.
 #[derive(Debug)]
 struct Job {
-    clock: Arc<ManualClock>,
+    clock: Arc<VirtualTime>,
     limits: Mutex<ConcurrencyLimits>,
     totals: Mutex<JobTotals>,
     memory: Arc<Memory>,
@@ -163,7 +169,7 @@ impl Rig {
     }
 
     fn with(latency_ms: u64, options: ControllerOptions, max_small_files: usize) -> Self {
-        let clock = Arc::new(ManualClock::default());
+        let clock = VirtualTime::new();
         let server = Arc::new(Server {
             clock: Arc::clone(&clock),
             latency: Duration::from_millis(latency_ms),

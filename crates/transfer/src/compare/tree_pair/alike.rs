@@ -3,7 +3,7 @@
 
 use super::listings::Merged;
 use super::{Folder, Found, TreePair, is_included};
-use crate::copy::walk::make_directory;
+use crate::copy::target_directory::create_directory;
 use crate::destination::folding::{DirectoryAnswers, Folding, MetNames, clash};
 use crate::filter::Filter;
 use hither_core::storage::join;
@@ -107,7 +107,7 @@ impl TreePair {
             return Ok(None);
         }
         if !self.has_target {
-            make_directory(&self.target.target()).await?;
+            create_directory(&self.target.target()).await?;
         }
         let folding = answers.folding(name, folder.directory.nearest()).await?;
         let folded = folding.fold(name);

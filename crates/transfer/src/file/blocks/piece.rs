@@ -1,7 +1,7 @@
 //! A piece of a file: what one worker fetches with one request, unless the rest of it is given to
 //! others.
 
-use crate::file::piece_buffer::PieceBuffer;
+use crate::file::blocks::piece_buffer::PieceBuffer;
 use futures_util::task::AtomicWaker;
 use hither_load::straggler::RequestProgress;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Piece {
     pub(crate) buffer: PieceBuffer,
     /// The number of its worker.
-    pub(super) worker: usize,
+    worker: usize,
     /// Wakes the worker when the piece was cut off.
     pub(crate) cut_off: AtomicWaker,
     /// When it was taken, by the clock of the source.
@@ -22,6 +22,11 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// The number of its worker.
+    pub(super) fn worker(&self) -> usize {
+        self.worker
+    }
+
     pub(super) fn progress(&self) -> RequestProgress {
         let (received_bytes, missing_bytes) = self.buffer.progress();
         RequestProgress { sent: self.sent, received_bytes, missing_bytes }

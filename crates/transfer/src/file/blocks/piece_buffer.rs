@@ -38,6 +38,20 @@ impl WriteBatch {
         self.offset..self.offset + self.bytes
     }
 
+    /// The parts of the batch that lie in `range`.
+    pub(crate) fn slices(&self, range: &Range<u64>) -> impl Iterator<Item = &[u8]> {
+        let mut at = self.offset;
+        let range = range.clone();
+        self.pieces.iter().filter_map(move |piece| {
+            let start = at;
+            at += piece.len() as u64;
+            let from = range.start.max(start);
+            let to = range.end.min(at);
+            let within = |n: u64| usize::try_from(n.checked_sub(start)?).ok();
+            (from < to).then(|| piece.get(within(from)?..within(to)?)).flatten()
+        })
+    }
+
     /// All of it in one piece.
     pub(crate) fn joined(&self) -> Bytes {
         match self.pieces.as_slice() {

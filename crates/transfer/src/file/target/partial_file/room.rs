@@ -1,7 +1,7 @@
 //! Room on the disk for a file that is being written: reserved before its first byte comes, and
 //! given back where none has come.
 
-use crate::file::kernel_copy::{BYTES_OF_STAT_BLOCK, punch};
+use crate::file::target::kernel_copy::{BYTES_OF_STAT_BLOCK, punch};
 use rustix::fs::{FallocateFlags, fallocate, fstatfs, fstatvfs};
 use rustix::io::Errno;
 use std::fs::File;

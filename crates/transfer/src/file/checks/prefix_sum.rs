@@ -5,7 +5,7 @@
 //! from the file, while what is there is still in memory. At the end, little is left to read. A
 //! block that is taken back makes what was summed up void, and the sum begins again.
 
-use crate::file::partial_file::PartialFile;
+use crate::file::target::partial_file::PartialFile;
 use hither_checksum::{Algorithm, Checksum, Hasher};
 use hither_core::Result;
 use hither_core::sync::lock;
@@ -31,8 +31,8 @@ impl PrefixSum {
     }
 
     /// Sums up at most `max_bytes` more of what `written_from`
-    /// ([`BlockMap::written_from`](super::block_map::BlockMap::written_from)) says is in `part`,
-    /// unless another thread does so. Blocks the thread.
+    /// ([`FileBlocks::written_from`](crate::file::blocks::FileBlocks::written_from)) says is in
+    /// `part`, unless another thread does so. Blocks the thread.
     pub(crate) fn go_on(
         &self,
         max_bytes: u64,

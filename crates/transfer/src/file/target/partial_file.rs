@@ -14,8 +14,8 @@
 
 mod room;
 
-use crate::file::block_map::BlockChecksums;
-use crate::file::kernel_copy::{BYTES_OF_STAT_BLOCK, copy_range, has_holes};
+use crate::file::blocks::block_map::BlockChecksums;
+use crate::file::target::kernel_copy::{BYTES_OF_STAT_BLOCK, copy_range, has_holes};
 use crate::tree::group_sync::GroupSync;
 use bytes::Bytes;
 use hither_checksum::{Algorithm, Checksum, Hasher};

@@ -1,0 +1,163 @@
+//! The results of a copy, as its files and directories record them.
+
+use crate::copy::resources::unseen::{UnseenFile, UnseenUploads};
+use crate::destination::Target;
+use crate::file::version::FileVersion;
+use crate::journal::Journal;
+use crate::progress::CopyProgress;
+use crate::summary::{CopyFailure, CopySummary, FileChecksum};
+use hither_core::sync::lock;
+use hither_core::{DirEntry, Error, SourceReport, Storage};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tracing::warn;
+
+/// The results of one copy.
+#[derive(Debug)]
+pub(crate) struct CopyResults {
+    progress: Arc<CopyProgress>,
+    summary: Mutex<CopySummary>,
+    /// Local directories with new names in them, to be synced at the end.
+    folders: Mutex<BTreeSet<PathBuf>>,
+    unseen: UnseenUploads,
+}
+
+impl CopyResults {
+    pub(crate) fn new(progress: Arc<CopyProgress>) -> Self {
+        let unseen = UnseenUploads::default();
+        Self { progress, summary: Mutex::default(), folders: Mutex::default(), unseen }
+    }
+
+    /// The summary so far.
+    pub(crate) fn summary(&self) -> MutexGuard<'_, CopySummary> {
+        lock(&self.summary)
+    }
+
+    /// The summary at the end.
+    pub(crate) fn into_summary(self) -> CopySummary {
+        self.summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a file that was copied, of `bytes`.
+    pub(crate) fn copied(&self, bytes: u64) {
+        let mut summary = self.summary();
+        summary.files += 1;
+        summary.bytes += bytes;
+    }
+
+    /// Records a file that could not be copied.
+    pub(crate) fn failed(&self, source: String, error: Error) {
+        warn!(file = source, %error, "file failed");
+        self.progress.done_file();
+        self.summary().failures.push(CopyFailure { source, error });
+    }
+
+    /// Records a file that is left as it is.
+    pub(crate) fn skipped(&self, bytes: u64) {
+        self.summary().files_skipped += 1;
+        self.progress.done_bytes(bytes);
+        self.progress.done_file();
+    }
+
+    /// Adds a notice.
+    pub(crate) fn note(&self, notice: String) {
+        self.summary().notices.push(notice);
+    }
+
+    /// Adds a notice that several files may have.
+    pub(crate) fn note_once(&self, notice: String) {
+        let mut summary = self.summary();
+        if !summary.notices.contains(&notice) {
+            summary.notices.push(notice);
+        }
+    }
+
+    /// Records a directory that was made.
+    pub(crate) fn note_directory(&self, target: &Target) {
+        self.summary().directories += 1;
+        self.note_folder(target.folder());
+    }
+
+    /// Notes that a local directory has new names in it.
+    pub(crate) fn note_folder(&self, folder: Option<&Path>) {
+        let Some(folder) = folder else { return };
+        let mut folders = lock(&self.folders);
+        if !folders.contains(folder) {
+            folders.insert(folder.to_owned());
+        }
+    }
+
+    /// Puts the names in local directories on the disk.
+    pub(crate) fn sync_folders(&self) {
+        for folder in lock(&self.folders).iter() {
+            // The files themselves are synced; not every file system can sync their names.
+            drop(std::fs::File::open(folder).and_then(|folder| folder.sync_all()));
+        }
+    }
+
+    /// Adds what each replica of a file brought.
+    pub(crate) fn note_sources(&self, reports: Vec<SourceReport>) {
+        let mut summary = self.summary();
+        for report in reports {
+            let (count, failures) = summary.sources.entry(report.name).or_default();
+            *count += report.bytes;
+            *failures += report.failures;
+        }
+    }
+
+    pub(crate) fn note_checksum(&self, checked: FileChecksum) {
+        self.summary().checksums.push(checked);
+    }
+
+    pub(crate) fn note_uploaded(&self, entry: DirEntry) {
+        self.summary().last_uploaded = Some(entry);
+    }
+
+    /// Counts bytes that an earlier attempt has moved.
+    pub(crate) fn note_resumed(&self, bytes: u64) {
+        self.summary().bytes_resumed += bytes;
+        self.progress.done_bytes(bytes);
+    }
+
+    /// Counts bytes of those that were resumed and are lost.
+    pub(crate) fn note_lost(&self, bytes: u64) {
+        let mut summary = self.summary();
+        summary.bytes_resumed = summary.bytes_resumed.saturating_sub(bytes);
+    }
+
+    /// Counts bytes that are fetched once more.
+    pub(crate) fn note_resent(&self, bytes: u64) {
+        self.summary().bytes_resent += bytes;
+    }
+
+    /// Counts `bytes` that arrived, of which `taken` were of use.
+    pub(crate) fn note_arrived(&self, bytes: u64, taken: u64) {
+        self.progress.arrived(bytes, bytes.saturating_sub(taken));
+    }
+
+    /// Adds an upload that has its name, and that nothing has shown yet.
+    pub(crate) fn note_unseen(&self, storage: &Arc<dyn Storage>, file: UnseenFile) {
+        self.unseen.add(storage, file);
+    }
+
+    /// Looks at the uploads that nothing has shown yet: at the `end` of the job, or when there are
+    /// many of them. Those that are not as they should be fail; the `journal` has the others then.
+    pub(crate) async fn look_at_unseen(&self, end: bool, journal: Option<&Journal>) {
+        for (file, seen) in self.unseen.look(end).await {
+            let done = seen.and_then(|seen| {
+                file.check(&seen)?;
+                let seen = FileVersion::of(&seen);
+                journal.iter().for_each(|it| it.done(&file.key, &file.version, &seen));
+                Ok(())
+            });
+            if let Err(error) = done {
+                let mut summary = self.summary();
+                summary.files = summary.files.saturating_sub(1);
+                summary.bytes = summary.bytes.saturating_sub(file.size);
+                drop(summary);
+                self.failed(file.source, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A file to be copied, before anything of it was.
+
+use crate::copy::bandwidth_limiter::Directions;
+use crate::copy::target_directory::TargetDirectory;
+use crate::destination::{CopyPath, Target};
+use crate::file::upload_range::UploadRange;
+use hither_core::storage::{file_name, is_page};
+use hither_core::{Backoff, DirEntry, Storage, range};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A file to be copied.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyItem {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// From the storage's root.
+    pub(crate) path: String,
+    /// For messages.
+    pub(crate) name: String,
+    /// The same on this machine, if it is here.
+    pub(crate) local: Option<PathBuf>,
+    /// Its directory entry, if known.
+    pub(crate) entry: Option<DirEntry>,
+    /// Its permissions, if its server tells.
+    pub(crate) mode: Option<u32>,
+    pub(crate) target: Target,
+    /// The directory that the target is in, if it is one of a tree.
+    pub(crate) directory: Option<Arc<TargetDirectory>>,
+    /// It changed once already while it was copied.
+    pub(crate) restarted: bool,
+    /// Attempts that failed.
+    pub(crate) backoff: Backoff,
+    /// It is copied as a whole, as a task of its own.
+    pub(crate) is_small: bool,
+    /// Only this much of it is copied.
+    pub(crate) range: Option<Arc<UploadRange>>,
+}
+
+impl CopyItem {
+    /// The file at `source`, of which nothing was copied yet.
+    pub(crate) fn new(source: CopyPath, entry: Option<DirEntry>, target: Target) -> Self {
+        Self {
+            name: source.name(),
+            storage: source.storage,
+            path: source.path,
+            local: source.local,
+            entry,
+            mode: None,
+            target,
+            directory: None,
+            restarted: false,
+            backoff: Backoff::default(),
+            is_small: false,
+            range: None,
+        }
+    }
+
+    /// A file that was listed.
+    pub(crate) fn listed(
+        storage: &Arc<dyn Storage>,
+        entry: DirEntry,
+        local: Option<PathBuf>,
+        target: Target,
+    ) -> Self {
+        let storage = Arc::clone(storage);
+        let path = entry.path.clone();
+        let source = CopyPath { storage, path, local, is_directory: false, contents: false };
+        Self::new(source, Some(entry), target)
+    }
+
+    /// The directions in which it moves through this machine.
+    pub(crate) fn directions(&self) -> Directions {
+        Directions { down: self.local.is_none(), up: matches!(self.target, Target::Remote(..)) }
+    }
+
+    /// The bytes to be copied of a file of `size` bytes.
+    pub(crate) fn bytes(&self, size: u64) -> u64 {
+        self.range.as_ref().map_or(size, |part| range::len(&part.range))
+    }
+
+    /// Returns true if the file was listed, and not under the name of a page.
+    pub(crate) fn refuses_pages(&self) -> bool {
+        self.entry.is_some() && !is_page(&self.path)
+    }
+
+    /// Returns true if the name of the file has an ending, and not that of a page.
+    pub(crate) fn is_named_as_data(&self) -> bool {
+        let (stem, ending) = file_name(&self.path).rsplit_once('.').unwrap_or_default();
+        !stem.is_empty() && !ending.is_empty() && !is_page(&self.path)
+    }
+
+    /// The size of its directory entry, for progress.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        self.entry.as_ref().map_or(0, DirEntry::counted_bytes)
+    }
+}
